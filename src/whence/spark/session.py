@@ -1,0 +1,86 @@
+"""A Spark session that starts anywhere: Java found, workers on this interpreter, quiet, and bound to this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+import whence
+from whence.spark.java import find_java
+
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+
+_EVERYWHERE: dict[str, str | int | bool] = {
+    "spark.ui.enabled": False,
+    "spark.ui.showConsoleProgress": False,
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": True,
+    # The transfer to Python is the dearest step of most jobs; with 1 MiB instead of 64 KiB it is half as fast again.
+    "spark.sql.execution.python.udf.buffer.size": 1 << 20,
+}
+
+
+def spark_session(
+    app_name: str = "whence", *, master: str | None = "local[*]", config: Mapping[str, str | int | bool] | None = None
+) -> SparkSession:
+    """The running Spark session, or a new one.
+
+    `master` is Spark's own: ``local[*]`` runs on this machine's cores, ``None`` leaves the choice to ``spark-submit``.
+    `config` wins over every setting made here; Java options in it are added to ours. With a local master, workers run
+    this interpreter and can import whence as the driver does; on a cluster, install whence on its machines, and set
+    ``PYSPARK_PYTHON`` when their interpreter has another path.
+
+    Raises `whence.spark.java.JavaNotFound` when there is no Java to start. Sets ``JAVA_HOME``, ``PYSPARK_PYTHON`` and
+    ``PYSPARK_DRIVER_PYTHON`` in this process's environment, because Spark reads them from nowhere else.
+
+    HAZARD: a session that is already running is returned, and of `config` only what Spark can change while running
+    takes effect. The master changes after ``stop()``; memory and Java options need a new process: Java outlives it.
+    """
+    local = master is not None and re.match(r"local(\[|$)", master) is not None
+    settings = _settings(config or {}, local=local)
+    _prepare_environment(local=local)
+    builder = SparkSession.builder.appName(app_name)
+    if master is not None:
+        builder = builder.master(master)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    if local and _SHUFFLE_PARTITIONS not in settings:
+        spark.conf.set(_SHUFFLE_PARTITIONS, spark.sparkContext.defaultParallelism)
+    return spark
+
+
+def _settings(config: Mapping[str, str | int | bool], *, local: bool) -> dict[str, str | int | bool]:
+    quiet = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+    java_options = f"{quiet} {config.get(_JAVA_OPTIONS, '')}".strip()
+    return {**_EVERYWHERE, **(_on_this_machine() if local else {}), **config, _JAVA_OPTIONS: java_options}
+
+
+def _on_this_machine() -> dict[str, str | int | bool]:
+    # Without an address, Spark binds to whatever the host name resolves to, which offline or on a VPN may be nothing.
+    settings: dict[str, str | int | bool] = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+    }
+    root = Path(whence.__file__).parents[1]
+    if root.name not in ("site-packages", "dist-packages"):
+        # Workers do not see what was done to the driver's sys.path, so a source tree must be named to them.
+        settings["spark.executorEnv.PYTHONPATH"] = str(root)
+    return settings
+
+
+def _prepare_environment(*, local: bool) -> None:
+    java_is_running = SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+    if not java_is_running:
+        os.environ["JAVA_HOME"] = str(find_java().path)
+    for variable in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        if local or variable not in os.environ:
+            os.environ[variable] = sys.executable

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RUNNER = Path(__file__).with_name("run_page.py")
+PAGES = [
+    page for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md") if (page := ROOT / name).exists()
+] + sorted(page for page in (ROOT / "docs").rglob("*.md") if "decisions" not in page.parts)
+
+
+def run(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The page's examples, in a folder that looks like the repository and may be written to."""
+    for entry in ROOT.iterdir():
+        if entry.name not in (".git", ".venv"):
+            (folder / entry.name).symlink_to(entry)
+    command = [sys.executable, RUNNER, page]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
+    """A reader who types what the page says gets what the page shows."""
+    done = run(page, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+PYTHON = "```python\n{}\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("page", "complaint"),
+    [
+        (PYTHON.format("a = 1") + "prose\n" + PYTHON.format("print(a)") + "```text\n1\n```\n", None),
+        (PYTHON.format("print(1)") + "```text\n2\n```\n", "the page shows\n2\nand the example prints\n1"),
+        (PYTHON.format("print(1)") + "prose\n```text\n2\n```\n", None),
+        ("x\n" + PYTHON.format("\n1 / 0"), "line 4"),
+        ("<!-- not run: it fails -->\n" + PYTHON.format("1 / 0"), None),
+        ("<!-- not run: it fails -->\nprose\n" + PYTHON.format("1 / 0"), "ZeroDivisionError"),
+        ("<!-- not run -->\n" + PYTHON.format("1 / 0"), "line 1: say why"),
+        ("- item\n  ```python\n  if True:\n      print(1)\n  ```\n  ```text\n  1\n  ```\n", None),
+        ("```python\n1\n", "line 1: this block is never closed"),
+        ("```sh\necho a > f\ncat f\n```\n```text\na\n```\n", None),
+        ("```sh\nfalse\ntrue\n```\n", "exit code 1"),
+        ("```sh\nfalse | true\n```\n", "exit code 1"),
+        ("```sh\ngit clone https://host/whence.git && cd whence\nmake test  # all\n```\n", None),
+        ("```sh\nmake everything-right\n```\n", "no target 'everything-right'"),
+        ("```console\n$ echo 1\n1\n$ false || echo \\\n  2\n2\n```\n", None),
+        ("```console\n$ echo 1\n2\n```\n", "the page shows\n2\nand the example prints\n1"),
+        ("```console\n$ false\n```\n", "exit code 1"),
+        ("```json\n{]\n```\n", None),
+    ],
+)
+def test_a_page_that_lies_is_caught(page: str, complaint: str | None, tmp_path: Path) -> None:
+    """Without this the test above could pass on a page whose examples fail."""
+    written = tmp_path / "page.md"
+    written.write_text(page)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    done = run(written, folder)
+    if complaint is None:
+        assert done.returncode == 0, done.stderr
+    else:
+        assert done.returncode != 0
+        assert complaint in done.stderr
