@@ -1,0 +1,29 @@
+"""One lock a clock, shared by its single operations and by groups of them."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from threading import RLock
+
+
+class Guarded:
+    """A clock whose operations are atomic, and can be grouped.
+
+    ::
+
+        with clock.grouped():          # Berry's vt_lock / vt_unlock
+            clock.receive(stamp)
+            reply = clock.send()
+
+    No other thread's operation comes between those of a group. HAZARD: do not wait for a message inside a group; the
+    thread that would take it in needs the same lock.
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+
+    def grouped(self) -> AbstractContextManager[object]:
+        """Hold the clock for several operations."""
+        return self._lock

@@ -1,0 +1,44 @@
+"""Checks shared by every stamp's `from_json`: what is found is named, nothing is coerced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from whence.clocks.errors import StampError
+from whence.clocks.wire import MAX_COUNTER, check_name
+
+
+def fields(
+    value: object, clock: str, required: set[str], *, optional: frozenset[str] = frozenset()
+) -> Mapping[str, Any]:
+    """The object's fields, when it is a `clock` stamp with just these keys."""
+    if not isinstance(value, Mapping):
+        raise StampError(f"a {clock} stamp in JSON is an object, not {type(value).__name__}")
+    if value.get("clock") != clock:
+        raise StampError(f'expected "clock": "{clock}", found {value.get("clock")!r:.60}')
+    missing = required - value.keys()
+    if missing:
+        raise StampError(f"a {clock} stamp needs {', '.join(sorted(missing))}")
+    unknown = value.keys() - required - optional - {"clock"}
+    if unknown:
+        raise StampError(f"a {clock} stamp has no field {min(map(str, unknown))!r:.60}")
+    return value
+
+
+def integer(value: object, name: str, *, least: int = 0, most: int = MAX_COUNTER) -> int:
+    """A JSON integer in range; booleans and floats are refused."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise StampError(f"{name} is an integer, not {value!r:.60}")
+    if not least <= value <= most:
+        # str() of an int with thousands of digits raises; such a number is not worth printing anyway.
+        found = str(value) if abs(value) < 1 << 64 else "a number of more than 64 bits"
+        raise StampError(f"{name} runs from {least} to {most}, found {found}")
+    return value
+
+
+def name(value: object) -> str:
+    """A process id."""
+    check_name(value)
+    assert isinstance(value, str)
+    return value

@@ -1,0 +1,118 @@
+"""What two stamps say of the events that carry them.
+
+A stamp is either *causal* or *ordered*, and the type says which:
+
+- a `CausalStamp` answers all four ways, CONCURRENT included;
+- an `OrderedStamp` only sorts: ``e -> f`` implies ``stamp(e) < stamp(f)``, and the converse does not hold.
+
+`relation` takes causal stamps only. Asking it about ordered ones is a type error, for mypy and at run time, because any
+answer would be a guess.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import Enum
+from functools import total_ordering
+from typing import Any, ClassVar, Self, TypeVar
+
+from whence.clocks.wire import Kind
+
+
+class Relation(Enum):
+    """How one event stands to another under happened-before."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    EQUAL = "equal"
+    CONCURRENT = "concurrent"
+
+    @property
+    def inverse(self) -> Relation:
+        """The relation seen from the other event."""
+        return _INVERSE.get(self, self)
+
+
+_INVERSE = {Relation.BEFORE: Relation.AFTER, Relation.AFTER: Relation.BEFORE}
+
+
+class Stamp(ABC):
+    """An immutable, hashable causal time-stamp.
+
+    Guarantees of every stamp type:
+
+    - ``T.from_bytes(s.to_bytes()) == s`` and ``T.from_json(s.to_json()) == s``;
+    - decoding is canonical: bytes that are accepted are exactly the bytes `to_bytes` would give, so nothing is read
+      as something else; anything different raises `StampError` and no other exception;
+    - sizes announced by the input are checked against the input's length before memory is taken.
+    """
+
+    __slots__ = ()
+
+    kind: ClassVar[Kind]
+
+    @abstractmethod
+    def to_bytes(self) -> bytes:
+        """The compact wire form; its first byte names the codec version and the clock."""
+
+    @classmethod
+    @abstractmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read `to_bytes` back, or raise `StampError`."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """A form that `json.dumps` takes; the key ``clock`` names the clock."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, value: object) -> Self:
+        """Read `to_json` back, or raise `StampError`."""
+
+
+class CausalStamp(Stamp):
+    """A stamp that tells BEFORE, AFTER, EQUAL and CONCURRENT apart."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def relation_to(self, other: Self) -> Relation:
+        """How this stamp's event stands to the other's; both must be of one computation."""
+
+
+@total_ordering
+class OrderedStamp(Stamp):
+    """A stamp that sorts consistently with causality and cannot say CONCURRENT.
+
+    ``e -> f`` implies ``stamp(e) < stamp(f)``. A smaller stamp does *not* mean a cause.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def sort_key(self) -> tuple[Any, ...]:
+        """The tuple by which stamps of one clock type sort."""
+
+    def __lt__(self, other: Self) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.sort_key() < other.sort_key()
+
+
+C = TypeVar("C", bound=CausalStamp)
+
+
+def relation(a: C, b: C) -> Relation:
+    """How the event stamped `a` stands to the event stamped `b`.
+
+    Raises `TypeError` for ordered stamps, which cannot know, and for stamps of different clocks.
+    """
+    for stamp in (a, b):
+        if not issubclass(type(stamp), CausalStamp):
+            raise TypeError(
+                f"{type(stamp).__name__} cannot tell CONCURRENT from BEFORE, so it has no relation; "
+                "sort by it, or stamp with a causal clock (VectorClock, Instance, IntervalTreeClock)"
+            )
+    if type(a) is not type(b):
+        raise TypeError(f"stamps of different clocks have no relation: {type(a).__name__} and {type(b).__name__}")
+    return a.relation_to(b)
