@@ -1,0 +1,1 @@
+"""Vector clocks: exact happened-before for processes with string ids."""

@@ -1,0 +1,201 @@
+"""Vector clocks for processes with string ids: exact happened-before, Berry's rules for those who do not take part.
+
+Properties, for events stamped by `VectorClock`:
+
+- ``relation(stamp(e), stamp(f))`` is the true relation of e and f;
+- a process that is not in a stamp counts as zero, so nobody needs to know who takes part;
+- an operation reads, merges, counts and stamps in one step under one lock.
+
+HAZARDS:
+
+- two processes with one id make wrong stamps. A receive that claims events this process never made is refused, which
+  finds most such clashes and every restart that reused an id;
+- what is learnt outside the clock (an unstamped message, a shared file) leaves no trace. `receive(None)` is refused
+  unless the clock accepts it, and then every later stamp says ``complete == False``: BEFORE stays true, CONCURRENT only
+  means that no recorded path is known.
+
+Sources: Fidge 1991; Berry 1995, sections 2.1, 3.4.1, 3.6 and 4.2.
+"""
+
+from __future__ import annotations
+
+from whence.clocks.errors import ClockError, UnstampedMessage
+from whence.clocks.guarded import Guarded
+from whence.clocks.vector.lanes import Roster, merge, union
+from whence.clocks.vector.stamp import VectorStamp, vector_stamp
+from whence.clocks.wire import MAX_COUNTER, check_name
+
+
+class _Vector(Guarded):
+    """What is known here of everybody's events."""
+
+    __slots__ = ("_complete", "_packed", "_roster")
+
+    _roster: Roster
+    _packed: int
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._complete = True
+        self._roster, self._packed = Roster.of([]), 0
+
+    @property
+    def stamp(self) -> VectorStamp:
+        """All that is known here; reading it is no event."""
+        with self._lock:
+            return vector_stamp(self._roster, self._packed, self._complete)
+
+    def known(self, process: str) -> int:
+        """How many events of a process are known here."""
+        with self._lock:
+            roster = self._roster
+            lane = roster.index.get(process)
+            return 0 if lane is None else self._packed >> lane * roster.lane_bits & roster.mask
+
+    def _aligned(self, stamp: VectorStamp) -> int:
+        """The stamp's counters in this vector's roster, which grows where it must. The caller holds the lock."""
+        if self._roster is stamp._roster:
+            return stamp._packed
+        wide = union(self._roster, stamp._roster)
+        self._take(wide, self._roster.spread(self._packed, wide))
+        return stamp._roster.spread(stamp._packed, wide)
+
+    def _take(self, roster: Roster, packed: int) -> None:
+        self._roster, self._packed = roster, packed
+
+
+class VectorObserver(_Vector):
+    """Reads stamps without taking part: it makes no events and appears in nobody's stamps (Berry, 3.4.1)."""
+
+    __slots__ = ()
+
+    def observe(self, stamp: VectorStamp) -> VectorStamp:
+        """Take in what a stamp tells, without an event, and give all that is known now."""
+        with self._lock:
+            theirs = self._aligned(stamp)
+            self._packed = merge(self._roster, self._packed, theirs)
+            self._complete = self._complete and stamp._complete
+            return self.stamp
+
+
+class VectorClock(_Vector):
+    """The vector clock of one process. Thread-safe; threads of the process share it."""
+
+    __slots__ = ("_count", "_one", "_shift", "accept_unstamped", "process")
+
+    def __init__(self, process: str, *, accept_unstamped: bool = False) -> None:
+        """`process` must be unique among all that take part, for ever.
+
+        `accept_unstamped`: whether `receive(None)` is accepted and flagged instead of refused.
+        """
+        check_name(process)
+        super().__init__()
+        self.process = process
+        self.accept_unstamped = accept_unstamped
+        self._count = 0
+        self._take(Roster.of([process]), 0)
+
+    @property
+    def count(self) -> int:
+        """How many events this process has made."""
+        return self._count
+
+    def local(self) -> VectorStamp:
+        """Stamp an event of this process."""
+        with self._lock:
+            return self._event()
+
+    def send(self) -> VectorStamp:
+        """Stamp a message; it travels with the stamp. Anyone may be the receiver, also who does not take part."""
+        with self._lock:
+            return self._event()
+
+    def receive(self, stamp: VectorStamp | None) -> VectorStamp:
+        """Merge the sender's stamp and stamp the receipt, in one step.
+
+        None is a message from a process that does not take part. It raises `UnstampedMessage` and is no event, unless
+        the clock was made with `accept_unstamped`.
+        """
+        if stamp is None:
+            return self._receive_unstamped()
+        if not isinstance(stamp, VectorStamp):
+            raise TypeError(f"a VectorClock receives a VectorStamp, not {type(stamp).__name__}")
+        with self._lock:
+            theirs = self._aligned(stamp)
+            roster = self._roster
+            merged = merge(roster, self._packed, theirs)
+            if merged >> self._shift & roster.mask != self._count:
+                raise self._clash(stamp[self.process])
+            self._packed = merged
+            if not stamp._complete:
+                self._complete = False
+            return self._event()
+
+    def spawn(self, child: str) -> VectorClock:
+        """The clock of a new process that inherits this one's past; spawning is an event here."""
+        check_name(child)
+        with self._lock:
+            if child in self._roster.index:
+                raise ClockError(
+                    f"{self.process!r} cannot spawn {child!r}: the id is already known; ids are never reused"
+                )
+            self._event()
+            born = VectorClock(child, accept_unstamped=self.accept_unstamped)
+            wide = union(self._roster, born._roster)
+            born._take(wide, self._roster.spread(self._packed, wide))
+            born._complete = self._complete
+            return born
+
+    def synchronise(self, other: VectorClock) -> VectorStamp:
+        """A rendezvous: one event that happens in both processes at once, with one stamp."""
+        if other is self:
+            raise ClockError(f"{self.process!r} cannot meet itself")
+        if other.process == self.process:
+            raise ClockError(f"two clocks carry the id {self.process!r}; ids are unique")
+        first, second = sorted((self, other), key=id)
+        with first.grouped(), second.grouped():
+            wide = union(self._roster, other._roster)
+            packed = merge(wide, self._roster.spread(self._packed, wide), other._roster.spread(other._packed, wide))
+            complete = self._complete and other._complete
+            for clock in (self, other):
+                clock._take(wide, packed)
+                clock._complete = complete
+            self._event()
+            other._packed = self._packed
+            stamp = other._event()
+            self._packed = other._packed
+            return stamp
+
+    def _receive_unstamped(self) -> VectorStamp:
+        if not self.accept_unstamped:
+            raise UnstampedMessage(
+                f"{self.process!r} was given a message without a stamp: its causes are unknown. Stamp the sender, "
+                "ignore a reply that carries no information, or make the clock with accept_unstamped=True, which takes the "
+                "message in and flags every later stamp as incomplete"
+            )
+        with self._lock:
+            self._complete = False
+            return self._event()
+
+    def _event(self) -> VectorStamp:
+        """Count one event. The caller holds the lock."""
+        self._count += 1
+        if self._count == self._roster.limit:
+            if self._count > MAX_COUNTER:
+                raise ClockError(f"{self.process!r} has used up its 2**63 - 1 events")
+            wide = self._roster.widened()
+            self._take(wide, self._roster.spread(self._packed, wide))
+        self._packed += self._one
+        return vector_stamp(self._roster, self._packed, self._complete)
+
+    def _take(self, roster: Roster, packed: int) -> None:
+        self._roster = roster
+        self._shift = roster.index[self.process] * roster.lane_bits
+        self._one = 1 << self._shift
+        self._packed = packed
+
+    def _clash(self, claimed: int) -> ClockError:
+        return ClockError(
+            f"{self.process!r} has made {self._count} events, but was sent a stamp that knows of {claimed}: another "
+            "process carries the same id, or this one was restarted under it. Give every start of a process its own id"
+        )
