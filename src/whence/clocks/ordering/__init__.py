@@ -1,0 +1,1 @@
+"""Schiper-Eggli-Sandoz: messages handled in causal order, with a failure policy."""
