@@ -1,0 +1,163 @@
+"""Stamps between two processes that talk often: process ids are spelt once, then counters travel alone.
+
+Most of a vector stamp is the names in it. Each end of a channel numbers the roster (the sorted ids) of the stamps it
+sends, spells it out until the peer has acknowledged the number, and from then on sends the number and the packed
+counters: what is in memory already, written and read by one operation each. Nothing else is left out, so there is no
+assumption about what the peer remembers of earlier stamps: messages may be lost, repeated and reordered.
+
+HAZARD: an end that lost its state does not know the numbers. Each end has a random identity; a message names both, and
+one that uses an unknown number is refused with `StaleChannel`. The sender then calls `reset()` and encodes the *same*
+stamp again, spelt out.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from collections.abc import Callable
+from random import SystemRandom
+from typing import Generic, TypeVar
+
+from whence.clocks.errors import ClockError, StampError
+from whence.clocks.guarded import Guarded
+from whence.clocks.vector.lanes import NARROW, WIDE, Roster
+from whence.clocks.vector.stamp import VectorStamp, roster_from_bytes, roster_to_bytes, vector_stamp
+from whence.clocks.wire import MAX_STAMP_BYTES, VERSION, Kind
+
+MAX_ENDS = 1024
+"""Peers a hub remembers; the one unheard of for longest is forgotten, and is spelt to again."""
+REMEMBERED = 64
+"""Rosters of the peer that are kept, for messages that come out of order."""
+
+_HEAD = struct.Struct("<BBQQII")
+"""Codec version and kind; flags; identity of the sending end, and of the end it answers (0 while unknown); the number
+of the roster; the highest number of the peer's that is known here."""
+_SPELT = struct.Struct("<I")
+_INCOMPLETE, _NAMES, _WIDE = 1, 2, 4
+
+
+class StaleChannel(ClockError):
+    """The message builds on what this end does not have: the sender must `reset()` and encode the same stamp again."""
+
+
+def random_identity() -> int:
+    """An identity for one end of a channel, never 0."""
+    return SystemRandom().getrandbits(64) or 1
+
+
+class ChannelEnd:
+    """One process's end of a channel to one peer."""
+
+    kind: Kind
+
+    def __init__(self, guard: Guarded, *, identity: Callable[[], int] = random_identity) -> None:
+        self._held = guard.grouped()
+        self._identity = identity
+        self._first_byte = VERSION << 4 | self.kind
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the peer: the next message is spelt out, under a new identity."""
+        with self._held:
+            self._me = self._identity()
+            self._roster: Roster | None = None
+            self._number = 0
+            self._peer = 0
+            self._forget_peer()
+
+    def _forget_peer(self) -> None:
+        self._acknowledged = 0
+        self._heard = 0
+        self._rosters: dict[int, Roster] = {}
+
+    def _write(self, stamp: VectorStamp) -> bytes:
+        """The head, the names where the peer may not know them, and the counters."""
+        roster = stamp._roster
+        flags = 0 if stamp._complete else _INCOMPLETE
+        if roster is not self._roster:
+            self._roster = roster
+            self._number += 1
+        lanes = stamp._packed.to_bytes(roster.size_bytes, "little")
+        if self._number <= self._acknowledged:
+            return _HEAD.pack(self._first_byte, flags, self._me, self._peer, self._number, self._heard) + lanes
+        flags |= _NAMES | (_WIDE if roster.lane_bits == WIDE else 0)
+        names = roster_to_bytes(roster)
+        head = _HEAD.pack(self._first_byte, flags, self._me, self._peer, self._number, self._heard)
+        return b"".join((head, _SPELT.pack(len(names)), names, lanes))
+
+    def _read(self, data: bytes) -> tuple[VectorStamp, int]:
+        """The stamp in a message, and the position after it. Learns the peer's roster and what it acknowledges."""
+        first_byte, flags, sender, receiver, number, heard = _read_head(data)
+        if first_byte != self._first_byte:
+            raise StampError(
+                f"byte 0: expected a message of a {self.kind.name.lower().removesuffix('_message')} channel"
+            )
+        if sender != self._peer:
+            # A first message, or a peer that started again: what its predecessor knew says nothing of it.
+            self._forget_peer()
+            self._peer = sender
+        position = _HEAD.size
+        if flags & _NAMES:
+            position = self._learn(data, number, flags)
+        roster = self._rosters.get(number)
+        if roster is None:
+            raise StaleChannel("the peer names its processes by a number that was never spelt out here")
+        end = position + roster.size_bytes
+        lanes = data[position:end]
+        packed = int.from_bytes(lanes, "little")
+        if len(lanes) != roster.size_bytes or packed & roster.guards:
+            raise StampError(f"byte {position} of {len(data)}: expected {len(roster.names)} counters")
+        if receiver == self._me and heard > self._acknowledged:
+            self._acknowledged = min(heard, self._number)
+        return vector_stamp(roster, packed, not flags & _INCOMPLETE), end
+
+    def _learn(self, data: bytes, number: int, flags: int) -> int:
+        start = _HEAD.size + _SPELT.size
+        if len(data) < start:
+            raise StampError(f"byte {len(data)}: expected the names of the processes")
+        end = start + int(_SPELT.unpack_from(data, _HEAD.size)[0])
+        if end > len(data):
+            raise StampError(f"byte {start} of {len(data)}: expected {end - start} bytes of names")
+        roster = roster_from_bytes(data[start:end], WIDE if flags & _WIDE else NARROW)
+        if self._rosters.setdefault(number, roster) is not roster:
+            raise StampError(f"the peer gave the number {number} to two sets of processes")
+        if len(self._rosters) > REMEMBERED:
+            del self._rosters[min(self._rosters)]
+        self._heard = max(self._heard, number)
+        return end
+
+
+def _read_head(data: bytes) -> tuple[int, int, int, int, int, int]:
+    if not isinstance(data, bytes) or not _HEAD.size <= len(data) <= MAX_STAMP_BYTES:
+        raise StampError(f"a channel message is {_HEAD.size} to {MAX_STAMP_BYTES} bytes")
+    head: tuple[int, int, int, int, int, int] = _HEAD.unpack_from(data)
+    if head[1] > (_INCOMPLETE | _NAMES | _WIDE) or not head[2] or not head[4]:
+        raise StampError("these bytes are no channel message")
+    return head
+
+
+E = TypeVar("E", bound=ChannelEnd)
+
+
+class ChannelHub(Generic[E]):
+    """The ends of a server: one for each peer that sends, found by the identity its messages carry."""
+
+    def __init__(self, make: Callable[[], E], *, max_ends: int = MAX_ENDS) -> None:
+        """`make` gives a new end, such as ``lambda: VectorChannel(clock)``."""
+        self._make = make
+        self._max_ends = max_ends
+        self._ends: OrderedDict[int, E] = OrderedDict()
+        self._guard = Guarded()
+
+    def end(self, data: bytes) -> E:
+        """The end that this message is for; a new one for a new peer."""
+        identity = _read_head(data)[2]
+        with self._guard.grouped():
+            end = self._ends.get(identity)
+            if end is None:
+                end = self._ends[identity] = self._make()
+                if len(self._ends) > self._max_ends:
+                    self._ends.popitem(last=False)
+            else:
+                self._ends.move_to_end(identity)
+            return end

@@ -1,0 +1,135 @@
+"""A channel that carries ordering stamps: the vector as in `whence.clocks.channels.end`, and the records that changed.
+
+Each end numbers its messages and, in every message, acknowledges the highest number it has *delivered*. A message carries
+the records (what is outstanding for whom) that changed since the newest message the peer has delivered. The peer has merged
+the others, or has since seen that they were delivered; and what the message needs of the peer itself and does not spell out
+was needed by a message the peer has delivered, and is met. So the deliveries are those that whole stamps would give.
+
+HAZARD: this rests on what the peer remembers, so a message that builds on another names the end it was sent to, and an end
+with another identity refuses it with `StaleChannel`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+
+from whence.clocks.channels.end import ChannelEnd, StaleChannel, random_identity
+from whence.clocks.errors import StampError
+from whence.clocks.ordering.clock import Incoming, OrderedDelivery, OrderingClock, OrderingObserver
+from whence.clocks.ordering.stamp import OrderingStamp, Sends, read_sends, write_sends
+from whence.clocks.vector.stamp import VectorStamp
+from whence.clocks.wire import Kind, Reader, Writer
+
+PENDING = 64
+"""Messages remembered while no acknowledgement comes; an older one can no longer be built on."""
+
+_PLACE = struct.Struct("<IQQQQ")
+"""The lane of the sending process; the message's number; the number it builds on, 0 for none; the identity of the end
+that must have delivered that one; the highest number delivered here."""
+
+
+class OrderingChannel(ChannelEnd):
+    """One process's end of a channel to one peer. Thread-safe, under its clock's lock.
+
+    An observer's end delivers and never sends; so it never acknowledges, and its peers spell everything out.
+    """
+
+    kind = Kind.ORDERING_MESSAGE
+
+    def __init__(
+        self, clock: OrderingClock | OrderingObserver, *, identity: Callable[[], int] = random_identity
+    ) -> None:
+        self.clock = clock
+        self._sent = 0
+        super().__init__(clock, identity=identity)
+
+    def _forget_peer(self) -> None:
+        super()._forget_peer()
+        self._pending: dict[int, int] = {}
+        """The version of the clock's records in each message that was not acknowledged yet."""
+        self._base = 0
+        self._base_version = 0
+        self._delivered = 0
+
+    def send(self, to: str) -> bytes:
+        """Stamp a message to the peer, called `to`, and encode it. A retry may send the same bytes again."""
+        clock = self._sending_clock()
+        with self._held:
+            version = clock.version
+            vector, records = clock.begin_send()
+            data = self._message(clock, vector, records, version)
+            clock.end_send(to)
+            return data
+
+    def encode(self, stamp: OrderingStamp) -> bytes:
+        """Encode a stamp that `OrderingClock.send` gave: to send the same once more after `reset()`."""
+        with self._held:
+            # At version 0 no record counts as known, so messages that build on this one spell them all out.
+            return self._message(self._sending_clock(), stamp.clock, stamp._outstanding, 0)
+
+    def try_deliver(self, data: bytes) -> OrderedDelivery | None:
+        """Deliver the message if nothing it needs is missing; None says that it must wait: offer it again."""
+        return self.clock.try_take(self._incoming(data))
+
+    def deliver(self, data: bytes, *, timeout_s: float | None = None) -> OrderedDelivery:
+        """Block this thread until the message may be delivered, or until its time-out, and deliver it."""
+        return self.clock.take(self._incoming(data), timeout_s=timeout_s)
+
+    async def deliver_async(self, data: bytes, *, timeout_s: float | None = None) -> OrderedDelivery:
+        """`deliver` for asyncio."""
+        return await self.clock.take_async(self._incoming(data), timeout_s=timeout_s)
+
+    def _sending_clock(self) -> OrderingClock:
+        if not isinstance(self.clock, OrderingClock):
+            raise TypeError(f"the observer {self.clock.process!r} only delivers")
+        return self.clock
+
+    def _message(self, clock: OrderingClock, vector: VectorStamp, records: Mapping[str, Sends], version: int) -> bytes:
+        self._sent = number = self._sent + 1
+        self._pending[number] = version
+        if len(self._pending) > PENDING:
+            del self._pending[next(iter(self._pending))]
+        head = self._write(vector)
+        lane = vector._roster.index[clock.process]
+        place = _PLACE.pack(lane, number, self._base, self._peer if self._base else 0, self._delivered)
+        changed = [to for to in clock.changed_since(self._base_version) if to in records] if self._base else records
+        if not changed:
+            return head + place
+        out = Writer(self.kind)
+        write_sends(out, {to: records[to] for to in changed}, vector)
+        return b"".join((head, place, out.done()))
+
+    def _incoming(self, data: bytes) -> Incoming:
+        with self._held:
+            vector, end = self._read(data)
+            place = end + _PLACE.size
+            if place > len(data):
+                raise StampError(f"byte {end} of {len(data)}: expected the message's place")
+            lane, number, base, receiver, delivered = _PLACE.unpack_from(data, end)
+            names = vector._roster.names
+            if lane >= len(names) or names[lane] not in vector or not number or base >= number:
+                raise StampError(f"byte {end}: these bytes are no message of an ordering channel")
+            if base and receiver != self._me:
+                raise StaleChannel("the message builds on one that this end never delivered")
+            records: Mapping[str, Sends] = {}
+            if place < len(data):
+                read = Reader(data[place:], self.kind)
+                records = read_sends(read, vector)
+                read.end()
+            peer = self._peer
+            return Incoming(
+                OrderingStamp.trusted(names[lane], vector, records),
+                self.clock.process,
+                lambda: self._was_delivered(peer, number, delivered),
+            )
+
+    def _was_delivered(self, peer: int, number: int, delivered: int) -> None:
+        if peer != self._peer:
+            return
+        self._delivered = max(self._delivered, number)
+        pending = self._pending
+        if delivered in pending:
+            self._base, self._base_version = delivered, pending[delivered]
+            while pending and (oldest := next(iter(pending))) <= delivered:
+                del pending[oldest]

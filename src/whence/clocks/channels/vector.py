@@ -1,0 +1,43 @@
+"""A channel that carries vector stamps; see `whence.clocks.channels.end` for how and why it is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from whence.clocks.channels.end import ChannelEnd, random_identity
+from whence.clocks.errors import StampError
+from whence.clocks.vector.clock import VectorClock
+from whence.clocks.vector.stamp import VectorStamp
+from whence.clocks.wire import Kind
+
+
+class VectorChannel(ChannelEnd):
+    """One process's end of a channel to one peer. Thread-safe, under its clock's lock."""
+
+    kind = Kind.VECTOR_MESSAGE
+
+    def __init__(self, clock: VectorClock, *, identity: Callable[[], int] = random_identity) -> None:
+        self.clock = clock
+        super().__init__(clock, identity=identity)
+
+    def send(self) -> bytes:
+        """Stamp a send and encode it for the peer."""
+        with self._held:
+            return self._write(self.clock.send())
+
+    def encode(self, stamp: VectorStamp) -> bytes:
+        """Encode a stamp for the peer: one that `VectorClock.send` gave, or the same once more after `reset()`."""
+        with self._held:
+            return self._write(stamp)
+
+    def receive(self, data: bytes) -> VectorStamp:
+        """Receive what the peer sent, and stamp the receipt.
+
+        Raises `StampError` for bytes that are no such message, `StaleChannel` when they build on what is not known
+        here; the clock then stays as it was.
+        """
+        with self._held:
+            stamp, end = self._read(data)
+            if end != len(data):
+                raise StampError(f"byte {end} of {len(data)}: expected the end")
+            return self.clock.receive(stamp)
