@@ -1,0 +1,178 @@
+"""Bounded stamps ``<r, c, kn>``: an order consistent with causality in a few bytes, where clocks drift little.
+
+Given (paper, section 2): no two clocks ever differ by more than `eps` (G1), and a message that is not lost arrives within
+`delta` (G2). Properties:
+
+- ``e -> f`` implies ``less(stamp(e), stamp(f))``. The converse does not hold: there is no `Relation`;
+- ``0 <= c <= eps``, and a stamp's size depends on eps, delta and the number of processes only, never on how long the
+  computation runs.
+
+What the parts mean: `r` is the process's own reading; ``r + c`` the largest reading it knows of, anywhere; and ``kn[t]`` how
+many events at reading ``r + t`` it knows of. A stamp keeps the elements in the order `less` compares them: ``kn[c]``,
+``kn[c - 1]``, ... down to ``kn[c - eps]``. Lower ones are never compared again, because ``r + c`` never falls, so dropping
+them, or keeping the first k only, on the wire or when comparing, gives one and the same order.
+
+Where this departs from the paper: its arrays end at ``kn[eps - 1]``, but a receive *between* ticks of the receiver's clock
+can make ``c`` equal to eps, and `less` then contradicts causality. One more element repairs it, so that any number of
+events may share a tick.
+
+HAZARD: a reading that goes back, or a stamp further ahead than eps, breaks G1. Both raise `ClockDrift` and change nothing:
+the bound was too small, and every later stamp would be wrong.
+
+Source: Kulkarni and Arumugam, Approximate Causal Observer, sections 3 and 6.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from whence.clocks import json_form
+from whence.clocks.errors import ClockDrift, StampError
+from whence.clocks.guarded import Guarded
+from whence.clocks.relation import OrderedStamp
+from whence.clocks.wire import MAX_COUNTER, Kind, Reader, Writer, check_name
+
+MAX_ELEMENTS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedStamp(OrderedStamp):
+    """``<r, c, kn>`` of one event of `process`."""
+
+    kind: ClassVar[Kind] = Kind.BOUNDED
+
+    process: str
+    r: int
+    c: int
+    kn: tuple[int, ...]
+    """``kn[i]`` is the paper's ``kn[c - i]``."""
+
+    def sort_key(self) -> tuple[Any, ...]:
+        return (self.r + self.c, self.kn, self.process)
+
+    def first(self, k: int) -> BoundedStamp:
+        """The stamp with its first `k` elements only: smaller, and more often wrong about what came first."""
+        if k < 1:
+            raise ValueError(f"a stamp keeps at least 1 element, not {k}; see physical_and_c() for none")
+        return replace(self, kn=self.kn[:k])
+
+    def physical_and_c(self) -> BoundedStamp:
+        """DPC2: the reading and `c`, without elements."""
+        return replace(self, kn=())
+
+    def physical_only(self) -> BoundedStamp:
+        """DPC1: the reading alone."""
+        return replace(self, c=0, kn=())
+
+    def to_bytes(self) -> bytes:
+        """The self-contained form; `whence.clocks.BoundedFormat` gives the few bytes that travel with a message."""
+        out = Writer(self.kind)
+        out.text(self.process)
+        out.varint(self.r)
+        out.varint(self.c)
+        out.varint(len(self.kn))
+        for count in self.kn:
+            out.varint(count)
+        return out.done()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        read = Reader(data, cls.kind)
+        process, r, c = read.text(), read.varint(), read.varint()
+        kn = tuple(read.varint() for _ in range(read.count(least_bytes_each=1)))
+        read.end()
+        return cls(process, r, c, kn)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"clock": "bounded", "process": self.process, "r": self.r, "c": self.c, "kn": list(self.kn)}
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        found = json_form.fields(value, "bounded", {"process", "r", "c", "kn"})
+        kn = found["kn"]
+        if not isinstance(kn, list) or len(kn) > MAX_ELEMENTS:
+            raise StampError(f"kn is a list of at most {MAX_ELEMENTS} integers")
+        return cls(
+            json_form.name(found["process"]),
+            json_form.integer(found["r"], "r"),
+            json_form.integer(found["c"], "c"),
+            tuple(json_form.integer(count, "an element of kn") for count in kn),
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.process}<{self.r} +{self.c} kn={list(self.kn)}>"
+
+
+def less(e: BoundedStamp, f: BoundedStamp) -> bool:
+    """The paper's order: ``(r + c, kn[c], kn[c-1], ..., process)``, compared lexicographically.
+
+    True whenever e's event happened before f's, given G1. Raises `ValueError` for stamps with different numbers of elements,
+    which have no common order.
+    """
+    if len(e.kn) != len(f.kn):
+        raise ValueError(
+            f"stamps with {len(e.kn)} and {len(f.kn)} elements have no common order: cut both with first(k)"
+        )
+    return e.sort_key() < f.sort_key()
+
+
+class BoundedClock(Guarded):
+    """The bounded clock of one process. Thread-safe; several events may share a reading."""
+
+    __slots__ = ("_kn", "_physical", "_r", "_top", "delta", "eps", "process")
+
+    def __init__(self, process: str, eps: int, delta: int, *, physical: Callable[[], int]) -> None:
+        """`physical` gives this process's reading in ticks; `eps` and `delta` are in the same ticks."""
+        check_name(process)
+        for name, value in (("eps", eps), ("delta", delta)):
+            if not isinstance(value, int) or not 0 <= value < MAX_ELEMENTS:
+                raise ValueError(f"{name} is a whole number of ticks from 0 to {MAX_ELEMENTS - 1}, not {value!r}")
+        super().__init__()
+        self.process = process
+        self.eps = eps
+        self.delta = delta
+        self._physical = physical
+        self._r = 0
+        self._top = 0
+        """r + c of the latest event: the largest reading known of."""
+        self._kn = (0,) * (eps + 1)
+
+    def local(self) -> BoundedStamp:
+        """Stamp an event of this process."""
+        return self._event(None)
+
+    def send(self) -> BoundedStamp:
+        """Stamp a message; it travels with the stamp."""
+        return self._event(None)
+
+    def receive(self, stamp: BoundedStamp) -> BoundedStamp:
+        """Stamp the receipt of a message, whose stamp may be cut to its first elements."""
+        return self._event(stamp)
+
+    def _event(self, heard: BoundedStamp | None) -> BoundedStamp:
+        with self._lock:
+            r = self._physical()
+            if r < self._r or r > MAX_COUNTER:
+                raise ClockDrift(f"{self.process!r} read {r} after {self._r}: a physical clock must not go back")
+            heard_top = heard.r + heard.c if heard else 0
+            top = max(r, self._top, heard_top)
+            if top - r > self.eps:
+                raise ClockDrift(
+                    f"{self.process!r} reads {r} and was told of {top}: the clocks differ by at least {top - r} ticks, "
+                    f"and eps is {self.eps}. Run every process with eps >= {top - r}, or synchronise the clocks"
+                )
+            kn = _seen_from(top, self._top, self._kn, self.eps + 1)
+            if heard:
+                kn = list(map(max, kn, _seen_from(top, heard_top, heard.kn, self.eps + 1)))
+            kn[top - r] += 1
+            self._r, self._top, self._kn = r, top, tuple(kn)
+            return BoundedStamp(self.process, r, top - r, self._kn)
+
+
+def _seen_from(top: int, own_top: int, kn: tuple[int, ...], size: int) -> list[int]:
+    """The elements for readings ``top, top - 1, ...`` out of those for ``own_top, own_top - 1, ...``."""
+    shift = min(top - own_top, size)
+    seen = [0] * shift + list(kn[: size - shift])
+    return seen + [0] * (size - len(seen))
