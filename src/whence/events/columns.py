@@ -1,0 +1,53 @@
+"""Reports and their truth as NumPy columns: what the kernels of delivery and measures take.
+
+One literal record, the first row of each column of `Reports`::
+
+    process=3  seq=17  r=120  c=2  kn=[4, 1, 0, ...]  arrival=127
+
+says: the 17th message of process 3 was sent at its clock's 120, with ``c = 2``, knowing of 4 events at reading 122 and of
+1 at 121, and reached the observer when the observer's own clock read 127.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.signedinteger[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """Messages as the observer got them, in any row order; all clock readings in one unit (ticks)."""
+
+    process: Ints
+    """int32: the sender, 0 <= process < processes."""
+    seq: Ints
+    """int64: the message's number among its sender's messages, from 1."""
+    r: Ints
+    """int64: the sender's physical clock at the send."""
+    c: Ints
+    """int32: how far the largest clock reading the sender knew of lay ahead of r."""
+    kn: Ints
+    """int32, two-dimensional: ``kn[:, i]`` is the stamp's ``kn[c - i]``, the elements in the order `less` compares them."""
+    arrival: Ints
+    """int64: the observer's clock when the report came in."""
+
+    def __len__(self) -> int:
+        return len(self.process)
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """True happened-before among the same rows, by vector clocks that count messages only.
+
+    Row a happened before row b iff ``vector[b, process[a]] >= seq[a]`` and a is not b.
+    """
+
+    process: Ints
+    seq: Ints
+    vector: Ints
+    """int32, two-dimensional: messages of each process sent in the row's causal past, its own send included."""

@@ -1,0 +1,39 @@
+"""Takes parameters and a seed; gives a computation as reports, with the truth about it: a source like any other.
+
+::
+
+    reports, truth = simulate(closest(10, eps=10, delta=10, rate=0.1), seed=1)
+
+gives `whence.events.columns.Reports` and `Truth`. The same seed gives the same bytes on every machine; runs of
+different seeds are independent. Besides the observer paper's model there are its extensions (`Bursts`, `Relays`,
+`replay` of a recorded trace), HCG's structured group (`simulate_group`) and histories that fork and join
+(`fork_join`).
+"""
+
+from whence.simulation.delay import Delay
+from whence.simulation.forkjoin import ForkJoin, fork_join
+from whence.simulation.group import Group, GroupMessages, Ordered, ordered_ratios, simulate_group
+from whence.simulation.model import Bursts, Model, Relays, closest, literal
+from whence.simulation.replay import Trace, TraceError, drawn_arrivals, replay
+from whence.simulation.simulate import simulate
+
+__all__ = [
+    "Model",
+    "Delay",
+    "Bursts",
+    "Relays",
+    "closest",
+    "literal",
+    "simulate",
+    "Trace",
+    "TraceError",
+    "replay",
+    "drawn_arrivals",
+    "Group",
+    "GroupMessages",
+    "Ordered",
+    "simulate_group",
+    "ordered_ratios",
+    "ForkJoin",
+    "fork_join",
+]

@@ -1,0 +1,91 @@
+"""Random draws from integers only, so that a seed gives the same run on every machine.
+
+The generator is SplitMix64 (Steele, Lea & Flood 2014): a counter that steps by the golden ratio, then a mixing
+function. Its state is an array of one uint64. Probabilities come in as *last accepted draws*: of the 2**63 possible
+draws, those up to and including that one mean yes, so that 0 and 1 are exact and no floating point is needed where
+it is hot.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whence.simulation.compiled import part
+
+DRAWS = 1 << 63
+"""`draw` gives one of this many values, from 0."""
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_1, _27, _30, _31, _32 = (np.uint64(shift) for shift in (1, 27, 30, 31, 32))
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+def last_accepted(probability: float) -> int:
+    """The largest draw that means yes; -1 when none does."""
+    return int(probability * DRAWS) - 1
+
+
+def seeded(seed: int) -> NDArray[np.uint64]:
+    """A generator's state for a seed from 0 to 2**64 - 1.
+
+    Neighbouring seeds start far apart on the generator's one cycle: the seed is hashed.
+    """
+    if not 0 <= seed < 1 << 64:
+        raise ValueError(f"a seed runs from 0 to 2**64 - 1, not {seed}")
+    return np.frombuffer(sha256(seed.to_bytes(8, "little")).digest()[:8], dtype="<u8").astype(np.uint64)
+
+
+@part
+def _next(state: Any) -> Any:
+    state[0] += _STEP
+    mixed = state[0]
+    mixed = (mixed ^ (mixed >> _30)) * _FIRST
+    mixed = (mixed ^ (mixed >> _27)) * _SECOND
+    return mixed ^ (mixed >> _31)
+
+
+@part
+def draw(state: Any) -> Any:
+    """A uniform int64 from 0 to 2**63 - 1."""
+    return np.int64(_next(state) >> _1)
+
+
+@part
+def below(state: Any, limit: int) -> Any:
+    """A uniform int64 from 0 to limit - 1, for limits up to 2**32 (Lemire's multiplication, with rejection)."""
+    wide = np.uint64(limit)
+    product = (_next(state) >> _32) * wide
+    if product & _LOW < wide:
+        refused = (_LOW + _1) % wide
+        while product & _LOW < refused:
+            product = (_next(state) >> _32) * wide
+    return np.int64(product >> _32)
+
+
+@part
+def exponential(state: Any, mean: int) -> Any:
+    """An exponential gap in whole units, rounded down, of a mean below 2**31; by comparisons alone (von Neumann 1951).
+
+    Each round draws uniforms while they fall. An odd number of them accepts the first one as the fraction; an even
+    number adds a whole mean and starts again.
+    """
+    whole = np.int64(0)
+    while True:
+        first = _next(state) >> _32
+        lowest = first
+        length = 1
+        while True:
+            following = _next(state) >> _32
+            if following >= lowest:
+                break
+            lowest = following
+            length += 1
+        if length % 2 == 1:
+            return whole * mean + np.int64((first * np.uint64(mean)) >> _32)
+        whole += 1

@@ -1,0 +1,115 @@
+"""Messages under way: which copy arrives when, without a heap.
+
+Arrival times lie a bounded number of ticks ahead, so each timeline (the most advanced clock, or each sender's) has
+a ring of lists, one a tick:
+
+- ``copies``, int32: for each copy under way its message (a row of the stamps), its recipient and the next of its
+  list;
+- ``due``, int32[timeline, tick & (ring - 1)]: the first and the last copy of a list, so that copies arrive in send
+  order;
+- ``inbox``, int32[process]: the latest of the copies that have arrived and are not yet received;
+- ``spare``, int64: the first spare message and the first spare copy, and how many copies are spare.
+
+Spare rows are reused last-in first-out, so that a run touches little memory; tables that run out double.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from whence.simulation.compiled import part
+from whence.simulation.stamping import HOLDERS, NEXT_SPARE
+
+NONE = -1
+MESSAGE, RECIPIENT, NEXT = range(3)
+FIRST, LAST = range(2)
+SPARE_MESSAGE, SPARE_COPY, SPARE_COPIES = range(3)
+
+
+@part
+def spare_messages(heads: Any, spare: Any, first: int) -> None:
+    """Chain the rows from `first` on, which are new."""
+    for message in range(first, heads.shape[0]):
+        heads[message, NEXT_SPARE] = spare[SPARE_MESSAGE]
+        spare[SPARE_MESSAGE] = message
+
+
+@part
+def spare_copies(copies: Any, spare: Any, first: int) -> None:
+    """Chain the copies from `first` on, which are new."""
+    for copy in range(first, copies.shape[0]):
+        copies[copy, NEXT] = spare[SPARE_COPY]
+        spare[SPARE_COPY] = copy
+        spare[SPARE_COPIES] += 1
+
+
+@part
+def doubled(table: Any) -> Any:
+    """The same rows, and as many new ones."""
+    longer = np.zeros((2 * table.shape[0], table.shape[1]), table.dtype)
+    longer[: table.shape[0]] = table
+    return longer
+
+
+@part
+def new_message(heads: Any, spare: Any) -> Any:
+    """A spare row, held by the sender until `let_go`; the caller has seen that there is one."""
+    message = spare[SPARE_MESSAGE]
+    spare[SPARE_MESSAGE] = heads[message, NEXT_SPARE]
+    heads[message, HOLDERS] = 1
+    return message
+
+
+@part
+def let_go(heads: Any, spare: Any, message: int) -> None:
+    """One fewer needs the message; with the last one its row becomes spare."""
+    heads[message, HOLDERS] -= 1
+    if heads[message, HOLDERS] == 0:
+        heads[message, NEXT_SPARE] = spare[SPARE_MESSAGE]
+        spare[SPARE_MESSAGE] = message
+
+
+@part
+def new_copy(copies: Any, heads: Any, spare: Any, message: int, recipient: int) -> Any:
+    """A copy under way, in no list yet; the caller has seen that there is a spare one."""
+    copy = spare[SPARE_COPY]
+    spare[SPARE_COPY] = copies[copy, NEXT]
+    spare[SPARE_COPIES] -= 1
+    copies[copy, MESSAGE] = message
+    copies[copy, RECIPIENT] = recipient
+    copies[copy, NEXT] = NONE
+    heads[message, HOLDERS] += 1
+    return copy
+
+
+@part
+def end_copy(copies: Any, heads: Any, spare: Any, copy: int) -> None:
+    """The copy has been received."""
+    copies[copy, NEXT] = spare[SPARE_COPY]
+    spare[SPARE_COPY] = copy
+    spare[SPARE_COPIES] += 1
+    let_go(heads, spare, copies[copy, MESSAGE])
+
+
+@part
+def put_due(due: Any, copies: Any, copy: int, timeline: int, tick: int) -> None:
+    """Let the copy arrive when the timeline reaches the tick."""
+    at = tick & (due.shape[1] - 1)
+    last = due[timeline, at, LAST]
+    if last == NONE:
+        due[timeline, at, FIRST] = copy
+    else:
+        copies[last, NEXT] = copy
+    due[timeline, at, LAST] = copy
+
+
+@part
+def pop_due(due: Any, timeline: int, tick: int) -> Any:
+    """The head of the list due at this tick, which is emptied; walk it by `NEXT`."""
+    at = tick & (due.shape[1] - 1)
+    copy = due[timeline, at, FIRST]
+    due[timeline, at, FIRST] = NONE
+    due[timeline, at, LAST] = NONE
+    return copy

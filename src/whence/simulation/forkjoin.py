@@ -1,0 +1,81 @@
+"""Histories of instances that fork and join (autonomous causality), as columns of operations and without any stamps.
+
+Instances are numbered in the order they come up, from 0, the root. A fork or a join retires the instances it takes,
+and the ones it gives are new: nothing here says how a clock should name them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whence.events.columns import Ints
+from whence.simulation.compiled import kernel, types
+from whence.simulation.draws import below, seeded
+
+EVENT, FORK, JOIN = range(3)
+"""The values of `ForkJoin.kind`."""
+NO_INSTANCE = -1
+
+
+class ForkJoin(NamedTuple):
+    """Operations in the order they happened, as int64 columns.
+
+    One literal row: ``kind=FORK takes=4 takes_too=-1 gives=9 gives_too=10``.
+    """
+
+    kind: Ints
+    takes: Ints
+    """The instance that acts; after an event it lives on."""
+    takes_too: Ints
+    """The other instance of a join, or `NO_INSTANCE`."""
+    gives: Ints
+    """The first new instance of a fork, the joined one, or `NO_INSTANCE`."""
+    gives_too: Ints
+    """The second new instance of a fork, or `NO_INSTANCE`."""
+
+
+def fork_join(operations: int, live: int, seed: int, *, events: int = 2, forks: int = 1, joins: int = 1) -> ForkJoin:
+    """A random history of so many operations in which at most `live` instances live at once.
+
+    Events, forks and joins come in these proportions, as far as they are possible: a fork needs fewer than `live`
+    instances and a join needs two; an event stands in for what is not possible.
+    """
+    if operations < 0 or live < 1:
+        raise ValueError(f"operations must be 0 or more and live 1 or more, not {operations} and {live}")
+    if min(events, forks, joins) < 0 or not 0 < events + forks + joins < 1 << 31:
+        found = (events, forks, joins)
+        raise ValueError(f"events, forks and joins are proportions of 0 or more, one of them above 0, not {found}")
+    table = play(operations, live, events, forks, joins, seeded(seed))
+    return ForkJoin(*(np.ascontiguousarray(table[:, column]) for column in range(5)))
+
+
+@kernel(types.int64[:, ::1](types.int64, types.int64, types.int64, types.int64, types.int64, types.uint64[::1]))
+def play(operations: int, live: int, events: int, forks: int, joins: int, state: Any) -> Any:
+    """The rows of `ForkJoin`."""
+    table = np.full((operations, 5), NO_INSTANCE, np.int64)
+    alive = np.zeros(min(live, operations + 1), np.int64)
+    count, named = 1, 1
+    for row in range(operations):
+        at = below(state, count)
+        table[row, 1] = alive[at]
+        choice = below(state, events + forks + joins)
+        if choice < forks and count < live:
+            table[row, 0] = FORK
+            table[row, 3], table[row, 4] = named, named + 1
+            alive[at], alive[count] = named, named + 1
+            count += 1
+            named += 2
+        elif forks <= choice < forks + joins and count > 1:
+            other = below(state, count - 1)
+            other += other >= at
+            table[row, 0] = JOIN
+            table[row, 2], table[row, 3] = alive[other], named
+            alive[at] = named
+            count -= 1
+            alive[other] = alive[count]
+            named += 1
+        else:
+            table[row, 0] = EVENT
+    return table

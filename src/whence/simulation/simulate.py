@@ -1,0 +1,64 @@
+"""`simulate`: a model and a seed in, reports and their truth out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from whence.events.columns import Reports, Truth
+from whence.simulation.draws import last_accepted, seeded
+from whence.simulation.model import Model
+from whence.simulation.observed import Plan, observe
+from whence.simulation.stamping import new_rows, ring_length
+
+
+class Run(NamedTuple):
+    """A simulation's result and what it took."""
+
+    reports: Reports
+    truth: Truth
+    steps: int
+    """Clock increments, of the processes and the observer."""
+
+
+def simulate(model: Model, seed: int) -> tuple[Reports, Truth]:
+    """Run the model until `model.messages` reports have reached the observer.
+
+    The rows come in the order of arrival; rows that arrive at one tick, in an order that depends on the run only. The
+    same model and seed give the same bytes on every machine. Runs of different seeds are independent.
+    """
+    reports, truth, _ = run(model, seed)
+    return reports, truth
+
+
+def run(model: Model, seed: int) -> Run:
+    """`simulate`, with the number of steps."""
+    rows = new_rows(model.messages, model.processes, model.compared)
+    steps = observe(_plan(model), model.delay.last_draws(model.delta, model.rounding), seeded(seed), rows)
+    reports = Reports(rows.process, rows.seq, rows.r, rows.c, rows.kn, rows.arrival)
+    return Run(reports, Truth(rows.process, rows.seq, rows.vector), int(steps))
+
+
+def _plan(model: Model) -> Plan:
+    bursts, relays = model.bursts, model.relays
+    return Plan(
+        processes=model.processes,
+        eps=model.eps,
+        width=model.compared,
+        known_ring=ring_length(model.compared),
+        due_ring=ring_length(model.longest_delay + 1),
+        messages=model.messages,
+        last_send=last_accepted(model.rate),
+        last_loss=last_accepted(model.loss),
+        to_all=int(model.recipients == "all"),
+        shared_delay=int(model.delays == "shared"),
+        by_sender=int(model.arrives_by == "sender"),
+        on_arrival=int(model.receives == "on_arrival"),
+        send_apart=int(model.receives == "before_send"),
+        idle_event=int(model.idle_ticks == "local_event"),
+        last_enter=last_accepted(bursts.enter) if bursts else -1,
+        last_leave=last_accepted(bursts.leave) if bursts else -1,
+        multiplier=bursts.multiplier if bursts else 1,
+        relay_hops=relays.hops if relays else 0,
+        relay_count=relays.count if relays else 1,
+        relay_period=relays.period if relays else 1,
+    )

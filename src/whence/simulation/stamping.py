@@ -1,0 +1,127 @@
+"""The logical time-stamp program of the observer paper (Figure 1) on arrays, with vector clocks for the truth.
+
+All stamps of a run are rows of one table, in two arrays: first each process's latest, then those of messages.
+
+- ``heads``, int64: sender, seq, r, and the largest reading known of, which is r + c;
+- ``bodies``, int32: a ring of how many events are known of at each reading, then the vector clock, which counts
+  messages.
+
+Readings in the ring are *absolute* (a reading is at ``reading & mask``), not relative to the process's clock as in
+Figure 1, so nothing is shifted at a tick. Only the readings from r + c downwards that `less` compares are kept,
+`width` of them; what falls below is never compared again, because r + c never falls. The ring's length is a power
+of two, `mask` is 1 less.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whence.simulation.compiled import part
+
+SENDER, SEQ, R, HIGH, HOLDERS, NEXT_SPARE = range(6)
+"""The columns of ``heads``; the last two belong to `whence.simulation.flight`."""
+
+
+class Rows(NamedTuple):
+    """Output columns; see `whence.events.columns`."""
+
+    process: Any
+    seq: Any
+    r: Any
+    c: Any
+    kn: Any
+    arrival: Any
+    vector: Any
+
+
+def new_rows(count: int, processes: int, width: int) -> Rows:
+    """Room for `count` reports."""
+    return Rows(
+        np.empty(count, np.int32),
+        np.empty(count, np.int64),
+        np.empty(count, np.int64),
+        np.empty(count, np.int32),
+        np.empty((count, width), np.int32),
+        np.empty(count, np.int64),
+        np.empty((count, processes), np.int32),
+    )
+
+
+def ring_length(width: int) -> int:
+    """The power of two that holds `width` entries."""
+    return 1 << (width - 1).bit_length()
+
+
+@part
+def new_heads(processes: int, slots: int) -> Any:
+    """Figure 1's initial state: every clock reads 0."""
+    return np.zeros((processes + slots, 6), np.int64)
+
+
+@part
+def new_bodies(processes: int, slots: int, mask: int) -> Any:
+    """Figure 1's initial state: each process knows of one event at reading 0."""
+    bodies = np.zeros((processes + slots, mask + 1 + processes), np.int32)
+    bodies[:processes, 0] = 1
+    return bodies
+
+
+@part
+def raise_to(heads: Any, bodies: Any, process: int, reading: int, mask: int) -> None:
+    """Know of a reading; nothing is known of the readings that come into view with it."""
+    high = heads[process, HIGH]
+    if reading > high:
+        for opened in range(max(high + 1, reading - mask), reading + 1):
+            bodies[process, opened & mask] = 0
+        heads[process, HIGH] = reading
+
+
+@part
+def take_in(heads: Any, bodies: Any, process: int, message: int, width: int, mask: int) -> None:
+    """Merge a received message's stamp. The event it belongs to is counted apart, by `count_event`."""
+    vector = mask + 1
+    if bodies[process, vector + heads[message, SENDER]] >= heads[message, SEQ]:
+        return  # Its send is already in the process's past, and with it all that its stamp says.
+    top = heads[message, HIGH]
+    raise_to(heads, bodies, process, top, mask)
+    for reading in range(heads[process, HIGH] - width + 1, top + 1):
+        at = reading & mask
+        bodies[process, at] = max(bodies[process, at], bodies[message, at])
+    for at in range(vector, bodies.shape[1]):
+        bodies[process, at] = max(bodies[process, at], bodies[message, at])
+
+
+@part
+def count_event(bodies: Any, process: int, reading: int, mask: int) -> None:
+    """One more event at this reading, which lies less than `width` below the highest one known."""
+    bodies[process, reading & mask] += 1
+
+
+@part
+def stamp(heads: Any, bodies: Any, process: int, reading: int, message: int, mask: int) -> None:
+    """Number a send and write its stamp into the message's row."""
+    own = mask + 1 + process
+    bodies[process, own] += 1
+    heads[message, SENDER] = process
+    heads[message, SEQ] = bodies[process, own]
+    heads[message, R] = reading
+    heads[message, HIGH] = heads[process, HIGH]
+    for at in range(bodies.shape[1]):
+        bodies[message, at] = bodies[process, at]
+
+
+@part
+def report(heads: Any, bodies: Any, message: int, arrival: int, rows: Any, row: int, mask: int) -> None:
+    """Write a message's stamp, ``kn`` in the order of `less`, as the row of a report."""
+    high = heads[message, HIGH]
+    rows.process[row] = heads[message, SENDER]
+    rows.seq[row] = heads[message, SEQ]
+    rows.r[row] = heads[message, R]
+    rows.c[row] = high - heads[message, R]
+    for lower in range(rows.kn.shape[1]):
+        rows.kn[row, lower] = bodies[message, (high - lower) & mask]
+    rows.arrival[row] = arrival
+    for process in range(rows.vector.shape[1]):
+        rows.vector[row, process] = bodies[message, mask + 1 + process]
