@@ -65,23 +65,30 @@ class Incoming:
     def __init__(self, stamp: OrderingStamp, receiver: str, on_delivery: Callable[[], None] | None = None) -> None:
         self.sender = stamp._sender
         self.clock = stamp._clock
-        self.count = self.clock[self.sender]
+        self.count = self.clock.known(self.sender)
         self.outstanding = stamp._outstanding
         self.needs = self.outstanding.get(receiver, {})
         self.on_delivery = on_delivery
 
     def depends_on(self, other: Incoming) -> bool:
         """Whether the other message's send happened before this one's."""
-        return self.clock.get(other.sender, 0) >= other.count
+        return self.clock.known(other.sender) >= other.count
 
 
-class _Waiter:
-    __slots__ = ("delivery", "message", "wake")
+class Waiting:
+    """A message that waits for others. `delivery` is None until it is delivered."""
 
-    def __init__(self, message: Incoming, wake: Callable[[], None]) -> None:
+    __slots__ = ("_then", "delivery", "message")
+
+    def __init__(self, message: Incoming, then: Callable[[OrderedDelivery], None]) -> None:
         self.message = message
-        self.wake = wake
         self.delivery: OrderedDelivery | None = None
+        self._then = then
+
+    def deliver(self, delivery: OrderedDelivery) -> None:
+        """Settle it and tell whoever waits. The clock calls this, holding its lock."""
+        self.delivery = delivery
+        self._then(delivery)
 
 
 class OrderingObserver(Guarded):
@@ -104,7 +111,7 @@ class OrderingObserver(Guarded):
         self.max_waiting = max_waiting
         self._vector: VectorClock | VectorObserver = (observer := VectorObserver())
         self._merge: Callable[[VectorStamp], VectorStamp] = observer.observe
-        self._waiting: list[_Waiter] = []
+        self._waiting: list[Waiting] = []
         self._last_from: dict[str, int] = {}
         self._missing: dict[str, list[tuple[int, int]]] = {}
         self._came_late: dict[str, set[int]] = {}
@@ -128,6 +135,21 @@ class OrderingObserver(Guarded):
         """Block this thread until the message may be delivered, or until its time-out, and deliver it."""
         return self.take(self._incoming(stamp), timeout_s=timeout_s)
 
+    def submit(self, stamp: OrderingStamp, then: Callable[[OrderedDelivery], None]) -> Waiting:
+        """Deliver the message as soon as it may be, and call `then` with the delivery: nobody waits.
+
+        `then` is called here, or later by whichever thread delivers what the message waits for, with the clock's lock
+        held: hand the work on and return. `give_up` ends a wait that takes too long.
+        """
+        return self._submit(self._incoming(stamp), then)
+
+    def give_up(self, waiting: Waiting) -> OrderedDelivery:
+        """Deliver a waiting message now, after those waiting messages that it depends on; its delivery names the gaps."""
+        with self._lock:
+            while waiting.delivery is None:
+                self._pass(self._earliest_before(waiting))
+            return waiting.delivery
+
     async def deliver_async(self, stamp: OrderingStamp, *, timeout_s: float | None = None) -> OrderedDelivery:
         """`deliver` for asyncio: waiting holds no thread. A cancelled wait leaves the message undelivered."""
         return await self.take_async(self._incoming(stamp), timeout_s=timeout_s)
@@ -135,12 +157,8 @@ class OrderingObserver(Guarded):
     def try_take(self, message: Incoming) -> OrderedDelivery | None:
         """`try_deliver` for any form of message."""
         with self._lock:
-            if self._is_duplicate(message):
-                return OrderedDelivery(message.sender, message.count, None, duplicate=True)
-            if message.needs and self._gaps(message):
-                return None
-            delivery = self._accept(message, ())
-            if self._waiting:
+            delivery = self._take_if_ready(message)
+            if delivery is not None and self._waiting:
                 self._release_ready()
             return delivery
 
@@ -150,29 +168,25 @@ class OrderingObserver(Guarded):
         if delivery is not None:
             return delivery
         arrived = Event()
-        waiter = self._enter(message, arrived.set)
-        if isinstance(waiter, OrderedDelivery):
-            return waiter
+        waiting = self._submit(message, lambda _: arrived.set())
         arrived.wait(self.timeout_s if timeout_s is None else timeout_s)
-        return self._leave(waiter)
+        return self.give_up(waiting)
 
     async def take_async(self, message: Incoming, *, timeout_s: float | None = None) -> OrderedDelivery:
         """`deliver_async` for any form of message."""
         loop = asyncio.get_running_loop()
         arrived = asyncio.Event()
-        waiter = self._enter(message, lambda: _call_soon(loop, arrived.set))
-        if isinstance(waiter, OrderedDelivery):
-            return waiter
+        waiting = self._submit(message, lambda _: _call_soon(loop, arrived.set))
         try:
             await asyncio.wait_for(arrived.wait(), self.timeout_s if timeout_s is None else timeout_s)
         except TimeoutError:
             pass
         except asyncio.CancelledError:
             with self._lock:
-                if waiter in self._waiting:
-                    self._waiting.remove(waiter)
+                if waiting in self._waiting:
+                    self._waiting.remove(waiting)
             raise
-        return self._leave(waiter)
+        return self.give_up(waiting)
 
     def _incoming(self, stamp: OrderingStamp | None) -> Incoming:
         if stamp is None:
@@ -184,50 +198,52 @@ class OrderingObserver(Guarded):
             raise TypeError(f"an ordering clock delivers an OrderingStamp, not {type(stamp).__name__}")
         return Incoming(stamp, self.process)
 
-    def _enter(self, message: Incoming, wake: Callable[[], None]) -> _Waiter | OrderedDelivery:
+    def _submit(self, message: Incoming, then: Callable[[OrderedDelivery], None]) -> Waiting:
         with self._lock:
-            delivery = self.try_take(message)
+            waiting = Waiting(message, then)
+            delivery = self._take_if_ready(message)
             if delivery is not None:
-                return delivery
+                waiting.deliver(delivery)  # before those it releases, so that callbacks come in causal order too
+                self._release_ready()
+                return waiting
             if len(self._waiting) >= self.max_waiting:
                 raise ClockError(
                     f"{self.max_waiting} messages already wait at {self.process!r}; offer this one again later, or "
                     "shorten timeout_s so that gaps are passed sooner"
                 )
-            waiter = _Waiter(message, wake)
-            self._waiting.append(waiter)
-            return waiter
+            self._waiting.append(waiting)
+            return waiting
 
-    def _leave(self, waiter: _Waiter) -> OrderedDelivery:
-        """Give the waiter's delivery; force it, with what it depends on before it, when its time ran out."""
-        with self._lock:
-            while waiter.delivery is None:
-                self._pass(self._earliest_before(waiter))
-            return waiter.delivery
+    def _take_if_ready(self, message: Incoming) -> OrderedDelivery | None:
+        if self._is_duplicate(message):
+            return OrderedDelivery(message.sender, message.count, None, duplicate=True)
+        if message.needs and self._gaps(message):
+            return None
+        return self._accept(message, ())
 
-    def _earliest_before(self, waiter: _Waiter) -> _Waiter:
+    def _earliest_before(self, waiting: Waiting) -> Waiting:
         """A waiting message that this one depends on and that depends on no other, or this one itself."""
         for other in self._waiting:
-            if other is not waiter and waiter.message.depends_on(other.message):
+            if other is not waiting and waiting.message.depends_on(other.message):
                 return self._earliest_before(other)
-        return waiter
+        return waiting
 
-    def _pass(self, waiter: _Waiter) -> None:
-        self._waiting.remove(waiter)
-        waiter.delivery = self._accept(waiter.message, self._gaps(waiter.message))
-        waiter.wake()
+    def _pass(self, waiting: Waiting) -> None:
+        self._settle(waiting, self._gaps(waiting.message))
         self._release_ready()
 
     def _release_ready(self) -> None:
         progress = True
         while progress:
             progress = False
-            for waiter in list(self._waiting):
-                if not self._gaps(waiter.message):
-                    self._waiting.remove(waiter)
-                    waiter.delivery = self._accept(waiter.message, ())
-                    waiter.wake()
+            for waiting in list(self._waiting):
+                if not self._gaps(waiting.message):
+                    self._settle(waiting, ())
                     progress = True
+
+    def _settle(self, waiting: Waiting, gaps: tuple[Gap, ...]) -> None:
+        self._waiting.remove(waiting)
+        waiting.deliver(self._accept(waiting.message, gaps))
 
     def _gaps(self, message: Incoming) -> tuple[Gap, ...]:
         found = [Gap(sender, self._reached(sender), need) for sender, need in message.needs.items()]
@@ -346,20 +362,18 @@ class OrderingClock(OrderingObserver):
                 self._record(to, {**mine, **ahead})
         # The sender knows of a send to itself only by having delivered it (except for self-sends, known to it from the
         # start), so what its vector covers need no longer be waited for.
-        if message.sender in records:
-            knows = message.clock
-            self._forget(
-                message.sender, lambda process, count: process != message.sender and knows.get(process, 0) >= count
-            )
+        sender, known = message.sender, message.clock.known
+        if sender in records:
+            mine = records[sender]
+            self._keep(sender, {process: n for process, n in mine.items() if process == sender or known(process) < n})
         if self.process in records:
-            self._forget(self.process, lambda process, count: self._reached(process) >= count)
+            mine = records[self.process]
+            self._keep(self.process, {process: n for process, n in mine.items() if self._reached(process) < n})
         return stamp
 
-    def _forget(self, to: str, had: Callable[[str, int], bool]) -> None:
+    def _keep(self, to: str, left: Sends) -> None:
         """Drop from a destination's record what it has had."""
-        mine = self._records[to]
-        left = {process: count for process, count in mine.items() if not had(process, count)}
-        if len(left) < len(mine):
+        if len(left) < len(self._records[to]):
             self._record(to, left)
 
 

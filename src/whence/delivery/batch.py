@@ -1,0 +1,167 @@
+"""A table of reports delivered at once; the same deliveries as `whence.delivery.observer.Observer`, exactly.
+
+Steps: drop duplicates, pack the sort keys, sort. For the timed policies (Exact, DAPW) the key starts with the
+delivery time and the sort is the answer; check before delivery (CBD) sorts by key and then runs through the arrivals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from whence.delivery.duplicates import repeated_rows
+from whence.delivery.kernels import check_before_delivery
+from whence.delivery.keys import PackedKeys, pack
+from whence.delivery.policies import StampPolicy
+from whence.delivery.rules import MILLION, Rule
+from whence.delivery.sorting import argsort_packed
+from whence.events.columns import Ints, Reports
+from whence.events.report import MAX_TIME
+
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """Deliveries as columns, in the order of delivery."""
+
+    order: Longs
+    """The report's row in the table given."""
+    at: Longs
+    """The observer's clock at the delivery."""
+    waited: Longs
+    """``at`` minus the arrival."""
+    late: NDArray[np.bool_]
+    """The report arrived after its due time."""
+    duplicates: int
+    """Rows not delivered because another row of the same message was; delivered and duplicate rows are all rows."""
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Checked columns in fixed types, with c and kn cut to what the rule uses."""
+
+    process: NDArray[np.int32]
+    seq: Longs
+    lead: Longs
+    """r + c."""
+    kn: NDArray[np.int32]
+    arrival: Longs
+    due: Longs
+
+    def place(self, rule: Rule) -> list[Longs]:
+        """What is compared before kn."""
+        if rule.checks_queue:
+            return [self.lead]
+        # Within one delivery time the second field orders like r + c and needs few bits.
+        at = np.maximum(self.arrival, self.due)
+        return [at, self.lead - at]
+
+    def take(self, rows: Longs) -> _Table:
+        return _Table(
+            self.process[rows], self.seq[rows], self.lead[rows], self.kn[rows], self.arrival[rows], self.due[rows]
+        )
+
+
+def deliver_batch(reports: Reports, policy: StampPolicy) -> Deliveries:
+    """Deliver every report once; rows may come in any order, and more than once.
+
+    Of several rows of one message the first to arrive counts; of those with one arrival, the one that the policy places
+    first. Raises `ValueError` for values that no report can have.
+    """
+    rule = policy.rule()
+    table = _checked(reports, rule)
+    kept = _without_duplicates(table, rule)
+    if kept is not None:
+        table = table.take(kept)
+    keys = pack(table.place(rule), table.kn, table.process, table.seq)
+    if rule.checks_queue:
+        order, at = _check_before_delivery(table, keys)
+    else:
+        order = argsort_packed(keys.high, keys.low)
+        at = np.maximum(table.arrival, table.due)[order]
+    waited, late = waits(order, at, table.arrival, table.due)
+    return Deliveries(order if kept is None else kept[order], at, waited, late, len(reports) - len(order))
+
+
+def _check_before_delivery(table: _Table, keys: PackedKeys) -> tuple[Longs, Longs]:
+    arrival, due = table.arrival, table.due
+    rows: Longs | None = None
+    if not is_ascending(arrival):
+        rows = argsort_packed(arrival, np.empty(0, np.int64))
+        arrival, due, keys = arrival[rows], due[rows], keys.take(rows)
+    order, at = np.empty(len(arrival), np.int64), np.empty(len(arrival), np.int64)
+    check_before_delivery(arrival, due, argsort_packed(keys.high, keys.low), order, at)
+    return order if rows is None else rows[order], at
+
+
+def _checked(reports: Reports, rule: Rule) -> _Table:
+    rows = len(reports)
+    for name in ("seq", "r", "c", "kn", "arrival"):
+        column = getattr(reports, name)
+        if len(column) != rows or column.ndim != (2 if name == "kn" else 1):
+            raise ValueError(
+                f"column {name} of the reports has the shape {column.shape}; there are {rows} rows of process"
+            )
+    _within("process", reports.process, 0, (1 << 31) - 1)
+    _within("seq", reports.seq, 1, (1 << 63) - 1)
+    _within("r", reports.r, -MAX_TIME, MAX_TIME)
+    _within("c", reports.c, 0, (1 << 31) - 1)
+    _within("arrival", reports.arrival, -MAX_TIME, MAX_TIME)
+    kn = reports.kn[:, : rule.compared(reports.kn.shape[1]) if rows else 0]
+    _within("kn", kn, 0, (1 << 31) - 1)
+    r = reports.r.astype(np.int64, copy=False)
+    c = reports.c.astype(np.int64) if rule.uses_c else np.zeros(rows, np.int64)
+    return _Table(
+        process=np.ascontiguousarray(reports.process, np.int32),
+        seq=np.ascontiguousarray(reports.seq, np.int64),
+        lead=r + c,
+        kn=np.ascontiguousarray(kn, np.int32),
+        arrival=np.ascontiguousarray(reports.arrival, np.int64),
+        due=r - (-rule.phi_millionths * (c + (rule.delta + rule.eps))) // MILLION,
+    )
+
+
+def _within(name: str, column: Ints, least: int, most: int) -> None:
+    if column.size and not (least <= column.min() and column.max() <= most):
+        row = int(np.argwhere((column < least) | (column > most))[0][0])
+        raise ValueError(f"{name} of a report runs from {least} to {most}, and row {row} has {column[row]}")
+
+
+def _without_duplicates(table: _Table, rule: Rule) -> Longs | None:
+    """The rows that count, ascending; None for all."""
+    repeated = repeated_rows(table.process, table.seq)
+    if not len(repeated):
+        return None
+    few = table.take(repeated)
+    by_claim = np.lexsort([few.process, few.seq, few.arrival, *few.place(rule), *few.kn.T, few.due][::-1])
+    process, seq = few.process[by_claim], few.seq[by_claim]
+    kept = np.ones(len(table.seq), np.bool_)
+    kept[repeated[by_claim[1:]]] = (process[1:] != process[:-1]) | (seq[1:] != seq[:-1])
+    return np.flatnonzero(kept)
+
+
+@njit("Tuple((int64[::1], boolean[::1]))(int64[::1], int64[::1], int64[::1], int64[::1])", cache=True, nogil=True)
+def waits(order: Longs, at: Longs, arrival: Longs, due: Longs) -> tuple[Longs, NDArray[np.bool_]]:
+    """How long each delivery waited, and whether its report came after its due time."""
+    waited, late = np.empty(len(order), np.int64), np.empty(len(order), np.bool_)
+    for place in range(len(order)):
+        row = order[place]
+        waited[place] = at[place] - arrival[row]
+        late[place] = arrival[row] > due[row]
+    return waited, late
+
+
+@njit("boolean(int64[::1])", cache=True, nogil=True)
+def is_ascending(values: Longs) -> bool:
+    """Whether no value is smaller than the one before it."""
+    falls = 0
+    for row in range(1, len(values)):
+        falls += values[row] < values[row - 1]
+    return falls == 0

@@ -1,0 +1,121 @@
+"""Sort keys of reports, packed into as few 64-bit words as hold them.
+
+Comparing one or two words is what makes sorting fast. Each field takes just the bits its values in this table need
+(smallest to largest); fields follow each other from the most significant bit on. When they need more than two words,
+ranks from a full sort take their place: slower to make, and the same order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Longs = NDArray[np.int64]
+
+WORD_BITS = 63
+"""Words are compared as signed integers, so the sign bit stays 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedKeys:
+    """Row a sorts before row b iff ``(high[a], low[a]) < (high[b], low[b])``; `low` is empty when one word does."""
+
+    high: Longs
+    low: Longs
+
+    def take(self, rows: Longs) -> PackedKeys:
+        """The keys of these rows, in this order."""
+        return PackedKeys(self.high[rows], self.low[rows] if len(self.low) else self.low)
+
+
+def pack(fields: list[Longs], counts: NDArray[np.int32], process: NDArray[np.int32], seq: Longs) -> PackedKeys:
+    """Keys that sort by `fields`, the columns of `counts`, process, seq; no two rows share both process and seq.
+
+    `fields` holds one or two columns; values of `counts` are 0 or more.
+    """
+    if not len(seq):
+        return PackedKeys(np.empty(0, np.int64), np.empty(0, np.int64))
+    first, second = fields[0], fields[-1]
+    least = np.array([int(first.min()), int(second.min()), int(process.min()), int(seq.min())], np.int64)
+    columns: list[NDArray[Any]] = [first, second, process, seq]
+    spans = [int(column.max()) - int(low) for column, low in zip(columns, least, strict=True)]
+    bits = np.array([span.bit_length() for span in spans], np.int64)
+    if len(fields) == 1:
+        bits[1] = 0
+    count_bits = np.array([int(most).bit_length() for most in column_maxima(counts)], np.int64)
+    total = int(bits.sum() + count_bits.sum())
+    if max(spans) >= 1 << WORD_BITS or total > 2 * WORD_BITS:
+        return _ranks(fields, counts, process, seq)
+    high = np.empty(len(seq), np.int64)
+    low = np.empty(len(seq) if total > WORD_BITS else 0, np.int64)
+    pack_rows(first, second, counts, process, seq, least, bits, count_bits, high, low)
+    return PackedKeys(high, low)
+
+
+def _ranks(fields: list[Longs], counts: NDArray[np.int32], process: NDArray[np.int32], seq: Longs) -> PackedKeys:
+    columns: list[NDArray[Any]] = [*fields, *counts.T, process, seq]
+    ranks = np.empty(len(seq), np.int64)
+    ranks[np.lexsort(columns[::-1])] = np.arange(len(seq))
+    return PackedKeys(ranks, np.empty(0, np.int64))
+
+
+@njit("int64[:](int32[:, ::1])", cache=True, nogil=True)
+def column_maxima(counts: NDArray[np.int32]) -> Longs:
+    """The largest value of each column, 0 or more."""
+    most = np.zeros(counts.shape[1], np.int32)
+    for row in range(counts.shape[0]):
+        for column in range(counts.shape[1]):
+            most[column] = max(most[column], counts[row, column])
+    return most.astype(np.int64)
+
+
+@njit(inline="always")
+def _shift_in(above: int, word: int, value: int, bits: int, mask: int, two_words: bool) -> tuple[int, int]:
+    if two_words:
+        above = (above << bits) | (word >> (63 - bits))
+    return above, ((word << bits) & mask) | value
+
+
+@njit(
+    "void(int64[::1], int64[::1], int32[:, ::1], int32[::1], int64[::1], "
+    "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
+    cache=True,
+    nogil=True,
+)
+def pack_rows(
+    first: Longs,
+    second: Longs,
+    counts: NDArray[np.int32],
+    process: NDArray[np.int32],
+    seq: Longs,
+    least: Longs,
+    bits: Longs,
+    count_bits: Longs,
+    high: Longs,
+    low: Longs,
+) -> None:
+    """Fill `high` (and `low`, unless it is empty) row by row; see `pack`."""
+    mask = (1 << 63) - 1
+    two_words = len(low) > 0
+    unused = 126 - int(bits.sum() + count_bits.sum())
+    for row in range(len(high)):
+        word = int(first[row] - least[0])
+        above = 0
+        if bits[1]:
+            above, word = _shift_in(above, word, second[row] - least[1], bits[1], mask, two_words)
+        for column in range(counts.shape[1]):
+            if count_bits[column]:
+                above, word = _shift_in(above, word, counts[row, column], count_bits[column], mask, two_words)
+        above, word = _shift_in(above, word, process[row] - least[2], bits[2], mask, two_words)
+        above, word = _shift_in(above, word, seq[row] - least[3], bits[3], mask, two_words)
+        if two_words:
+            # Left-aligned, so that the first word alone tells most rows apart.
+            above, word = _shift_in(above, word, 0, unused, mask, two_words)
+            high[row] = above
+            low[row] = word
+        else:
+            high[row] = word

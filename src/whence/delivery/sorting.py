@@ -1,0 +1,106 @@
+"""Sorting packed keys that arrive nearly in order.
+
+Rows are dealt into about as many buckets as there are rows, by the top bits of their keys, and each bucket is sorted
+by itself. Rows that come by arrival fall into neighbouring buckets, so the dealing stays within the cache; a full
+bucket costs O(log of its size) a row, so no input is slow.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Longs = NDArray[np.int64]
+
+RUN = 16
+"""Rows sorted by insertion before merging starts."""
+
+
+@njit(inline="always")
+def _less(key: int, row: int, other_key: int, other: int, low: Longs) -> bool:
+    if key != other_key or len(low) == 0:
+        return key < other_key
+    return bool(low[row] < low[other])
+
+
+@njit()
+def _insertion_sort(keys: Longs, rows: Longs, start: int, stop: int, low: Longs) -> None:
+    for place in range(start + 1, stop):
+        key, row = keys[place], rows[place]
+        free = place
+        while free > start and _less(key, row, keys[free - 1], rows[free - 1], low):
+            keys[free], rows[free] = keys[free - 1], rows[free - 1]
+            free -= 1
+        keys[free], rows[free] = key, row
+
+
+@njit()
+def _merge_sort(
+    keys: Longs, rows: Longs, start: int, stop: int, low: Longs, left_keys: Longs, left_rows: Longs
+) -> None:
+    for run in range(start, stop, RUN):
+        _insertion_sort(keys, rows, run, min(run + RUN, stop), low)
+    width = RUN
+    while width < stop - start:
+        for left in range(start, stop - width, 2 * width):
+            right = left + width
+            end = min(right + width, stop)
+            left_keys[:width] = keys[left:right]
+            left_rows[:width] = rows[left:right]
+            taken, place = 0, left
+            while taken < width and right < end:
+                if _less(keys[right], rows[right], left_keys[taken], left_rows[taken], low):
+                    keys[place], rows[place] = keys[right], rows[right]
+                    right += 1
+                else:
+                    keys[place], rows[place] = left_keys[taken], left_rows[taken]
+                    taken += 1
+                place += 1
+            while taken < width:
+                keys[place], rows[place] = left_keys[taken], left_rows[taken]
+                taken += 1
+                place += 1
+        width *= 2
+
+
+@njit("int64[::1](int64[::1], int64[::1])", cache=True, nogil=True)
+def argsort_packed(high: Longs, low: Longs) -> Longs:
+    """The rows in ascending order of ``(high, low)``, equal ones in row order; `low` may be empty.
+
+    The span of `high` must be below 2**63.
+    """
+    count = len(high)
+    rows = np.empty(count, np.int64)
+    if count == 0:
+        return rows
+    least = high.min()
+    span = high.max() - least
+    shift = 0
+    while (span >> shift) >= 2 * count:
+        shift += 1
+    buckets = (span >> shift) + 1
+    ends = np.zeros(buckets + 1, np.int64)
+    for row in range(count):
+        ends[((high[row] - least) >> shift) + 1] += 1
+    largest = 0
+    for bucket in range(buckets):
+        largest = max(largest, ends[bucket + 1])
+        ends[bucket + 1] += ends[bucket]
+    keys = np.empty(count, np.int64)
+    for row in range(count):
+        bucket = (high[row] - least) >> shift
+        place = ends[bucket]
+        ends[bucket] = place + 1
+        keys[place] = high[row]
+        rows[place] = row
+    spare_keys, spare_rows = np.empty(largest, np.int64), np.empty(largest, np.int64)
+    start = 0
+    for bucket in range(buckets):
+        stop = ends[bucket]
+        if stop - start > RUN:
+            _merge_sort(keys, rows, start, stop, low, spare_keys, spare_rows)
+        elif stop - start > 1:
+            _insertion_sort(keys, rows, start, stop, low)
+        start = stop
+    return rows

@@ -1,0 +1,21 @@
+"""What a bounded stamp costs on the wire under a policy.
+
+The layout is that of `whence.clocks.bounded.layout.BoundedFormat`; fields that a policy does not use are not sent.
+"""
+
+from __future__ import annotations
+
+from whence.clocks.bounded.layout import BoundedFormat
+from whence.delivery.policies import StampPolicy
+
+
+def stamp_bytes(policy: StampPolicy, processes: int, *, events_per_tick: int = 2) -> int:
+    """The bytes of each stamp among this many processes, of which each has at most `events_per_tick` events a tick."""
+    if processes < 1:
+        raise ValueError(f"processes is 1 or more, not {processes}")
+    rule = policy.rule()
+    elements = policy.eps + 1 if rule.elements is None else rule.elements
+    names = tuple(map(str, range(processes)))
+    bits = BoundedFormat(policy.eps, policy.delta, names, elements, events_per_tick=events_per_tick).field_bits
+    fields = bits["version"] + bits["r"] + bits["process"] + elements * bits["kn"] + (bits["c"] if rule.uses_c else 0)
+    return -(-fields // 8)
