@@ -25,7 +25,7 @@ from whence.clocks.vector.stamp import VectorStamp, roster_from_bytes, roster_to
 from whence.clocks.wire import MAX_STAMP_BYTES, VERSION, Kind
 
 MAX_ENDS = 1024
-"""Peers a hub remembers; the one unheard of for longest is forgotten, and is spelt to again."""
+"""Peers a hub remembers; beyond that the one that came first is forgotten, and starts again, spelt out."""
 REMEMBERED = 64
 """Rosters of the peer that are kept, for messages that come out of order."""
 
@@ -34,6 +34,10 @@ _HEAD = struct.Struct("<BBQQII")
 of the roster; the highest number of the peer's that is known here."""
 _SPELT = struct.Struct("<I")
 _INCOMPLETE, _NAMES, _WIDE = 1, 2, 4
+_ALL_FLAGS = _INCOMPLETE | _NAMES | _WIDE
+_HEAD_SIZE = _HEAD.size
+_IDENTITY = slice(2, 10)
+"""Where the identity of the sending end stands in a message."""
 
 
 class StaleChannel(ClockError):
@@ -87,35 +91,34 @@ class ChannelEnd:
 
     def _read(self, data: bytes) -> tuple[VectorStamp, int]:
         """The stamp in a message, and the position after it. Learns the peer's roster and what it acknowledges."""
-        first_byte, flags, sender, receiver, number, heard = _read_head(data)
-        if first_byte != self._first_byte:
+        if not isinstance(data, bytes) or not _HEAD_SIZE <= len(data) <= MAX_STAMP_BYTES:
+            raise StampError(f"a channel message is {_HEAD_SIZE} to {MAX_STAMP_BYTES} bytes")
+        first_byte, flags, sender, receiver, number, heard = _HEAD.unpack_from(data)
+        if first_byte != self._first_byte or flags > _ALL_FLAGS or not sender or not number:
             raise StampError(
-                f"byte 0: expected a message of a {self.kind.name.lower().removesuffix('_message')} channel"
+                f"these bytes are no message of a {self.kind.name.lower().removesuffix('_message')} channel"
             )
         if sender != self._peer:
             # A first message, or a peer that started again: what its predecessor knew says nothing of it.
             self._forget_peer()
             self._peer = sender
-        position = _HEAD.size
-        if flags & _NAMES:
-            position = self._learn(data, number, flags)
+        position = self._learn(data, number, flags) if flags & _NAMES else _HEAD_SIZE
         roster = self._rosters.get(number)
         if roster is None:
             raise StaleChannel("the peer names its processes by a number that was never spelt out here")
         end = position + roster.size_bytes
-        lanes = data[position:end]
-        packed = int.from_bytes(lanes, "little")
-        if len(lanes) != roster.size_bytes or packed & roster.guards:
+        packed = int.from_bytes(data[position:end], "little")
+        if end > len(data) or packed & roster.guards:
             raise StampError(f"byte {position} of {len(data)}: expected {len(roster.names)} counters")
-        if receiver == self._me and heard > self._acknowledged:
+        if heard > self._acknowledged and receiver == self._me:
             self._acknowledged = min(heard, self._number)
         return vector_stamp(roster, packed, not flags & _INCOMPLETE), end
 
     def _learn(self, data: bytes, number: int, flags: int) -> int:
-        start = _HEAD.size + _SPELT.size
+        start = _HEAD_SIZE + _SPELT.size
         if len(data) < start:
             raise StampError(f"byte {len(data)}: expected the names of the processes")
-        end = start + int(_SPELT.unpack_from(data, _HEAD.size)[0])
+        end = start + int(_SPELT.unpack_from(data, _HEAD_SIZE)[0])
         if end > len(data):
             raise StampError(f"byte {start} of {len(data)}: expected {end - start} bytes of names")
         roster = roster_from_bytes(data[start:end], WIDE if flags & _WIDE else NARROW)
@@ -125,15 +128,6 @@ class ChannelEnd:
             del self._rosters[min(self._rosters)]
         self._heard = max(self._heard, number)
         return end
-
-
-def _read_head(data: bytes) -> tuple[int, int, int, int, int, int]:
-    if not isinstance(data, bytes) or not _HEAD.size <= len(data) <= MAX_STAMP_BYTES:
-        raise StampError(f"a channel message is {_HEAD.size} to {MAX_STAMP_BYTES} bytes")
-    head: tuple[int, int, int, int, int, int] = _HEAD.unpack_from(data)
-    if head[1] > (_INCOMPLETE | _NAMES | _WIDE) or not head[2] or not head[4]:
-        raise StampError("these bytes are no channel message")
-    return head
 
 
 E = TypeVar("E", bound=ChannelEnd)
@@ -146,18 +140,18 @@ class ChannelHub(Generic[E]):
         """`make` gives a new end, such as ``lambda: VectorChannel(clock)``."""
         self._make = make
         self._max_ends = max_ends
-        self._ends: OrderedDict[int, E] = OrderedDict()
+        self._ends: OrderedDict[bytes, E] = OrderedDict()
         self._guard = Guarded()
 
     def end(self, data: bytes) -> E:
-        """The end that this message is for; a new one for a new peer."""
-        identity = _read_head(data)[2]
+        """The end that this message is for; a new one for a new peer. The end itself checks the message."""
+        identity = bytes(data[_IDENTITY])
+        end = self._ends.get(identity)
+        return end if end is not None else self._new_end(identity)
+
+    def _new_end(self, identity: bytes) -> E:
         with self._guard.grouped():
-            end = self._ends.get(identity)
-            if end is None:
-                end = self._ends[identity] = self._make()
-                if len(self._ends) > self._max_ends:
-                    self._ends.popitem(last=False)
-            else:
-                self._ends.move_to_end(identity)
+            end = self._ends.setdefault(identity, self._make())
+            if len(self._ends) > self._max_ends:
+                self._ends.popitem(last=False)
             return end

@@ -108,7 +108,7 @@ class OrderingChannel(ChannelEnd):
                 raise StampError(f"byte {end} of {len(data)}: expected the message's place")
             lane, number, base, receiver, delivered = _PLACE.unpack_from(data, end)
             names = vector._roster.names
-            if lane >= len(names) or names[lane] not in vector or not number or base >= number:
+            if lane >= len(names) or not vector.known(names[lane]) or not number or base >= number:
                 raise StampError(f"byte {end}: these bytes are no message of an ordering channel")
             if base and receiver != self._me:
                 raise StaleChannel("the message builds on one that this end never delivered")

@@ -158,7 +158,7 @@ class OrderingObserver(Guarded):
         """`try_deliver` for any form of message."""
         with self._lock:
             delivery = self._take_if_ready(message)
-            if delivery is not None and self._waiting:
+            if self._waiting and delivery is not None:
                 self._release_ready()
             return delivery
 
@@ -215,7 +215,8 @@ class OrderingObserver(Guarded):
             return waiting
 
     def _take_if_ready(self, message: Incoming) -> OrderedDelivery | None:
-        if self._is_duplicate(message):
+        nothing_like_it = not self._waiting and message.count > self._last_from.get(message.sender, 0)
+        if not nothing_like_it and self._is_duplicate(message):
             return OrderedDelivery(message.sender, message.count, None, duplicate=True)
         if message.needs and self._gaps(message):
             return None
@@ -255,7 +256,7 @@ class OrderingObserver(Guarded):
 
     def _is_duplicate(self, message: Incoming) -> bool:
         sender, count = message.sender, message.count
-        if self._waiting and any(w.message.sender == sender and w.message.count == count for w in self._waiting):
+        if any(w.message.sender == sender and w.message.count == count for w in self._waiting):
             return True
         if count > self._last_from.get(sender, 0):
             return False
@@ -265,7 +266,8 @@ class OrderingObserver(Guarded):
     def _accept(self, message: Incoming, gaps: tuple[Gap, ...]) -> OrderedDelivery:
         """Deliver now. The caller holds the lock."""
         sender, count = message.sender, message.count
-        late = self._reached(sender) >= count
+        # Something that depends on this message can only have come before it over a gap.
+        late = bool(self._missing) and self._reached(sender) >= count
         for gap in gaps:
             self._missing.setdefault(gap.sender, []).append((gap.have, gap.need))
             if gap.sender == self.process:
@@ -343,12 +345,11 @@ class OrderingClock(OrderingObserver):
 
     def _record(self, to: str, sends: Sends) -> None:
         self._version += 1
-        self._changed_in.pop(to, None)
+        if to in self._records:
+            del self._records[to], self._changed_in[to]
         if sends:
             self._records[to] = sends
             self._changed_in[to] = self._version
-        else:
-            self._records.pop(to, None)
 
     def _absorb(self, message: Incoming) -> VectorStamp:
         stamp = self._merge(message.clock)
@@ -362,19 +363,15 @@ class OrderingClock(OrderingObserver):
                 self._record(to, {**mine, **ahead})
         # The sender knows of a send to itself only by having delivered it (except for self-sends, known to it from the
         # start), so what its vector covers need no longer be waited for.
-        sender, known = message.sender, message.clock.known
-        if sender in records:
-            mine = records[sender]
-            self._keep(sender, {process: n for process, n in mine.items() if process == sender or known(process) < n})
-        if self.process in records:
-            mine = records[self.process]
-            self._keep(self.process, {process: n for process, n in mine.items() if self._reached(process) < n})
+        sender, clock = message.sender, message.clock
+        to_sender, to_self = records.get(sender), records.get(self.process)
+        if to_sender:
+            left = {process: n for process, n in to_sender.items() if process == sender or clock.known(process) < n}
+            if len(left) < len(to_sender):
+                self._record(sender, left)
+        if to_self:
+            self._record(self.process, {process: n for process, n in to_self.items() if self._reached(process) < n})
         return stamp
-
-    def _keep(self, to: str, left: Sends) -> None:
-        """Drop from a destination's record what it has had."""
-        if len(left) < len(self._records[to]):
-            self._record(to, left)
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:

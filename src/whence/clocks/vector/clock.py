@@ -25,6 +25,8 @@ from whence.clocks.vector.lanes import Roster, merge, union
 from whence.clocks.vector.stamp import VectorStamp, vector_stamp
 from whence.clocks.wire import MAX_COUNTER, check_name
 
+_new = object.__new__
+
 
 class _Vector(Guarded):
     """What is known here of everybody's events."""
@@ -102,13 +104,11 @@ class VectorClock(_Vector):
 
     def local(self) -> VectorStamp:
         """Stamp an event of this process."""
-        with self._lock:
-            return self._event()
+        return self._event()
 
     def send(self) -> VectorStamp:
         """Stamp a message; it travels with the stamp. Anyone may be the receiver, also who does not take part."""
-        with self._lock:
-            return self._event()
+        return self._event()
 
     def receive(self, stamp: VectorStamp | None) -> VectorStamp:
         """Merge the sender's stamp and stamp the receipt, in one step.
@@ -121,12 +121,14 @@ class VectorClock(_Vector):
         if not isinstance(stamp, VectorStamp):
             raise TypeError(f"a VectorClock receives a VectorStamp, not {type(stamp).__name__}")
         with self._lock:
-            theirs = self._aligned(stamp)
-            roster = self._roster
-            merged = merge(roster, self._packed, theirs)
-            if merged >> self._shift & roster.mask != self._count:
+            theirs = stamp._packed if stamp._roster is self._roster else self._aligned(stamp)
+            # `merge`, written out: a receive sits in every reply's round trip, and a call costs as much as the merge.
+            mine, roster = self._packed, self._roster
+            guards = roster.guards
+            kept = (mine | guards) - theirs & guards
+            if not kept & self._one << roster.lane_bits - 1:
                 raise self._clash(stamp[self.process])
-            self._packed = merged
+            self._packed = theirs ^ (mine ^ theirs) & kept - (kept >> roster.lane_bits - 1)
             if not stamp._complete:
                 self._complete = False
             return self._event()
@@ -161,9 +163,9 @@ class VectorClock(_Vector):
                 clock._take(wide, packed)
                 clock._complete = complete
             self._event()
-            other._packed = self._packed
+            other._take(self._roster, self._packed)
             stamp = other._event()
-            self._packed = other._packed
+            self._take(other._roster, other._packed)
             return stamp
 
     def _receive_unstamped(self) -> VectorStamp:
@@ -178,15 +180,21 @@ class VectorClock(_Vector):
             return self._event()
 
     def _event(self) -> VectorStamp:
-        """Count one event. The caller holds the lock."""
-        self._count += 1
-        if self._count == self._roster.limit:
-            if self._count > MAX_COUNTER:
-                raise ClockError(f"{self.process!r} has used up its 2**63 - 1 events")
-            wide = self._roster.widened()
-            self._take(wide, self._roster.spread(self._packed, wide))
-        self._packed += self._one
-        return vector_stamp(self._roster, self._packed, self._complete)
+        """Count one event, and stamp it."""
+        with self._lock:
+            self._count += 1
+            if self._count == self._roster.limit:
+                self._widen()
+            self._packed += self._one
+            stamp = _new(VectorStamp)
+            stamp._roster, stamp._packed, stamp._complete = self._roster, self._packed, self._complete
+            return stamp
+
+    def _widen(self) -> None:
+        if self._count > MAX_COUNTER:
+            raise ClockError(f"{self.process!r} has used up its 2**63 - 1 events")
+        wide = self._roster.widened()
+        self._take(wide, self._roster.spread(self._packed, wide))
 
     def _take(self, roster: Roster, packed: int) -> None:
         self._roster = roster

@@ -50,9 +50,14 @@ class VectorStamp(CausalStamp, Mapping[str, int]):
         """False when an unstamped message was accepted somewhere in the past: causes may be missing."""
         return self._complete
 
-    def __getitem__(self, process: str) -> int:
+    def known(self, process: str) -> int:
+        """How many events of a process the stamped event knows of, 0 for one it never heard of."""
         roster = self._roster
-        count = self._packed >> roster.index[process] * roster.lane_bits & roster.mask
+        lane = roster.index.get(process)
+        return 0 if lane is None else self._packed >> lane * roster.lane_bits & roster.mask
+
+    def __getitem__(self, process: str) -> int:
+        count = self.known(process)
         if not count:
             raise KeyError(process)
         return count

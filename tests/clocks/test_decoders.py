@@ -1,0 +1,179 @@
+"""Every decoder against anything: at least 10,000 random and mutated inputs each, in bytes and in JSON.
+
+What a user would lose: a stamp from a hostile or broken sender crashes the receiver, hangs it, takes its memory, or is read
+as something its sender never said.
+"""
+
+import json
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from whence.clocks import (
+    BoundedStamp,
+    ClockError,
+    GlobalStamp,
+    HybridStamp,
+    LamportStamp,
+    LocalStamp,
+    OrderingChannel,
+    OrderingClock,
+    OrderingStamp,
+    StampError,
+    VectorChannel,
+    VectorClock,
+    VectorStamp,
+)
+from whence.testing.groups import GroupHistory, Shape
+from whence.testing.ordering import OrderingHistory
+
+EXAMPLES, INPUTS_EACH = 130, 80
+NAMES = ("a", "bb", "process-1", "process-2", "žluťoučký", "x" * 255)
+
+
+def counter(random):
+    return random.choice((1, 2, 127, 128, 2**31, 2**63 - 1, random.getrandbits(random.randint(1, 62)) + 1))
+
+
+def vector(random):
+    names = random.sample(NAMES, random.randint(0, len(NAMES)))
+    return VectorStamp({name: counter(random) for name in names}, complete=random.random() < 0.8)
+
+
+def ordering(random):
+    run = OrderingHistory(OrderingClock, random, loss=0.1).play(processes=3, actions=12)
+    stamps = [stamp for _, stamp in run.stamps]
+    return random.choice(stamps) if stamps else OrderingClock("p0").send("p1")
+
+
+def global_group(random):
+    """Stamps of one short run of gateways; made once, for they take a simulation."""
+    return random.choice(GATEWAY_STAMPS)
+
+
+GATEWAY_STAMPS = sorted(
+    {
+        stamp
+        for seed in range(5)
+        for a, b, _ in GroupHistory(Shape(span=40), Random(seed)).play().global_pairs()
+        for stamp in (a, b)
+    },
+    key=repr,
+)
+
+STAMPS = {
+    LamportStamp: lambda random: LamportStamp(counter(random), random.choice(NAMES)),
+    HybridStamp: lambda random: HybridStamp(counter(random), random.getrandbits(9), random.choice(NAMES)),
+    VectorStamp: vector,
+    OrderingStamp: ordering,
+    BoundedStamp: lambda random: BoundedStamp(
+        random.choice(NAMES), counter(random), random.randint(0, 9), tuple(random.getrandbits(4) for _ in range(5))
+    ),
+    LocalStamp: lambda random: LocalStamp(
+        random.choice(NAMES), random.choice(NAMES), random.getrandbits(40), random.getrandbits(20)
+    ),
+    GlobalStamp: global_group,
+}
+
+
+def mutated(random, data):
+    """A valid input with a few bytes changed, lost, doubled or moved."""
+    out = bytearray(data)
+    for _ in range(random.randint(1, 3)):
+        at = random.randrange(len(out) + 1)
+        move = random.randrange(5)
+        if move == 0 and out:
+            out[at % len(out)] = random.getrandbits(8)
+        elif move == 1 and out:
+            out[at % len(out)] ^= 1 << random.randrange(8)
+        elif move == 2:
+            del out[at : at + random.randint(1, 4)]
+        elif move == 3:
+            out[at:at] = random.randbytes(random.randint(1, 4))
+        else:
+            out[at:at] = out[at : at + random.randint(1, 9)]
+    return bytes(out)
+
+
+@pytest.mark.parametrize("kind", STAMPS, ids=lambda kind: kind.__name__)
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_bytes_are_refused_or_read_in_their_one_spelling(kind, seed):
+    random = Random(seed)
+    valid = STAMPS[kind](random)
+    data = valid.to_bytes()
+    assert kind.from_bytes(data) == valid
+    for i in range(INPUTS_EACH):
+        tried = mutated(random, data) if i % 2 else data[:1] + random.randbytes(random.randint(0, 40))
+        try:
+            stamp = kind.from_bytes(tried)
+        except StampError:
+            continue
+        assert stamp.to_bytes() == tried
+
+
+@pytest.mark.parametrize("kind", STAMPS, ids=lambda kind: kind.__name__)
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    junk=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
+        max_leaves=8,
+    ),
+)
+def test_json_is_refused_or_read_without_coercion(kind, seed, junk):
+    random = Random(seed)
+    valid = STAMPS[kind](random)
+    form = json.loads(json.dumps(valid.to_json()))
+    assert kind.from_json(form) == valid
+    tries = [junk, {**form, "extra": junk}, *({**form, key: junk} for key in form)]
+    tries += [{k: v for k, v in form.items() if k != key} for key in form]
+    for tried in tries:
+        try:
+            stamp = kind.from_json(tried)
+        except StampError:
+            continue
+        assert kind.from_json(stamp.to_json()) == stamp
+
+
+def talking(channel, clock, random, say, hear):
+    """Two ends that have exchanged a few messages, and the next message between them."""
+    ends = [channel(clock(name), identity=lambda: random.getrandbits(64) or 1) for name in ("a", "b")]
+    for i in range(random.randint(0, 3)):
+        hear(ends[1 - i % 2], say(ends[i % 2], "ba"[i % 2]))
+    return ends, say(ends[0], "b")
+
+
+CHANNELS = {
+    "vector": (VectorChannel, VectorClock, lambda end, _: end.send(), lambda end, data: end.receive(data)),
+    "ordering": (OrderingChannel, OrderingClock, lambda end, to: end.send(to), lambda end, data: end.try_deliver(data)),
+}
+
+
+@pytest.mark.parametrize("kind", CHANNELS)
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_channel_messages_are_refused_with_a_clock_or_stamp_error(kind, seed):
+    """A refused message must also leave the clock as it was: its entry for this process never moves on its own."""
+    random = Random(seed)
+    channel, clock, say, hear = CHANNELS[kind]
+    for _ in range(INPUTS_EACH // 8):
+        ends, data = talking(channel, clock, random, say, hear)
+        for _ in range(8):
+            before = ends[1].clock.stamp
+            try:
+                hear(ends[1], mutated(random, data))
+            except (StampError, ClockError):
+                assert ends[1].clock.stamp == before
+
+
+def test_announced_sizes_are_checked_before_memory_is_taken():
+    """Nine bytes that announce billions of entries."""
+    for kind, body in ((VectorStamp, b"\xff\xff\xff\xff\x7f"), (BoundedStamp, b"\x01a\x01\x01\xff\xff\xff\xff\x7f")):
+        with pytest.raises(StampError):
+            kind.from_bytes(bytes([1 << 4 | kind.kind]) + body)
+    with pytest.raises(StampError, match="limit"):
+        VectorStamp.from_bytes(bytes(2**20 + 1))
