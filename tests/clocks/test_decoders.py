@@ -12,21 +12,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whence.clocks import (
+    AutonomousStamp,
     BoundedStamp,
     ClockError,
     GlobalStamp,
     HybridStamp,
+    Instance,
+    IntervalTreeClock,
+    IntervalTreeStamp,
     LamportStamp,
     LocalStamp,
     OrderingChannel,
     OrderingClock,
     OrderingStamp,
+    PaperInstance,
+    PaperStamp,
     StampError,
     VectorChannel,
     VectorClock,
     VectorStamp,
+    stamp_from_bytes,
+    stamp_from_json,
 )
 from whence.testing.groups import GroupHistory, Shape
+from whence.testing.instances import InstanceHistory
 from whence.testing.ordering import OrderingHistory
 
 EXAMPLES, INPUTS_EACH = 130, 80
@@ -46,6 +55,26 @@ def ordering(random):
     run = OrderingHistory(OrderingClock, random, loss=0.1).play(processes=3, actions=12)
     stamps = [stamp for _, stamp in run.stamps]
     return random.choice(stamps) if stamps else OrderingClock("p0").send("p1")
+
+
+def grown(root):
+    """Stamps of a short history of forks and joins."""
+
+    def make(random):
+        run = InstanceHistory(root, random).play(live=5, actions=30)
+        return random.choice([stamp for _, stamp in run.stamps] or [root().event()])
+
+    return make
+
+
+def two_roots(random):
+    """The compact form, sometimes of a computation with more than one root."""
+    stamp = grown(Instance.root)(random)
+    if random.random() < 0.5:
+        return stamp
+    phone, laptop = Instance.root("phone"), Instance.root("žluťoučký")
+    laptop.event()
+    return phone.combine(laptop).event()
 
 
 def global_group(random):
@@ -75,6 +104,9 @@ STAMPS = {
         random.choice(NAMES), random.choice(NAMES), random.getrandbits(40), random.getrandbits(20)
     ),
     GlobalStamp: global_group,
+    AutonomousStamp: two_roots,
+    PaperStamp: grown(PaperInstance.root),
+    IntervalTreeStamp: grown(IntervalTreeClock.seed),
 }
 
 
@@ -104,7 +136,7 @@ def test_bytes_are_refused_or_read_in_their_one_spelling(kind, seed):
     random = Random(seed)
     valid = STAMPS[kind](random)
     data = valid.to_bytes()
-    assert kind.from_bytes(data) == valid
+    assert kind.from_bytes(data) == stamp_from_bytes(data) == valid
     for i in range(INPUTS_EACH):
         tried = mutated(random, data) if i % 2 else data[:1] + random.randbytes(random.randint(0, 40))
         try:
@@ -128,7 +160,7 @@ def test_json_is_refused_or_read_without_coercion(kind, seed, junk):
     random = Random(seed)
     valid = STAMPS[kind](random)
     form = json.loads(json.dumps(valid.to_json()))
-    assert kind.from_json(form) == valid
+    assert kind.from_json(form) == stamp_from_json(form) == valid
     tries = [junk, {**form, "extra": junk}, *({**form, key: junk} for key in form)]
     tries += [{k: v for k, v in form.items() if k != key} for key in form]
     for tried in tries:
@@ -177,3 +209,20 @@ def test_announced_sizes_are_checked_before_memory_is_taken():
             kind.from_bytes(bytes([1 << 4 | kind.kind]) + body)
     with pytest.raises(StampError, match="limit"):
         VectorStamp.from_bytes(bytes(2**20 + 1))
+
+
+def test_a_whole_instance_is_taken_over_or_refused():
+    """An instance that travels as bytes must arrive as it was, or not at all."""
+    for seed in range(2_000):
+        random = Random(seed)
+        left, right = Instance.root(random.choice(("0", "notes"))).duplicate()
+        left.event()
+        instance = left.combine(right) if seed % 3 == 0 else random.choice((left, right))
+        data = instance.hand_over()
+        assert Instance.take_over(data).hand_over() == data
+        tried = mutated(random, data)
+        try:
+            taken = Instance.take_over(tried)
+        except StampError:
+            continue
+        assert taken.hand_over() == tried

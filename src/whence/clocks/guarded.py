@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from threading import RLock
 
 
@@ -27,3 +28,11 @@ class Guarded:
     def grouped(self) -> AbstractContextManager[object]:
         """Hold the clock for several operations."""
         return self._lock
+
+
+@contextmanager
+def holding(one: Guarded, other: Guarded) -> Iterator[None]:
+    """Hold two clocks at once; whichever way round two threads ask, they take the locks in one order."""
+    first, second = sorted((one, other), key=id)
+    with first.grouped(), second.grouped():
+        yield

@@ -83,7 +83,7 @@ class LocalStamp(Stamp):
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "clock": "local_group",
+            "clock": "local-group",
             "subgroup": self.subgroup,
             "process": self.process,
             "rt_ns": self.rt_ns,
@@ -92,7 +92,7 @@ class LocalStamp(Stamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = json_form.fields(value, "local_group", {"subgroup", "process", "rt_ns", "lt"})
+        found = json_form.fields(value, "local-group", {"subgroup", "process", "rt_ns", "lt"})
         return cls(
             json_form.name(found["subgroup"]),
             json_form.name(found["process"]),
@@ -194,7 +194,7 @@ class GlobalStamp(Stamp):
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "clock": "global_group",
+            "clock": "global-group",
             "subgroup": self.subgroup,
             "vt": {name: level for name, level, _ in self.entries},
             "numbers": {name: number for name, _, number in self.entries},
@@ -202,7 +202,7 @@ class GlobalStamp(Stamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = json_form.fields(value, "global_group", {"subgroup", "vt", "numbers"})
+        found = json_form.fields(value, "global-group", {"subgroup", "vt", "numbers"})
         vt, numbers = found["vt"], found["numbers"]
         if not isinstance(vt, Mapping) or not isinstance(numbers, Mapping) or vt.keys() != numbers.keys():
             raise StampError('"vt" and "numbers" of a global_group stamp are objects with the same subgroups')

@@ -20,7 +20,7 @@ Sources: Fidge 1991; Berry 1995, sections 2.1, 3.4.1, 3.6 and 4.2.
 from __future__ import annotations
 
 from whence.clocks.errors import ClockError, UnstampedMessage
-from whence.clocks.guarded import Guarded
+from whence.clocks.guarded import Guarded, holding
 from whence.clocks.vector.lanes import Roster, merge, union
 from whence.clocks.vector.stamp import VectorStamp, vector_stamp
 from whence.clocks.wire import MAX_COUNTER, check_name
@@ -154,8 +154,7 @@ class VectorClock(_Vector):
             raise ClockError(f"{self.process!r} cannot meet itself")
         if other.process == self.process:
             raise ClockError(f"two clocks carry the id {self.process!r}; ids are unique")
-        first, second = sorted((self, other), key=id)
-        with first.grouped(), second.grouped():
+        with holding(self, other):
             wide = union(self._roster, other._roster)
             packed = merge(wide, self._roster.spread(self._packed, wide), other._roster.spread(other._packed, wide))
             complete = self._complete and other._complete

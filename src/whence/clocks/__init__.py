@@ -1,0 +1,88 @@
+"""Takes nothing; gives clocks and their stamps: the vocabulary that everything else speaks.
+
+One literal record, a stamp of each sort::
+
+    VectorClock("orders").local()      <orders:1>            causal: tells all four relations
+    LamportClock("orders").local()     orders@1              ordered: sorts, and cannot say concurrent
+    GroupMember(...).send()            LocalStamp            neither: "may precede" or "surely concurrent"
+
+`docs/stamp.md` says which clock to take. Nothing here needs more than the standard library.
+"""
+
+from whence.clocks.bounded.clock import BoundedClock, BoundedStamp, less
+from whence.clocks.bounded.layout import BoundedFormat
+from whence.clocks.channels.end import ChannelHub, StaleChannel
+from whence.clocks.channels.ordering import OrderingChannel
+from whence.clocks.channels.vector import VectorChannel
+from whence.clocks.decoding import stamp_from_bytes, stamp_from_json
+from whence.clocks.errors import ClockDrift, ClockError, Retired, StampError, UnstampedMessage, WhenceError
+from whence.clocks.group.gateway import Forward, Gateway, Relay
+from whence.clocks.group.member import GroupMember
+from whence.clocks.group.stamps import GlobalStamp, LocalStamp
+from whence.clocks.group.structure import Group, Subgroup
+from whence.clocks.hybrid import HybridClock, HybridStamp
+from whence.clocks.instances.instance import Instance
+from whence.clocks.instances.paper import PaperInstance, PaperStamp
+from whence.clocks.instances.process import AutonomousMessage, AutonomousProcess
+from whence.clocks.instances.stamp import AutonomousStamp, EventName
+from whence.clocks.itc.clock import IntervalTreeClock, IntervalTreeStamp
+from whence.clocks.lamport import LamportClock, LamportStamp
+from whence.clocks.ordering.clock import Gap, OrderedDelivery, OrderingClock, OrderingObserver, Waiting
+from whence.clocks.ordering.stamp import OrderingStamp
+from whence.clocks.relation import CausalStamp, OrderedStamp, Relation, Stamp, relation
+from whence.clocks.vector.clock import VectorClock, VectorObserver
+from whence.clocks.vector.stamp import VectorStamp
+
+__all__ = [
+    "Relation",
+    "relation",
+    "Stamp",
+    "CausalStamp",
+    "OrderedStamp",
+    "LamportClock",
+    "LamportStamp",
+    "HybridClock",
+    "HybridStamp",
+    "VectorClock",
+    "VectorObserver",
+    "VectorStamp",
+    "VectorChannel",
+    "OrderingClock",
+    "OrderingObserver",
+    "OrderingStamp",
+    "OrderedDelivery",
+    "Gap",
+    "Waiting",
+    "OrderingChannel",
+    "ChannelHub",
+    "StaleChannel",
+    "BoundedClock",
+    "BoundedStamp",
+    "BoundedFormat",
+    "less",
+    "Instance",
+    "AutonomousStamp",
+    "EventName",
+    "AutonomousProcess",
+    "AutonomousMessage",
+    "PaperInstance",
+    "PaperStamp",
+    "IntervalTreeClock",
+    "IntervalTreeStamp",
+    "Group",
+    "Subgroup",
+    "GroupMember",
+    "Gateway",
+    "Forward",
+    "Relay",
+    "LocalStamp",
+    "GlobalStamp",
+    "stamp_from_bytes",
+    "stamp_from_json",
+    "WhenceError",
+    "StampError",
+    "ClockError",
+    "ClockDrift",
+    "UnstampedMessage",
+    "Retired",
+]

@@ -1,0 +1,52 @@
+"""A stamp of whichever clock: for logs and messages that may carry any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from whence.clocks.bounded.clock import BoundedStamp
+from whence.clocks.errors import StampError
+from whence.clocks.group.stamps import GlobalStamp, LocalStamp
+from whence.clocks.hybrid import HybridStamp
+from whence.clocks.instances.paper import PaperStamp
+from whence.clocks.instances.stamp import AutonomousStamp
+from whence.clocks.itc.clock import IntervalTreeStamp
+from whence.clocks.lamport import LamportStamp
+from whence.clocks.ordering.stamp import OrderingStamp
+from whence.clocks.relation import Stamp
+from whence.clocks.vector.stamp import VectorStamp
+from whence.clocks.wire import kind_of
+
+STAMPS: dict[str, type[Stamp]] = {
+    "lamport": LamportStamp,
+    "hybrid": HybridStamp,
+    "vector": VectorStamp,
+    "ordering": OrderingStamp,
+    "bounded": BoundedStamp,
+    "autonomous": AutonomousStamp,
+    "paper-autonomous": PaperStamp,
+    "interval-tree": IntervalTreeStamp,
+    "local-group": LocalStamp,
+    "global-group": GlobalStamp,
+}
+"""Every stamp type by the name that its JSON form carries."""
+
+_BY_KIND = {stamp.kind: stamp for stamp in STAMPS.values()}
+
+
+def stamp_from_bytes(data: bytes) -> Stamp:
+    """The stamp in these bytes, of the clock that their first byte names; raises `StampError`."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise StampError(f"a stamp is bytes, not {type(data).__name__}")
+    kind = kind_of(bytes(data[:1]))
+    if kind not in _BY_KIND:
+        raise StampError(f"byte 0: a {kind.name.lower()} is no stamp; give it to the channel it belongs to")
+    return _BY_KIND[kind].from_bytes(data)
+
+
+def stamp_from_json(value: object) -> Stamp:
+    """The stamp in this JSON value, of the clock that its key ``clock`` names; raises `StampError`."""
+    clock = value.get("clock") if isinstance(value, Mapping) else None
+    if not isinstance(clock, str) or clock not in STAMPS:
+        raise StampError(f'"clock" is one of {", ".join(STAMPS)}, not {clock!r:.60}')
+    return STAMPS[clock].from_json(value)

@@ -1,0 +1,62 @@
+"""Fields of any number of bits, for codecs of trees. The last byte is filled up with zero bits."""
+
+from __future__ import annotations
+
+from whence.clocks.errors import StampError
+
+
+class BitWriter:
+    """Appends fields, most significant bit first."""
+
+    __slots__ = ("_bits",)
+
+    def __init__(self) -> None:
+        self._bits: list[str] = []
+
+    def put(self, value: int, width: int) -> None:
+        """Append a field of `width` bits."""
+        if width:
+            self._bits.append(f"{value:0{width}b}")
+
+    def number(self, value: int, order: int) -> None:
+        """Append an integer of any size as an exponential-Golomb code: two more bits for each doubling."""
+        scaled = value + (1 << order)
+        self.put(scaled, 2 * scaled.bit_length() - order - 1)
+
+    def done(self) -> bytes:
+        """All fields, filled up to whole bytes."""
+        bits = "".join(self._bits)
+        size = -(-len(bits) // 8)
+        return int(bits.ljust(8 * size, "0") or "0", 2).to_bytes(size)
+
+
+class BitReader:
+    """Reads fields back; what is missing or left over raises `StampError`."""
+
+    __slots__ = ("_data", "_position")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def take(self, width: int) -> int:
+        """The next field of `width` bits."""
+        start, end = self._position, self._position + width
+        if end > 8 * len(self._data):
+            raise StampError(f"expected {width} more bits, found {8 * len(self._data) - start}")
+        self._position = end
+        covering = int.from_bytes(self._data[start // 8 : -(-end // 8)])
+        return covering >> -end % 8 & (1 << width) - 1
+
+    def number(self, order: int) -> int:
+        """An exponential-Golomb code."""
+        zeros = 0
+        while not self.take(1):
+            zeros += 1
+        return (1 << zeros + order | self.take(zeros + order)) - (1 << order)
+
+    def end(self) -> None:
+        """Refuse whole bytes, or bits that are not zero, after the last field."""
+        left = 8 * len(self._data) - self._position
+        if left > 7 or self.take(left):
+            raise StampError(f"expected the end, found {left} more bits")
