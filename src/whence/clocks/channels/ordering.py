@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable, Mapping
 
 from whence.clocks.channels.end import ChannelEnd, StaleChannel, random_identity
-from whence.clocks.errors import StampError
+from whence.clocks.errors import ClockError, StampError
 from whence.clocks.ordering.clock import Incoming, OrderedDelivery, OrderingClock, OrderingObserver
 from whence.clocks.ordering.stamp import OrderingStamp, Sends, read_sends, write_sends
 from whence.clocks.vector.stamp import VectorStamp
@@ -51,11 +51,18 @@ class OrderingChannel(ChannelEnd):
         self._base = 0
         self._base_version = 0
         self._delivered = 0
+        self._peer_process: str | None = None
 
-    def send(self, to: str) -> bytes:
-        """Stamp a message to the peer, called `to`, and encode it. A retry may send the same bytes again."""
+    def send(self, to: str | None = None) -> bytes:
+        """Stamp a message to the peer, and encode it. A retry may send the same bytes again.
+
+        `to` is the peer's process; once something was heard from it, it need not be said.
+        """
         clock = self._sending_clock()
         with self._held:
+            to = to if to is not None else self._peer_process
+            if to is None:
+                raise ClockError("nothing was heard from the peer yet: say which process the message is for")
             version = clock.version
             vector, records = clock.begin_send()
             data = self._message(clock, vector, records, version)
@@ -118,6 +125,7 @@ class OrderingChannel(ChannelEnd):
                 records = read_sends(read, vector)
                 read.end()
             peer = self._peer
+            self._peer_process = names[lane]
             return Incoming(
                 OrderingStamp.trusted(names[lane], vector, records),
                 self.clock.process,

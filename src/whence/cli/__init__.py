@@ -1,0 +1,23 @@
+"""The command ``whence``. Importing this package needs nothing; running a command needs its extra."""
+
+from __future__ import annotations
+
+import sys
+
+EXTRAS = {"typer": "cli", "rich": "cli", "numpy": "spark", "numba": "spark", "pyspark": "spark"}
+EXTRAS |= {"matplotlib": "papers", "grpc": "papers"}
+"""Which extra brings a module that a command may miss."""
+
+
+def app() -> None:
+    """Run the command line; a missing dependency is named with the extra that brings it."""
+    try:
+        from whence.cli.main import cli
+
+        cli()
+    except ModuleNotFoundError as missing:
+        extra = EXTRAS.get((missing.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        sys.stderr.write(f"This command needs {missing.name}: pip install 'whence[{extra}]'\n")
+        sys.exit(2)

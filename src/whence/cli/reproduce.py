@@ -1,0 +1,78 @@
+"""``whence reproduce``: the papers' evaluations in one command, on Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from whence.papers.cell import Task
+
+QUICK_SEEDS, QUICK_MESSAGES = 2, 1_000
+SEEDS, MESSAGES = 10, 20_000
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="observer, hcg, rpc, autonomous, or all.")],
+    to: Annotated[Path, typer.Option(help="Folder for the figures and REPORT.md; made if need be.")],
+    seeds: Annotated[int | None, typer.Option(help=f"Runs a cell. [default: {SEEDS}; quick {QUICK_SEEDS}]")] = None,
+    messages: Annotated[
+        int | None, typer.Option(help=f"Messages a run. [default: {MESSAGES}; quick {QUICK_MESSAGES}]")
+    ] = None,
+    master: Annotated[str, typer.Option(help="Spark's master; local[*] takes this machine's cores.")] = "local[*]",
+    only: Annotated[
+        list[str] | None, typer.Option(help="One figure of the paper, such as fig4; may be repeated.")
+    ] = None,
+    quick: Annotated[bool, typer.Option(help="Seconds instead of minutes; rough numbers.")] = False,
+) -> None:
+    """Run a paper's evaluation again: a CSV, an SVG and a PNG for each figure, and what was met and missed."""
+    from whence.papers.chapter import Effort
+    from whence.papers.reproduce import PAPERS, reproduce
+
+    if paper != "all" and paper not in PAPERS:
+        raise typer.BadParameter(f"there are {', '.join(PAPERS)} and all, not {paper!r}", param_hint="PAPER")
+    papers = list(PAPERS) if paper == "all" else [paper]
+    known = dict.fromkeys(name for each in papers for name in PAPERS[each])
+    if unknown := [name for name in only or () if name not in known]:
+        raise typer.BadParameter(f"{paper} has {', '.join(known)}, not {unknown[0]!r}", param_hint="--only")
+    if paper == "all" and only:
+        raise typer.BadParameter("figures of different papers share names: name the paper", param_hint="--only")
+    effort = Effort(
+        seeds=seeds if seeds is not None else QUICK_SEEDS if quick else SEEDS,
+        messages=messages if messages is not None else QUICK_MESSAGES if quick else MESSAGES,
+        quick=quick,
+    )
+    for name, value, least in (("--seeds", effort.seeds, 1), ("--messages", effort.messages, 2)):
+        if not least <= value < 1 << 31:
+            raise typer.BadParameter(f"from {least} to 2**31 - 1, not {value}", param_hint=name)
+    if to.exists() and not to.is_dir():
+        raise typer.BadParameter(f"{to} is a file: name a folder", param_hint="--to")
+    started = time.monotonic()
+    console = Console(stderr=True)
+    chapters = reproduce(
+        papers, to, effort, only=frozenset(only or ()), run_tasks=lambda tasks: _on_spark(tasks, master, console)
+    )
+    for chapter in chapters.values():
+        met = sum(found.verdict.met for found in chapter.findings)
+        typer.echo(f"{chapter.title}: {met} of {len(chapter.findings)} statements met")
+    typer.echo(f"{to / 'REPORT.md'}")
+    console.print(f"{time.monotonic() - started:.0f} seconds")
+
+
+def _on_spark(tasks: Sequence[Task], master: str, console: Console) -> Sequence[Any]:
+    if not tasks:
+        return []
+    from whence.spark.sweep import borrowed_session, sweep
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("Starting Spark", total=len(tasks))
+        with borrowed_session(master=master) as session:
+            progress.update(bar, description="Sweep")
+            return sweep(session, tasks, on_progress=lambda done: progress.update(bar, completed=done))

@@ -1,0 +1,12 @@
+"""Takes parameters; gives the papers' evaluations again: figures as CSV, SVG and PNG, and a report of what was met.
+
+- `whence.papers.cell`: one simulation, every scheme and phi evaluated on it;
+- `whence.papers.schemes`: the clocks and policies that are compared;
+- `whence.papers.observer_figures`, `stated`, `checks`: Figures 2 to 7 and the observer paper's sentences, as data;
+- `whence.papers.hcg`, `rpc`, `autonomous`: the other three papers;
+- `whence.papers.reproduce`: all of it, through whatever runs the tasks.
+
+One literal record, a row of ``stated.csv``::
+
+    observer,"6.5, Fig. 6",the physical clock alone (DPC1): 30-50% even at φ = 100%,paper,closest,met,(a) 34.17 ± 0.40; ...
+"""

@@ -1,0 +1,64 @@
+"""What a reproduction writes: for each figure a CSV, an SVG and a PNG of one stem, the same bytes for the same numbers."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whence.papers.curves import Spread
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Cell = str | int | float | Spread | None
+"""Of a CSV: a `Spread` fills two columns, and None leaves one empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artefact:
+    """The numbers of a figure or a table, and how to draw them."""
+
+    stem: str
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Cell]]
+    draw: Callable[[Figure], None] | None = None
+    """Fills an empty figure; None for a table."""
+    size_inches: tuple[float, float] = (6.4, 4.8)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of the files it becomes."""
+        return tuple(f"{self.stem}.{kind}" for kind in (("csv", "svg", "png") if self.draw else ("csv",)))
+
+    def write(self, folder: Path) -> None:
+        """Write the files; existing ones are replaced."""
+        with (folder / f"{self.stem}.csv").open("w", newline="", encoding="utf-8") as out:
+            lines = csv.writer(out, lineterminator="\n")
+            lines.writerow(self.columns)
+            lines.writerows([text for cell in row for text in _texts(cell)] for row in self.rows)
+        if self.draw is not None:
+            _write_pictures(self.draw, self.size_inches, folder / self.stem)
+
+
+def _texts(cell: Cell) -> list[str]:
+    if isinstance(cell, Spread):
+        return [_texts(cell.mean)[0], _texts(cell.sd)[0]]
+    if cell is None:
+        return [""]
+    return [f"{cell:.6f}" if isinstance(cell, float) else str(cell)]
+
+
+def _write_pictures(draw: Callable[[Figure], None], size_inches: tuple[float, float], path: Path) -> None:
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    # A fixed salt names the SVG's parts alike in every run; text stays text, so that it can be searched.
+    style: Any = {"svg.hashsalt": "whence", "svg.fonttype": "none", "font.size": 8}
+    with matplotlib.rc_context(style):
+        figure = Figure(figsize=size_inches, layout="constrained")
+        draw(figure)
+        figure.savefig(path.with_name(path.name + ".svg"), metadata={"Date": None})
+        figure.savefig(path.with_name(path.name + ".png"), dpi=130)

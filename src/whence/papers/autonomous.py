@@ -1,0 +1,179 @@
+"""Autonomous causality: how stamps grow with joins, in the paper's form, the compact form and Interval Tree Clocks.
+
+Baquero & Moura give no measurements; they state that stamps characterise causality (Lemma 5.1) and that they need a
+considerable amount of state (section 6). Both are put to random histories with at most four instances alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from whence.clocks import Instance, IntervalTreeClock, PaperInstance, Relation, relation
+from whence.papers.artefacts import Artefact
+from whence.papers.chapter import Chapter, Effort, hold
+from whence.papers.curves import Spread
+from whence.papers.findings import Stated, Verdict
+from whence.simulation import fork_join
+from whence.simulation.forkjoin import EVENT, FORK, JOIN
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LIVE = 4
+JOINS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+QUICK_JOINS = (1, 2, 5, 10, 20, 50, 100)
+COMPARED_OPERATIONS = 200
+
+
+ROOTS: dict[str, Callable[[], Any]] = {
+    "paper": PaperInstance.root,
+    "compact": Instance.root,
+    "interval tree": IntervalTreeClock.seed,
+}
+"""What a history of each form grows from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """One history under one form."""
+
+    stamp_bytes: tuple[int, ...]
+    """Of an event just after each number of joins that was asked for."""
+    pairs: int
+    """Pairs of events that were compared with reachability, in a shorter history of the same seed."""
+    wrong: int
+    """Those whose relation the stamps get wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Calling it plays the histories of a seed."""
+
+    form: str
+    joins: tuple[int, ...]
+    seed: int
+
+    def __call__(self) -> Grown:
+        pairs, wrong = compare(self.form, self.seed)
+        return Grown(tuple(grow(self.form, self.joins, self.seed)), pairs, wrong)
+
+
+def _duplicate(instance: Any) -> Any:
+    return instance.duplicate() if hasattr(instance, "duplicate") else instance.fork()
+
+
+def _combine(one: Any, other: Any) -> Any:
+    return one.combine(other) if hasattr(one, "combine") else one.join(other)
+
+
+def grow(form: str, joins: tuple[int, ...], seed: int) -> Iterable[int]:
+    """The size of a stamp after each of these numbers of joins."""
+    history = fork_join(16 * joins[-1] + 64, LIVE, seed)
+    live = {0: ROOTS[form]()}
+    joined = 0
+    for kind, takes, takes_too, gives, gives_too in zip(*(column.tolist() for column in history), strict=True):
+        if kind == EVENT:
+            live[takes].event()
+        elif kind == FORK:
+            live[gives], live[gives_too] = _duplicate(live.pop(takes))
+        elif kind == JOIN:
+            live[gives] = _combine(live.pop(takes), live.pop(takes_too))
+            joined += 1
+            if joined in joins:
+                yield len(live[gives].event().to_bytes())
+            if joined == joins[-1]:
+                return
+
+
+def compare(form: str, seed: int) -> tuple[int, int]:
+    """Pairs of events, and those whose stamps contradict reachability."""
+    live = {0: ROOTS[form]()}
+    past: dict[int, frozenset[int]] = {0: frozenset()}
+    stamps: list[tuple[Any, frozenset[int]]] = []
+    history = fork_join(COMPARED_OPERATIONS, LIVE, seed)
+    for kind, takes, takes_too, gives, gives_too in zip(*(column.tolist() for column in history), strict=True):
+        if kind == EVENT:
+            past[takes] |= {len(stamps)}
+            stamps.append((live[takes].event(), past[takes]))
+        elif kind == FORK:
+            live[gives], live[gives_too] = _duplicate(live.pop(takes))
+            past[gives] = past[gives_too] = past.pop(takes)
+        elif kind == JOIN:
+            live[gives] = _combine(live.pop(takes), live.pop(takes_too))
+            past[gives] = past.pop(takes) | past.pop(takes_too)
+    wrong = sum(
+        relation(a, b) is not (Relation.BEFORE if first in past_b else Relation.CONCURRENT)
+        for second, (b, past_b) in enumerate(stamps)
+        for first, (a, _) in enumerate(stamps[:second])
+    )
+    return len(stamps) * (len(stamps) - 1) // 2, wrong
+
+
+def plan(effort: Effort) -> dict[tuple[str, int], Growth]:
+    """One task for each form and seed."""
+    joins = QUICK_JOINS if effort.quick else JOINS
+    return {(form, seed): Growth(form, joins, seed) for form in ROOTS for seed in range(1, effort.seeds + 1)}
+
+
+def _exact(results: list[Grown]) -> Verdict:
+    wrong, pairs = sum(grown.wrong for grown in results), sum(grown.pairs for grown in results)
+    return Verdict(f"{wrong} of {pairs} pairs wrong", wrong == 0)
+
+
+def _grows(results: list[Grown]) -> Verdict:
+    first, last = (Spread.of(grown.stamp_bytes[at] for grown in results) for at in (0, -1))
+    return Verdict(f"{first} bytes after the first join, {last} after the last", last.mean >= 10 * first.mean)
+
+
+STATED: tuple[Stated[list[Grown]], ...] = (
+    Stated(
+        "5, Lemma 5.1",
+        "stamps characterise causality",
+        "no pair of events whose stamps contradict reachability",
+        ("growth",),
+        _exact,
+    ),
+    Stated(
+        "6",
+        "stamps need a considerable amount of state",
+        "10 times the bytes after the last join measured, or more",
+        ("growth",),
+        _grows,
+        limit="ours",
+    ),
+)
+
+
+def chapter(planned: Iterable[tuple[str, int]], results: Iterable[Grown]) -> Chapter:
+    """The report's part on this paper, from the results in the order of the plan."""
+    by_form: dict[str, list[Grown]] = {}
+    for (form, _), result in zip(planned, results, strict=True):
+        by_form.setdefault(form, []).append(result)
+    measured = len(by_form["paper"][0].stamp_bytes)
+    joins = JOINS[:measured]
+    spreads = {
+        form: [Spread.of(grown.stamp_bytes[at] for grown in found) for at in range(measured)]
+        for form, found in by_form.items()
+    }
+    rows = [
+        (form, count, len(by_form[form]), spread)
+        for form, found in spreads.items()
+        for count, spread in zip(joins, found, strict=True)
+    ]
+
+    def draw(picture: Figure) -> None:
+        axes = picture.subplots()
+        for form, found in spreads.items():
+            axes.plot(joins, [spread.mean for spread in found], marker="o", label=form)
+        axes.set(xscale="log", yscale="log", xlabel="joins", ylabel="bytes of a stamp", title="Growth of stamps")
+        axes.legend()
+
+    artefact = Artefact("autonomous_growth", ("form", "joins", "seeds", "stamp_bytes", "stamp_bytes_sd"), rows, draw)
+    findings = [found for form in ROOTS for found in hold(STATED, form, by_form[form], {"growth"})]
+    notes = (
+        "The paper has no measurements. Random histories of events, forks and joins with at most 4 instances alive; the "
+        "paper's form is read with the ancestors in closed form, since the function as printed does not terminate.",
+    )
+    return Chapter("Causality in autonomous mobile systems", notes, (artefact,), tuple(findings))

@@ -1,0 +1,90 @@
+"""Results of a sweep as curves over phi, with their spread over the seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean, stdev
+
+from whence.papers.cell import Outcome, RunOutcome
+from whence.papers.presets import PRESETS, Setting
+
+PHI_PCT = (100, 80, 60, 40, 20, 0)
+"""The values of phi that the paper uses, in percent, as they run along its x axes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A mean over runs and the standard deviation of a single run; None when there is one run only."""
+
+    mean: float
+    sd: float | None
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Spread:
+        """Of at least one value."""
+        found = list(values)
+        return cls(fmean(found), stdev(found) if len(found) > 1 else None)
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f}" + ("" if self.sd is None else f" ± {self.sd:.2f}")
+
+
+@dataclass(frozen=True, slots=True)
+class CellKey:
+    """Which cell of the sweep: a reading, a point of the parameter space, a scheme and a phi."""
+
+    preset: str
+    setting: Setting
+    scheme: str
+    phi_pct: int
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The paper's average over phi, for one reading, setting and scheme."""
+
+    by_phi: Mapping[int, Spread]
+
+    def at(self, phi_pct: int) -> Spread:
+        """The value at a phi."""
+        return self.by_phi[phi_pct]
+
+    @property
+    def level(self) -> float:
+        """The mean over the values of phi below 100%, where order is not guaranteed: how high the curve lies."""
+        return fmean(spread.mean for phi_pct, spread in self.by_phi.items() if phi_pct < 100)
+
+    @property
+    def highest(self) -> float:
+        """The largest value."""
+        return max(spread.mean for spread in self.by_phi.values())
+
+    @property
+    def largest_rise_below(self) -> int:
+        """The phi below which the curve rises most from one value of phi to the next lower one."""
+        phis = sorted(self.by_phi, reverse=True)
+        rises = [(self.at(lower).mean - self.at(phi).mean, phi) for phi, lower in pairwise(phis)]
+        return max(rises)[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Everything a sweep of the observer's settings gave; values of a cell come one a seed."""
+
+    cells: Mapping[CellKey, Sequence[Outcome]]
+    runs: Mapping[tuple[str, Setting], Sequence[RunOutcome]]
+
+    def spread(self, key: CellKey, measure: Callable[[Outcome], float]) -> Spread:
+        """Any measure of one cell."""
+        return Spread.of(measure(outcome) for outcome in self.cells[key])
+
+    def average_pct(self, key: CellKey) -> Spread:
+        """The paper's average under the cell's reading."""
+        average_pct = PRESETS[key.preset].average_pct
+        return self.spread(key, lambda outcome: average_pct(outcome.violations))
+
+    def curve(self, preset: str, setting: Setting, scheme: str) -> Curve:
+        """The average over phi."""
+        return Curve({phi: self.average_pct(CellKey(preset, setting, scheme, phi)) for phi in PHI_PCT})

@@ -1,0 +1,155 @@
+"""The observer paper's evaluation: from figures to runs, from their outcomes to curves, CSV rows and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from whence.papers.artefacts import Artefact, Cell
+from whence.papers.cell import Outcome, Run, RunOutcome
+from whence.papers.curves import PHI_PCT, CellKey, Curves
+from whence.papers.observer_figures import Figure, Line, Panel
+from whence.papers.presets import PRESETS, Setting
+from whence.papers.schemes import SCHEMES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
+_MEASURES: tuple[tuple[str, Callable[[Outcome], float] | None], ...] = (
+    ("average_pct", None),
+    ("messages_pct", lambda outcome: outcome.violations.messages_pct),
+    ("pairs", lambda outcome: outcome.violations.pairs),
+    ("delay_mean", lambda outcome: outcome.delays.mean),
+    ("delay_p50", lambda outcome: outcome.delays.p50),
+    ("delay_p95", lambda outcome: outcome.delays.p95),
+    ("delay_p99", lambda outcome: outcome.delays.p99),
+    ("delay_max", lambda outcome: outcome.delays.max),
+)
+COLUMNS = (
+    *("preset", "panel", "line", "scheme", "processes", "eps", "delta", "rate", "delay", "phi_pct", "seeds"),
+    *("messages", "stamp_bytes"),
+    *(column for name, _ in _MEASURES for column in (name, f"{name}_sd")),
+)
+
+
+def wanted(figures: Iterable[Figure]) -> dict[Setting, list[str]]:
+    """The settings to simulate, each with the schemes to evaluate on it."""
+    found: dict[Setting, dict[str, None]] = {}
+    for figure in figures:
+        for panel in figure.panels:
+            for line in panel.lines:
+                found.setdefault(line.setting, {})[line.scheme] = None
+    return {setting: list(schemes) for setting, schemes in found.items()}
+
+
+def plan(settings: dict[Setting, list[str]], *, seeds: int, messages: int) -> dict[tuple[str, Setting, int], Run]:
+    """One run for each preset, setting and seed, with every scheme and phi asked of it."""
+    return {
+        (preset.name, setting, seed): Run(
+            setting.model(preset, messages),
+            seed,
+            tuple((SCHEMES[scheme], Fraction(phi, 100)) for scheme in schemes for phi in PHI_PCT),
+        )
+        for preset in PRESETS.values()
+        for setting, schemes in settings.items()
+        for seed in range(1, seeds + 1)
+    }
+
+
+def collect(
+    settings: dict[Setting, list[str]], planned: Iterable[tuple[str, Setting, int]], results: Iterable[RunOutcome]
+) -> Curves:
+    """The curves of what was planned, from the results in the same order."""
+    cells: dict[CellKey, list[Outcome]] = {}
+    runs: dict[tuple[str, Setting], list[RunOutcome]] = {}
+    for (preset, setting, _), result in zip(planned, results, strict=True):
+        runs.setdefault((preset, setting), []).append(result)
+        keys = [CellKey(preset, setting, scheme, phi) for scheme in settings[setting] for phi in PHI_PCT]
+        for key, outcome in zip(keys, result.outcomes, strict=True):
+            cells.setdefault(key, []).append(outcome)
+    return Curves(cells, runs)
+
+
+def artefact(
+    figure: Figure, curves: Curves, *, draw: Callable[[Picture, Figure, Curves], None] | None = None
+) -> Artefact:
+    """A figure's numbers and pictures: unless `draw` says otherwise, a row of panels for each preset, on the same axes."""
+    drawn = draw or draw_over_phi
+    rows = [
+        _row(curves, preset, panel, line, phi)
+        for preset in PRESETS
+        for panel in figure.panels
+        for line in panel.lines
+        for phi in PHI_PCT
+    ]
+    return Artefact(
+        figure.stem,
+        COLUMNS,
+        rows,
+        lambda picture: drawn(picture, figure, curves),
+        size_inches=(3.1 * len(figure.panels), 5.6),
+    )
+
+
+def _row(curves: Curves, preset: str, panel: Panel, line: Line, phi_pct: int) -> Sequence[Cell]:
+    key = CellKey(preset, line.setting, line.scheme, phi_pct)
+    outcomes = curves.cells[key]
+    at = line.setting
+    return (
+        *(preset, panel.letter, line.label, line.scheme, at.processes, at.eps, at.delta, str(at.rate), at.delay),
+        *(phi_pct, len(outcomes), outcomes[0].violations.messages, outcomes[0].stamp_bytes),
+        *(curves.spread(key, measure) if measure else curves.average_pct(key) for _, measure in _MEASURES),
+    )
+
+
+def draw_over_phi(picture: Picture, figure: Figure, curves: Curves) -> None:
+    """The paper's pictures: violations over phi, which runs from 100% down."""
+    picture.suptitle(figure.title)
+    grid = picture.subplots(len(PRESETS), len(figure.panels), squeeze=False)
+    for row, preset in enumerate(PRESETS):
+        for column, panel in enumerate(figure.panels):
+            axes = grid[row][column]
+            _draw_panel(axes, panel, curves, preset, _axis_max(figure, panel, curves))
+            axes.set_title(f"({panel.letter}) {panel.title}" if row == 0 else "", fontsize=8)
+            axes.set_xlabel("% of delay used in delcond" if row == len(PRESETS) - 1 else "")
+            axes.set_ylabel(f"{preset}: % of causality violations" if column == 0 else "")
+    handles, labels = grid[0][0].get_legend_handles_labels()
+    picture.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=7)
+
+
+def _draw_panel(axes: Axes, panel: Panel, curves: Curves, preset: str, axis_max: float) -> None:
+    beyond = 0.0
+    for line, marker in zip(panel.lines, "osd^v*x+", strict=False):
+        curve = curves.curve(preset, line.setting, line.scheme)
+        label = SCHEMES[line.scheme].label if line.label == line.scheme else line.label
+        axes.errorbar(
+            PHI_PCT,
+            [curve.at(phi).mean for phi in PHI_PCT],
+            yerr=[curve.at(phi).sd or 0.0 for phi in PHI_PCT],
+            label=label,
+            marker=marker,
+            markersize=4,
+            linewidth=1,
+        )
+        beyond = max(beyond, curve.highest)
+    axes.set_xlim(104, -4)
+    axes.set_ylim(0, axis_max)
+    if beyond > axis_max:
+        axes.text(0.03, 0.95, f"off the axis: up to {beyond:.1f}", transform=axes.transAxes, fontsize=7, va="top")
+
+
+def _axis_max(figure: Figure, panel: Panel, curves: Curves) -> float:
+    """The paper's axis, or where that is unknown one that holds every panel of the same scheme."""
+    if panel.axis_max is not None:
+        return panel.axis_max
+    alike = [other for other in figure.panels if other.lines[0].scheme == panel.lines[0].scheme]
+    highest = max(
+        curves.curve(preset, line.setting, line.scheme).highest
+        for preset in PRESETS
+        for other in alike
+        for line in other.lines
+    )
+    step = 2 if highest <= 12 else 10
+    return step * (1.03 * highest // step + 1)

@@ -1,0 +1,249 @@
+"""Berry's experiment (section 4.4): what a stamp adds to an echo RPC, against the same call without one.
+
+An integer is echoed over gRPC between two processes on loopback; process ids take sixteen bytes; a stamp has a given
+number of entries, an ordering stamp as many outstanding entries again; both ends stamp request and reply, and the stamp
+travels in the message. There are two ways to send it: *whole*, which is the paper's experiment, and through a *channel*,
+which spells process ids once. All calls take turns in short rounds, so that a slow moment of the machine touches all of
+them; a figure is the median of the rounds' ratios to the plain call.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from statistics import median, quantiles
+
+import grpc  # type: ignore[import-untyped]
+
+from whence.clocks import (
+    ChannelHub,
+    OrderingChannel,
+    OrderingClock,
+    OrderingStamp,
+    VectorChannel,
+    VectorClock,
+    VectorStamp,
+)
+
+SIZES = (2, 5, 10, 20, 50, 100, 200, 500, 1000)
+KINDS = ("vector-whole", "ordering-whole", "vector-channel", "ordering-channel")
+"""Besides the plain call: causal time-stamps and causal ordering, each sent whole and through a channel."""
+PAYLOAD = struct.pack("<q", 42)
+PAYLOAD_BYTES = len(PAYLOAD)
+
+
+def wide_vector(process: str, entries: int) -> VectorClock:
+    """A clock that knows `entries` processes once it has heard from its peer."""
+    clock = VectorClock(process)
+    clock.receive(VectorStamp({f"process-{i:08d}": i + 1 for i in range(entries - 2)}))
+    return clock
+
+
+def wide_ordering(process: str, entries: int) -> OrderingClock:
+    """A clock that knows `entries` processes and has as many destinations outstanding."""
+    clock = OrderingClock(process)
+    others = {f"process-{i:08d}": i + 1 for i in range(entries - 2)}
+    if others:
+        sender = next(iter(others))
+        clock.deliver(OrderingStamp(sender, VectorStamp(others), {to: {sender: 1} for to in others}))
+    return clock
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One side of a stamped call."""
+
+    send: Callable[[], bytes]
+    """The stamp of a message to the peer."""
+    receive: Callable[[bytes], object]
+    """Takes in the stamp of a message from the peer."""
+
+
+def client_end(kind: str, entries: int) -> End:
+    """The client's side, whose clock has `entries` entries from the start."""
+    if kind.startswith("vector"):
+        vector = wide_vector("client", entries)
+        if kind == "vector-whole":
+            return _whole_vector(vector)
+        vectors = VectorChannel(vector)
+        return End(vectors.send, vectors.receive)
+    ordering = wide_ordering("client", entries)
+    if kind == "ordering-whole":
+        return _whole_ordering(ordering, "server")
+    orderings = OrderingChannel(ordering)
+    return End(partial(orderings.send, "server"), orderings.deliver)
+
+
+def server_answer(kind: str) -> Callable[[bytes], bytes]:
+    """The server's side, from stamp to stamp; what it knows of other processes it learns from the client."""
+    if kind == "vector-whole":
+        return _answer_by(_whole_vector(wide_vector("server", 2)))
+    if kind == "ordering-whole":
+        return _answer_by(_whole_ordering(wide_ordering("server", 2), "client"))
+    if kind == "vector-channel":
+        vector = wide_vector("server", 2)
+        vectors = ChannelHub(lambda: VectorChannel(vector))
+
+        def answer_vector(stamp: bytes) -> bytes:
+            end = vectors.end(stamp)
+            end.receive(stamp)
+            return end.send()
+
+        return answer_vector
+    ordering = wide_ordering("server", 2)
+    orderings = ChannelHub(lambda: OrderingChannel(ordering))
+
+    def answer_ordering(stamp: bytes) -> bytes:
+        end = orderings.end(stamp)
+        end.deliver(stamp)
+        return end.send()
+
+    return answer_ordering
+
+
+def _whole_vector(clock: VectorClock) -> End:
+    return End(lambda: clock.send().to_bytes(), lambda stamp: clock.receive(VectorStamp.from_bytes(stamp)))
+
+
+def _whole_ordering(clock: OrderingClock, peer: str) -> End:
+    return End(lambda: clock.send(peer).to_bytes(), lambda stamp: clock.deliver(OrderingStamp.from_bytes(stamp)))
+
+
+def _answer_by(end: End) -> Callable[[bytes], bytes]:
+    def answer(stamp: bytes) -> bytes:
+        end.receive(stamp)
+        return end.send()
+
+    return answer
+
+
+def serve(sizes: tuple[int, ...]) -> None:
+    """The server process: names its port on standard output, and answers until its standard input closes."""
+
+    def handler(method: Callable[[bytes, object], bytes]) -> grpc.RpcMethodHandler:
+        return grpc.unary_unary_rpc_method_handler(method)
+
+    def stamped(kind: str) -> Callable[[bytes, object], bytes]:
+        answer = server_answer(kind)
+        return lambda request, _: answer(request[:-PAYLOAD_BYTES]) + request[-PAYLOAD_BYTES:]
+
+    methods = {"plain": handler(lambda request, _: request)}
+    methods |= {f"{kind}-{entries}": handler(stamped(kind)) for kind in KINDS for entries in sizes}
+    server = grpc.server(ThreadPoolExecutor(1))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("echo", methods),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    sys.stdout.write(f"{port}\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    server.stop(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One kind of call at one size."""
+
+    round_trip_us: float
+    client_cpu_us: float
+    """CPU time of the whole client process, gRPC's threads included."""
+    round_trip_ratio: float
+    round_trip_quartiles: tuple[float, float]
+    """Of the rounds' ratios: the spread."""
+    cpu_ratio: float
+    cpu_quartiles: tuple[float, float]
+    request_stamp_bytes: int
+
+
+Timings = Mapping[int, Mapping[str, Timed]]
+"""By size, then by kind; "plain" is one of the kinds."""
+
+
+def measure(
+    *,
+    sizes: tuple[int, ...] = SIZES,
+    kinds: tuple[str, ...] = KINDS,
+    rounds: int = 60,
+    calls: int = 50,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> Timings:
+    """Time these kinds at every size; `on_progress` hears how many sizes are done."""
+    command = [sys.executable, "-m", "whence.papers.rpc", *map(str, sizes)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdin is not None
+        try:
+            port = int(server.stdout.readline())
+            found = {}
+            with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+                for done, entries in enumerate(sizes, start=1):
+                    found[entries] = _time(_calls(channel, entries, kinds), rounds, calls)
+                    on_progress(done)
+            return found
+        finally:
+            server.stdin.close()
+
+
+def _calls(channel: grpc.Channel, entries: int, kinds: tuple[str, ...]) -> dict[str, Callable[[], int]]:
+    """Calls by kind; each gives the bytes of its request's stamp."""
+    plain = channel.unary_unary("/echo/plain")
+
+    def call_plain() -> int:
+        plain(PAYLOAD)
+        return 0
+
+    def stamped(kind: str) -> Callable[[], int]:
+        echo, end = channel.unary_unary(f"/echo/{kind}-{entries}"), client_end(kind, entries)
+
+        def call() -> int:
+            stamp = end.send()
+            end.receive(echo(stamp + PAYLOAD)[:-PAYLOAD_BYTES])
+            return len(stamp)
+
+        return call
+
+    return {"plain": call_plain} | {kind: stamped(kind) for kind in kinds}
+
+
+def _time(kinds: dict[str, Callable[[], int]], rounds: int, calls: int) -> dict[str, Timed]:
+    stamp_bytes = {}
+    for kind, call in kinds.items():
+        for _ in range(calls):
+            stamp_bytes[kind] = call()
+    wall: dict[str, list[float]] = {kind: [] for kind in kinds}
+    cpu: dict[str, list[float]] = {kind: [] for kind in kinds}
+    for _ in range(rounds):
+        for kind, call in kinds.items():
+            started, cpu_started = time.perf_counter(), time.process_time()
+            for _ in range(calls):
+                call()
+            cpu[kind].append((time.process_time() - cpu_started) / calls)
+            wall[kind].append((time.perf_counter() - started) / calls)
+    found = {}
+    for kind in kinds:
+        by_wall = [own / plain for own, plain in zip(wall[kind], wall["plain"], strict=True)]
+        by_cpu = [own / plain for own, plain in zip(cpu[kind], cpu["plain"], strict=True)]
+        found[kind] = Timed(
+            round_trip_us=median(wall[kind]) * 1e6,
+            client_cpu_us=median(cpu[kind]) * 1e6,
+            round_trip_ratio=median(by_wall),
+            round_trip_quartiles=_quartiles(by_wall),
+            cpu_ratio=median(by_cpu),
+            cpu_quartiles=_quartiles(by_cpu),
+            request_stamp_bytes=stamp_bytes[kind],
+        )
+    return found
+
+
+def _quartiles(values: list[float]) -> tuple[float, float]:
+    low, _, high = quantiles(values, n=4)
+    return low, high
+
+
+if __name__ == "__main__":
+    serve(tuple(map(int, sys.argv[1:])))

@@ -1,0 +1,81 @@
+"""Independent tasks on Spark, in one job: a parameter sweep with real progress."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event
+from typing import TypeVar
+
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from whence.spark.session import spark_session
+
+R = TypeVar("R")
+
+POLL_SECONDS = 0.2
+
+
+@contextmanager
+def borrowed_session(*, master: str | None = "local[*]") -> Iterator[SparkSession]:
+    """The session that is running, which is left running; or a new one on `master`, which is stopped at the end."""
+    running = SparkSession.getActiveSession()
+    session = running or spark_session("whence sweep", master=master)
+    try:
+        yield session
+    finally:
+        if running is None:
+            session.stop()
+
+
+def sweep(
+    session: SparkSession, tasks: Sequence[Callable[[], R]], *, on_progress: Callable[[int], None] = lambda _: None
+) -> list[R]:
+    """Call every task on a worker, each as a Spark task of its own; the results in the order of the tasks.
+
+    Tasks and results must pickle; a task must not depend on where or when it runs, since Spark may run it twice.
+    `on_progress` hears from time to time, in this thread, how many tasks have finished. A task's exception ends the
+    sweep; an interrupt cancels what is still running.
+    """
+    if not tasks:
+        return []
+    context = session.sparkContext
+    group = f"sweep-{uuid.uuid4()}"
+    given = list(tasks)
+    finished = Event()
+    results: list[R] = []
+    failures: list[Exception] = []
+
+    def run() -> None:
+        try:
+            context.setJobGroup(group, f"sweep of {len(given)} tasks", interruptOnCancel=True)
+            # The tasks travel with the function, which is pickled with cloudpickle, and not as the data, which is not.
+            results.extend(context.parallelize(range(len(given)), len(given)).map(lambda i: given[i]()).collect())
+        except Exception as failure:
+            failures.append(failure)
+        finally:
+            finished.set()
+
+    thread = InheritableThread(target=run)
+    thread.start()
+    try:
+        while not finished.wait(POLL_SECONDS):
+            on_progress(_completed(session, group))
+    except BaseException:
+        context.cancelJobGroup(group)
+        raise
+    finally:
+        thread.join()
+    if failures:
+        raise failures[0]
+    on_progress(len(given))
+    return results
+
+
+def _completed(session: SparkSession, group: str) -> int:
+    tracker = session.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    return sum(stage.numCompletedTasks for stage in stages if stage is not None)

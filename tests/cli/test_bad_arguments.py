@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from whence.cli.main import cli
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("simulate --phi 1.5", "from 0 to 1"),
+        ("simulate --phi much", "from 0 to 1"),
+        ("simulate --eps -1", "from 1 to"),
+        ("simulate --processes 1", "from 2 to"),
+        ("simulate --rate 0", "above 0"),
+        ("simulate --loss 1", "below 1"),
+        ("simulate --messages 0", "from 1 to"),
+        ("simulate --elements 0", "from 1 to 10"),
+        ("simulate --elements 11", "from 1 to 10"),
+        ("simulate --policy dpc1 --elements 2", "leave out --elements"),
+        ("simulate --policy exact --phi 0.5", "leave out --phi"),
+        ("simulate --policy fifo", "physical-and-c, dpc1, dpc2"),
+        ("simulate --delay 5", "MEAN,SD"),
+        ("simulate --delay 50,1", "from 0 to delta"),
+        ("simulate --preset best", "closest, literal"),
+        ("simulate --seeds 0", "at least 1"),
+        ("simulate --seed -1", "2**64 - 1"),
+        ("reproduce everything --to out", "observer, hcg, rpc, autonomous and all"),
+        ("reproduce observer --to out --only fig8", "fig2, fig3, fig4"),
+        ("reproduce all --to out --only fig6", "name the paper"),
+        ("reproduce observer --to out --seeds 0", "from 1 to"),
+        ("reproduce observer --to {file}", "is a file"),
+        ("reproduce observer", "--to"),
+    ],
+)
+def test_a_wrong_argument_is_answered_with_what_is_allowed(
+    arguments: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trace-back, or a sweep of nonsense, would cost the user a search through the source."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    done = CliRunner(env={"COLUMNS": "400"}).invoke(cli, arguments.replace("{file}", "file").split())
+    assert done.exit_code == 2
+    assert says in " ".join(done.output.split())
+    assert "Traceback" not in done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

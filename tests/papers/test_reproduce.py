@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from whence.cli.main import cli
+from whence.papers.chapter import Effort
+from whence.papers.reproduce import reproduce
+from whence.spark.sweep import sweep
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STEMS = {
+    "observer": [
+        *("fig2_eps", "fig3_delta", "fig4_rate", "fig5_processes", "fig6_partial_10", "fig7_partial_50"),
+        *("clocks", "tradeoff"),
+    ],
+    "hcg": ["hcg_fig8_ordered"],
+    "rpc": ["rpc_fig6_round_trip", "rpc_fig7_client_cpu"],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("reproduced")
+    effort = Effort(seeds=2, messages=1000, quick=True)
+    reproduce(["observer", "hcg", "rpc"], made, effort, run_tasks=lambda tasks: sweep(spark, tasks))
+    return made
+
+
+def rows(folder: Path, stem: str) -> list[dict[str, str]]:
+    with (folder / f"{stem}.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_promised_file_is_there(folder: Path) -> None:
+    """A figure that is silently left out would look like one that was reproduced."""
+    figures = {f"{stem}.{kind}" for stems in STEMS.values() for stem in stems for kind in ("csv", "svg", "png")}
+    assert {path.name for path in folder.iterdir()} == figures | {"rpc_table1.csv", "stated.csv", "REPORT.md"}
+    assert all(path.stat().st_size > 100 for path in folder.iterdir())
+
+
+def test_verdicts_follow_from_the_published_numbers(folder: Path) -> None:
+    """A reader who recomputes a verdict from the CSVs must reach the same one; none may be typed in."""
+
+    def mean(row: dict[str, str]) -> float:
+        return float(row["average_pct"])
+
+    partial, rates = rows(folder, "fig6_partial_10"), rows(folder, "fig4_rate")
+    wholes = [row for stem in STEMS["observer"][:4] for row in rows(folder, stem)]
+
+    def at_full_wait(preset: str, scheme: str) -> list[float]:
+        return [mean(r) for r in partial if (r["preset"], r["scheme"], r["phi_pct"]) == (preset, scheme, "100")]
+
+    expected = {}
+    for preset in ("closest", "literal"):
+        expected[preset, "the physical clock alone (DPC1): 30-50% even at φ = 100%"] = all(
+            30 <= value <= 50 for value in at_full_wait(preset, "dpc1")
+        )
+        expected[preset, "2 kn elements: 10-15%"] = all(10 <= value <= 15 for value in at_full_wait(preset, "cbd-2"))
+        expected[preset, "φ = 100% delivers in perfect causal order"] = all(
+            float(row["pairs"]) == 0 for row in wholes if row["preset"] == preset and row["phi_pct"] == "100"
+        )
+        expected[preset, "CBD with the shorter delays: 0-2%"] = all(
+            mean(row) <= 2 for row in rates if row["preset"] == preset and row["panel"] == "d"
+        )
+    found = {(row["reading"], row["says"]): row["verdict"] for row in rows(folder, "stated")}
+    assert {key: found[key] for key in expected} == {key: "met" if met else "missed" for key, met in expected.items()}
+    assert {*expected.values()} == {True, False}
+
+
+def test_the_report_hides_nothing(folder: Path) -> None:
+    """Missed statements, and who set the limits, are the part of a reproduction that is easiest to lose."""
+    report = (folder / "REPORT.md").read_text(encoding="utf-8")
+    stated = rows(folder, "stated")
+    lines = [line for line in report.splitlines() if "| **met** |" in line or "| **missed** |" in line]
+    assert len(lines) == len(stated)
+    for row in stated:
+        assert any(
+            f"| {row['limit']} | {row['reading']} | **{row['verdict']}** | {row['obtained']} |" in x for x in lines
+        )
+    assert "preliminary results already known" in " ".join(report.split())
+    assert "A quick run" in report
+    assert {row["verdict"] for row in stated} == {"met", "missed"}
+
+
+def test_a_figure_alone_has_the_same_bytes(folder: Path, spark: SparkSession, tmp_path: Path) -> None:
+    """Without this, two people with the same seeds could not compare files."""
+    done = CliRunner().invoke(cli, ["reproduce", "observer", "--quick", "--only", "fig4", "--to", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("fig4_rate.csv", "fig4_rate.svg", "fig4_rate.png", "stated.csv", "REPORT.md")
+    }
+    for kind in ("csv", "svg", "png"):
+        assert (tmp_path / f"fig4_rate.{kind}").read_bytes() == (folder / f"fig4_rate.{kind}").read_bytes()
+
+
+def test_stamps_of_autonomous_instances_are_exact(spark: SparkSession, tmp_path: Path) -> None:
+    """Lemma 5.1: a growth curve of stamps that get causality wrong would compare nothing."""
+    done = CliRunner().invoke(cli, ["reproduce", "autonomous", "--quick", "--to", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    exact = [row for row in rows(tmp_path, "stated") if row["where"] == "5, Lemma 5.1"]
+    assert [row["verdict"] for row in exact] == ["met"] * 3
+    assert (tmp_path / "autonomous_growth.svg").exists()
