@@ -1,0 +1,44 @@
+"""``make bench``: run every benchmark, or those named, and write `docs/benchmarks.md`."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from benchmarks import observer, receive, reproduction, rpc, sizes, truth
+from benchmarks.report import PAGE, write
+
+BENCHMARKS = {
+    "rpc": rpc.section,
+    "receive": receive.section,
+    "sizes": sizes.section,
+    "truth": truth.section,
+    "simulation": observer.simulation,
+    "delivery": observer.delivery,
+    "violations": observer.violations,
+    "reproduction": reproduction.section,
+}
+
+
+def main(names: list[str]) -> int:
+    """Run the named benchmarks, all without a name."""
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        print(f"no benchmark is called {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    missed = 0
+    for name in names or BENCHMARKS:
+        start = time.perf_counter()
+        print(f"{name} ...", flush=True)
+        section = BENCHMARKS[name]()
+        write(name, section)
+        for goal in section.goals:
+            missed += not goal.met
+            print(f"  {'met   ' if goal.met else 'MISSED'} {goal.text}: {goal.reached}")
+        print(f"  {time.perf_counter() - start:.0f} s")
+    print(f"written to {PAGE.relative_to(PAGE.parent.parent)}; {missed} goals missed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,58 @@
+"""Bytes of a stamp on long fork/join histories: the paper's form, ours, and Interval Tree Clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import mean
+from typing import Any
+
+from benchmarks.report import Goal, Section
+from whence.clocks import Instance, IntervalTreeClock, PaperInstance
+from whence.simulation import fork_join
+from whence.simulation.forkjoin import EVENT, FORK
+
+JOINS, SEEDS = 1_000, (1, 2, 3)
+PAPER_JOINS = 300
+"""The paper's form takes minutes beyond that."""
+
+
+def stamps(root: Callable[[], Any], live: int, joins: int, seed: int) -> list[bytes]:
+    """The stamps of all internal events of one history, as bytes."""
+    alive, found, joined = {0: root()}, [], 0
+    history = fork_join(16 * joins, live, seed)
+    for kind, takes, takes_too, gives, gives_too in zip(*(column.tolist() for column in history), strict=True):
+        if kind == EVENT:
+            found.append(alive[takes].event().to_bytes())
+        elif kind == FORK:
+            one = alive.pop(takes)
+            alive[gives], alive[gives_too] = one.duplicate() if hasattr(one, "duplicate") else one.fork()
+        else:
+            one, other = alive.pop(takes), alive.pop(takes_too)
+            alive[gives] = one.combine(other) if hasattr(one, "combine") else one.join(other)
+            joined += 1
+            if joined == joins:
+                return found
+    raise AssertionError(f"only {joined} joins in the history")
+
+
+def mean_bytes(root: Callable[[], Any], live: int) -> float:
+    return mean(len(stamp) for seed in SEEDS for stamp in stamps(root, live, JOINS, seed))
+
+
+def section() -> Section:
+    rows, worst = [], 0.0
+    for live in (4, 8, 16):
+        ours, itc = mean_bytes(Instance.root, live), mean_bytes(IntervalTreeClock.seed, live)
+        paper = len(stamps(PaperInstance.root, live, PAPER_JOINS, 1)[-1])
+        rows.append((live, itc, ours, ours / itc, paper))
+        worst = max(worst, ours / itc)
+    return Section(
+        "Stamps of instances that split and merge",
+        f"Mean bytes of all events' stamps over {JOINS:,} joins (random histories of two events to a fork and a join, seeds "
+        "1 to 3, `whence.simulation.fork_join`), by the number of instances alive at most: Interval Tree Clocks, `Instance`, "
+        f"and the ratio; and one stamp in the paper's form (I, N, Eq) after {PAPER_JOINS} joins. All with their header byte; "
+        "an `Instance` stamp also names its event and lists its past.",
+        ("alive", "interval tree", "Instance", "ratio", "paper's form, last"),
+        rows,
+        [Goal("at most 3x Interval Tree Clocks", f"at most {worst:.2f}x", worst <= 3)],
+    )
