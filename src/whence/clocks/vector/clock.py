@@ -83,7 +83,7 @@ class VectorObserver(_Vector):
 class VectorClock(_Vector):
     """The vector clock of one process. Thread-safe; threads of the process share it."""
 
-    __slots__ = ("_count", "_one", "_shift", "accept_unstamped", "process")
+    __slots__ = ("_count", "_guard", "_one", "accept_unstamped", "process")
 
     def __init__(self, process: str, *, accept_unstamped: bool = False) -> None:
         """`process` must be unique among all that take part, for ever.
@@ -122,16 +122,22 @@ class VectorClock(_Vector):
             raise TypeError(f"a VectorClock receives a VectorStamp, not {type(stamp).__name__}")
         with self._lock:
             theirs = stamp._packed if stamp._roster is self._roster else self._aligned(stamp)
-            # `merge`, written out: a receive sits in every reply's round trip, and a call costs as much as the merge.
+            # `merge` and `_event`, written out: at a hundred entries the calls would cost as much as the work.
             mine, roster = self._packed, self._roster
             guards = roster.guards
             kept = (mine | guards) - theirs & guards
-            if not kept & self._one << roster.lane_bits - 1:
+            if not kept & self._guard:
                 raise self._clash(stamp[self.process])
             self._packed = theirs ^ (mine ^ theirs) & kept - (kept >> roster.lane_bits - 1)
             if not stamp._complete:
                 self._complete = False
-            return self._event()
+            if self._count + 1 == roster.limit:
+                return self._event()
+            self._count += 1
+            self._packed = packed = self._packed + self._one
+            received = _new(VectorStamp)
+            received._roster, received._packed, received._complete = roster, packed, self._complete
+            return received
 
     def spawn(self, child: str) -> VectorClock:
         """The clock of a new process that inherits this one's past; spawning is an event here."""
@@ -197,8 +203,8 @@ class VectorClock(_Vector):
 
     def _take(self, roster: Roster, packed: int) -> None:
         self._roster = roster
-        self._shift = roster.index[self.process] * roster.lane_bits
-        self._one = 1 << self._shift
+        self._one = 1 << roster.index[self.process] * roster.lane_bits
+        self._guard = self._one << roster.lane_bits - 1
         self._packed = packed
 
     def _clash(self, claimed: int) -> ClockError:
