@@ -4,7 +4,9 @@ What a user would lose: a stamp from a hostile or broken sender crashes the rece
 as something its sender never said.
 """
 
+import copy
 import json
+import pickle
 from random import Random
 
 import pytest
@@ -169,6 +171,20 @@ def test_json_is_refused_or_read_without_coercion(kind, seed, junk):
         except StampError:
             continue
         assert kind.from_json(stamp.to_json()) == stamp
+
+
+@pytest.mark.parametrize("kind", STAMPS, ids=lambda kind: kind.__name__)
+def test_stamps_travel_between_processes_and_clocks_do_not(kind):
+    """A stamp in a queue between two Python processes arrives as it was; a clock in it would live twice."""
+    for seed in range(20):
+        stamp = STAMPS[kind](Random(seed))
+        back = pickle.loads(pickle.dumps(stamp))
+        assert (back, hash(back), repr(back)) == (stamp, hash(stamp), repr(stamp))
+        assert copy.deepcopy(stamp) is copy.copy(stamp) is stamp
+    for clock in (VectorClock("a"), OrderingClock("a"), Instance.root(), IntervalTreeClock.seed()):
+        for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="belongs to one process"):
+                attempt(clock)
 
 
 def talking(channel, clock, random, say, hear):

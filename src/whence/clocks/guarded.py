@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from threading import RLock
+from typing import Any
 
 
 class Guarded:
@@ -24,6 +25,12 @@ class Guarded:
 
     def __init__(self) -> None:
         self._lock = RLock()
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        raise TypeError(
+            f"a {type(self).__name__} belongs to one process and cannot be copied or pickled: two clocks would give two "
+            "events one stamp. Send stamps; give every process a clock of its own"
+        )
 
     def grouped(self) -> AbstractContextManager[object]:
         """Hold the clock for several operations."""

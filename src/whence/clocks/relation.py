@@ -69,6 +69,16 @@ class Stamp(ABC):
     def from_json(cls, value: object) -> Self:
         """Read `to_json` back, or raise `StampError`."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Pickled as its bytes: compact, and checked when it is read by another process.
+        return type(self).from_bytes, (self.to_bytes(),)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
 
 class CausalStamp(Stamp):
     """A stamp that tells BEFORE, AFTER, EQUAL and CONCURRENT apart."""
