@@ -18,28 +18,10 @@ from whence.clocks.group.member import GroupMember
 from whence.clocks.group.rules import Bounds, Sent, may_precede, vt_less
 from whence.clocks.group.stamps import GlobalStamp, LocalStamp
 from whence.clocks.group.structure import Group, Subgroup
-from whence.testing.groups import GroupHistory, GroupRun, Shape
+from whence.testing.groups import GroupHistory, GroupRun, random_shape
 from whence.testing.history import History
 
 FUZZ = settings(max_examples=int(os.environ.get("WHENCE_FUZZ_EXAMPLES", "500")), deadline=None)
-
-
-def random_shape(seed: int, *, span: int = 45) -> Shape:
-    """A small group with any structure and any bounds, equal and zero ones included."""
-    random = Random(seed)
-    delta = random.randint(0, 6)
-    return Shape(
-        subgroups=random.randint(2, 4),
-        members=random.randint(1, 4),
-        delta=delta,
-        max_delay=delta + random.choice((0, 1, 8, 20)),
-        tau=random.choice((0, 1, 3, 8)),
-        gap=random.choice((3, 8, 20)),
-        span=span,
-        skew=random.choice(("pairwise", "utc")),
-        network=random.choice(("bounded", "causal")),
-        log_limit=random.choice((1, 3, 64)),
-    )
 
 
 def runs(count: int, *, span: int = 45) -> list[GroupRun]:

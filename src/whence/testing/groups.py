@@ -44,6 +44,24 @@ class Shape:
     log_limit: int = 64
 
 
+def random_shape(seed: int, *, span: int = 45) -> Shape:
+    """A small group with any structure and any bounds, equal and zero ones included."""
+    random = Random(seed)
+    delta = random.randint(0, 6)
+    return Shape(
+        subgroups=random.randint(2, 4),
+        members=random.randint(1, 4),
+        delta=delta,
+        max_delay=delta + random.choice((0, 1, 8, 20)),
+        tau=random.choice((0, 1, 3, 8)),
+        gap=random.choice((3, 8, 20)),
+        span=span,
+        skew=random.choice(("pairwise", "utc")),
+        network=random.choice(("bounded", "causal")),
+        log_limit=random.choice((1, 3, 64)),
+    )
+
+
 @dataclass(slots=True)
 class GroupMessage:
     """A message: its send event in `GroupHistory.messages`, and the stamps it got."""
