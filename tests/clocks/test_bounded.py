@@ -55,7 +55,7 @@ def test_packed_garbage_is_refused_or_canonical(data, now):
 
 def test_a_drift_beyond_eps_is_a_hard_error_that_says_what_would_do():
     """Too small an eps must stop the run, not give wrong stamps."""
-    ahead = BoundedClock("ahead", 9, 5, physical=lambda: 20).send()
+    ahead = BoundedClock("ahead", 2, 5, physical=lambda: 20).send()
     behind = BoundedClock("behind", 2, 5, physical=lambda: 13)
     with pytest.raises(ClockDrift, match="eps >= 7"):
         behind.receive(ahead)
@@ -76,3 +76,27 @@ def test_degenerate_forms_and_their_order():
     assert b.physical_and_c().sort_key()[0] == a.physical_and_c().sort_key()[0]
     with pytest.raises(ValueError, match="first"):
         less(a.first(1), b.first(2))
+
+
+def test_a_cut_stamp_is_refused_unless_the_clock_was_made_for_it():
+    """A clock that compares whole stamps and takes in a cut one would sort an effect before its cause."""
+    early = BoundedClock("f", 10, 10, physical=lambda: 10)
+    for _ in range(6):
+        told = early.send()
+    cause = BoundedClock("e", 10, 10, physical=lambda: 12).receive(told)
+    with pytest.raises(StampError, match="elements=2"):
+        BoundedClock("g", 10, 10, physical=lambda: 10).receive(cause.first(2))
+    effect = BoundedClock("g", 10, 10, physical=lambda: 10, elements=2).receive(cause.first(2))
+    assert len(effect.kn) == 2
+    assert less(cause.first(2), effect)
+    with pytest.raises(StampError, match="made with eps 10"):
+        BoundedClock("h", 5, 10, physical=lambda: 12).receive(cause)
+
+
+@pytest.mark.parametrize("wrong", [None, "stamp", 5])
+def test_what_is_no_stamp_is_refused(wrong):
+    """An unstamped message must not pass for a local event."""
+    with pytest.raises(TypeError, match="receives a BoundedStamp"):
+        BoundedClock("a", 2, 2, physical=lambda: 1).receive(wrong)
+    with pytest.raises(TypeError, match="whole ticks"):
+        BoundedClock("a", 2, 2, physical=lambda: 1.5).local()

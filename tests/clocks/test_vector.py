@@ -5,7 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whence.clocks import (
+    BoundedStamp,
     ClockError,
+    HybridClock,
+    IntervalTreeClock,
+    LamportClock,
     Relation,
     StampError,
     UnstampedMessage,
@@ -100,8 +104,13 @@ def test_a_reused_process_id_is_found():
     with pytest.raises(ClockError, match="its own id"):
         restarted.receive(peer.send())
     assert restarted.local() == VectorStamp({"svc": 1, "peer": 0})
+    with pytest.raises(ClockError, match="its own id"):
+        VectorClock("svc").synchronise(peer)
     with pytest.raises(ClockError, match="never reused"):
         peer.spawn("svc")
+    peer.spawn("child")
+    with pytest.raises(ClockError, match="never reused"):
+        peer.spawn("child")
 
 
 def test_rendezvous_is_one_event_of_both():
@@ -151,3 +160,12 @@ def test_check_clock_finds_a_clock_that_forgets():
 
     with pytest.raises(ClockCheckFailed, match="BEFORE"):
         check_clock(Forgetful, histories=20)
+
+
+@pytest.mark.parametrize("clock", [LamportClock("a"), HybridClock("a"), VectorClock("a"), IntervalTreeClock.seed()])
+def test_what_is_no_stamp_of_the_clock_is_refused_by_name(clock):
+    """A stamp of another clock, or none: an error that says what was expected, and no event."""
+    with pytest.raises(TypeError, match=r"receives a \w+Stamp, not BoundedStamp"):
+        clock.receive(BoundedStamp("b", 1, 0, (1,)))
+    with pytest.raises(TypeError, match="it is no stamp"):
+        relation(None, None)

@@ -29,7 +29,7 @@ class Guarded:
     def __reduce__(self) -> str | tuple[Any, ...]:
         raise TypeError(
             f"a {type(self).__name__} belongs to one process and cannot be copied or pickled: two clocks would give two "
-            "events one stamp. Send stamps; give every process a clock of its own"
+            "events one stamp. Send stamps (or hand_over() an Instance); give every process a clock of its own"
         )
 
     def grouped(self) -> AbstractContextManager[object]:

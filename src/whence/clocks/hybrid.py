@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Self
 from whence.clocks import json_form
 from whence.clocks.errors import ClockDrift
 from whence.clocks.guarded import Guarded
-from whence.clocks.relation import OrderedStamp
+from whence.clocks.relation import OrderedStamp, require
 from whence.clocks.wire import Kind, Reader, Writer, check_name
 
 DEFAULT_MAX_OFFSET_NS = 500_000_000
@@ -103,11 +103,14 @@ class HybridClock(Guarded):
 
     def receive(self, stamp: HybridStamp) -> HybridStamp:
         """Stamp the receipt of a message, or raise `ClockDrift` and stay as it was."""
+        require(stamp, HybridStamp, "a HybridClock receives")
         return self._event(stamp.wall_ns, stamp.logical)
 
     def _event(self, heard_wall_ns: int, heard_logical: int) -> HybridStamp:
         with self._lock:
             now_ns = self._physical()
+            if not isinstance(now_ns, int):
+                raise TypeError(f"`physical` gives whole nanoseconds, as time.time_ns does, not {now_ns!r:.60}")
             if heard_wall_ns - now_ns > self.max_offset_ns:
                 raise ClockDrift(
                     f"{self.process} was sent a stamp {heard_wall_ns - now_ns} ns ahead of its clock; max_offset_ns is "

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 from whence.clocks import json_form
 from whence.clocks.guarded import Guarded
-from whence.clocks.relation import OrderedStamp
+from whence.clocks.relation import OrderedStamp, require
 from whence.clocks.wire import Kind, Reader, Writer, check_name
 
 
@@ -72,7 +72,7 @@ class LamportClock(Guarded):
 
     def receive(self, stamp: LamportStamp) -> LamportStamp:
         """Stamp the receipt of a message."""
-        return self._event(stamp.time)
+        return self._event(require(stamp, LamportStamp, "a LamportClock receives").time)
 
     def _event(self, heard: int) -> LamportStamp:
         with self._lock:

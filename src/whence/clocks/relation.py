@@ -118,11 +118,27 @@ def relation(a: C, b: C) -> Relation:
     Raises `TypeError` for ordered stamps, which cannot know, and for stamps of different clocks.
     """
     for stamp in (a, b):
-        if not issubclass(type(stamp), CausalStamp):
+        kind = type(stamp)
+        if issubclass(kind, OrderedStamp):
             raise TypeError(
-                f"{type(stamp).__name__} cannot tell CONCURRENT from BEFORE, so it has no relation; "
+                f"{kind.__name__} cannot tell CONCURRENT from BEFORE, so it has no relation; "
                 "sort by it, or stamp with a causal clock (VectorClock, Instance, IntervalTreeClock)"
+            )
+        if not issubclass(kind, CausalStamp):
+            raise TypeError(
+                f"{kind.__name__} has no relation"
+                + (": ask it may_precede or surely_concurrent" if issubclass(kind, Stamp) else "; it is no stamp")
             )
     if type(a) is not type(b):
         raise TypeError(f"stamps of different clocks have no relation: {type(a).__name__} and {type(b).__name__}")
     return a.relation_to(b)
+
+
+S = TypeVar("S", bound=Stamp)
+
+
+def require(stamp: object, kind: type[S], who: str) -> S:
+    """The stamp, when it is of this kind; `TypeError` that says what was given to whom otherwise."""
+    if not isinstance(stamp, kind):
+        raise TypeError(f"{who} a {kind.__name__}, not {type(stamp).__name__}")
+    return stamp

@@ -3,14 +3,15 @@
 Given (paper, section 2): no two clocks ever differ by more than `eps` (G1), and a message that is not lost arrives within
 `delta` (G2). Properties:
 
-- ``e -> f`` implies ``less(stamp(e), stamp(f))``. The converse does not hold: there is no `Relation`;
+- ``e -> f`` implies ``less(stamp(e), stamp(f))`` for whole stamps. The converse does not hold: there is no `Relation`;
 - ``0 <= c <= eps``, and a stamp's size depends on eps, delta and the number of processes only, never on how long the
   computation runs.
 
 What the parts mean: `r` is the process's own reading; ``r + c`` the largest reading it knows of, anywhere; and ``kn[t]`` how
 many events at reading ``r + t`` it knows of. A stamp keeps the elements in the order `less` compares them: ``kn[c]``,
 ``kn[c - 1]``, ... down to ``kn[c - eps]``. Lower ones are never compared again, because ``r + c`` never falls, so dropping
-them, or keeping the first k only, on the wire or when comparing, gives one and the same order.
+them, or keeping the first k only, on the wire or when comparing, gives one and the same order. That order of the first k
+elements, for k <= eps, *can* contradict causality: it is what the paper trades for bytes.
 
 Where this departs from the paper: its arrays end at ``kn[eps - 1]``, but a receive *between* ticks of the receiver's clock
 can make ``c`` equal to eps, and `less` then contradicts causality. One more element repairs it, so that any number of
@@ -31,7 +32,7 @@ from typing import Any, ClassVar, Self
 from whence.clocks import json_form
 from whence.clocks.errors import ClockDrift, StampError
 from whence.clocks.guarded import Guarded
-from whence.clocks.relation import OrderedStamp
+from whence.clocks.relation import OrderedStamp, require
 from whence.clocks.wire import MAX_COUNTER, Kind, Reader, Writer, check_name
 
 MAX_ELEMENTS = 1 << 16
@@ -111,6 +112,8 @@ def less(e: BoundedStamp, f: BoundedStamp) -> bool:
     True whenever e's event happened before f's, given G1. Raises `ValueError` for stamps with different numbers of elements,
     which have no common order.
     """
+    require(e, BoundedStamp, "less compares")
+    require(f, BoundedStamp, "less compares")
     if len(e.kn) != len(f.kn):
         raise ValueError(
             f"stamps with {len(e.kn)} and {len(f.kn)} elements have no common order: cut both with first(k)"
@@ -121,23 +124,34 @@ def less(e: BoundedStamp, f: BoundedStamp) -> bool:
 class BoundedClock(Guarded):
     """The bounded clock of one process. Thread-safe; several events may share a reading."""
 
-    __slots__ = ("_kn", "_physical", "_r", "_top", "delta", "eps", "process")
+    __slots__ = ("_kn", "_physical", "_r", "_top", "delta", "elements", "eps", "process")
 
-    def __init__(self, process: str, eps: int, delta: int, *, physical: Callable[[], int]) -> None:
-        """`physical` gives this process's reading in ticks; `eps` and `delta` are in the same ticks."""
+    def __init__(
+        self, process: str, eps: int, delta: int, *, physical: Callable[[], int], elements: int | None = None
+    ) -> None:
+        """`physical` gives this process's reading in ticks; `eps` and `delta` are in the same ticks.
+
+        `elements`: how many elements of kn the stamps of this computation carry, by default all eps + 1. With fewer, an
+        effect can sort before its cause. Everyone uses the same number: a stamp with fewer than this clock's is refused.
+        """
         check_name(process)
         for name, value in (("eps", eps), ("delta", delta)):
             if not isinstance(value, int) or not 0 <= value < MAX_ELEMENTS:
                 raise ValueError(f"{name} is a whole number of ticks from 0 to {MAX_ELEMENTS - 1}, not {value!r}")
+        if elements is None:
+            elements = eps + 1
+        if not isinstance(elements, int) or not 0 <= elements <= eps + 1:
+            raise ValueError(f"elements is a whole number from 0 to eps + 1 = {eps + 1}, not {elements!r}")
         super().__init__()
         self.process = process
         self.eps = eps
+        self.elements = elements
         self.delta = delta
         self._physical = physical
         self._r = 0
         self._top = 0
         """r + c of the latest event: the largest reading known of."""
-        self._kn = (0,) * (eps + 1)
+        self._kn = (0,) * elements
 
     def local(self) -> BoundedStamp:
         """Stamp an event of this process."""
@@ -148,12 +162,23 @@ class BoundedClock(Guarded):
         return self._event(None)
 
     def receive(self, stamp: BoundedStamp) -> BoundedStamp:
-        """Stamp the receipt of a message, whose stamp may be cut to its first elements."""
+        """Stamp the receipt of a message. A stamp with fewer elements than this clock's raises `StampError`."""
+        require(stamp, BoundedStamp, "a BoundedClock receives")
+        carried = len(stamp.kn)
+        if carried > self.eps + 1:
+            raise StampError(f"{stamp!r} was made with eps {carried - 1}, and {self.process!r} runs with {self.eps}")
+        if carried < self.elements:
+            raise StampError(
+                f"{stamp!r} carries {carried} elements, and {self.process!r} compares {self.elements}: send whole stamps, "
+                f"or make every clock with elements={carried}"
+            )
         return self._event(stamp)
 
     def _event(self, heard: BoundedStamp | None) -> BoundedStamp:
         with self._lock:
             r = self._physical()
+            if not isinstance(r, int):
+                raise TypeError(f"`physical` gives whole ticks, not {r!r:.60}")
             if r < self._r or r > MAX_COUNTER:
                 raise ClockDrift(f"{self.process!r} read {r} after {self._r}: a physical clock must not go back")
             heard_top = heard.r + heard.c if heard else 0
@@ -163,10 +188,11 @@ class BoundedClock(Guarded):
                     f"{self.process!r} reads {r} and was told of {top}: the clocks differ by at least {top - r} ticks, "
                     f"and eps is {self.eps}. Run every process with eps >= {top - r}, or synchronise the clocks"
                 )
-            kn = _seen_from(top, self._top, self._kn, self.eps + 1)
+            kn = _seen_from(top, self._top, self._kn, self.elements)
             if heard:
-                kn = list(map(max, kn, _seen_from(top, heard_top, heard.kn, self.eps + 1)))
-            kn[top - r] += 1
+                kn = list(map(max, kn, _seen_from(top, heard_top, heard.kn, self.elements)))
+            if top - r < self.elements:
+                kn[top - r] += 1
             self._r, self._top, self._kn = r, top, tuple(kn)
             return BoundedStamp(self.process, r, top - r, self._kn)
 

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 
 from whence.clocks.bounded.clock import MAX_ELEMENTS, BoundedStamp
 from whence.clocks.errors import StampError
+from whence.clocks.relation import require
 from whence.clocks.wire import check_name
 
 _VERSION = 1
@@ -58,6 +59,8 @@ class BoundedFormat:
             value = getattr(self, name)
             if not isinstance(value, int) or not low <= value <= high:
                 raise ValueError(f"{name} is a whole number from {low} to {high}, not {value!r}")
+        if type(self.processes) is not tuple:
+            raise ValueError(f"processes is a tuple of names, not {self.processes!r:.60}")
         if not self.processes or len(set(self.processes)) != len(self.processes):
             raise ValueError("a format names at least one process, and each once")
         for process in self.processes:
@@ -99,6 +102,7 @@ class BoundedFormat:
 
     def pack(self, stamp: BoundedStamp) -> bytes:
         """The stamp's bytes; raises `StampError` where the stamp breaks a bound of the format."""
+        require(stamp, BoundedStamp, "a BoundedFormat packs")
         if stamp.process not in self.processes:
             raise StampError(f"{stamp.process!r} is none of the {len(self.processes)} processes of the format")
         if len(stamp.kn) < self.elements:
@@ -124,6 +128,8 @@ class BoundedFormat:
 
     def unpack(self, data: bytes, now: int) -> BoundedStamp:
         """The stamp as read by a process whose own clock reads `now`; it has the format's elements only."""
+        if not isinstance(now, int):
+            raise TypeError(f"`now` is the reader's own reading in whole ticks, not {now!r:.60}")
         if not isinstance(data, bytes) or len(data) != self.size_bytes:
             raise StampError(f"a stamp of this format is {self.size_bytes} bytes")
         bits = self.field_bits

@@ -36,6 +36,8 @@ _SPELT = struct.Struct("<I")
 _INCOMPLETE, _NAMES, _WIDE = 1, 2, 4
 _ALL_FLAGS = _INCOMPLETE | _NAMES | _WIDE
 _HEAD_SIZE = _HEAD.size
+_LARGEST_STAMP = MAX_STAMP_BYTES - 4096
+"""Names and counters; the rest is for the fields around them."""
 _IDENTITY = slice(2, 10)
 """Where the identity of the sending end stands in a message."""
 
@@ -79,6 +81,8 @@ class ChannelEnd:
         roster = stamp._roster
         flags = 0 if stamp._complete else _INCOMPLETE
         if roster is not self._roster:
+            if roster.size_bytes + len(roster_to_bytes(roster)) > _LARGEST_STAMP:
+                raise StampError(f"a vector of {len(roster.names)} processes is over the limit of a channel message")
             self._roster = roster
             self._number += 1
         lanes = stamp._packed.to_bytes(roster.size_bytes, "little")

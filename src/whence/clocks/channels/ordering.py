@@ -66,7 +66,7 @@ class OrderingChannel(ChannelEnd):
             version = clock.version
             vector, records = clock.begin_send()
             data = self._message(clock, vector, records, version)
-            clock.end_send(to)
+            clock.end_send(to, vector)
             return data
 
     def encode(self, stamp: OrderingStamp) -> bytes:

@@ -57,6 +57,8 @@ class Subgroup:
     """
 
     def __post_init__(self) -> None:
+        if type(self.members) is not tuple:
+            raise ValueError(f"members is a tuple of names, not {self.members!r:.60}")
         for process in self.processes():
             check_name(process)
         if not self.members:

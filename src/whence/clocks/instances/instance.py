@@ -93,6 +93,8 @@ class Instance(Guarded):
 
     def combine(self, other: Instance) -> Instance:
         """One instance with the past and the shares of both; the combination is its first event."""
+        if not isinstance(other, Instance):
+            raise TypeError(f"a Instance is combined with another one, not with {type(other).__name__}")
         if other is self:
             raise ClockError("an instance cannot be combined with itself")
         with holding(self, other):

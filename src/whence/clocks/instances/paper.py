@@ -157,6 +157,8 @@ class PaperInstance(Guarded):
 
     def combine(self, other: PaperInstance, *, name_after: Literal["self", "other"] = "self") -> PaperInstance:
         """The instance that results, named after either side; the combination is its first event."""
+        if not isinstance(other, PaperInstance):
+            raise TypeError(f"a PaperInstance is combined with another one, not with {type(other).__name__}")
         if other is self:
             raise ClockError("an instance cannot be combined with itself")
         with holding(self, other):

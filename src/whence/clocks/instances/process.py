@@ -35,6 +35,10 @@ class AutonomousProcess(Guarded):
 
     def __init__(self, instance: Instance) -> None:
         """`instance` acts for the process from now on: give it to no one else."""
+        if not isinstance(instance, Instance):
+            raise TypeError(
+                f"an AutonomousProcess acts through an Instance, not {type(instance).__name__}; see start()"
+            )
         super().__init__()
         self._instance = instance
 

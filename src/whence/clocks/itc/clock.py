@@ -19,7 +19,7 @@ from whence.clocks.itc import events, shares
 from whence.clocks.itc.bits import BitReader, BitWriter
 from whence.clocks.itc.events import Events
 from whence.clocks.itc.shares import MAX_DEPTH, Share
-from whence.clocks.relation import CausalStamp, Relation
+from whence.clocks.relation import CausalStamp, Relation, require
 from whence.clocks.wire import MAX_COUNTER, Kind, Reader, Writer
 
 
@@ -117,6 +117,8 @@ class IntervalTreeClock(Guarded):
 
     def join(self, other: IntervalTreeClock) -> IntervalTreeClock:
         """One instance with the past and the share of both, which retire."""
+        if not isinstance(other, IntervalTreeClock):
+            raise TypeError(f"an IntervalTreeClock joins another one, not {type(other).__name__}")
         if other is self:
             raise ClockError("an instance cannot join itself")
         with holding(self, other):
@@ -133,6 +135,7 @@ class IntervalTreeClock(Guarded):
 
     def receive(self, stamp: IntervalTreeStamp) -> IntervalTreeStamp:
         """Join a message's stamp (the paper's receive) and stamp the receipt."""
+        require(stamp, IntervalTreeStamp, "an IntervalTreeClock receives")
         with self._lock:
             self._check()
             self._events = events.join(self._events, stamp._events)

@@ -20,8 +20,9 @@ stamps pass). Sources: Schiper, Eggli, Sandoz 1989; Berry 1995, sections 3.4.2 a
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
-from threading import Event
+from threading import TIMEOUT_MAX, Event
 from typing import NamedTuple
 
 from whence.clocks.errors import ClockError, UnstampedMessage
@@ -30,6 +31,8 @@ from whence.clocks.ordering.stamp import OrderingStamp, Sends
 from whence.clocks.vector.clock import VectorClock, VectorObserver
 from whence.clocks.vector.stamp import VectorStamp
 from whence.clocks.wire import check_name
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT_S = 10.0
 MAX_WAITING = 10_000
@@ -86,9 +89,17 @@ class Waiting:
         self._then = then
 
     def deliver(self, delivery: OrderedDelivery) -> None:
-        """Settle it and tell whoever waits. The clock calls this, holding its lock."""
+        """Settle it and tell whoever waits. The clock calls this, holding its lock.
+
+        What the callback raises is logged: it belongs to whoever submitted the message, not to whoever released it.
+        """
         self.delivery = delivery
-        self._then(delivery)
+        try:
+            self._then(delivery)
+        except Exception:
+            logger.exception(
+                "a callback of an ordering clock failed; its message from %s is delivered", delivery.sender
+            )
 
 
 class OrderingObserver(Guarded):
@@ -103,11 +114,11 @@ class OrderingObserver(Guarded):
         `max_waiting`: how many may wait at once; one more is refused with `ClockError`, and can be offered again.
         """
         check_name(process)
-        if timeout_s < 0 or max_waiting < 1:
-            raise ValueError("timeout_s is 0 or more and max_waiting 1 or more")
+        if max_waiting < 1:
+            raise ValueError(f"max_waiting is 1 or more, not {max_waiting}")
         super().__init__()
         self.process = process
-        self.timeout_s = timeout_s
+        self.timeout_s = _checked_timeout(timeout_s)
         self.max_waiting = max_waiting
         self._vector: VectorClock | VectorObserver = (observer := VectorObserver())
         self._merge: Callable[[VectorStamp], VectorStamp] = observer.observe
@@ -167,26 +178,36 @@ class OrderingObserver(Guarded):
         delivery = self.try_take(message)
         if delivery is not None:
             return delivery
+        patience_s = self.timeout_s if timeout_s is None else _checked_timeout(timeout_s)
         arrived = Event()
         waiting = self._submit(message, lambda _: arrived.set())
-        arrived.wait(self.timeout_s if timeout_s is None else timeout_s)
+        try:
+            arrived.wait(patience_s)
+        except BaseException:
+            self._withdraw(waiting)
+            raise
         return self.give_up(waiting)
 
     async def take_async(self, message: Incoming, *, timeout_s: float | None = None) -> OrderedDelivery:
         """`deliver_async` for any form of message."""
+        patience_s = self.timeout_s if timeout_s is None else _checked_timeout(timeout_s)
         loop = asyncio.get_running_loop()
         arrived = asyncio.Event()
         waiting = self._submit(message, lambda _: _call_soon(loop, arrived.set))
         try:
-            await asyncio.wait_for(arrived.wait(), self.timeout_s if timeout_s is None else timeout_s)
+            await asyncio.wait_for(arrived.wait(), patience_s)
         except TimeoutError:
             pass
-        except asyncio.CancelledError:
-            with self._lock:
-                if waiting in self._waiting:
-                    self._waiting.remove(waiting)
+        except BaseException:
+            self._withdraw(waiting)
             raise
         return self.give_up(waiting)
+
+    def _withdraw(self, waiting: Waiting) -> None:
+        """Forget a message whose caller no longer waits: offered again, it is new."""
+        with self._lock:
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
 
     def _incoming(self, stamp: OrderingStamp | None) -> Incoming:
         if stamp is None:
@@ -224,10 +245,12 @@ class OrderingObserver(Guarded):
 
     def _earliest_before(self, waiting: Waiting) -> Waiting:
         """A waiting message that this one depends on and that depends on no other, or this one itself."""
+        # One pass is enough: what the earliest so far does not depend on, nothing before it depends on either.
+        earliest = waiting
         for other in self._waiting:
-            if other is not waiting and waiting.message.depends_on(other.message):
-                return self._earliest_before(other)
-        return waiting
+            if other is not earliest and earliest.message.depends_on(other.message):
+                earliest = other
+        return earliest
 
     def _pass(self, waiting: Waiting) -> None:
         self._settle(waiting, self._gaps(waiting.message))
@@ -237,7 +260,8 @@ class OrderingObserver(Guarded):
         progress = True
         while progress:
             progress = False
-            for waiting in list(self._waiting):
+            # A sender's messages in the order it sent them, so that a long queue is released in one pass.
+            for waiting in sorted(self._waiting, key=lambda waiting: waiting.message.count):
                 if not self._gaps(waiting.message):
                     self._settle(waiting, ())
                     progress = True
@@ -302,7 +326,8 @@ class OrderingClock(OrderingObserver):
 
     def local(self) -> VectorStamp:
         """Stamp an event of this process that is no message."""
-        return self._vector.local()
+        with self._lock:
+            return self._vector.local()
 
     def send(self, to: str) -> OrderingStamp:
         """Stamp a message to one destination; a multicast is one send for each. A retry carries the same stamp."""
@@ -310,7 +335,7 @@ class OrderingClock(OrderingObserver):
         with self._lock:
             clock, records = self.begin_send()
             stamp = OrderingStamp.trusted(self.process, clock, dict(records))
-            self.end_send(to)
+            self.end_send(to, clock)
             return stamp
 
     def begin_send(self) -> tuple[VectorStamp, Mapping[str, Sends]]:
@@ -320,12 +345,12 @@ class OrderingClock(OrderingObserver):
         """
         return self._vector.send(), self._records
 
-    def end_send(self, to: str) -> None:
-        """The second half of `send`: record the message under its destination."""
+    def end_send(self, to: str, clock: VectorStamp) -> None:
+        """The second half of `send`: record the message, whose vector `begin_send` gave, under its destination."""
         # This send waits behind what was outstanding for its target, so it alone would keep the order; the others
         # stay on record so that a gap names everything that is missing, also when this very message is lost.
         sends = self._records.get(to)
-        mine = {self.process: self._vector.count}
+        mine = {self.process: clock.known(self.process)}
         self._record(to, {**sends, **mine} if sends else mine)
 
     def changed_since(self, version: int) -> list[str]:
@@ -372,6 +397,12 @@ class OrderingClock(OrderingObserver):
         if to_self:
             self._record(self.process, {process: n for process, n in to_self.items() if self._reached(process) < n})
         return stamp
+
+
+def _checked_timeout(timeout_s: float) -> float:
+    if not isinstance(timeout_s, int | float) or not 0 <= timeout_s <= TIMEOUT_MAX:
+        raise ValueError(f"timeout_s is a number of seconds from 0 to {TIMEOUT_MAX:.0f}, not {timeout_s!r:.60}")
+    return timeout_s
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from whence.clocks.errors import ClockError, UnstampedMessage
 from whence.clocks.guarded import Guarded, holding
+from whence.clocks.relation import require
 from whence.clocks.vector.lanes import Roster, merge, union
 from whence.clocks.vector.stamp import VectorStamp, vector_stamp
 from whence.clocks.wire import MAX_COUNTER, check_name
@@ -73,6 +74,7 @@ class VectorObserver(_Vector):
 
     def observe(self, stamp: VectorStamp) -> VectorStamp:
         """Take in what a stamp tells, without an event, and give all that is known now."""
+        require(stamp, VectorStamp, "a VectorObserver observes")
         with self._lock:
             theirs = self._aligned(stamp)
             self._packed = merge(self._roster, self._packed, theirs)
@@ -97,6 +99,9 @@ class VectorClock(_Vector):
         self._count = 0
         self._take(Roster.of([process]), 0)
 
+    def __repr__(self) -> str:
+        return f"<VectorClock {self.process!r} at {self.stamp!r}>"
+
     @property
     def count(self) -> int:
         """How many events this process has made."""
@@ -118,8 +123,7 @@ class VectorClock(_Vector):
         """
         if stamp is None:
             return self._receive_unstamped()
-        if not isinstance(stamp, VectorStamp):
-            raise TypeError(f"a VectorClock receives a VectorStamp, not {type(stamp).__name__}")
+        require(stamp, VectorStamp, "a VectorClock receives")
         with self._lock:
             theirs = stamp._packed if stamp._roster is self._roster else self._aligned(stamp)
             # `merge` and `_event`, written out: at a hundred entries the calls would cost as much as the work.
@@ -150,17 +154,24 @@ class VectorClock(_Vector):
             self._event()
             born = VectorClock(child, accept_unstamped=self.accept_unstamped)
             wide = union(self._roster, born._roster)
-            born._take(wide, self._roster.spread(self._packed, wide))
+            # The parent keeps a lane for the child, at zero: that is how a second child of the same id is found.
+            self._take(wide, self._roster.spread(self._packed, wide))
+            born._take(wide, self._packed)
             born._complete = self._complete
             return born
 
     def synchronise(self, other: VectorClock) -> VectorStamp:
         """A rendezvous: one event that happens in both processes at once, with one stamp."""
+        if not isinstance(other, VectorClock):
+            raise TypeError(f"a VectorClock meets a VectorClock, not {type(other).__name__}")
         if other is self:
             raise ClockError(f"{self.process!r} cannot meet itself")
         if other.process == self.process:
             raise ClockError(f"two clocks carry the id {self.process!r}; ids are unique")
         with holding(self, other):
+            for one, peer in ((self, other), (other, self)):
+                if peer.known(one.process) > one._count:
+                    raise one._clash(peer.known(one.process))
             wide = union(self._roster, other._roster)
             packed = merge(wide, self._roster.spread(self._packed, wide), other._roster.spread(other._packed, wide))
             complete = self._complete and other._complete

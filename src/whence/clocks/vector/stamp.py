@@ -36,6 +36,8 @@ class VectorStamp(CausalStamp, Mapping[str, int]):
 
     def __init__(self, counters: Mapping[str, int], *, complete: bool = True) -> None:
         """A stamp from plain counters, as found in a log."""
+        if not isinstance(counters, Mapping):
+            raise StampError(f"a vector stamp is a mapping of process to counter, not {type(counters).__name__}")
         for process, count in counters.items():
             check_name(process)
             json_form.integer(count, f"the counter of {process!r:.60}")
