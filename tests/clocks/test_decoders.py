@@ -76,7 +76,13 @@ def two_roots(random):
         return stamp
     phone, laptop = Instance.root("phone"), Instance.root("žluťoučký")
     laptop.event()
-    return phone.combine(laptop).event()
+    both = phone.combine(laptop)
+    for _ in range(random.choice((0, 40))):  # so many that lines are opened
+        both, child = both.duplicate()
+        if random.random() < 0.1:
+            child.event()
+            both = both.combine(child)
+    return both.event()
 
 
 def global_group(random):
@@ -146,6 +152,8 @@ def test_bytes_are_refused_or_read_in_their_one_spelling(kind, seed):
         except StampError:
             continue
         assert stamp.to_bytes() == tried
+        assert kind.from_json(json.loads(json.dumps(stamp.to_json()))) == stamp
+        assert repr(stamp)
 
 
 @pytest.mark.parametrize("kind", STAMPS, ids=lambda kind: kind.__name__)
@@ -225,6 +233,16 @@ def test_announced_sizes_are_checked_before_memory_is_taken():
             kind.from_bytes(bytes([1 << 4 | kind.kind]) + body)
     with pytest.raises(StampError, match="limit"):
         VectorStamp.from_bytes(bytes(2**20 + 1))
+
+
+@pytest.mark.parametrize("kind", [AutonomousStamp, IntervalTreeStamp])
+@pytest.mark.parametrize("bits", [70, 400, 20_000, 8 * 2**18])
+def test_a_number_without_end_is_refused(kind, bits):
+    """A counter of kilobytes would be accepted, and then break whatever prints or stores it."""
+    body = {AutonomousStamp: "0", IntervalTreeStamp: "1"}[kind] + "0" * bits + "1" * (bits + 12)
+    size = -(-len(body) // 8)
+    with pytest.raises(StampError, match="63"):
+        kind.from_bytes(bytes([1 << 4 | kind.kind]) + int(body.ljust(8 * size, "0"), 2).to_bytes(size))
 
 
 def test_a_whole_instance_is_taken_over_or_refused():

@@ -25,11 +25,22 @@ from collections.abc import Mapping
 
 from whence.clocks.errors import ClockError, Retired, StampError
 from whence.clocks.guarded import Guarded, holding
-from whence.clocks.instances.numbers import Used, choose, deal, read_used, union, use, write_used
-from whence.clocks.instances.stamp import DEFAULT_ROOT, MAX_ROOTS, AutonomousStamp, EventName
+from whence.clocks.instances.numbers import HALVINGS, Used, choose, deal, union, use
+from whence.clocks.instances.stamp import (
+    BELOW,
+    DEFAULT_ROOT,
+    AutonomousStamp,
+    EventName,
+    check_lines,
+    read_line,
+    write_line,
+)
 from whence.clocks.itc.bits import BitReader, BitWriter
-from whence.clocks.itc.shares import MAX_DEPTH, Share, add, depth_of, read_share, write_share
-from whence.clocks.wire import Kind, Reader, Writer, check_name
+from whence.clocks.itc.shares import Share, add, depth_of, read_share, write_share
+from whence.clocks.wire import MAX_COUNTER, MAX_NAME_BYTES, MAX_STAMP_BYTES, VERSION, check_name
+
+_HANDED_OVER = VERSION << 4 | 0x0F
+"""The first byte of an instance that was handed over; no stamp has it."""
 
 
 class Instance(Guarded):
@@ -47,7 +58,9 @@ class Instance(Guarded):
     def root(cls, name: str = DEFAULT_ROOT) -> Instance:
         """The first instance of a computation, or of a part of it that will be combined: then under a name of its own."""
         check_name(name)
-        return cls({name: 1}, {name: 0}, None)
+        if BELOW in name:
+            raise ClockError(f"a root's name has no {BELOW!r}, which stands in the names of lines: {name!r}")
+        return cls({name: 1}, {}, None)
 
     @property
     def stamp(self) -> AutonomousStamp:
@@ -65,20 +78,25 @@ class Instance(Guarded):
         """Stamp an internal event."""
         with self._lock:
             self._check()
-            return self._event()
+            return self._event(self._next_name())
 
     def duplicate(self) -> tuple[Instance, Instance]:
-        """Two instances with this one's past; the duplication is this one's last event."""
+        """Two instances with this one's past; the duplication is this one's last event.
+
+        Let the one that lives longer be the first: where the share cannot be halved any further, the second gets a line
+        of its own, and such lines are nested until their names are too long, which raises `ClockError`.
+        """
         with self._lock:
             self._check()
-            dealt = {root: deal(share) for root, share in self._shares.items()}
-            if any(depth_of(half) > MAX_DEPTH for halves in dealt.values() for half in halves):
-                raise ClockError(f"the instance was halved {MAX_DEPTH} times: combine some instances first")
-            stamp = self._event()
+            name = self._next_name()
+            dealt = deal(self._shares)
+            if dealt is None:
+                if len(name.opened().encode()) > MAX_NAME_BYTES:
+                    raise ClockError("this instance was duplicated too often on one path: combine it with an older one")
+                dealt = dict(self._shares), {name.opened(): 1}
+            stamp = self._event(name)
             self._retired = "duplicated"
-            ours = {root: halves[0] for root, halves in dealt.items()}
-            theirs = {root: halves[1] for root, halves in dealt.items()}
-            return Instance(ours, self._used, stamp), Instance(theirs, self._used, stamp)
+            return Instance(dealt[0], self._used, stamp), Instance(dealt[1], self._used, stamp)
 
     def observer_copy(self) -> tuple[Instance, Instance]:
         """As `duplicate`, but the second keeps no share: it can be combined, and makes no events of its own.
@@ -87,7 +105,7 @@ class Instance(Guarded):
         """
         with self._lock:
             self._check()
-            stamp = self._event()
+            stamp = self._event(self._next_name())
             self._retired = "duplicated"
             return Instance(self._shares, self._used, stamp), Instance({}, self._used, stamp)
 
@@ -100,14 +118,14 @@ class Instance(Guarded):
         with holding(self, other):
             self._check()
             other._check()
-            roots = self._shares.keys() | other._shares.keys()
-            shares = {root: add(self._shares.get(root, 0), other._shares.get(root, 0)) for root in sorted(roots)}
+            owned = self._shares.keys() | other._shares.keys()
+            shares = {line: add(self._shares.get(line, 0), other._shares.get(line, 0)) for line in sorted(owned)}
             if not shares:
                 raise ClockError("neither instance has a share to take a name from: combine them with one that has")
             known = self._used.keys() | other._used.keys()
-            used = {root: union(self._used.get(root, 0), other._used.get(root, 0)) for root in sorted(known)}
+            used = {line: union(self._used.get(line, 0), other._used.get(line, 0)) for line in sorted(known)}
             combined = Instance(shares, used, None)
-            combined._event()
+            combined._event(combined._next_name())
             self._retired = other._retired = "combined"
             return combined
 
@@ -115,49 +133,65 @@ class Instance(Guarded):
         """The instance as bytes, for `take_over` elsewhere; it is retired here. HAZARD: take the bytes over once."""
         with self._lock:
             self._check()
-            out, bits = Writer(Kind.AUTONOMOUS), BitWriter()
-            out.varint(len(self._shares))
-            for root, share in sorted(self._shares.items()):
-                out.text(root)
-                write_share(bits, share)
-            out.varint(len(self._used))
-            for root, used in sorted(self._used.items()):
-                out.text(root)
-                write_used(bits, used)
-            stamp = self._stamp.to_bytes() if self._stamp is not None else b""
-            out.varint(len(stamp))
-            out.raw(stamp + bits.done())
+            data = self._to_bytes()
+            if len(data) > MAX_STAMP_BYTES:
+                raise ClockError(f"an instance of {len(data)} bytes is over the limit of {MAX_STAMP_BYTES}")
             self._retired = "handed over"
-            return out.done()
+            return data
 
     @classmethod
     def take_over(cls, data: bytes) -> Instance:
         """The instance that was handed over, or `StampError`."""
-        read = Reader(data, Kind.AUTONOMOUS)
-        owned = [read.text() for _ in range(read.varint(at_most=MAX_ROOTS))]
-        known = [read.text() for _ in range(read.varint(at_most=MAX_ROOTS))]
-        stamp_bytes = read.raw(read.count(least_bytes_each=1))
-        bits = BitReader(read.raw(len(read.data) - read.position))
-        shares = {root: read_share(bits) for root in owned}
-        used = {root: read_used(bits) for root in known}
+        if not isinstance(data, bytes | bytearray) or not 1 < len(data) <= MAX_STAMP_BYTES or data[0] != _HANDED_OVER:
+            raise StampError("these bytes are no instance that was handed over")
+        bits = BitReader(bytes(data[1:]))
+        stamp = AutonomousStamp.read(bits) if bits.take(1) else None
+        used = stamp.used if stamp else {}
+        shares = {line: read_share(bits) for line in sorted(used) if bits.take(1)}
+        known = sorted(used)
+        for _ in range(bits.number(0)):
+            line = read_line(bits, known)
+            shares[line] = read_share(bits)
         bits.end()
-        stamp = AutonomousStamp.from_bytes(stamp_bytes) if stamp_bytes else None
-        instance = cls(shares, used, stamp)
-        if not known or not shares.keys() <= used.keys() or cls(shares, used, stamp).hand_over() != read.data:
+        check_lines(dict.fromkeys(shares, 0) | dict(used))
+        instance = cls(dict(sorted(shares.items())), used, stamp)
+        deepest = max(map(depth_of, shares.values()), default=0)
+        if deepest > HALVINGS or not (stamp or shares) or instance._to_bytes() != data:
             raise StampError("these bytes are no instance that was handed over")
         return instance
+
+    def _to_bytes(self) -> bytes:
+        """``header, stamp, which of its lines are owned and what of each, lines that are owned and not yet used``."""
+        bits = BitWriter()
+        bits.put(self._stamp is not None, 1)
+        if self._stamp is not None:
+            self._stamp.write(bits)
+        for line in sorted(self._used):
+            bits.put(line in self._shares, 1)
+            if line in self._shares:
+                write_share(bits, self._shares[line])
+        unused = sorted(self._shares.keys() - self._used.keys())
+        bits.number(len(unused), 0)
+        for line in unused:
+            write_line(bits, line, sorted(self._used))
+            write_share(bits, self._shares[line])
+        return bytes((_HANDED_OVER,)) + bits.done()
 
     def __repr__(self) -> str:
         state = f" {self._retired}" if self._retired else ""
         return f"<Instance {self._stamp.name!r}{state}>" if self._stamp else f"<Instance new{state}>"
 
-    def _event(self) -> AutonomousStamp:
+    def _next_name(self) -> EventName:
         if not self._shares:
             raise ClockError("this instance is a message: it can be combined, and makes no events of its own")
-        root = next(iter(self._shares))
-        number = choose(self._used[root], self._shares[root])
-        self._used = {**self._used, root: use(self._used[root], number)}
-        self._stamp = AutonomousStamp(EventName(root, number), self._used)
+        name = EventName(*choose(self._used, self._shares))
+        if name.number > MAX_COUNTER:
+            raise ClockError("this instance has used up its numbers: combine it with another one")
+        return name
+
+    def _event(self, name: EventName) -> AutonomousStamp:
+        self._used = {**self._used, name.line: use(self._used.get(name.line, 0), name.number)}
+        self._stamp = AutonomousStamp(name, self._used)
         return self._stamp
 
     def _check(self) -> None:

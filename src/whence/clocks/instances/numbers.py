@@ -4,6 +4,9 @@ A share (`whence.clocks.itc.shares`) is read as the numbers it owns: the left ha
 numbers, the right half the odd-placed ones, so shares that do not overlap own different numbers, and each owns infinitely
 many. An event takes an unused number of its instance's share for its name.
 
+An instance whose share cannot be halved any further shares out a new *line* of numbers instead, named after the event that
+opened it; a root is the first line.
+
 A set of used numbers is a tree over the same halves: ``k`` says that the first k numbers here are used, ``(left, right)``
 speaks of the halves. Where the halves together are a first run again, they merge back into one number. So a set is small
 when its numbers are used evenly, and `choose` picks the number that evens out most: what one instance has left unused, the
@@ -12,15 +15,19 @@ instance that joins it uses up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from whence.clocks.errors import StampError
 from whence.clocks.itc.bits import BitReader, BitWriter
-from whence.clocks.itc.shares import MAX_DEPTH, Share, add
+from whence.clocks.itc.shares import Share, add
+from whence.clocks.wire import MAX_COUNTER
 
 Used: TypeAlias = "int | tuple[Used, Used]"
 
+HALVINGS = 24
+"""How often a share is halved: an instance that owns 1 in 2**24 numbers opens a line of its own before it shares that out.
+So numbers stay within 63 bits and sets stay shallow, however many instances one of them starts."""
 PATIENCE = 16
 """How many numbers may be spent to make two halves a first run again, before the least unused number is preferred."""
 
@@ -82,10 +89,18 @@ def numbers(used: Used) -> Iterator[int]:
                 yield 2 * number + place
 
 
-def choose(used: Used, share: Share) -> int:
-    """The unused number of a share that a new event should take."""
-    best = _merging(used, share)
-    return best[2] if best is not None and best[0] <= PATIENCE else _least(used, share)
+def choose(used: Mapping[str, Used], shares: Mapping[str, Share]) -> tuple[str, int]:
+    """The line, and the unused number of its share, that a new event should take."""
+    found = []
+    for line, share in shares.items():
+        near = _merging(used.get(line, 0), share)
+        if near is not None and near[0] <= PATIENCE:
+            found.append((near, line))
+    if found:
+        (_, _, number), line = min(found)
+        return line, number
+    line = max(shares, key=lambda each: first_run(used.get(each, 0)))
+    return line, _least(used.get(line, 0), shares[line])
 
 
 def _merging(used: Used, share: Share, depth: int = 0) -> tuple[int, int, int] | None:
@@ -120,22 +135,30 @@ def _least(used: Used, share: Share) -> int:
     return min(2 * _least(left, left_share), 2 * _least(right, right_share) + 1)
 
 
-def deal(share: Share) -> tuple[Share, Share]:
-    """Two shares of about equal size. Equal sizes keep numbers even; few cuts keep the trees small."""
-    pieces = sorted(_pieces(share))
-    if len(pieces) == 1:
-        pieces = _cut(pieces)
+def deal(shares: Mapping[str, Share]) -> tuple[dict[str, Share], dict[str, Share]] | None:
+    """Two parts of about equal size, or None where all there is was halved `HALVINGS` times.
+
+    Equal sizes keep numbers even; few cuts keep the trees small. Of several whole lines the second part gets one: they come
+    of many instances that lived at once, and will be wanted when as many do again.
+    """
+    whole = [line for line, share in shares.items() if share == 1]
+    if len(whole) > 1:
+        last = max(whole)
+        return {line: share for line, share in shares.items() if line != last}, {last: 1}
+    pieces = sorted((depth, line, path) for line, share in shares.items() for depth, path in _pieces(share))
     ours, theirs = _dealt(pieces)
-    if not _weight(theirs) / 2 <= _weight(ours) <= 2 * _weight(theirs):
-        ours, theirs = _dealt(_cut(pieces))
-    return _gathered(ours), _gathered(theirs)
+    if pieces[0][0] < HALVINGS and not _weight(theirs) / 2 <= _weight(ours) <= 2 * _weight(theirs):
+        depth, line, path = pieces[0]
+        halved = [(depth + 1, line, path), (depth + 1, line, path | 1 << depth)]
+        ours, theirs = _dealt(sorted(halved + pieces[1:]))
+    return (_gathered(ours), _gathered(theirs)) if theirs else None
 
 
-_Piece: TypeAlias = tuple[int, int]
-"""Depth, and the path to it with the topmost half in the lowest bit."""
+_Piece: TypeAlias = tuple[int, str, int]
+"""Depth, line, and the path to it with the topmost half in the lowest bit."""
 
 
-def _pieces(share: Share, depth: int = 0, path: int = 0) -> Iterator[_Piece]:
+def _pieces(share: Share, depth: int = 0, path: int = 0) -> Iterator[tuple[int, int]]:
     if isinstance(share, int):
         if share:
             yield depth, path
@@ -144,12 +167,7 @@ def _pieces(share: Share, depth: int = 0, path: int = 0) -> Iterator[_Piece]:
         yield from _pieces(share[1], depth + 1, path | 1 << depth)
 
 
-def _cut(pieces: list[_Piece]) -> list[_Piece]:
-    depth, path = pieces[0]
-    return sorted([(depth + 1, path), (depth + 1, path | 1 << depth), *pieces[1:]])
-
-
-def _dealt(pieces: list[_Piece]) -> tuple[list[_Piece], list[_Piece]]:
+def _dealt(pieces: Iterable[_Piece]) -> tuple[list[_Piece], list[_Piece]]:
     ours: list[_Piece] = []
     theirs: list[_Piece] = []
     for piece in pieces:
@@ -158,17 +176,31 @@ def _dealt(pieces: list[_Piece]) -> tuple[list[_Piece], list[_Piece]]:
 
 
 def _weight(pieces: list[_Piece]) -> float:
-    return sum(2.0**-depth for depth, _ in pieces)
+    return sum(2.0**-depth for depth, _, _ in pieces)
 
 
-def _gathered(pieces: list[_Piece]) -> Share:
-    share: Share = 0
-    for depth, path in pieces:
+def _gathered(pieces: list[_Piece]) -> dict[str, Share]:
+    shares: dict[str, Share] = {}
+    for depth, line, path in pieces:
         piece: Share = 1
         for level in reversed(range(depth)):
             piece = (0, piece) if path >> level & 1 else (piece, 0)
-        share = add(share, piece)
-    return share
+        shares[line] = add(shares.get(line, 0), piece)
+    return shares
+
+
+def bounded(used: Used) -> Used:
+    """The set, if instances can have made it: no number over 63 bits, and no deeper than shares are halved."""
+    pending = [(used, 0, 0)]
+    while pending:
+        each, depth, path = pending.pop()
+        if depth > HALVINGS:
+            raise StampError(f"a set of names is at most {HALVINGS} levels deep")
+        if not isinstance(each, int):
+            pending += (each[0], depth + 1, path), (each[1], depth + 1, path | 1 << depth)
+        elif each and (each - 1 << depth | path) > MAX_COUNTER:
+            raise StampError("an event's number has at most 63 bits")
+    return used
 
 
 def write_used(out: BitWriter, used: Used) -> None:
@@ -202,12 +234,12 @@ def read_used(read: BitReader) -> Used:
     run = read.number(_TOP_ORDER)
     if read.take(1):
         return run
-    return _read_below(read, _take_symbol(read), run, 0, top=True)
+    return bounded(_read_below(read, _take_symbol(read), run, 0, top=True))
 
 
 def _read_below(read: BitReader, symbol: str, base: int, depth: int, *, top: bool = False) -> Used:
-    if depth >= MAX_DEPTH:
-        raise StampError(f"a set of names is at most {MAX_DEPTH} levels deep")
+    if depth > HALVINGS:
+        raise StampError(f"a set of names is at most {HALVINGS} levels deep")
     if symbol == "leaf":
         if top:
             raise StampError("a set of names starts with its halves")

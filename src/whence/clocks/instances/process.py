@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from whence.clocks.errors import Retired
 from whence.clocks.guarded import Guarded
 from whence.clocks.instances.instance import Instance
-from whence.clocks.instances.stamp import AutonomousStamp
+from whence.clocks.instances.stamp import AutonomousStamp, EventName
 
 
 class AutonomousMessage:
-    """A message under way: an instance that can only be combined. It is received once; a second receipt is refused."""
+    """A message under way: an instance that can only be combined. A process receives it once, and refuses its copies."""
 
     def __init__(self, instance: Instance) -> None:
         """Made by `AutonomousProcess.send`, or from bytes with `from_bytes`."""
@@ -33,23 +35,28 @@ class AutonomousMessage:
 class AutonomousProcess(Guarded):
     """A process that stamps its events by an instance of its own. Thread-safe."""
 
-    def __init__(self, instance: Instance) -> None:
-        """`instance` acts for the process from now on: give it to no one else."""
+    def __init__(self, instance: Instance, *, remember: int = 65_536) -> None:
+        """`instance` acts for the process from now on: give it to no one else.
+
+        A copy of one of the last `remember` messages is refused. An older one is taken for a new message: its receipt is
+        stamped once more, and the stamps stay exact, since a message owns no numbers.
+        """
         if not isinstance(instance, Instance):
             raise TypeError(
                 f"an AutonomousProcess acts through an Instance, not {type(instance).__name__}; see start()"
             )
         super().__init__()
         self._instance = instance
+        self._remember = remember
+        self._received: dict[EventName, None] = {}
 
     @classmethod
     def start(cls, *names: str) -> dict[str, AutonomousProcess]:
-        """Processes of one computation, each with a share of its root."""
-        processes, rest = {}, Instance.root()
-        for name in names[:-1]:
-            first, rest = rest.duplicate()
-            processes[name] = cls(first)
-        return processes | {name: cls(rest) for name in names[-1:]}
+        """Processes of one computation, each with an equal share of its root."""
+        instances = deque([Instance.root()] if names else [])
+        while len(instances) < len(names):
+            instances += instances.popleft().duplicate()
+        return {name: cls(instance) for name, instance in zip(names, instances, strict=True)}
 
     def local(self) -> AutonomousStamp:
         """Stamp an event of this process."""
@@ -63,11 +70,16 @@ class AutonomousProcess(Guarded):
             return self._instance.stamp, AutonomousMessage(message)
 
     def receive(self, message: AutonomousMessage) -> AutonomousStamp:
-        """Stamp a receipt. A message that was received before raises `Retired`, and is no event."""
+        """Stamp a receipt. A message that was received before, or a copy of it, raises `Retired` and is no event."""
         with self._lock:
             if message._instance.retired:
                 raise Retired("this message was received, or put on the wire, before")
+            if message.stamp.name in self._received:
+                raise Retired(f"the message sent at {message.stamp.name!r} was received here before: this is a copy")
             self._instance = self._instance.combine(message._instance)
+            self._received[message.stamp.name] = None
+            if len(self._received) > self._remember:
+                del self._received[next(iter(self._received))]
             return self._instance.stamp
 
     def spawn(self) -> AutonomousProcess:

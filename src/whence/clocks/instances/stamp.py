@@ -1,18 +1,22 @@
 """The stamp of an event of autonomous causality: its name, and the names of all that it could have been caused by.
 
 Properties: names are unique for ever; `relation_to` is exact; `past` lists exactly the events that happened before. The size
-follows how many instances are alive at once, not how many events, forks and joins there were.
+follows mostly how many instances are alive at once. It also grows, more slowly than the joins, while many stay alive: what
+an instance with a small share was named is a fact that a list of the past cannot leave out.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 from whence.clocks import json_form
 from whence.clocks.errors import StampError
 from whence.clocks.instances.numbers import (
+    HALVINGS,
     Used,
+    bounded,
     contains,
     norm,
     numbers,
@@ -22,22 +26,29 @@ from whence.clocks.instances.numbers import (
     write_used,
 )
 from whence.clocks.itc.bits import BitReader, BitWriter
-from whence.clocks.itc.shares import MAX_DEPTH
 from whence.clocks.relation import CausalStamp, Relation
 from whence.clocks.wire import Kind, Reader, Writer, check_name
 
 DEFAULT_ROOT = "0"
-MAX_ROOTS = 1 << 12
+BELOW = "/"
+"""Stands between an event's line and its number in the name of the line that the event opened."""
 
 
 class EventName(NamedTuple):
-    """An event's name: the root that its instance grew from, and a number that no other event of that root has."""
+    """An event's name: the line of numbers that it was taken from, and a number that no other event of that line has.
 
-    root: str
+    A root's line carries the root's name. The other lines are named after the event that opened them: ``0/17``.
+    """
+
+    line: str
     number: int
 
+    def opened(self) -> str:
+        """The name of the line that this event opens, when it opens one."""
+        return f"{self.line}{BELOW}{self.number}"
+
     def __repr__(self) -> str:
-        return f"{self.root}.{self.number}"
+        return f"{self.line}.{self.number}"
 
 
 class AutonomousStamp(CausalStamp):
@@ -52,7 +63,7 @@ class AutonomousStamp(CausalStamp):
 
     def __init__(self, name: EventName, used: Mapping[str, Used]) -> None:
         """Stamps are given by `Instance`; `used` has the event's own name in it."""
-        if not contains(used.get(name.root, 0), name.number):
+        if not contains(used.get(name.line, 0), name.number):
             raise StampError(f"the event {name!r} is not among the names its stamp knows")
         self._name = name
         self._used = used
@@ -62,15 +73,20 @@ class AutonomousStamp(CausalStamp):
         """The event's own name."""
         return self._name
 
+    @property
+    def used(self) -> Mapping[str, Used]:
+        """The numbers in use on each line, this event's among them; see `whence.clocks.instances.numbers`."""
+        return self._used
+
     def knows(self, name: EventName) -> bool:
         """Whether the named event is this one or happened before it."""
-        return contains(self._used.get(name.root, 0), name.number)
+        return contains(self._used.get(name.line, 0), name.number)
 
     def past(self) -> Iterator[EventName]:
         """The names of all events that happened before this one."""
-        for root, used in self._used.items():
+        for line, used in self._used.items():
             for number in numbers(used):
-                name = EventName(root, number)
+                name = EventName(line, number)
                 if name != self._name:
                     yield name
 
@@ -93,15 +109,9 @@ class AutonomousStamp(CausalStamp):
         return f"{self._name!r} after {self._used}"
 
     def to_bytes(self) -> bytes:
-        """``header, roots (one bit for the lone default one), sets, the event's number``."""
+        """``header, lines (one bit for the lone default one), sets, the event's number``."""
         bits = BitWriter()
-        roots = sorted(self._used)
-        bits.put(roots != [DEFAULT_ROOT], 1)
-        if roots != [DEFAULT_ROOT]:
-            _write_roots(bits, roots, self._name.root)
-        for root in roots:
-            write_used(bits, self._used[root])
-        write_member(bits, self._used[self._name.root], self._name.number)
+        self.write(bits)
         out = Writer(self.kind)
         out.raw(bits.done())
         return out.done()
@@ -110,51 +120,93 @@ class AutonomousStamp(CausalStamp):
     def from_bytes(cls, data: bytes) -> Self:
         read = Reader(data, cls.kind)
         bits = BitReader(read.raw(len(read.data) - read.position))
-        roots, root = _read_roots(bits) if bits.take(1) else ([DEFAULT_ROOT], DEFAULT_ROOT)
-        used = {name: read_used(bits) for name in roots}
-        number = read_member(bits, used[root])
+        stamp = cls.read(bits)
         bits.end()
-        stamp = cls(EventName(root, number), used)
         if stamp.to_bytes() != read.data:
             raise StampError("an autonomous stamp is written in its one shortest form")
         return stamp
 
+    def write(self, bits: BitWriter) -> None:
+        """Append the stamp to the bits of something larger."""
+        lines = sorted(self._used)
+        bits.put(lines != [DEFAULT_ROOT], 1)
+        if lines != [DEFAULT_ROOT]:
+            bits.number(len(lines) - 1, 0)
+            for at, line in enumerate(lines):
+                write_line(bits, line, lines[:at])
+            bits.number(lines.index(self._name.line), 0)
+        for line in lines:
+            write_used(bits, self._used[line])
+        write_member(bits, self._used[self._name.line], self._name.number)
+
+    @classmethod
+    def read(cls, bits: BitReader) -> Self:
+        """Read `write` back; the caller checks that it writes to the same bits."""
+        lines, own = [DEFAULT_ROOT], 0
+        if bits.take(1):
+            lines = []
+            for _ in range(1 + bits.number(0)):
+                lines.append(read_line(bits, lines))
+            own = bits.number(0)
+        if own >= len(lines):
+            raise StampError(f"the event belongs to line {own} of {len(lines)}")
+        used = {line: read_used(bits) for line in lines}
+        check_lines(used)
+        return cls(EventName(lines[own], read_member(bits, used[lines[own]])), used)
+
     def to_json(self) -> dict[str, Any]:
-        used = {root: _to_lists(tree) for root, tree in self._used.items()}
-        return {"clock": "autonomous", "root": self._name.root, "number": self._name.number, "used": used}
+        used = {line: _to_lists(tree) for line, tree in self._used.items()}
+        return {"clock": "autonomous", "line": self._name.line, "number": self._name.number, "used": used}
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = json_form.fields(value, "autonomous", {"root", "number", "used"})
+        found = json_form.fields(value, "autonomous", {"line", "number", "used"})
         used = found["used"]
         if not isinstance(used, Mapping):
-            raise StampError('"used" is an object of sets, one for each root')
-        trees = {json_form.name(root): _from_lists(tree) for root, tree in used.items()}
-        number = json_form.integer(found["number"], "number", most=1 << MAX_DEPTH + 64)
-        return cls(EventName(json_form.name(found["root"]), number), trees)
+            raise StampError('"used" is an object of sets, one for each line')
+        trees = {json_form.name(line): bounded(_from_lists(tree)) for line, tree in used.items()}
+        check_lines(trees)
+        return cls(EventName(json_form.name(found["line"]), json_form.integer(found["number"], "number")), trees)
 
 
-def _write_roots(bits: BitWriter, roots: list[str], own: str) -> None:
-    bits.number(len(roots) - 1, 0)
-    for root in roots:
-        raw = check_name(root)
-        bits.put(len(raw), 8)
-        bits.put(int.from_bytes(raw), 8 * len(raw))
-    bits.number(roots.index(own), 0)
+def write_line(bits: BitWriter, line: str, known: list[str]) -> None:
+    """The name of a line: the text of a root, or the event that opened it, on one of the lines known already."""
+    parent, below, number = line.rpartition(BELOW)
+    bits.put(bool(below), 1)
+    if below:
+        bits.number(known.index(parent), 0)
+        bits.number(int(number), HALVINGS)
+        return
+    raw = check_name(line)
+    bits.put(len(raw), 8)
+    bits.put(int.from_bytes(raw), 8 * len(raw))
 
 
-def _read_roots(bits: BitReader) -> tuple[list[str], str]:
-    roots = []
-    for _ in range(1 + bits.number(0)):
-        length = bits.take(8)
-        try:
-            roots.append(bits.take(8 * length).to_bytes(length).decode())
-        except UnicodeDecodeError:
-            raise StampError("the name of a root is not UTF-8") from None
-    own = bits.number(0)
-    if own >= len(roots):
-        raise StampError(f"the event belongs to root {own} of {len(roots)}")
-    return roots, roots[own]
+def read_line(bits: BitReader, known: list[str]) -> str:
+    """Read `write_line` back."""
+    if bits.take(1):
+        parent = bits.number(0)
+        if parent >= len(known):
+            raise StampError(f"a line was opened on line {parent} of {len(known)}")
+        line = EventName(known[parent], bits.number(HALVINGS)).opened()
+        check_name(line)
+        return line
+    length = bits.take(8)
+    try:
+        root = bits.take(8 * length).to_bytes(length).decode()
+    except UnicodeDecodeError:
+        raise StampError("the name of a root is not UTF-8") from None
+    if not root or BELOW in root:
+        raise StampError(f"the name of a root is not empty and has no {BELOW!r}")
+    return root
+
+
+def check_lines(used: Mapping[str, Used]) -> None:
+    """Refuse a line whose opening is not known: whatever knows its events knows of that, too."""
+    for line in used:
+        parent, below, number = line.rpartition(BELOW)
+        if below and not (re.fullmatch("0|[1-9][0-9]{0,18}", number) and contains(used.get(parent, 0), int(number))):
+            raise StampError(f"the event that opened line {line!r:.60} is not among the names of the stamp")
 
 
 def _to_lists(used: Used) -> int | list[Any]:
@@ -163,9 +215,9 @@ def _to_lists(used: Used) -> int | list[Any]:
 
 def _from_lists(value: object, depth: int = 0) -> Used:
     if not isinstance(value, list):
-        return json_form.integer(value, "a first run", most=1 << MAX_DEPTH + 64)
-    if len(value) != 2 or depth >= MAX_DEPTH:
-        raise StampError(f"a set of names is a number or [left, right], at most {MAX_DEPTH} deep")
+        return json_form.integer(value, "a first run")
+    if len(value) != 2 or depth >= HALVINGS:
+        raise StampError(f"a set of names is a number or [left, right], at most {HALVINGS} deep")
     left, right = _from_lists(value[0], depth + 1), _from_lists(value[1], depth + 1)
     if norm(left, right) != (left, right):
         raise StampError("a set of names is written in its normal form")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from whence.clocks.errors import StampError
+from whence.clocks.wire import MAX_COUNTER
 
 
 class BitWriter:
@@ -19,7 +20,9 @@ class BitWriter:
             self._bits.append(f"{value:0{width}b}")
 
     def number(self, value: int, order: int) -> None:
-        """Append an integer of any size as an exponential-Golomb code: two more bits for each doubling."""
+        """Append a counter as an exponential-Golomb code: two more bits for each doubling."""
+        if not 0 <= value <= MAX_COUNTER:
+            raise StampError("a counter of a stamp runs from 0 to 2**63 - 1")
         scaled = value + (1 << order)
         self.put(scaled, 2 * scaled.bit_length() - order - 1)
 
@@ -49,11 +52,16 @@ class BitReader:
         return covering >> -end % 8 & (1 << width) - 1
 
     def number(self, order: int) -> int:
-        """An exponential-Golomb code."""
+        """An exponential-Golomb code of a counter."""
         zeros = 0
         while not self.take(1):
             zeros += 1
-        return (1 << zeros + order | self.take(zeros + order)) - (1 << order)
+            if zeros > 63:
+                raise StampError("a counter of a stamp has at most 63 bits")
+        value = (1 << zeros + order | self.take(zeros + order)) - (1 << order)
+        if value > MAX_COUNTER:
+            raise StampError("a counter of a stamp runs from 0 to 2**63 - 1")
+        return value
 
     def end(self) -> None:
         """Refuse whole bytes, or bits that are not zero, after the last field."""

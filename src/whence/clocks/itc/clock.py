@@ -2,8 +2,8 @@
 
 Properties: `relation` is exact for stamps of instances grown from one seed; a stamp's size follows how many instances are
 alive at once, not how many there were. What it costs: raising a part to its surroundings (`fill`) forgets which events made
-it rise, so a stamp neither names its event nor lists its past. `whence.clocks.Instance` does both, in up to three times the
-room.
+it rise, so a stamp neither names its event nor lists its past. `whence.clocks.Instance` does both, and takes more room:
+1.5 to 3 times as much after 1,000 joins, and more after more, because names are never forgotten.
 
 Source: Almeida, Baquero and Fonte, Interval Tree Clocks, 2008.
 """
@@ -65,7 +65,7 @@ class IntervalTreeStamp(CausalStamp):
     def from_bytes(cls, data: bytes) -> Self:
         read = Reader(data, cls.kind)
         bits = BitReader(read.raw(len(read.data) - read.position))
-        stamp = cls(events.read_events(bits))
+        stamp = cls(_bounded(events.read_events(bits)))
         bits.end()
         return stamp
 
@@ -75,7 +75,7 @@ class IntervalTreeStamp(CausalStamp):
     @classmethod
     def from_json(cls, value: object) -> Self:
         found = json_form.fields(value, "interval-tree", {"events"})
-        return cls(_from_lists(found["events"]))
+        return cls(_bounded(_from_lists(found["events"])))
 
 
 class IntervalTreeClock(Guarded):
@@ -147,6 +147,12 @@ class IntervalTreeClock(Guarded):
     def _check(self) -> None:
         if self._retired:
             raise Retired(f"this instance was {self._retired}; use the instance that came of it")
+
+
+def _bounded(tree: Events) -> Events:
+    if events.highest(tree) > MAX_COUNTER:
+        raise StampError("an event tree rises above 2**63 - 1")
+    return tree
 
 
 def _to_lists(e: Events) -> int | list[Any]:

@@ -16,6 +16,8 @@ Share: TypeAlias = "int | tuple[Share, Share]"
 MAX_DEPTH = 256
 """How often a share may be halved without a join in between; it keeps recursion shallow."""
 
+_ALL, _LEFT, _RIGHT, _BOTH = range(4)
+
 
 def norm_share(left: Share, right: Share) -> Share:
     """The normal form of a node: halves that own nothing, or all, merge."""
@@ -53,22 +55,26 @@ def depth_of(share: Share) -> int:
 
 
 def write_share(out: BitWriter, share: Share) -> None:
-    """One bit a node, two a leaf."""
+    """Two bits a node: all of it, its left half, its right half, or both. The share owns something."""
     if isinstance(share, int):
-        out.put(share, 2)
-    else:
-        out.put(1, 1)
-        write_share(out, share[0])
-        write_share(out, share[1])
+        out.put(_ALL, 2)
+        return
+    left, right = share
+    out.put(_RIGHT if left == 0 else _LEFT if right == 0 else _BOTH, 2)
+    for half in share:
+        if half != 0:
+            write_share(out, half)
 
 
 def read_share(read: BitReader, depth: int = 0) -> Share:
     """Read `write_share` back; depth and form are checked."""
-    if not read.take(1):
-        return read.take(1)
+    owned = read.take(2)
+    if owned == _ALL:
+        return 1
     if depth >= MAX_DEPTH:
         raise StampError(f"a share is at most {MAX_DEPTH} levels deep")
-    left, right = read_share(read, depth + 1), read_share(read, depth + 1)
-    if isinstance(left, int) and left == right:
+    left = 0 if owned == _RIGHT else read_share(read, depth + 1)
+    right = 0 if owned == _LEFT else read_share(read, depth + 1)
+    if left == right == 1:
         raise StampError("a share is written in its shortest form")
     return left, right
