@@ -11,7 +11,7 @@ from whence.clocks import Instance, IntervalTreeClock, PaperInstance
 from whence.simulation import fork_join
 from whence.simulation.forkjoin import EVENT, FORK
 
-JOINS, SEEDS = 1_000, (1, 2, 3)
+JOINS, LONG_JOINS, SEEDS = 1_000, 4_000, (1, 2, 3)
 PAPER_JOINS = 300
 """The paper's form takes minutes beyond that."""
 
@@ -35,24 +35,30 @@ def stamps(root: Callable[[], Any], live: int, joins: int, seed: int) -> list[by
     raise AssertionError(f"only {joined} joins in the history")
 
 
-def mean_bytes(root: Callable[[], Any], live: int) -> float:
-    return mean(len(stamp) for seed in SEEDS for stamp in stamps(root, live, JOINS, seed))
+def mean_bytes(root: Callable[[], Any], live: int, joins: int) -> float:
+    return mean(len(stamp) for seed in SEEDS for stamp in stamps(root, live, joins, seed))
 
 
 def section() -> Section:
-    rows, worst = [], 0.0
-    for live in (4, 8, 16):
-        ours, itc = mean_bytes(Instance.root, live), mean_bytes(IntervalTreeClock.seed, live)
-        paper = len(stamps(PaperInstance.root, live, PAPER_JOINS, 1)[-1])
-        rows.append((live, itc, ours, ours / itc, paper))
-        worst = max(worst, ours / itc)
+    rows, worst = [], {JOINS: 0.0, LONG_JOINS: 0.0}
+    for joins in (JOINS, LONG_JOINS):
+        for live in (4, 8, 16):
+            ours, itc = mean_bytes(Instance.root, live, joins), mean_bytes(IntervalTreeClock.seed, live, joins)
+            paper = len(stamps(PaperInstance.root, live, PAPER_JOINS, 1)[-1]) if joins == JOINS else "-"
+            rows.append((joins, live, itc, ours, ours / itc, paper))
+            worst[joins] = max(worst[joins], ours / itc)
     return Section(
         "Stamps of instances that split and merge",
-        f"Mean bytes of all events' stamps over {JOINS:,} joins (random histories of two events to a fork and a join, seeds "
-        "1 to 3, `whence.simulation.fork_join`), by the number of instances alive at most: Interval Tree Clocks, `Instance`, "
-        f"and the ratio; and one stamp in the paper's form (I, N, Eq) after {PAPER_JOINS} joins. All with their header byte; "
-        "an `Instance` stamp also names its event and lists its past.",
-        ("alive", "interval tree", "Instance", "ratio", "paper's form, last"),
+        "Mean bytes of all events' stamps (random histories of two events to a fork and a join, seeds 1 to 3, "
+        "`whence.simulation.fork_join`), by the number of joins and of instances alive at most: Interval Tree Clocks, "
+        f"`Instance`, and the ratio; and one stamp in the paper's form (I, N, Eq) after {PAPER_JOINS} joins. All with their "
+        "header byte; an `Instance` stamp also names its event and lists its past.",
+        ("joins", "alive", "interval tree", "Instance", "ratio", "paper's form, last"),
         rows,
-        [Goal("at most 3x Interval Tree Clocks", f"at most {worst:.2f}x", worst <= 3)],
+        [
+            Goal(f"at most 3x Interval Tree Clocks at {joins:,} joins", f"at most {ratio:.2f}x", ratio <= 3)
+            for joins, ratio in worst.items()
+        ],
+        "An exact list of the past cannot forget which names of a small share were used while others wait for theirs, so the "
+        "stamp grows slowly as long as many instances stay alive and never meet.",
     )
