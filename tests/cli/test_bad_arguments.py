@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -28,11 +29,21 @@ from whence.cli.main import cli
         ("simulate --preset best", "closest, literal"),
         ("simulate --seeds 0", "at least 1"),
         ("simulate --seed -1", "2**64 - 1"),
+        ("simulate --rate 1e-9 --messages 1000", "raise --rate"),
+        ("simulate --loss 0.9999999999", "--loss"),
+        ("simulate --processes 1000000000", "lower --processes"),
+        ("simulate --processes 1000000000 --messages 1", "lower --processes"),
+        ("simulate --eps 1000000000", "--eps"),
+        ("simulate --delta 2000000000", "--delta"),
         ("reproduce everything --to out", "observer, hcg, rpc, autonomous and all"),
         ("reproduce observer --to out --only fig8", "fig2, fig3, fig4"),
         ("reproduce all --to out --only fig6", "name the paper"),
         ("reproduce observer --to out --seeds 0", "from 1 to"),
         ("reproduce observer --to {file}", "is a file"),
+        ("reproduce observer --to {file}/out", "cannot be made or written to"),
+        ("reproduce observer --to /dev/null/out", "Not a directory"),
+        ("reproduce observer --to out --master bogus", "local[N]"),
+        ("reproduce observer --to out --master local[0]", "local[N]"),
         ("reproduce observer", "--to"),
     ],
 )
@@ -47,3 +58,19 @@ def test_a_wrong_argument_is_answered_with_what_is_allowed(
     assert says in " ".join(done.output.split())
     assert "Traceback" not in done.output
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "default"),
+    [
+        ("simulate", "--phi", "1"),
+        ("simulate", "--elements", "all"),
+        ("reproduce", "--seeds", "10; quick: 2"),
+        ("reproduce", "--messages", "20000; quick: 1000"),
+    ],
+)
+def test_help_states_defaults_that_depend_on_other_options(command: str, option: str, default: str) -> None:
+    """Without it, the user of a long sweep would not know its size."""
+    shown = CliRunner(env={"COLUMNS": "400"}).invoke(cli, [command, "--help"]).output
+    (line,) = (line for line in shown.splitlines() if f" {option} " in line)
+    assert re.search(rf"\[default: \(?{re.escape(default)}\)?\]", line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,19 +12,28 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
+
 if TYPE_CHECKING:
     from whence.papers.cell import Task
 
 QUICK_SEEDS, QUICK_MESSAGES = 2, 1_000
 SEEDS, MESSAGES = 10, 20_000
 
+MASTER = re.compile(
+    r"yarn|(spark|k8s)://.+|local(\[([1-9]\d*|\*)(\s*,\s*\d+)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
+)
+"""What Spark takes for a master. Checked here because Spark answers anything else with trace-backs, Java's first."""
+
 
 def reproduce(
     paper: Annotated[str, typer.Argument(help="observer, hcg, rpc, autonomous, or all.")],
     to: Annotated[Path, typer.Option(help="Folder for the figures and REPORT.md; made if need be.")],
-    seeds: Annotated[int | None, typer.Option(help=f"Runs a cell. [default: {SEEDS}; quick {QUICK_SEEDS}]")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Runs a cell.", show_default=f"{SEEDS}; quick: {QUICK_SEEDS}")
+    ] = None,
     messages: Annotated[
-        int | None, typer.Option(help=f"Messages a run. [default: {MESSAGES}; quick {QUICK_MESSAGES}]")
+        int | None, typer.Option(help="Messages a run.", show_default=f"{MESSAGES}; quick: {QUICK_MESSAGES}")
     ] = None,
     master: Annotated[str, typer.Option(help="Spark's master; local[*] takes this machine's cores.")] = "local[*]",
     only: Annotated[
@@ -33,7 +43,7 @@ def reproduce(
 ) -> None:
     """Run a paper's evaluation again: a CSV, an SVG and a PNG for each figure, and what was met and missed."""
     from whence.papers.chapter import Effort
-    from whence.papers.reproduce import PAPERS, reproduce
+    from whence.papers.reproduce import PAPERS, UnusableFolder, reproduce
 
     if paper != "all" and paper not in PAPERS:
         raise typer.BadParameter(f"there are {', '.join(PAPERS)} and all, not {paper!r}", param_hint="PAPER")
@@ -51,13 +61,25 @@ def reproduce(
     for name, value, least in (("--seeds", effort.seeds, 1), ("--messages", effort.messages, 2)):
         if not least <= value < 1 << 31:
             raise typer.BadParameter(f"from {least} to 2**31 - 1, not {value}", param_hint=name)
-    if to.exists() and not to.is_dir():
-        raise typer.BadParameter(f"{to} is a file: name a folder", param_hint="--to")
+    if MASTER.fullmatch(master) is None:
+        allowed = "local, local[N], local[*], spark://HOST:PORT, k8s://HOST:PORT or yarn"
+        raise typer.BadParameter(f"Spark's master is {allowed}, not {master!r:.60}", param_hint="--master")
     started = time.monotonic()
     console = Console(stderr=True)
-    chapters = reproduce(
-        papers, to, effort, only=frozenset(only or ()), run_tasks=lambda tasks: _on_spark(tasks, master, console)
-    )
+    try:
+        with quiet_interrupts():
+            chapters = reproduce(
+                papers,
+                to,
+                effort,
+                only=frozenset(only or ()),
+                run_tasks=lambda tasks: _on_spark(tasks, master, console),
+            )
+    except UnusableFolder as refused:
+        raise typer.BadParameter(str(refused), param_hint="--to") from None
+    except KeyboardInterrupt:
+        typer.echo(f"Interrupted: nothing was written to {to}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     for chapter in chapters.values():
         met = sum(found.verdict.met for found in chapter.findings)
         typer.echo(f"{chapter.title}: {met} of {len(chapter.findings)} statements met")
@@ -68,11 +90,15 @@ def reproduce(
 def _on_spark(tasks: Sequence[Task], master: str, console: Console) -> Sequence[Any]:
     if not tasks:
         return []
-    from whence.spark.sweep import borrowed_session, sweep
+    from whence.spark.sweep import SparkNotStarted, borrowed_session, sweep
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("Starting Spark", total=len(tasks))
-        with borrowed_session(master=master) as session:
-            progress.update(bar, description="Sweep")
-            return sweep(session, tasks, on_progress=lambda done: progress.update(bar, completed=done))
+    try:
+        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+            bar = progress.add_task("Starting Spark", total=len(tasks))
+            with borrowed_session(master=master) as session:
+                progress.update(bar, description="Sweep")
+                return sweep(session, tasks, on_progress=lambda done: progress.update(bar, completed=done))
+    except SparkNotStarted as failure:
+        typer.echo(f"Spark did not start on {master}: {failure}", err=True)
+        raise typer.Exit(1) from None

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress
 from rich.table import Table
+
+from whence.cli.interrupts import ended_by_interrupts
+from whence.cli.limits import check_size
 
 if TYPE_CHECKING:
     from whence.delivery.policies import StampPolicy
@@ -34,8 +37,10 @@ def simulate(
     policy: Annotated[
         str, typer.Option(help="dapw, cbd, exact, dpc1 (physical-only) or dpc2 (physical-and-c).")
     ] = "cbd",
-    phi: Annotated[str | None, typer.Option(help="Share of the full wait, 0 to 1 or 0% to 100%. [default: 1]")] = None,
-    elements: Annotated[int | None, typer.Option(help="Elements of kn compared, from 1. [default: all]")] = None,
+    phi: Annotated[
+        str | None, typer.Option(help="Share of the full wait, 0 to 1 or 0% to 100%.", show_default="1")
+    ] = None,
+    elements: Annotated[int | None, typer.Option(help="Elements of kn compared, from 1.", show_default="all")] = None,
     preset: Annotated[str, typer.Option(help="Reading of the paper: closest or literal.")] = "closest",
     messages: Annotated[int, typer.Option(help="Messages that reach the observer in each run.")] = 20_000,
     loss: Annotated[float, typer.Option(help="Probability that a copy is lost besides; from 0, below 1.")] = 0.0,
@@ -62,9 +67,14 @@ def simulate(
     try:
         model = reading.model(processes, eps, delta, rate, delay=_delay(delay), messages=messages, loss=loss)
         chosen = _policy(policy, phi, model, elements)
+        check_size(model)
     except ValueError as refused:
         raise typer.BadParameter(str(refused)) from None
-    outcomes = _run(model, chosen, range(seed, seed + seeds))
+    try:
+        with ended_by_interrupts():
+            outcomes = _run(model, chosen, range(seed, seed + seeds))
+    except MemoryError:
+        raise typer.BadParameter("memory ran out: lower --processes, --messages, --eps or --delta") from None
     parameters = {
         "processes": processes,
         "eps": eps,
@@ -135,8 +145,10 @@ def _run(model: Model, policy: StampPolicy, seeds: range) -> list[Outcome]:
         lambda _: policy_bytes(policy, model),
     )
     console = Console(stderr=True)
-    steps = track(seeds, "Simulating", console=console, transient=True, disable=not console.is_terminal)
-    return [run_cell(model, each, [(scheme, Fraction(1))]).outcomes[0] for each in steps]
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        console.show_cursor(True)  # An interrupt ends the process at once, so nothing would bring the cursor back.
+        steps = progress.track(seeds, description="Simulating")
+        return [run_cell(model, each, [(scheme, Fraction(1))]).outcomes[0] for each in steps]
 
 
 def _result(preset: Preset, outcomes: list[Outcome]) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
@@ -31,6 +33,10 @@ TimeCalls = Callable[[bool], Any]
 """Times RPCs, quickly or not; it is not part of the sweep because timings need the machine to themselves."""
 
 
+class UnusableFolder(OSError):
+    """Results cannot be written there; the message says why."""
+
+
 def run_here(tasks: Sequence[Task]) -> list[Any]:
     """One after the other in this process."""
     return [task() for task in tasks]
@@ -54,9 +60,21 @@ def reproduce(
 ) -> dict[str, Chapter]:
     """Write every figure and the report into `folder`, which is made if need be; existing files of ours are replaced.
 
-    `only` restricts each paper to these figures; empty means all.
+    `only` restricts each paper to these figures; empty means all. Raises `UnusableFolder` before anything is run. When
+    the run fails or is interrupted, `folder` is as it was, and is not left behind if it was made.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    with _filled_at_the_end(folder) as staging:
+        chapters = _chapters(papers, effort, only, run_tasks, run_calls)
+        for chapter in chapters.values():
+            for artefact in chapter.artefacts:
+                artefact.write(staging)
+        write_report(staging, chapters, effort)
+    return chapters
+
+
+def _chapters(
+    papers: Sequence[str], effort: Effort, only: frozenset[str], run_tasks: RunTasks, run_calls: TimeCalls
+) -> dict[str, Chapter]:
     figures = {paper: {name for name in PAPERS[paper] if not only or name in only} for paper in papers}
     chosen = [FIGURES[name] for name in PAPERS["observer"] if name in figures.get("observer", ())]
     settings = wanted(chosen)
@@ -79,8 +97,28 @@ def reproduce(
             chapters[paper] = autonomous.chapter(planned[paper], done[paper])
         else:
             chapters[paper] = rpc_chapter.rpc_chapter(run_calls(effort.quick), figures[paper])
-    for chapter in chapters.values():
-        for artefact in chapter.artefacts:
-            artefact.write(folder)
-    write_report(folder, chapters, effort)
     return chapters
+
+
+@contextmanager
+def _filled_at_the_end(folder: Path) -> Iterator[Path]:
+    """A place inside `folder` whose files move to `folder` at the end, if all went well."""
+    missing: list[Path] = []
+    try:
+        try:
+            missing += [each for each in (folder, *folder.parents) if not each.exists()]
+            folder.mkdir(parents=True, exist_ok=True)
+            place = TemporaryDirectory(prefix=".unfinished-", dir=folder)
+        except FileExistsError:
+            raise UnusableFolder(f"{folder} is a file: name a folder") from None
+        except OSError as refused:
+            raise UnusableFolder(f"{folder} cannot be made or written to: {refused.strerror}") from None
+        with place as name:
+            yield Path(name)
+            for file in Path(name).iterdir():
+                file.replace(folder / file.name)
+    except BaseException:
+        for made in missing:
+            with suppress(OSError):
+                made.rmdir()
+        raise

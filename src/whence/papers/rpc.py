@@ -9,6 +9,7 @@ them; a figure is the median of the rounds' ratios to the plain call.
 
 from __future__ import annotations
 
+import signal
 import struct
 import subprocess
 import sys
@@ -125,6 +126,8 @@ def _answer_by(end: End) -> Callable[[bytes], bytes]:
 
 def serve(sizes: tuple[int, ...]) -> None:
     """The server process: names its port on standard output, and answers until its standard input closes."""
+    # Ctrl-C reaches the whole group of processes; the client ends the server in good order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def handler(method: Callable[[bytes, object], bytes]) -> grpc.RpcMethodHandler:
         return grpc.unary_unary_rpc_method_handler(method)

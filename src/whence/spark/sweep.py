@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Event
+from types import FrameType
 from typing import TypeVar
 
 from pyspark import InheritableThread
@@ -18,16 +20,64 @@ R = TypeVar("R")
 POLL_SECONDS = 0.2
 
 
+class SparkNotStarted(RuntimeError):
+    """No session could be had; the message is the first line of the reason, and the cause has the rest."""
+
+
 @contextmanager
 def borrowed_session(*, master: str | None = "local[*]") -> Iterator[SparkSession]:
-    """The session that is running, which is left running; or a new one on `master`, which is stopped at the end."""
-    running = SparkSession.getActiveSession()
-    session = running or spark_session("whence sweep", master=master)
+    """The session that is running, which is left running; or a new one on `master`, which is stopped at the end.
+
+    What the caller does at an interrupt stays as it is: Spark would cancel all jobs, and `sweep` cancels its own.
+    Raises `SparkNotStarted`.
+    """
+    running = session = SparkSession.getActiveSession()
     try:
+        with _interrupts_held():
+            session = running or _started(master)
         yield session
+    except KeyboardInterrupt:
+        if running is None and session is not None:
+            session.sparkContext.setLogLevel("OFF")  # Stopping amid tasks, Spark logs trace-backs that mean nothing.
+        raise
     finally:
-        if running is None:
+        if running is None and session is not None:
             session.stop()
+
+
+def _started(master: str | None) -> SparkSession:
+    try:
+        return spark_session("whence sweep", master=master)
+    except Exception as failure:
+        # Py4j's own message only says which call failed; Java's says why.
+        reason = str(getattr(failure, "java_exception", failure)).strip()
+        raise SparkNotStarted(reason.partition("\n")[0] or type(failure).__name__) from failure
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """The first interrupt takes effect at the end, in the caller's way; a second one at once.
+
+    PySpark that is interrupted while it starts Java leaves a Java process behind that never ends.
+    """
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    if on_interrupt is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+
+    def hold(number: int, _: FrameType | None) -> None:
+        held.append(number)
+        if len(held) > 1:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, on_interrupt)
+        if held:
+            signal.raise_signal(signal.SIGINT)
 
 
 def sweep(
@@ -44,7 +94,7 @@ def sweep(
     context = session.sparkContext
     group = f"sweep-{uuid.uuid4()}"
     given = list(tasks)
-    finished = Event()
+    finished = threading.Event()
     results: list[R] = []
     failures: list[Exception] = []
 
