@@ -27,7 +27,9 @@ from whence.clocks.instances.process import AutonomousMessage, AutonomousProcess
 from whence.clocks.instances.stamp import AutonomousStamp, EventName
 from whence.clocks.itc.clock import IntervalTreeClock, IntervalTreeStamp
 from whence.clocks.lamport import LamportClock, LamportStamp
-from whence.clocks.ordering.clock import Gap, OrderedDelivery, OrderingClock, OrderingObserver, Waiting
+from whence.clocks.ordering.clock import OrderingClock
+from whence.clocks.ordering.messages import Gap, OrderedDelivery, Waiting
+from whence.clocks.ordering.observer import OrderingObserver
 from whence.clocks.ordering.stamp import OrderingStamp
 from whence.clocks.relation import CausalStamp, OrderedStamp, Relation, Stamp, relation
 from whence.clocks.vector.clock import VectorClock, VectorObserver

@@ -16,7 +16,9 @@ from collections.abc import Callable, Mapping
 
 from whence.clocks.channels.end import ChannelEnd, StaleChannel, random_identity
 from whence.clocks.errors import ClockError, StampError
-from whence.clocks.ordering.clock import Incoming, OrderedDelivery, OrderingClock, OrderingObserver
+from whence.clocks.ordering.clock import OrderingClock
+from whence.clocks.ordering.messages import Incoming, OrderedDelivery
+from whence.clocks.ordering.observer import OrderingObserver
 from whence.clocks.ordering.stamp import OrderingStamp, Sends, read_sends, write_sends
 from whence.clocks.vector.stamp import VectorStamp
 from whence.clocks.wire import Kind, Reader, Writer

@@ -1,0 +1,238 @@
+"""Delivery in causal order, for whoever receives; `whence.clocks.ordering.clock` says what is guaranteed and how."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from threading import TIMEOUT_MAX, Event
+
+from whence.clocks.errors import ClockError, UnstampedMessage
+from whence.clocks.guarded import Guarded
+from whence.clocks.ordering.messages import Gap, Incoming, OrderedDelivery, Waiting
+from whence.clocks.ordering.stamp import OrderingStamp
+from whence.clocks.vector.clock import VectorClock, VectorObserver
+from whence.clocks.vector.stamp import VectorStamp
+from whence.clocks.wire import check_name
+
+DEFAULT_TIMEOUT_S = 10.0
+MAX_WAITING = 10_000
+
+
+class OrderingObserver(Guarded):
+    """A destination that takes part no further: it delivers in causal order and never sends (Berry, 3.4.2).
+
+    Senders record their messages to it under `process` as for any other destination.
+    """
+
+    def __init__(self, process: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, max_waiting: int = MAX_WAITING) -> None:
+        """`timeout_s`: how long a message waits for others unless a call says otherwise.
+
+        `max_waiting`: how many may wait at once; one more is refused with `ClockError`, and can be offered again.
+        """
+        check_name(process)
+        if max_waiting < 1:
+            raise ValueError(f"max_waiting is 1 or more, not {max_waiting}")
+        super().__init__()
+        self.process = process
+        self.timeout_s = _checked_timeout(timeout_s)
+        self.max_waiting = max_waiting
+        self._vector: VectorClock | VectorObserver = (observer := VectorObserver())
+        self._merge: Callable[[VectorStamp], VectorStamp] = observer.observe
+        self._waiting: list[Waiting] = []
+        self._last_from: dict[str, int] = {}
+        self._missing: dict[str, list[tuple[int, int]]] = {}
+        self._came_late: dict[str, set[int]] = {}
+        self._own_reached = 0
+
+    @property
+    def stamp(self) -> VectorStamp:
+        """The vector as it stands; reading it is no event."""
+        return self._vector.stamp
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait for others."""
+        return len(self._waiting)
+
+    def try_deliver(self, stamp: OrderingStamp) -> OrderedDelivery | None:
+        """Deliver the message if nothing it needs is missing; None says that it must wait, and changes nothing."""
+        return self.try_take(self._incoming(stamp))
+
+    def deliver(self, stamp: OrderingStamp, *, timeout_s: float | None = None) -> OrderedDelivery:
+        """Block this thread until the message may be delivered, or until its time-out, and deliver it."""
+        return self.take(self._incoming(stamp), timeout_s=timeout_s)
+
+    def submit(self, stamp: OrderingStamp, then: Callable[[OrderedDelivery], None]) -> Waiting:
+        """Deliver the message as soon as it may be, and call `then` with the delivery: nobody waits.
+
+        `then` is called here, or later by whichever thread delivers what the message waits for, with the clock's lock
+        held: hand the work on and return. `give_up` ends a wait that takes too long.
+        """
+        return self._submit(self._incoming(stamp), then)
+
+    def give_up(self, waiting: Waiting) -> OrderedDelivery:
+        """Deliver a waiting message now, after those waiting messages that it depends on; its delivery names the gaps."""
+        with self._lock:
+            while waiting.delivery is None:
+                self._pass(self._earliest_before(waiting))
+            return waiting.delivery
+
+    async def deliver_async(self, stamp: OrderingStamp, *, timeout_s: float | None = None) -> OrderedDelivery:
+        """`deliver` for asyncio: waiting holds no thread. A cancelled wait leaves the message undelivered."""
+        return await self.take_async(self._incoming(stamp), timeout_s=timeout_s)
+
+    def try_take(self, message: Incoming) -> OrderedDelivery | None:
+        """`try_deliver` for any form of message."""
+        with self._lock:
+            delivery = self._take_if_ready(message)
+            if self._waiting and delivery is not None:
+                self._release_ready()
+            return delivery
+
+    def take(self, message: Incoming, *, timeout_s: float | None = None) -> OrderedDelivery:
+        """`deliver` for any form of message."""
+        delivery = self.try_take(message)
+        if delivery is not None:
+            return delivery
+        patience_s = self.timeout_s if timeout_s is None else _checked_timeout(timeout_s)
+        arrived = Event()
+        waiting = self._submit(message, lambda _: arrived.set())
+        try:
+            arrived.wait(patience_s)
+        except BaseException:
+            self._withdraw(waiting)
+            raise
+        return self.give_up(waiting)
+
+    async def take_async(self, message: Incoming, *, timeout_s: float | None = None) -> OrderedDelivery:
+        """`deliver_async` for any form of message."""
+        patience_s = self.timeout_s if timeout_s is None else _checked_timeout(timeout_s)
+        loop = asyncio.get_running_loop()
+        arrived = asyncio.Event()
+        waiting = self._submit(message, lambda _: _call_soon(loop, arrived.set))
+        try:
+            await asyncio.wait_for(arrived.wait(), patience_s)
+        except TimeoutError:
+            pass
+        except BaseException:
+            self._withdraw(waiting)
+            raise
+        return self.give_up(waiting)
+
+    def _withdraw(self, waiting: Waiting) -> None:
+        """Forget a message whose caller no longer waits: offered again, it is new."""
+        with self._lock:
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
+
+    def _incoming(self, stamp: OrderingStamp | None) -> Incoming:
+        if stamp is None:
+            raise UnstampedMessage(
+                f"{self.process!r} was given a message without a stamp: it cannot be ordered. Let its sender take "
+                "part, or handle the message outside the ordering"
+            )
+        if not isinstance(stamp, OrderingStamp):
+            raise TypeError(f"an ordering clock delivers an OrderingStamp, not {type(stamp).__name__}")
+        return Incoming(stamp, self.process)
+
+    def _submit(self, message: Incoming, then: Callable[[OrderedDelivery], None]) -> Waiting:
+        with self._lock:
+            waiting = Waiting(message, then)
+            delivery = self._take_if_ready(message)
+            if delivery is not None:
+                waiting.deliver(delivery)  # before those it releases, so that callbacks come in causal order too
+                self._release_ready()
+                return waiting
+            if len(self._waiting) >= self.max_waiting:
+                raise ClockError(
+                    f"{self.max_waiting} messages already wait at {self.process!r}; offer this one again later, or "
+                    "shorten timeout_s so that gaps are passed sooner"
+                )
+            self._waiting.append(waiting)
+            return waiting
+
+    def _take_if_ready(self, message: Incoming) -> OrderedDelivery | None:
+        nothing_like_it = not self._waiting and message.count > self._last_from.get(message.sender, 0)
+        if not nothing_like_it and self._is_duplicate(message):
+            return OrderedDelivery(message.sender, message.count, None, duplicate=True)
+        if message.needs and self._gaps(message):
+            return None
+        return self._accept(message, ())
+
+    def _earliest_before(self, waiting: Waiting) -> Waiting:
+        """A waiting message that this one depends on and that depends on no other, or this one itself."""
+        # One pass is enough: what the earliest so far does not depend on, nothing before it depends on either.
+        earliest = waiting
+        for other in self._waiting:
+            if other is not earliest and earliest.message.depends_on(other.message):
+                earliest = other
+        return earliest
+
+    def _pass(self, waiting: Waiting) -> None:
+        self._settle(waiting, self._gaps(waiting.message))
+        self._release_ready()
+
+    def _release_ready(self) -> None:
+        progress = True
+        while progress:
+            progress = False
+            # A sender's messages in the order it sent them, so that a long queue is released in one pass.
+            for waiting in sorted(self._waiting, key=lambda waiting: waiting.message.count):
+                if not self._gaps(waiting.message):
+                    self._settle(waiting, ())
+                    progress = True
+
+    def _settle(self, waiting: Waiting, gaps: tuple[Gap, ...]) -> None:
+        self._waiting.remove(waiting)
+        waiting.deliver(self._accept(waiting.message, gaps))
+
+    def _gaps(self, message: Incoming) -> tuple[Gap, ...]:
+        found = [Gap(sender, self._reached(sender), need) for sender, need in message.needs.items()]
+        return tuple(sorted(gap for gap in found if gap.have < gap.need))
+
+    def _reached(self, sender: str) -> int:
+        # A process knows its own sends from the start, so for self-sends only those delivered count.
+        return self._own_reached if sender == self.process else self._vector.known(sender)
+
+    def _is_duplicate(self, message: Incoming) -> bool:
+        sender, count = message.sender, message.count
+        if any(w.message.sender == sender and w.message.count == count for w in self._waiting):
+            return True
+        if count > self._last_from.get(sender, 0):
+            return False
+        passed_over = any(have < count <= need for have, need in self._missing.get(sender, ()))
+        return not passed_over or count in self._came_late.get(sender, ())
+
+    def _accept(self, message: Incoming, gaps: tuple[Gap, ...]) -> OrderedDelivery:
+        """Deliver now. The caller holds the lock."""
+        sender, count = message.sender, message.count
+        # Something that depends on this message can only have come before it over a gap.
+        late = bool(self._missing) and self._reached(sender) >= count
+        for gap in gaps:
+            self._missing.setdefault(gap.sender, []).append((gap.have, gap.need))
+            if gap.sender == self.process:
+                self._own_reached = gap.need
+        stamp = self._absorb(message)
+        if message.on_delivery:
+            message.on_delivery()
+        if late:
+            self._came_late.setdefault(sender, set()).add(count)
+        if count > self._last_from.get(sender, 0):
+            self._last_from[sender] = count
+        if sender == self.process and count > self._own_reached:
+            self._own_reached = count
+        return OrderedDelivery(sender, count, stamp, gaps, late)
+
+    def _absorb(self, message: Incoming) -> VectorStamp:
+        return self._merge(message.clock)
+
+
+def _checked_timeout(timeout_s: float) -> float:
+    if not isinstance(timeout_s, int | float) or not 0 <= timeout_s <= TIMEOUT_MAX:
+        raise ValueError(f"timeout_s is a number of seconds from 0 to {TIMEOUT_MAX:.0f}, not {timeout_s!r:.60}")
+    return timeout_s
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(callback)
