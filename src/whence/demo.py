@@ -132,7 +132,8 @@ def main(out: TextIO = sys.stdout) -> None:
         if relation(a.stamps.vector, b.stamps.vector) is Relation.BEFORE and rank[id(a)] > rank[id(b)]
     ]
     layout = BoundedFormat(EPS_MS, DELTA_MS, tuple(SKEW_MS), 2)
-    out.write("The log, sorted by wall clocks that are off by up to 65 ms (right: the vector stamp):\n\n")
+    apart_ms = max(SKEW_MS.values()) - min(SKEW_MS.values())
+    out.write(f"The log, sorted by wall clocks that are up to {apart_ms} ms apart (right: the vector stamp):\n\n")
     out.writelines(map(line, by_wall))
     out.write(f"\nThat order puts {len(inverted)} pairs of cause and effect the wrong way round, such as\n\n")
     out.writelines(map(line, inverted[0]))
