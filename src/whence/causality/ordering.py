@@ -1,0 +1,167 @@
+"""Causal time and a linear extension of happened-before, from process order and messages; cycles are found, not followed.
+
+Rows are *canonical*: process by process, each process's rows in its own order. The causal time of an event is the largest
+wall time in its causal past, itself included (the first part of a hybrid logical clock); its level counts the steps of
+a chain along which that time does not grow. Sorted by ``(causal time, level, row)`` every cause comes before its
+effects, and the order depends on nothing but the computation: not on where the rows were cut or how they came.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from whence.causality.cycles import strongly_connected
+
+Longs = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+NO_TIME = int(np.iinfo(np.int64).min)
+"""In place of a wall time, for an event that has none: it takes the causal time of what precedes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Causes of rows other than the row before in their process: those of row i are at ``offsets[i]:offsets[i + 1]``."""
+
+    offsets: Longs
+    causes: Longs
+    """The row that is the cause; -1 when it is not among the rows."""
+    labels: Longs
+    """What the cause goes by outside these rows: the number of its message key, or `last_of` its process."""
+
+    def effects(self) -> Longs:
+        """By edge: the row whose cause it gives."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+
+def last_of(process: int) -> int:
+    """The label of a process's last event before these rows."""
+    return -2 - process
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Where each canonical row stands in causal order."""
+
+    causal_time: Longs
+    level: Longs
+
+    def order(self, rows: Longs) -> Longs:
+        """`rows`, which ascend, as a linear extension of happened-before."""
+        by_time = rows[np.argsort(self.causal_time[rows], kind="stable")]
+        _order_ties(by_time, self.causal_time, self.level)
+        return by_time
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """The times of all rows, the edges they come from, and the rows that no order could place."""
+
+    times: Times
+    edges: Edges
+    in_cycle: Longs
+    """Rows that receive a message which is also among their effects; the edges that say so are not in `edges`."""
+
+
+def order_rows(starts: Longs, time: Longs, edges: Edges) -> Ordered:
+    """Times of the rows ``starts[p]:starts[p + 1]`` of each process p.
+
+    A receive whose message comes from its own future cannot be right, and nothing tells which receive of a cycle is the
+    wrong one: the message edges of every cycle are left out, and their receives are named.
+    """
+    causal_time, level = np.empty(len(time), np.int64), np.empty(len(time), np.int64)
+    done = np.zeros(len(time), np.bool_)
+    in_cycle = np.empty(0, np.int64)
+    stuck = _place(starts, time, edges.offsets, edges.causes, causal_time, level, done)
+    if stuck:
+        component = strongly_connected(starts, edges.offsets, edges.causes, done)
+        effect = edges.effects()
+        known = edges.causes >= 0
+        inside = np.zeros(len(effect), np.bool_)
+        inside[known] = component[effect[known]] == component[edges.causes[known]]
+        inside &= component[effect] >= 0
+        in_cycle = np.unique(effect[inside])
+        # A label of -1 goes by nothing: the edge is gone.
+        edges = Edges(edges.offsets, np.where(inside, -1, edges.causes), np.where(inside, -1, edges.labels))
+        done[:] = False
+        _place(starts, time, edges.offsets, edges.causes, causal_time, level, done)
+    return Ordered(Times(causal_time, level), edges, in_cycle)
+
+
+@njit(
+    "int64(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], boolean[::1])",
+    cache=True,
+    nogil=True,
+)
+def _place(
+    starts: Longs, time: Longs, offsets: Longs, causes: Longs, causal_time: Longs, level: Longs, done: Flags
+) -> int:
+    """Run every process forward until it waits for a cause that is not placed yet; how many rows never were."""
+    processes = len(starts) - 1
+    cursor = starts[:-1].copy()
+    ready = np.empty(processes, np.int64)
+    for process in range(processes):
+        ready[process] = processes - 1 - process
+    count = processes
+    first_waiter = np.full(len(time), -1, np.int32)
+    next_waiter = np.full(processes, -1, np.int32)
+    while count:
+        count -= 1
+        process = ready[count]
+        row = cursor[process]
+        while row < starts[process + 1]:
+            high, steps = NO_TIME, -1
+            if row > starts[process]:
+                high, steps = causal_time[row - 1], level[row - 1]
+            missing = -1
+            for at in range(offsets[row], offsets[row + 1]):
+                cause = causes[at]
+                if cause < 0:
+                    continue
+                if not done[cause]:
+                    missing = cause
+                    break
+                if causal_time[cause] > high:
+                    high, steps = causal_time[cause], level[cause]
+                elif causal_time[cause] == high:
+                    steps = max(steps, level[cause])
+            if missing >= 0:
+                next_waiter[process] = first_waiter[missing]
+                first_waiter[missing] = process
+                break
+            if time[row] > high:
+                causal_time[row], level[row] = time[row], 0
+            else:
+                causal_time[row], level[row] = high, steps + 1
+            done[row] = True
+            waiter = first_waiter[row]
+            while waiter >= 0:
+                ready[count] = waiter
+                count += 1
+                waiter = next_waiter[waiter]
+            row += 1
+        cursor[process] = row
+    left = 0
+    for process in range(processes):
+        left += starts[process + 1] - cursor[process]
+    return left
+
+
+@njit("void(int64[::1], int64[::1], int64[::1])", cache=True, nogil=True)
+def _order_ties(rows: Longs, causal_time: Longs, level: Longs) -> None:
+    """Order runs of one causal time by level; rows of one level stay as they are."""
+    start = 0
+    while start < len(rows):
+        stop = start + 1
+        ascending = True
+        while stop < len(rows) and causal_time[rows[stop]] == causal_time[rows[start]]:
+            ascending &= level[rows[stop - 1]] <= level[rows[stop]]
+            stop += 1
+        if not ascending:
+            run = rows[start:stop].copy()
+            rows[start:stop] = run[np.argsort(level[run], kind="mergesort")]
+        start = stop
