@@ -1,0 +1,17 @@
+r"""Takes files of logs; gives rows of `whence.events.schema.REPORTS`, one a record, the unreadable ones with a reason.
+
+One literal line of a file in the format ``whence``, and the row it gives (columns that are null left out)::
+
+    {"process": "shop", "seq": 2, "kind": "send", "message": "m1", "name": "order placed", "order": 7}
+
+    {"computation": "", "process": "shop", "seq": 2, "kind": "send", "sends": "m1", "name": "order placed",
+     "attributes": "{\"order\":7}", "file": "shop.jsonl", "place": 1}
+"""
+
+from __future__ import annotations
+
+from whence.sources.checking import SourceCheckFailed, check_source
+from whence.sources.contract import Piece, Source, SourceError
+from whence.sources.formats import SOURCES, source
+
+__all__ = ["SOURCES", "Piece", "Source", "SourceCheckFailed", "SourceError", "check_source", "source"]

@@ -1,0 +1,202 @@
+"""Finding and opening inputs: files, folders and patterns, on this machine or behind a URI that pyarrow knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+import pyarrow as pa
+import pyarrow.fs
+
+from whence.sources.contract import ByteStream, Piece, SourceError, TornStream
+
+COMPRESSED: dict[str, str] = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+"""Suffixes of compressed files, and pyarrow's names of how they are; such a file is read in one piece."""
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_PATTERN = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file to read."""
+
+    name: str
+    """Its name in rows: below the current folder relative to it, elsewhere absolute, or a URI."""
+    location: str
+    """An absolute path or a URI, that any machine with the same storage can open."""
+    size_bytes: int
+
+    @property
+    def suffix(self) -> str:
+        """The suffix that says the format, in lower case, that of compression left out."""
+        suffixes = [suffix.lower() for suffix in PurePosixPath(self.location).suffixes]
+        while suffixes and suffixes[-1] in COMPRESSED:
+            suffixes.pop()
+        return suffixes[-1] if suffixes else ""
+
+    @property
+    def compression(self) -> str | None:
+        """How it is compressed, by its suffix."""
+        return COMPRESSED.get(PurePosixPath(self.location).suffix.lower())
+
+    def piece(self, *, start: int = 0, stop: int | None = None, lines_before: int = 0) -> Piece:
+        """A part of the file, for a source."""
+        return Piece(self.name, partial(open_at, self.location, self.compression), start, stop, lines_before)
+
+    def head(self, size: int) -> bytes:
+        """The first bytes, as they are stored; raises `SourceError` where the file cannot be read."""
+        try:
+            stream = open_at(self.location, None, 0)
+            try:
+                return stream.read(size)
+            finally:
+                stream.close()
+        except OSError as error:
+            raise SourceError(f"{self.name} cannot be read: {_cause(error)}") from None
+
+
+def open_at(location: str, compression: str | None, offset: int) -> ByteStream:
+    """The bytes of a file from an offset on; the offset of a compressed file counts decompressed bytes."""
+    system, path = _system(location)
+    if compression is None:
+        file = system.open_input_file(path)
+        file.seek(offset)
+        return file  # type: ignore[no-any-return]
+    stream = _Decompressed(pa.CompressedInputStream(system.open_input_file(path), compression))
+    while offset > 0:
+        skipped = len(stream.read(min(offset, 4 << 20)))
+        if not skipped:
+            break
+        offset -= skipped
+    return stream
+
+
+@dataclass(frozen=True, slots=True)
+class _Decompressed:
+    stream: pa.CompressedInputStream
+
+    def read(self, size: int, /) -> bytes:
+        try:
+            return bytes(self.stream.read(size))
+        except (OSError, pa.ArrowException) as error:
+            raise TornStream(_cause(error)) from None
+
+    def close(self) -> None:
+        self.stream.close()
+
+
+def find_files(inputs: Sequence[str], suffixes: Sequence[str]) -> list[InputFile]:
+    """The files that the inputs name, each once, in order of input and name.
+
+    A file is taken whatever its name is. Of a folder, all files with these `suffixes` are taken, compressed ones
+    included, in sub-folders too, but none whose name, or folder's name, begins with ``.`` or ``_``. A pattern (``*``,
+    ``?``, ``[...]``; ``**`` for any depth) takes what it matches. Raises `SourceError` for an input that gives nothing.
+    """
+    if not inputs:
+        raise SourceError("no input is given; name files, folders or patterns such as logs/*.jsonl")
+    found: dict[str, InputFile] = {}
+    for given in inputs:
+        for file in _find(str(given), tuple(suffixes)):
+            found.setdefault(file.location, file)
+    return list(found.values())
+
+
+def _find(given: str, suffixes: tuple[str, ...]) -> list[InputFile]:
+    if not given:
+        raise SourceError("an input is empty text; name a file, a folder or a pattern such as logs/*.jsonl")
+    try:
+        return _found(given, suffixes)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise SourceError(f"{given} cannot be read: {_cause(error)}") from None
+
+
+def _found(given: str, suffixes: tuple[str, ...]) -> list[InputFile]:
+    system, path = _system(given)
+    info = system.get_file_info(path)
+    if info.type == pyarrow.fs.FileType.File:
+        return [_input(given, info)]
+    if info.type == pyarrow.fs.FileType.Directory:
+        listed = system.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
+        files = [file for file in listed if _is_wanted(file, path, suffixes)]
+        if not files:
+            raise SourceError(
+                f"the folder {given} holds no file that ends in {', '.join(suffixes)}; name files by a pattern"
+            )
+    elif _PATTERN.search(path):
+        fixed = PurePosixPath(*_before_pattern(PurePosixPath(path).parts))
+        selector = pyarrow.fs.FileSelector(str(fixed), recursive=True, allow_not_found=True)
+        pattern = _as_regex(path)
+        listed = system.get_file_info(selector)
+        files = [file for file in listed if _is_shown(file, str(fixed)) and pattern.fullmatch(file.path)]
+        if not files:
+            raise SourceError(
+                f"no file matches {given}; check the pattern, and quote it so that the shell leaves it alone"
+            )
+    else:
+        raise SourceError(f"{given} does not exist; check the path")
+    return [_input(given, file) for file in sorted(files, key=lambda file: file.path)]
+
+
+def _system(location: str) -> tuple[pyarrow.fs.FileSystem, str]:
+    if _URI.match(location):
+        scheme_end = location.index("://") + 3
+        # A URI's pattern characters would be refused or taken for a query.
+        escaped = location[:scheme_end] + location[scheme_end:].replace("?", "%3F").replace("[", "%5B").replace(
+            "]", "%5D"
+        )
+        system, path = pyarrow.fs.FileSystem.from_uri(escaped)
+        return system, path
+    return pyarrow.fs.LocalFileSystem(), str(Path(location).absolute())
+
+
+def _input(given: str, info: pyarrow.fs.FileInfo) -> InputFile:
+    if _URI.match(given) and not given.lower().startswith("file://"):
+        location = given[: given.index("://") + 3] + info.path
+        return InputFile(location, location, info.size)
+    path = Path(info.path)
+    here = Path.cwd()
+    name = path.relative_to(here) if path.is_relative_to(here) else path
+    return InputFile(str(name), str(path), info.size)
+
+
+def _is_wanted(info: pyarrow.fs.FileInfo, folder: str, suffixes: tuple[str, ...]) -> bool:
+    if not _is_shown(info, folder):
+        return False
+    name = info.base_name.lower()
+    for compressed in COMPRESSED:
+        name = name.removesuffix(compressed)
+    return bool(name.endswith(suffixes))
+
+
+def _is_shown(info: pyarrow.fs.FileInfo, folder: str) -> bool:
+    below = PurePosixPath(info.path).relative_to(folder).parts
+    is_file = bool(info.type == pyarrow.fs.FileType.File)
+    return is_file and not any(part.startswith((".", "_")) for part in below)
+
+
+def _before_pattern(parts: tuple[str, ...]) -> tuple[str, ...]:
+    for number, part in enumerate(parts):
+        if _PATTERN.search(part):
+            return parts[:number]
+    return parts
+
+
+def _as_regex(pattern: str) -> re.Pattern[str]:
+    tokens = re.findall(r"\*\*/|\*\*|\*|\?|\[[^\]]+\]|.", pattern, re.DOTALL)
+    meaning = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = []
+    for token in tokens:
+        if len(token) > 2 and token[0] == "[":
+            inside = token[1:-1].replace("\\", r"\\")
+            parts.append(f"[^{inside[1:]}]" if inside[0] == "!" else f"[{inside}]")
+        else:
+            parts.append(meaning.get(token) or re.escape(token))
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def _cause(error: BaseException) -> str:
+    return str(error).partition(". Detail:")[0].partition("\n")[0]

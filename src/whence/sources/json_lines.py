@@ -1,0 +1,108 @@
+"""The source of JSON lines in the format ``whence``; see `whence.sources.records` for what a line may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import pyarrow as pa
+
+from whence.sources.contract import Piece
+from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG, Block, blocks
+from whence.sources.records import row_from_line
+from whence.sources.rows import BATCH_ROWS, Row, Rows, bad_row
+from whence.sources.vectors import Growth
+
+CELL_BYTES: Final = 32 << 20
+"""What is known of vector clocks is forgotten at each multiple of this offset, so that rows do not depend on the cut."""
+
+BOM: Final = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class JsonLines:
+    """JSON objects, one a line. `unit` is what integer times count; ISO-8601 text is turned into it.
+
+    Blocks of at least `compiled_from_bytes` go through a compiled scanner, which takes a moment to load and gives the
+    same rows.
+    """
+
+    name: ClassVar[str] = "whence"
+    suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".json")
+    splittable: ClassVar[bool] = True
+
+    unit: str = "ns"
+    compiled_from_bytes: int = 128 << 10
+
+    def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        cells = Cells(piece, self.unit)
+        for block in blocks(piece):
+            if block.problem is not None or len(block.data) < self.compiled_from_bytes:
+                yield from _batches(block, piece.file, self.unit, cells)
+            else:
+                from whence.sources.scanned_lines import scanned_batches
+
+                yield from scanned_batches(block, piece.file, self.unit, cells)
+
+
+class Cells:
+    """Vector clocks seen since the last multiple of `CELL_BYTES`, the lines before the piece included where asked for."""
+
+    def __init__(self, piece: Piece, unit: str) -> None:
+        self._piece = piece
+        self._unit = unit
+        self._cell = -1
+        self._growth = Growth()
+
+    def growth(self, offset: int) -> Growth:
+        cell = offset // CELL_BYTES
+        if cell != self._cell:
+            self._cell = cell
+            self._growth = Growth()
+            start = cell * CELL_BYTES
+            if start < self._piece.start:
+                self._catch_up(start)
+        return self._growth
+
+    def _catch_up(self, start: int) -> None:
+        before = Piece(self._piece.file, self._piece.open_at, start=start, stop=self._piece.start)
+        for block in blocks(before):
+            for _ in _rows(block, before.file, self._unit, self):
+                pass
+
+
+def _batches(block: Block, file: str, unit: str, cells: Cells) -> Iterator[pa.RecordBatch]:
+    rows = Rows()
+    for row in _rows(block, file, unit, cells):
+        rows.add(row)
+        if len(rows) == BATCH_ROWS:
+            yield rows.batch()
+            rows = Rows()
+    if len(rows):
+        yield rows.batch()
+
+
+def _rows(block: Block, file: str, unit: str, cells: Cells) -> Iterator[Row]:
+    if block.problem is not None:
+        yield bad_row(file, block.first_line, block.problem, block.data)
+        return
+    offset = block.offset
+    for place, line in enumerate(block.data.split(b"\n"), start=block.first_line):
+        if not _is_blank(line, offset):
+            yield line_row(line, offset, place, file, unit, cells)
+        offset += len(line) + 1
+
+
+def line_row(line: bytes, offset: int, place: int, file: str, unit: str, cells: Cells) -> Row:
+    """The row of a line that is not blank."""
+    if offset == 0:
+        line = line.removeprefix(BOM)
+    if len(line) > LINE_LIMIT_BYTES:
+        return bad_row(file, place, TOO_LONG, line)
+    return row_from_line(line, file, place, unit, lambda: cells.growth(offset))
+
+
+def _is_blank(line: bytes, offset: int) -> bool:
+    # bytes.isspace() would also take form feeds, which are no blanks in JSON.
+    return not (line.removeprefix(BOM) if offset == 0 else line).strip(b" \t\r")

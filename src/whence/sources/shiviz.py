@@ -1,0 +1,203 @@
+"""The source of logs for ShiViz, as GoVector writes them: text in which each event has a host and a vector clock.
+
+One literal event, as the default expression reads it::
+
+    shop {"shop":2, "stock":1}
+    order placed
+
+An event's own entry is its number in its host; the foreign entries that grew name its causes (`whence.sources.vectors`).
+A match begins at the beginning of a line and sees `WINDOW_CHARACTERS` of text. Lines that belong to no match are set
+aside one by one. HAZARD: an expression that takes exponential time on some text does so here as well; the window bounds
+the text, not the time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby, repeat
+from typing import ClassVar, Final
+
+import pyarrow as pa
+
+from whence.events.schema import LOCAL, RECEIVE
+from whence.sources.contract import Piece
+from whence.sources.executions import Match, matches
+from whence.sources.javascript_regex import compile_javascript
+from whence.sources.presence import Presence
+from whence.sources.rows import BATCH_ROWS, BadRecord, Row, Rows, bad_row
+from whence.sources.strict_json import value_of
+from whence.sources.times import time_from_text
+from whence.sources.vectors import Growth, key
+from whence.sources.windows import Window
+
+DEFAULT_REGEX: Final = r"(?<host>\S*) (?<clock>{.*})\n(?<event>.*)"
+"""What GoVector writes."""
+
+MOST_ENTRY: Final = 1 << 53
+"""The largest count that JavaScript, and so ShiViz, can count to."""
+
+_KNOWN_GROUPS = ("host", "clock", "event")
+_TIME_GROUPS = ("timestamp", "date", "time")
+_INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
+_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class ShiViz:
+    """Text with vector clocks; `regex` has the groups ``host`` and ``clock``, and ``event`` for what happened.
+
+    All further groups become attributes; ``timestamp``, ``date`` or ``time`` is the event's wall time where it is an
+    integer or ISO-8601 text. With `delimiter`, the text between its matches is one execution each, a computation of its
+    own, named by its group ``trace`` or by its number. `complete` says that a file holds the whole of its executions:
+    events whose clocks name an event that is not in it are then set aside; otherwise that is left to the observer.
+    """
+
+    name: ClassVar[str] = "shiviz"
+    suffixes: ClassVar[tuple[str, ...]] = (".log", ".txt", ".shiviz")
+    splittable: ClassVar[bool] = False
+
+    regex: str = DEFAULT_REGEX
+    delimiter: str | None = None
+    unit: str = "ns"
+    complete: bool = True
+
+    def __post_init__(self) -> None:
+        _ = self._pattern, self._delimiter
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return compile_javascript(self.regex, what="the regex of an event", needs=("host", "clock"))
+
+    @cached_property
+    def _delimiter(self) -> re.Pattern[str] | None:
+        if self.delimiter is None:
+            return None
+        return compile_javascript(self.delimiter, what="the delimiter of executions")
+
+    def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        rows = Rows()
+        for row in self._rows(piece):
+            rows.add(row)
+            if len(rows) == BATCH_ROWS:
+                yield rows.batch()
+                rows = Rows()
+        if len(rows):
+            yield rows.batch()
+
+    def _executions(self, piece: Piece) -> Iterator[Iterator[Match]]:
+        with closing(Window(piece)) as window:
+            found = matches(window, self._pattern, self._delimiter, piece.file)
+            for _, execution in groupby(found, key=lambda match: match.execution.number):
+                yield execution
+
+    def _rows(self, piece: Piece) -> Iterator[Row]:
+        # A clock may name an event that stands further on, so a first pass, one execution ahead, notes what there is.
+        ahead = (_present(execution) for execution in self._executions(piece)) if self.complete else repeat(None)
+        for execution, present in zip(self._executions(piece), ahead, strict=False):
+            growth = Growth()
+            for match in execution:
+                yield self._row(match, growth, present, piece.file)
+
+    def _row(self, match: Match, growth: Growth, present: Presence | None, file: str) -> Row:
+        name = match.execution.name
+        if match.groups is None:
+            return bad_row(file, match.line, match.problem, match.text, computation=name)
+        host = None
+        try:
+            host, clock = _stamped(match)
+            return self._good_row(match, match.groups, host, clock, growth, present, file)
+        except BadRecord as error:
+            return bad_row(file, match.line, str(error), match.text, computation=name, process=host)
+
+    def _good_row(
+        self,
+        match: Match,
+        groups: Mapping[str, str | None],
+        host: str,
+        clock: dict[str, int],
+        growth: Growth,
+        present: Presence | None,
+        file: str,
+    ) -> Row:
+        computation, own = match.execution.name, clock[host]
+        contradicted = growth.backwards(computation, host, clock)
+        if contradicted is not None:
+            event, entry = f"event {own} of {host[:_SHOWN]!r}", f"the entry of {contradicted[:_SHOWN]!r}"
+            raise BadRecord("clock-backwards", f"{event} contradicts the one read before it in {entry}")
+        grown = growth.grown(computation, host, clock)
+        absent = present.absent(grown) if present is not None else {}
+        if absent and present is not None:
+            growth.note_only(computation, host, own, absent)
+            raise present.complaint(absent)
+        row = Row(computation=computation, process=host, seq=own, file=file, place=match.line)
+        row.sends = key(host, own)
+        row.receive([key(name, count) for name, count in grown])
+        row.kind = LOCAL if row.receives is None else RECEIVE
+        event_text = groups.get("event")
+        row.name = event_text.strip() if event_text else None
+        row.time = self._time(groups)
+        row.attributes = _attributes(groups)
+        growth.note(computation, host, clock)
+        return row
+
+    def _time(self, groups: Mapping[str, str | None]) -> int | None:
+        given = [text.strip() for name in _TIME_GROUPS if (text := groups.get(name))]
+        date, clock_time = groups.get("date"), groups.get("time")
+        if date and clock_time:
+            given.insert(0, f"{date.strip()}T{clock_time.strip()}")
+        for text in given:
+            if _INTEGER.fullmatch(text):
+                return int(text)
+            try:
+                return time_from_text(text, self.unit)
+            except BadRecord:
+                continue
+        return None
+
+
+def _present(execution: Iterable[Match]) -> Presence:
+    present = Presence()
+    for match in execution:
+        if match.groups is not None:
+            with suppress(BadRecord):
+                host, clock = _stamped(match)
+                present.add(host, clock[host])
+    return present
+
+
+def _stamped(match: Match) -> tuple[str, dict[str, int]]:
+    """The event's host and clock, or `BadRecord`."""
+    assert match.groups is not None
+    try:
+        match.text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise BadRecord("not-utf8", "the text holds bytes that are not UTF-8") from None
+    host, text = match.groups["host"], match.groups["clock"] or ""
+    if not host:
+        raise BadRecord("no-process", "the host is empty")
+    if "\0" in host:
+        raise BadRecord("bad-field", "the host holds a NUL character")
+    clock = value_of(text)
+    if not isinstance(clock, dict):
+        raise BadRecord("bad-clock", f"a clock is an object of counts, not {text[:_SHOWN]}")
+    for name, count in clock.items():
+        if type(count) is not int or not 0 <= count <= MOST_ENTRY:
+            raise BadRecord("bad-clock", f"the entry of {name[:_SHOWN]!r} is a count up to 2**53, not {count!r:.60}")
+        if "\0" in name:
+            raise BadRecord("bad-clock", "the name of an entry holds a NUL character")
+    if not clock.get(host):
+        raise BadRecord("bad-clock", f"the clock does not count its own host {host[:_SHOWN]!r}")
+    return host, clock
+
+
+def _attributes(groups: Mapping[str, str | None]) -> str | None:
+    others = {name: text for name, text in groups.items() if text is not None and name not in _KNOWN_GROUPS}
+    return json.dumps(others, ensure_ascii=False, separators=(",", ":")) if others else None

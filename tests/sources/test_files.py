@@ -1,0 +1,109 @@
+"""Finding inputs, and reading what is compressed."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.sources.reading import SAMPLES
+from whence.events.schema import REPORTS
+from whence.sources import SourceError
+from whence.sources.files import find_files
+from whence.sources.json_lines import JsonLines
+from whence.sources.shiviz import ShiViz
+
+SUFFIXES = (".jsonl", ".parquet")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of files, which is the current one."""
+    for name in (
+        "b.jsonl",
+        "a.JSONL",
+        "deep/c.jsonl.gz",
+        "x.txt",
+        "_skip.jsonl",
+        ".hidden/d.jsonl",
+        "_tmp/e.jsonl",
+        "[1].jsonl",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"{}\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def names(*inputs: str) -> list[str]:
+    return [file.name for file in find_files(inputs, SUFFIXES)]
+
+
+def test_files_folders_and_patterns_give_each_file_once(folder: Path) -> None:
+    """A file that is read twice doubles every event, one that is missed is a hole."""
+    assert names(".") == ["[1].jsonl", "a.JSONL", "b.jsonl", "deep/c.jsonl.gz"]
+    assert names("b.jsonl", ".", str(folder / "b.jsonl")) == ["b.jsonl", "[1].jsonl", "a.JSONL", "deep/c.jsonl.gz"]
+    assert names("*.jsonl") == ["[1].jsonl", "b.jsonl"]
+    assert names("**/*.gz") == ["deep/c.jsonl.gz"]
+    assert names("[ab].*") == ["a.JSONL", "b.jsonl"]
+    assert names("[!a-b]*") == ["[1].jsonl", "x.txt"]
+    assert names("?.jsonl") == ["b.jsonl"]
+    assert names("x.txt", "_skip.jsonl", "[1].jsonl") == ["x.txt", "_skip.jsonl", "[1].jsonl"]
+    assert names(f"file://{folder}/deep") == ["deep/c.jsonl.gz"]
+    assert names(str(SAMPLES / "shop.jsonl")) == [str(SAMPLES / "shop.jsonl")]
+
+
+@pytest.mark.parametrize(
+    ("given_input", "complaint"),
+    [
+        ("nowhere.jsonl", "nowhere.jsonl does not exist"),
+        ("deep/*.parquet", "no file matches deep/\\*.parquet"),
+        ("_tmp/none", "does not exist"),
+        ("", "empty text"),
+        ("nosuch://bucket/x", "cannot be read"),
+    ],
+)
+def test_an_input_that_gives_nothing_is_an_error(folder: Path, given_input: str, complaint: str) -> None:
+    """A typing error must not end in an empty history."""
+    with pytest.raises(SourceError, match=complaint):
+        find_files(["b.jsonl", given_input], SUFFIXES)
+    (folder / "empty").mkdir()
+    with pytest.raises(SourceError, match=r"holds no file that ends in \.jsonl, \.parquet"):
+        find_files(["empty"], SUFFIXES)
+    with pytest.raises(SourceError, match="no input is given"):
+        find_files([], SUFFIXES)
+
+
+@pytest.mark.parametrize("source", [JsonLines(), JsonLines(compiled_from_bytes=0), ShiViz()], ids=str)
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
+def test_compressed_files_are_the_same_text_and_torn_ones_say_so(
+    source: JsonLines | ShiViz, suffix: str, tmp_path: Path
+) -> None:
+    """Rotated logs are compressed, and the last one of a machine that died ends early: what it holds must not be lost."""
+    kind = "jsonl" if isinstance(source, JsonLines) else "log"
+    text = (SAMPLES / f"shop.{kind}").read_bytes() * 50
+    pack = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": lambda data: pa.compress(data, "zstd", asbytes=True)}[
+        suffix
+    ]
+
+    def read(name: str, data: bytes) -> pa.Table:
+        path = tmp_path / f"{name}.{kind}{suffix}"
+        path.write_bytes(data)
+        (file,) = find_files([str(path)], ())
+        table = pa.Table.from_batches(source.read(file.piece()), schema=REPORTS)
+        return table.drop_columns("file")
+
+    plain_path = tmp_path / f"plain.{kind}"
+    plain_path.write_bytes(text)
+    (plain_file,) = find_files([str(plain_path)], ())
+    plain = pa.Table.from_batches(source.read(plain_file.piece()), schema=REPORTS).drop_columns("file")
+    assert read("whole", pack(text)).equals(plain)
+    assert read("joined", pack(text[:100]) + pack(text[100:])).equals(plain)
+    torn = read("torn", pack(text)[:-8])
+    assert torn["reason"].to_pylist()[-1].startswith("torn-file: ")
+    garbage = read("garbage", b"this is not compressed at all")
+    assert [reason.partition(":")[0] for reason in garbage["reason"].to_pylist()] == ["torn-file"]

@@ -1,0 +1,197 @@
+"""Logs for ShiViz: what the expressions match, what the clocks say, and what is set aside."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.sources.reading import SAMPLES, rows, table
+from whence.sources import SourceError, shiviz
+from whence.sources.shiviz import ShiViz
+from whence.sources.windows import Window
+
+RUNS_REGEX = r"(?<timestamp>\S+) \[(?<level>\w+)\] (?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
+DELIMITER = "^=== (?<trace>.*) ===$"
+
+
+def codes(found: list[dict[str, Any]]) -> list[str | None]:
+    return [row["reason"].partition(":")[0] if "reason" in row else None for row in found]
+
+
+def test_a_log_of_govector_is_read_without_options() -> None:
+    """The default must fit what GoVector writes, or every user begins with a regular expression."""
+    at = {"computation": "", "file": "sample"}
+    assert rows(ShiViz(), (SAMPLES / "shop.log").read_bytes()) == [
+        at | {"process": "shop", "seq": 1, "kind": "local", "sends": "shop:1", "name": "order placed", "place": 1},
+        at | {"process": "shop", "seq": 2, "kind": "local", "sends": "shop:2", "name": "ask the stock", "place": 3},
+        at
+        | {"process": "stock", "seq": 1, "kind": "receive", "sends": "stock:1", "name": "asked", "place": 5}
+        | {"receives": "shop:2"},
+        at | {"process": "stock", "seq": 2, "kind": "local", "sends": "stock:2", "name": "none left", "place": 7},
+        at
+        | {"process": "shop", "seq": 3, "kind": "receive", "sends": "shop:3", "name": "tell the customer", "place": 9}
+        | {"receives": "stock:2"},
+    ]
+
+
+def test_executions_are_computations_and_what_is_wrong_is_kept() -> None:
+    """Two runs in one file share host names: taken as one, the second would seem to repeat the first."""
+    found = rows(ShiViz(regex=RUNS_REGEX, delimiter=DELIMITER), (SAMPLES / "runs.log").read_bytes())
+    seen = [(row["computation"], row.get("process"), row.get("seq"), row["place"]) for row in found]
+    assert seen == [
+        ("first", "shop", 1, 2),
+        ("first", "stock", 1, 4),
+        ("second", "shop", 1, 7),
+        ("second", None, None, 9),
+        ("second", "shop", None, 10),
+        ("second", "shop", None, 12),
+        ("second", None, None, 14),
+    ]
+    assert codes(found) == [None, None, None, "no-match", "unknown-process", "clock-backwards", "bad-clock"]
+    assert found[0]["time"] == 1_714_564_800_000_000_000
+    assert found[0]["attributes"] == '{"timestamp":"2024-05-01T12:00:00Z","level":"info"}'
+    assert found[4]["text"] == 'later [warn] knows what nobody logged\nshop {"shop":2, "ghost":1}'
+
+
+def test_an_unnamed_execution_is_named_after_its_file_and_number() -> None:
+    """Executions without names must stay apart, also from those of other files."""
+    log = 'a {"a":1}\nx\n---\n---\na {"a":1}\ny\n---\n\n'
+    found = rows(ShiViz(delimiter="^---$"), log, file="logs/two.log")
+    assert [row["computation"] for row in found] == ["two.log#1", "two.log#2"]
+    again = rows(ShiViz(delimiter=DELIMITER), 3 * '=== x ===\na {"a":1}\nx\n')
+    assert [row["computation"] for row in again] == ["x", "x#2", "x#3"]
+
+
+@pytest.mark.parametrize(
+    ("clock", "code"),
+    [
+        ('{"a":1', "no-match"),
+        ('{"a":1,}', "not-json"),
+        ('{"a":1, "a":2}', "duplicate-key"),
+        ('{"b":1}', "bad-clock"),
+        ('{"a":0}', "bad-clock"),
+        ('{"a":-1}', "bad-clock"),
+        ('{"a":"1"}', "bad-clock"),
+        ('{"a":1.5}', "bad-clock"),
+        ('{"a":true}', "bad-clock"),
+        ('{"a":{}}', "bad-clock"),
+        ('{"a":9007199254740993}', "bad-clock"),
+        ('{"a":1, "b":99999999999999999999}', "number-out-of-range"),
+        ('{"a":1, "b":1}', "unknown-process"),
+        ('{"a":1, "z":2}', "unknown-event"),
+        ('{"a":1, "z":1, "b":0}', None),
+        ('{"a":9007199254740992}', None),
+    ],
+)
+def test_a_clock_that_says_nothing_true_sets_its_event_aside(clock: str, code: str | None) -> None:
+    """A cause that does not exist, or a count that is none, would hang the event on nothing."""
+    found = rows(ShiViz(), f'z {{"z":1}}\nbefore\na {clock}\nevent\nz {{"z":3}}\nafter')
+    assert set(codes(found)) == {None, code}
+    assert codes(found)[0] is codes(found)[-1] is None
+
+
+def test_along_a_host_clocks_only_grow() -> None:
+    """A clock that forgets, or two clocks for one event, tells that the log mixes executions."""
+    hosts = "".join(f'z {{"z":{n}}}\nevent\n' for n in range(1, 6))
+    log = hosts + "".join(
+        f"a {clock}\nevent\n"
+        for clock in (
+            '{"a":1, "z":3}',
+            '{"a":2, "z":2}',
+            '{"a":3, "z":4}',
+            '{"a":3, "z":4}',
+            '{"a":3, "z":5}',
+            '{"a":2, "z":5}',
+            '{"a":2, "z":3}',
+            '{"a":7, "z":5}',
+        )
+    )
+    found = rows(ShiViz(), log)[5:]
+    backwards = "clock-backwards"
+    assert codes(found) == [None, backwards, None, None, backwards, backwards, None, None]
+    assert [row.get("receives") for row in found if "reason" not in row] == ["z:3", "z:4", "z:4", "z:3", "z:5"]
+
+
+def test_the_event_after_one_set_aside_inherits_its_causes() -> None:
+    """Otherwise one bad entry would cut everything that came with it out of the past of all later events."""
+    log = 'z {"z":1}\nx\na {"a":1, "z":1, "ghost":4}\nx\na {"a":2, "z":1, "ghost":4}\nx\n'
+    found = rows(ShiViz(), log)
+    assert codes(found) == [None, "unknown-process", None]
+    assert found[2]["receives"] == "z:1"
+
+
+def test_a_log_that_is_a_part_leaves_absent_causes_to_the_observer() -> None:
+    """GoVector writes a file a process: the cause may stand in another."""
+    log = 'a {"a":1, "z":1}\nx\n'
+    assert codes(rows(ShiViz(), log)) == ["unknown-process"]
+    assert rows(ShiViz(complete=False), log)[0]["receives"] == "z:1"
+
+
+@pytest.mark.parametrize(
+    "regex",
+    [
+        r"(?<host>\S*) (?<clock>{.*})\n(?<event>.*)",
+        r"(?P<host>\S*) (?P<clock>{.*})\n(?P<event>.*)",
+        r"^(?<host>\w+) (?<clock>\{[^}]*\})$\n^(?<event>.*)$",
+        r"(?<q>)(?<host>\S+?)\k<q> (?<clock>{.*?})\n(?<event>(?<=\n).*)",
+    ],
+)
+def test_expressions_of_javascript_and_of_python(regex: str) -> None:
+    """Users bring the expression that they have for ShiViz; CRLF files are the same text."""
+    log = (SAMPLES / "shop.log").read_bytes()
+    expected = table(ShiViz(), log).drop_columns("attributes")
+    assert table(ShiViz(regex=regex), log).drop_columns("attributes").equals(expected)
+    assert table(ShiViz(regex=regex), log.replace(b"\n", b"\r\n")).drop_columns("attributes").equals(expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"regex": "(?<host>a"}, "the regex of an event is no regular expression"),
+        ({"regex": "(?<host>a)"}, r"needs the named group \(\?<clock>"),
+        ({"regex": "x"}, r"needs the named groups \(\?<host>\.\.\.\) and \(\?<clock>"),
+        ({"delimiter": "*"}, "the delimiter of executions is no regular expression"),
+    ],
+)
+def test_an_expression_that_cannot_work_is_refused_at_once(options: dict[str, str], complaint: str) -> None:
+    """Not after an hour, once for each line."""
+    with pytest.raises(SourceError, match=complaint):
+        ShiViz(**options)
+
+
+def test_times_are_taken_where_they_are_times() -> None:
+    """A date that nobody can read must stay to be seen, and must not become a time."""
+    regex = r"(?<date>.*?);(?<time>.*?);(?<host>\S*) (?<clock>{.*})"
+    log = '2024-05-01;12:00:00Z;a {"a":1}\n77;;a {"a":2}\n5/27/2013;10:53 AM;a {"a":3}\n;;a {"a":4}\n'
+    found = rows(ShiViz(regex=regex), log)
+    assert [row.get("time") for row in found] == [1_714_564_800_000_000_000, 77, None, None]
+    assert found[2]["attributes"] == '{"date":"5/27/2013","time":"10:53 AM"}'
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 90), min_size=1, max_size=12), st.integers(1, 40))
+def test_a_window_over_the_text_changes_nothing_but_what_it_cannot_see(sizes: list[int], read_bytes: int) -> None:
+    """Memory stays bounded on a file of any size; that must not depend on how the bytes come in."""
+    log = "".join(f'h {{"h":{n}}}\n{"é" * size}\n' for n, size in enumerate(sizes, start=1))
+    whole = rows(ShiViz(), log)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(shiviz, "Window", partial(Window, window_characters=80, read_bytes=read_bytes))
+        seen = rows(ShiViz(), log)
+    assert codes(whole) == [None] * len(sizes)
+    for size, row in zip(
+        sizes, (row for row in seen if row.get("text", "").strip("é") or "reason" not in row), strict=True
+    ):
+        fits = 9 + len(str(row["seq"])) + size < 80
+        assert (row.get("name", "") == "é" * size) == fits or not size
+    assert sum(row.get("text", "").startswith("é") for row in seen) == sum(size >= 69 for size in sizes)
+
+
+def test_bytes_that_are_no_text_set_their_event_aside_alone() -> None:
+    """One broken byte in a message must not take the file with it, nor pass as something it is not."""
+    log = b'a {"a":1}\nfirst\na {"a":2}\n\xff\na {"a":3}\nthird\n'
+    found = rows(ShiViz(), log)
+    assert codes(found) == [None, "not-utf8", None]
