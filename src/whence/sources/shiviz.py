@@ -100,9 +100,9 @@ class ShiViz:
 
     def _rows(self, piece: Piece) -> Iterator[Row]:
         # A clock may name an event that stands further on, so a first pass, one execution ahead, notes what there is.
-        ahead = (_present(execution) for execution in self._executions(piece)) if self.complete else repeat(None)
-        for execution, present in zip(self._executions(piece), ahead, strict=False):
-            growth = Growth()
+        ahead = (_look_ahead(execution) for execution in self._executions(piece)) if self.complete else repeat(None)
+        for execution, seen in zip(self._executions(piece), ahead, strict=False):
+            present, growth = seen or (None, Growth())
             for match in execution:
                 yield self._row(match, growth, present, piece.file)
 
@@ -163,14 +163,16 @@ class ShiViz:
         return None
 
 
-def _present(execution: Iterable[Match]) -> Presence:
-    present = Presence()
+def _look_ahead(execution: Iterable[Match]) -> tuple[Presence, Growth]:
+    """Which events there are, and the clocks that others may name."""
+    present, growth = Presence(), Growth()
     for match in execution:
         if match.groups is not None:
             with suppress(BadRecord):
                 host, clock = _stamped(match)
                 present.add(host, clock[host])
-    return present
+                growth.remember(match.execution.name, host, clock)
+    return present, growth
 
 
 def _stamped(match: Match) -> tuple[str, dict[str, int]]:

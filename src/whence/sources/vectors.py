@@ -1,14 +1,17 @@
 """Causes from vector clocks: where a log has clocks and no message ids, the entries that grew name the causes.
 
 An event is referred to as ``process:own entry``. Its causes are the foreign entries that are larger than they were at the
-previous event of its process. An entry that did not grow names an event that is known to precede already, so leaving it
-out loses nothing, and naming it costs only room.
+previous event of its process. An entry that did not grow names an event that is known to precede already, and so does one
+that another cause's own clock reaches: leaving them out loses nothing, and naming them costs only room.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+REMEMBERED_ENTRIES = 1_000_000
+"""Of the clocks that are remembered to see which causes others imply; the oldest clocks are forgotten first."""
 
 
 def key(process: str, count: int) -> str:
@@ -25,9 +28,11 @@ class _Last:
 
 @dataclass(slots=True)
 class Growth:
-    """The last clock of each process; memory is processes times entries, whatever the number of events."""
+    """The last clock of each process, and some clocks besides; memory is bounded, whatever the number of events."""
 
     _last: dict[tuple[str, str], _Last] = field(default_factory=dict)
+    _clocks: dict[tuple[str, str, int], Mapping[str, int]] = field(default_factory=dict)
+    _entries: int = 0
 
     def grown(self, computation: str, process: str, clock: Mapping[str, int]) -> list[tuple[str, int]]:
         """The foreign entries that grew since the previous event of this process, by name.
@@ -37,14 +42,35 @@ class Growth:
         """
         before = self._before(computation, process, clock[process])
         known = before.get
-        return sorted((name, count) for name, count in clock.items() if count > known(name, 0) and name != process)
+        found = sorted((name, count) for name, count in clock.items() if count > known(name, 0) and name != process)
+        return found if len(found) < 2 else self._not_implied(computation, found)
+
+    def _not_implied(self, computation: str, causes: list[tuple[str, int]]) -> list[tuple[str, int]]:
+        """The causes that no other cause has in its past, as far as the clocks of the others are remembered."""
+        clocks = {name: self._clocks.get((computation, name, count), {}) for name, count in causes}
+        return [
+            (name, count)
+            for name, count in causes
+            if not any(clock.get(name, 0) >= count for other, clock in clocks.items() if other != name)
+        ]
 
     def note(self, computation: str, process: str, clock: Mapping[str, int]) -> None:
         """Take this clock as the last one of its process, unless a later one was noted."""
         own = clock[process]
+        self.remember(computation, process, clock)
         last = self._last.get((computation, process))
         if last is None or own >= last.own:
             self._last[computation, process] = _Last(own, clock, self._before(computation, process, own))
+
+    def remember(self, computation: str, process: str, clock: Mapping[str, int]) -> None:
+        """Take this clock as that of an event which others may name; the events may come in any order."""
+        event = (computation, process, clock[process])
+        if event in self._clocks:
+            return
+        self._clocks[event] = clock
+        self._entries += len(clock)
+        while self._entries > REMEMBERED_ENTRIES and len(self._clocks) > 1:
+            self._entries -= len(self._clocks.pop(next(iter(self._clocks))))
 
     def note_only(self, computation: str, process: str, own: int, entries: Mapping[str, int]) -> None:
         """Take only these entries as known: of an event that is left out, and whose other causes the next one inherits."""
