@@ -1,0 +1,96 @@
+"""Takes solved segments; gives a history: files that take effect all at once, and answers to questions about them.
+
+::
+
+    history = whence.open("shop.history")
+    answer = history.why("shop:42", k=10)
+    answer.causes[-1]    # Event(id='cart:17', process='cart', seq=17, name='checkout', time=1700000000120000000, ...)
+
+- `whence.history.draft`, `writing`, `storage`: a run in progress, its files, and the file systems they may live on.
+- `whence.history.reading`: a committed run, row group by row group.
+- `whence.history.questions`: what a `History` answers.
+- `whence.history.sql`: the same history as views for DuckDB and Spark.
+
+Names are loaded when they are used: tasks that only write need no DuckDB.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from whence.history.draft import Draft
+    from whence.history.errors import (
+        AmbiguousEvent,
+        BadCondition,
+        DamagedHistory,
+        EventNotFound,
+        HistoryError,
+        HistoryInUse,
+        HistoryReplaced,
+        NoHistory,
+        UnknownPolicy,
+        UnsupportedFormat,
+    )
+    from whence.history.questions.concurrency import Concurrent
+    from whence.history.questions.cuts import Cut, Message
+    from whence.history.questions.event import Event
+    from whence.history.questions.future import Affected, Impact, Step
+    from whence.history.questions.history import Aside, Check, Explanation, History, Process, open_history
+    from whence.history.questions.past import Missing, Why
+    from whence.history.questions.relating import RELATIONS, Numbered
+    from whence.history.sql import connect, views
+
+__all__ = [
+    "open_history",
+    "History",
+    "Event",
+    "Why",
+    "Missing",
+    "Impact",
+    "Affected",
+    "Explanation",
+    "Step",
+    "Concurrent",
+    "Cut",
+    "Message",
+    "Process",
+    "Check",
+    "Aside",
+    "RELATIONS",
+    "Numbered",
+    "connect",
+    "views",
+    "Draft",
+    "HistoryError",
+    "NoHistory",
+    "DamagedHistory",
+    "UnsupportedFormat",
+    "HistoryReplaced",
+    "HistoryInUse",
+    "EventNotFound",
+    "AmbiguousEvent",
+    "BadCondition",
+    "UnknownPolicy",
+]
+
+_PLACES = {
+    "draft": ("Draft",),
+    "errors": (*__all__[-9:], "HistoryError"),
+    "sql": ("connect", "views"),
+    "questions.history": ("open_history", "History", "Process", "Check", "Aside", "Explanation"),
+    "questions.event": ("Event",),
+    "questions.past": ("Why", "Missing"),
+    "questions.future": ("Impact", "Affected", "Step"),
+    "questions.concurrency": ("Concurrent",),
+    "questions.cuts": ("Cut", "Message"),
+    "questions.relating": ("RELATIONS", "Numbered"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _PLACES.items():
+        if name in names:
+            return getattr(import_module(f"whence.history.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

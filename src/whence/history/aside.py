@@ -1,0 +1,63 @@
+"""Reports set aside, with the reason: what a run knows and does not use."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from whence.history import layout
+
+DUPLICATE, QUARANTINED = "duplicate", "quarantined"
+TEXT_LIMIT = 2_000
+
+
+@dataclass(slots=True)
+class Aside:
+    """Rows of a table of reports, each with an outcome and a reason ``code: detail``."""
+
+    rows: list[int] = field(default_factory=list)
+    outcomes: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    def duplicate(self, rows: NDArray[np.int64]) -> None:
+        self._add(rows, DUPLICATE, ["duplicate: another report of this event says the same"] * len(rows))
+
+    def quarantine(self, rows: NDArray[np.int64], code: str, details: Sequence[str] | str) -> None:
+        if isinstance(details, str):
+            details = [details] * len(rows)
+        self._add(rows, QUARANTINED, [f"{code}: {detail}" for detail in details])
+
+    def _add(self, rows: NDArray[np.int64], outcome: str, reasons: Sequence[str]) -> None:
+        self.rows.extend(rows.tolist())
+        self.outcomes.extend([outcome] * len(rows))
+        self.reasons.extend(reasons)
+
+    def table(self, reports: pa.Table) -> pa.Table:
+        """The rows as a table of `layout.ASIDE`, each with its text or, where the source kept none, the row as JSON."""
+        taken = reports.take(pa.array(self.rows, pa.int64()))
+        records = taken.to_pylist()
+        texts = [record.get("text") or _as_json(record) for record in records]
+        columns = {"outcome": self.outcomes, "reason": self.reasons, "text": texts}
+        for name in ("computation", "process", "file", "place"):
+            columns[name] = [record.get(name) for record in records]
+        return pa.table(columns, layout.ASIDE)
+
+
+def count_codes(aside: pa.Table) -> Counter[str]:
+    """How often each reason's code occurs among quarantined rows."""
+    return Counter(
+        reason.partition(":")[0]
+        for outcome, reason in zip(aside["outcome"].to_pylist(), aside["reason"].to_pylist(), strict=True)
+        if outcome == QUARANTINED
+    )
+
+
+def _as_json(record: dict[str, object]) -> str:
+    own = {name: value for name, value in record.items() if value is not None and name not in ("own", "window")}
+    return json.dumps(own, ensure_ascii=False, default=str)[:TEXT_LIMIT]

@@ -1,0 +1,185 @@
+"""A run in progress: files that nobody reads until `Draft.commit` replaces the manifest.
+
+Killed at any moment, even by the loss of power, a run leaves the history that was there before it or the one it was
+making, whole; what else it left is removed when the next run starts.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import secrets
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from whence.history import layout
+from whence.history.errors import DamagedHistory, HistoryError, NoHistory, UnsupportedFormat
+from whence.history.locking import Lock
+from whence.history.manifest import read_manifest, write_manifest
+from whence.history.storage import TEMPORARY, Store
+from whence.history.writing import write_whole
+
+RUN_NAME = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
+"""Folders of other names are never deleted."""
+NAMED_BY_TABLES = ("events_file", "skeleton_file", "boundary_file", "ids_file")
+KINDS = ("events-", "skeleton-", "boundary-", "ids-", "aside-", "delivery-", TEMPORARY)
+"""Files of these kinds that nothing names were written by attempts that do not count."""
+
+
+class Draft:
+    """A new run of the history at a path, URI or `Store`; locked for others until it is committed or abandoned.
+
+    ::
+
+        with Draft("shop.history") as draft:
+            files = write_segment(draft.store, draft.run, 0, events, skeleton, attempt="0")
+            ...
+            draft.commit({"unit": "ns", "eps": 0, ...}, segments, processes)
+
+    Leaving the block without `commit` abandons it. Raises `HistoryInUse` where another run is at work, and `HistoryError`
+    where the folder holds other things.
+    """
+
+    def __init__(self, history: str | os.PathLike[str] | Store) -> None:
+        self.store = history if isinstance(history, Store) else Store(history)
+        self.run = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+        _refuse_other_folders(self.store)
+        self._lock: Lock | None = Lock(self.store, self.run)
+        try:
+            self._clean_up()
+            self.store.make_folder(self.folder)
+        except BaseException:
+            self._unlock()
+            raise
+
+    @property
+    def folder(self) -> str:
+        """Where the run's files go, within the store."""
+        return layout.run_folder(self.run)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Remove the run's files and let others in; after `commit`, nothing."""
+        if self._lock is None:
+            return
+        try:
+            if not self._counts():
+                self.store.delete_folder(self.folder)
+        finally:
+            self._unlock()
+
+    def _counts(self) -> bool:
+        """Whether the manifest names this run: an interrupt may come just after it was replaced."""
+        try:
+            return bool(read_manifest(self.store)["run"] == self.run)
+        except HistoryError:
+            return False
+
+    def commit(self, manifest: dict[str, Any], segments: pa.Table, processes: pa.Table) -> None:
+        """Make this run the history, at once; then remove the run it replaces.
+
+        `segments` and `processes` have the columns of `layout.SEGMENTS` and `layout.PROCESSES`. The manifest's counts
+        (events, segments, processes, computations) are filled in from them; its ``aside_files`` lists the files of
+        `write_aside`, and ``files`` of each policy those of its deliveries, by segment. Every file named must have been
+        written with this run's name.
+        """
+        if self._lock is None:
+            raise HistoryError(f"run {self.run} has been committed or abandoned: start another Draft")
+        segments = segments.select(layout.SEGMENTS.names).cast(layout.SEGMENTS)
+        processes = processes.select(layout.PROCESSES.names).cast(layout.PROCESSES)
+        counted = {
+            "run": self.run,
+            "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            "events": pc.sum(segments["rows"]).as_py() or 0,
+            "segments": len(segments),
+            "processes": len(processes),
+            "computations": len(pc.unique(processes["computation"])),
+        }
+        for name, value in counted.items():
+            if name not in ("run", "created") and manifest.get(name, value) != value:
+                raise ValueError(f"the manifest says {name} = {manifest[name]}, and the tables have {value}")
+        self._keep_named_files(segments, manifest)
+        write_whole(self.store, self.run, layout.CROSSINGS_FILE, self._crossings(segments))
+        write_whole(self.store, self.run, layout.PROCESSES_FILE, processes)
+        write_whole(self.store, self.run, layout.SEGMENTS_FILE, segments)
+        for folder in (self.folder, layout.RUNS, ""):
+            self.store.sync(folder)
+        write_manifest(self.store, {**manifest, **counted})
+        try:
+            self.store.sync("")
+            self._remove_leftovers(keep=self.run)
+        except OSError:
+            return  # The next run tries again; this one's result is safe.
+        finally:
+            self._unlock()
+
+    def _keep_named_files(self, segments: pa.Table, manifest: dict[str, Any]) -> None:
+        named = {name for column in NAMED_BY_TABLES for name in segments[column].to_pylist() if name}
+        named.update(manifest.get("aside_files", ()))
+        for policy in manifest.get("policies", {}).values():
+            named.update(policy.get("files", ()))
+        present = self.store.names(self.folder)
+        if missing := sorted(named - set(present)):
+            raise HistoryError(f"{len(missing)} files of run {self.run} were never written, such as {missing[0]}")
+        for name in present:
+            if name not in named and name.startswith(KINDS):
+                self.store.delete(f"{self.folder}/{name}")
+
+    def _crossings(self, segments: pa.Table) -> pa.Table:
+        effects, causes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for first, name in zip(
+            segments["first_position"].to_pylist(), segments["boundary_file"].to_pylist(), strict=True
+        ):
+            if name is not None:
+                arrays = np.load(io.BytesIO(self.store.read(f"{self.folder}/{name}")))
+                effects.append(arrays["edge_row"] + first)
+                causes.append(arrays["send_position"][arrays["edge_send"]])
+        return pa.table([np.concatenate(effects), np.concatenate(causes)], schema=layout.CROSSINGS)
+
+    def _clean_up(self) -> None:
+        """Remove what killed runs left; where the manifest cannot be read, nothing, as any run may be the one it names."""
+        try:
+            self._remove_leftovers(keep=str(read_manifest(self.store)["run"]))
+        except NoHistory:
+            self._remove_leftovers(keep=None)
+        except (DamagedHistory, UnsupportedFormat):
+            return
+
+    def _remove_leftovers(self, *, keep: str | None) -> None:
+        for name in self.store.names(layout.RUNS):
+            if name != keep and RUN_NAME.fullmatch(name):
+                self.store.delete_folder(layout.run_folder(name))
+        for name in self.store.names(""):
+            if name.startswith(TEMPORARY):
+                self.store.delete(name)
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+def _refuse_other_folders(store: Store) -> None:
+    names = {name for name in store.names("") if not name.startswith(".")}
+    if layout.MANIFEST in names or layout.LOCK in names:
+        return
+    strange = sorted(names - {layout.RUNS}) + [
+        f"{layout.RUNS}/{name}" for name in store.names(layout.RUNS) if not RUN_NAME.fullmatch(name)
+    ]
+    if strange:
+        raise HistoryError(
+            f"{store} is not empty and no history (it has {strange[0]}): name a new folder, or one with a history"
+        )

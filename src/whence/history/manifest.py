@@ -1,0 +1,58 @@
+"""The manifest: one JSON file whose replacement makes a run count. Whatever it does not name is not part of the history."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from whence.history import layout
+from whence.history.errors import DamagedHistory, NoHistory, UnsupportedFormat
+from whence.history.storage import Store
+
+REQUIRED = ("run", "unit", "events", "segments", "processes", "has_ids", "attributes", "native_columns", "policies")
+
+
+def read_manifest(store: Store) -> dict[str, Any]:
+    """The manifest of the run that counts.
+
+    Raises `NoHistory` where there is none, `UnsupportedFormat` for another version's, and `DamagedHistory`.
+    """
+    place = store.place(layout.MANIFEST)
+    try:
+        data = store.read(layout.MANIFEST)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NoHistory(_what_is_there(store)) from None
+    except OSError as failure:
+        raise NoHistory(f"{place} cannot be read: {failure}") from None
+    try:
+        manifest = json.loads(data)
+    except ValueError as fault:
+        raise DamagedHistory(f"{place} is not JSON ({fault}): make the history again with whence observe") from None
+    written = manifest.get("format") if isinstance(manifest, dict) else None
+    if not isinstance(written, int):
+        raise DamagedHistory(f"{place} is no manifest of a history: it has no format number")
+    if written != layout.FORMAT:
+        raise UnsupportedFormat(
+            f"{place} has format {written}, and this version of whence reads format {layout.FORMAT}: "
+            + ("install a newer whence" if written > layout.FORMAT else "make the history again with whence observe")
+        )
+    if missing := [name for name in REQUIRED if name not in manifest]:
+        raise DamagedHistory(f"{place} lacks {', '.join(missing)}: make the history again with whence observe")
+    return dict(manifest)
+
+
+def write_manifest(store: Store, manifest: dict[str, Any]) -> None:
+    """Replace the manifest, atomically."""
+    data = json.dumps({"format": layout.FORMAT, **manifest}, indent=2, ensure_ascii=False)
+    store.write(layout.MANIFEST, f"{data}\n".encode())
+
+
+def _what_is_there(store: Store) -> str:
+    if not store.exists(""):
+        return f"there is no history at {store}: it does not exist. Make one with whence observe LOGS --to {store}"
+    if store.exists(layout.RUNS):
+        return (
+            f"the history at {store} was never finished: a run was interrupted or is still at work. "
+            f"Wait for it, or start it again with whence observe LOGS --to {store}"
+        )
+    return f"{store} is no history: it has no {layout.MANIFEST}. Make one with whence observe LOGS --to FOLDER"

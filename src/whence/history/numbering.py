@@ -1,0 +1,198 @@
+"""Segments get their numbers and positions, and each its boundary: the last step before a run is committed.
+
+The boundaries come from one scan over all skeletons, in order, on the driver: some bytes an event, at tens of millions
+of events a second, and the only sequential pass of a run over all events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from whence.causality.clocks import Scan
+from whence.causality.ordering import NO_TIME
+from whence.causality.skeleton import Skeleton
+from whence.history import layout
+from whence.history.joining import Crossings
+from whence.history.mending import read_skeleton
+from whence.history.plan import Plan
+from whence.history.segmenting import Made, Target
+from whence.history.writing import write_boundary
+
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The small tables of a run."""
+
+    segments: pa.Table
+    processes: pa.Table
+
+
+def number_segments(
+    made: Sequence[Made],
+    plan: Plan,
+    target: Target,
+    crossings: Crossings,
+    *,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> Tables:
+    """Scan the segments, write their boundaries, and give the tables that describe them."""
+    segments = sorted((each for each in made if each.rows), key=lambda each: each.window)
+    starts = accumulate((each.rows for each in segments), initial=0)
+    first_position = {each.window: start for each, start in zip(segments, starts, strict=False)}
+    codes = _codes(segments)
+    counted: dict[tuple[str, str], int] = dict.fromkeys(codes, 0)
+    edges = _by_window(crossings)
+    boundaries = _boundaries(segments, plan, target, first_position, edges, on_progress)
+    rows = []
+    for number, each in enumerate(segments):
+        keys = list(zip(each.counts.computations, each.counts.names, strict=True))
+        before = [counted[key] for key in keys]
+        given = each.counts.first_seq.tolist()
+        files = each.files
+        assert files is not None
+        rows.append(
+            {
+                "number": number,
+                "first_position": first_position[each.window],
+                "rows": each.rows,
+                "processes": [codes[key] for key in keys],
+                "counts": each.counts.events.tolist(),
+                "before": before,
+                "first_seq": [
+                    seq or (done + 1 if events else 0)
+                    for seq, done, events in zip(given, before, each.counts.events.tolist(), strict=True)
+                ],
+                "first_causal_time": each.first_causal_time,
+                "last_causal_time": each.last_causal_time,
+                "starts_computation": not any(before),
+                "events_file": files.events_file,
+                "skeleton_file": files.skeleton_file,
+                "boundary_file": boundaries.get(each.window),
+                "ids_file": files.ids_file,
+            }
+        )
+        for key, events in zip(keys, each.counts.events.tolist(), strict=True):
+            counted[key] += events
+    return Tables(pa.Table.from_pylist(rows, layout.SEGMENTS), _processes(segments, codes, counted))
+
+
+def _codes(segments: Sequence[Made]) -> dict[tuple[str, str], int]:
+    keys = {
+        (computation, name)
+        for each in segments
+        for computation, name, events in zip(
+            each.counts.computations, each.counts.names, each.counts.events.tolist(), strict=True
+        )
+    }
+    return {key: code for code, key in enumerate(sorted(keys))}
+
+
+def _processes(
+    segments: Sequence[Made], codes: dict[tuple[str, str], int], counted: dict[tuple[str, str], int]
+) -> pa.Table:
+    first_seq, last_seq = np.zeros(len(codes), np.int64), np.zeros(len(codes), np.int64)
+    first_time, last_time = np.full(len(codes), np.iinfo(np.int64).max), np.full(len(codes), NO_TIME)
+    for each in segments:
+        own = np.array([codes[key] for key in zip(each.counts.computations, each.counts.names, strict=True)], np.int64)
+        here = each.counts.events > 0
+        new = here & (first_seq[own] == 0)
+        first_seq[own[new]] = each.counts.first_seq[new]
+        last_seq[own[here]] = each.counts.last_seq[here]
+        timed = each.counts.last_time != NO_TIME
+        np.minimum.at(first_time, own[timed], each.counts.first_time[timed])
+        np.maximum.at(last_time, own[timed], each.counts.last_time[timed])
+    events = np.array([counted[key] for key in codes], np.int64)
+    untimed = last_time == NO_TIME
+    return pa.table(
+        {
+            "code": pa.array(range(len(codes)), pa.int32()),
+            "computation": [computation for computation, _ in codes],
+            "process": [name for _, name in codes],
+            "events": events,
+            "first_time": pa.array(first_time, mask=untimed),
+            "last_time": pa.array(last_time, mask=untimed),
+            "dense_seq": (first_seq == 0) | ((first_seq == 1) & (last_seq == events)),
+        },
+        layout.PROCESSES,
+    )
+
+
+Edges = tuple[list[tuple[int, int, int]], set[int]]
+"""Of a window: effects (place, cause's window, cause's place), and its own places that are causes elsewhere."""
+
+
+def _by_window(crossings: Crossings) -> dict[int, Edges]:
+    found: dict[int, Edges] = {}
+    for effect_window, effect_place, cause_window, cause_place in zip(
+        crossings.effect_window, crossings.effect_place, crossings.cause_window, crossings.cause_place, strict=True
+    ):
+        found.setdefault(effect_window, ([], set()))[0].append((effect_place, cause_window, cause_place))
+        found.setdefault(cause_window, ([], set()))[1].add(cause_place)
+    return found
+
+
+def _boundaries(
+    segments: Sequence[Made],
+    plan: Plan,
+    target: Target,
+    first_position: dict[int, int],
+    edges: dict[int, Edges],
+    on_progress: Callable[[int], None],
+) -> dict[int, str]:
+    """The boundary files of the segments of large computations, by window; the first of each needs none."""
+    names: dict[int, str] = {}
+    numbers = {each.window: number for number, each in enumerate(segments)}
+    attempt = uuid4().hex[:12]
+    done = 0
+    for epochs in plan.large:
+        first = plan.first_window(epochs)
+        mine = [each for each in segments if first <= each.window < first + len(epochs.first_bins)]
+        if len(mine) < 2:
+            continue
+        scan = Scan(len(epochs.names))
+        last_use = {
+            (window, place): each.window for each in mine for _, window, place in edges.get(each.window, ([], set()))[0]
+        }
+        positions: dict[tuple[int, int], int] = {}
+        needed_until: dict[int, int] = {}
+        for each in mine:
+            assert each.files is not None
+            skeleton = read_skeleton(target, each.files.skeleton_file)
+            effects, asked = edges.get(each.window, ([], set()))
+            base = first_position[each.window]
+            for place in asked:
+                position = base + (place if place >= 0 else int(_rows_of(skeleton, -1 - place)[-1]))
+                positions[each.window, place] = position
+                needed_until[position] = max(needed_until.get(position, 0), last_use[each.window, place])
+            pairs = np.array(
+                sorted(
+                    {
+                        (place if place >= 0 else _rows_of(skeleton, -1 - place)[0], positions[window, cause])
+                        for place, window, cause in effects
+                    }
+                ),
+                np.int64,
+            ).reshape(-1, 2)
+            needed = sorted({positions[each.window, place] for place in asked})
+            boundary = scan.segment(skeleton, base, pairs[:, 0], pairs[:, 1], needed)
+            if each is not mine[0]:
+                number = numbers[each.window]
+                names[each.window] = write_boundary(target.store, target.run, number, boundary, attempt=attempt)
+            over = {positions[window, cause] for _, window, cause in effects}
+            scan.release([position for position in over if needed_until[position] == each.window])
+            done += each.rows
+            on_progress(done)
+    return names
+
+
+def _rows_of(skeleton: Skeleton, process: int) -> Longs:
+    return np.flatnonzero(skeleton.process == process)

@@ -1,0 +1,107 @@
+"""An event of a history as a value, and the reading of a few of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from whence.history.reading import Run
+from whence.history.tables import Longs
+
+ALWAYS = ("id", "process", "seq", "name", "time")
+"""Keys that an event's JSON has even if they say nothing; of the others, those that do."""
+KEYS = (*ALWAYS, "computation", "causal_time", "kind", "message", "position", "attributes", "file", "place")
+COLUMNS = ("process", "seq", "name", "time", "causal_time", "kind", "sends", "receives", "attributes", "file", "place")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event as the history has it."""
+
+    id: str
+    """The source's own, or ``process:seq``."""
+    process: str
+    seq: int
+    """The source's number of the event within its process, or its place there, counted from 1."""
+    name: str | None
+    time: int | None
+    """The wall time it came with, in the history's unit."""
+    computation: str
+    causal_time: int | None
+    """The largest wall time in its causal past, its own included; None where nothing in it has a time."""
+    kind: str
+    sends: str | None
+    """The key of the message it sent."""
+    receives: str | None
+    """The key of the message it received; of several, the first."""
+    position: int
+    """Its place in history order, from 0."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    file: str | None = None
+    place: int | None = None
+    """Where the source has it: file, and line or row."""
+
+    @property
+    def message(self) -> str | None:
+        """The key of the message it received, or else of the one it sent."""
+        return self.receives or self.sends
+
+    def to_json(self) -> dict[str, Any]:
+        """For `json.dumps`: the five keys of `ALWAYS`, and the others that say something."""
+        every = {name: getattr(self, name) for name in KEYS}
+        return {name: value for name, value in every.items() if name in ALWAYS or value not in (None, "", {})}
+
+
+def events_at(run: Run, positions: Longs | Sequence[int]) -> tuple[Event, ...]:
+    """The events at these positions, in the order given."""
+    asked = np.asarray(positions, np.int64)
+    if not len(asked):
+        return ()
+    columns = event_columns(run)
+    rows = run.rows(asked, columns)
+    return events_from(run, {name: rows[name].to_pylist() for name in columns}, asked)
+
+
+def event_columns(run: Run) -> list[str]:
+    """The columns that an `Event` is made of."""
+    more = ["id"] if run.manifest["has_ids"] else []
+    more += ["computation"] if run.manifest["computations"] != 1 else []
+    return [*COLUMNS, *more, *run.manifest["native_columns"]]
+
+
+def events_from(run: Run, columns: dict[str, list[Any]], positions: Longs) -> tuple[Event, ...]:
+    """Events from lists of the columns that `event_columns` names."""
+    natives = run.manifest["native_columns"]
+    only = run.processes.computation_of(0) if "computation" not in columns else ""
+    return tuple(
+        Event(
+            id=(columns["id"][row] if "id" in columns else None) or f"{columns['process'][row]}:{columns['seq'][row]}",
+            process=columns["process"][row],
+            seq=columns["seq"][row],
+            name=columns["name"][row],
+            time=columns["time"][row],
+            computation=columns["computation"][row] if "computation" in columns else only,
+            causal_time=columns["causal_time"][row],
+            kind=columns["kind"][row],
+            sends=columns["sends"][row],
+            receives=columns["receives"][row],
+            position=position,
+            attributes=_attributes(columns, row, natives),
+            file=columns["file"][row],
+            place=columns["place"][row],
+        )
+        for row, position in enumerate(positions.tolist())
+    )
+
+
+def _attributes(columns: dict[str, list[Any]], row: int, natives: Sequence[str]) -> dict[str, Any]:
+    text = columns["attributes"][row]
+    found: dict[str, Any] = json.loads(text) if text else {}
+    for name in natives:
+        if (value := columns[name][row]) is not None:
+            found[name] = value if isinstance(value, (str, int, float, bool, list, dict)) else str(value)
+    return found

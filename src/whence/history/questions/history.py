@@ -1,0 +1,276 @@
+"""`History`: the questions that a committed history answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import ArrayLike, NDArray
+
+from whence.clocks.relation import Relation
+from whence.history.errors import EventNotFound
+from whence.history.questions.concurrency import Concurrent, concurrent
+from whence.history.questions.cuts import Cut, cut_at_event, cut_at_time
+from whence.history.questions.event import Event, events_at
+from whence.history.questions.future import Impact, Step, impact, path
+from whence.history.questions.locating import Asked, locate, unknown_name
+from whence.history.questions.ordering import order_events, order_tables
+from whence.history.questions.past import Filter, Why, why
+from whence.history.questions.relating import Numbered, relation, relations
+from whence.history.reading import Run, open_run
+from whence.history.storage import Store
+
+DEFAULT_K = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process of the history."""
+
+    code: int
+    """Its number, which `History.relations` takes."""
+    computation: str
+    process: str
+    events: int
+    first_time: int | None
+    last_time: int | None
+    dense_seq: bool
+    """Whether no number is missing between its first event and its last."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For `json.dumps`."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A report that was set aside when the history was made."""
+
+    outcome: str
+    """``quarantined`` or ``duplicate``."""
+    reason: str | None
+    """A code and a detail: ``not-json: ...``."""
+    computation: str | None
+    process: str | None
+    file: str | None
+    place: int | None
+    text: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """For `json.dumps`."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The answer of `History.explain`."""
+
+    first: Event
+    second: Event
+    relation: Relation
+    """How the first stands to the second."""
+    steps: tuple[Step, ...]
+    """The way from the cause to the effect, whichever of the two is which; none for concurrent events."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For `json.dumps`."""
+        return {
+            "first": self.first.to_json(),
+            "second": self.second.to_json(),
+            "relation": self.relation.value,
+            "steps": [step.to_json() for step in self.steps],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was found when the history was made."""
+
+    events: int
+    ledger: dict[str, Any]
+    """Reports, and what became of them."""
+    wall_clock: dict[str, Any]
+    """How the order by wall time contradicts causal order."""
+    policies: dict[str, Any]
+    """The same, and the delays, for each policy of delivery."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For `json.dumps`."""
+        return asdict(self)
+
+
+class History:
+    """A committed history. Threads may share it.
+
+    Events are named by their source's id, as ``process:seq``, or as ``@position``, or they are events of other answers.
+    A name that several computations have needs ``computation=``. Raises subclasses of `HistoryError`: `EventNotFound`,
+    `AmbiguousEvent`, `BadCondition`, and `HistoryReplaced` once a newer run has taken the place of this one.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, cache_bytes: int | None = None) -> None:
+        store = Store(path)
+        self.run: Run = open_run(store) if cache_bytes is None else open_run(store, cache_bytes=cache_bytes)
+
+    @property
+    def unit(self) -> str:
+        """The unit of times: ns, or whatever the run said."""
+        return str(self.run.manifest["unit"])
+
+    def __len__(self) -> int:
+        return self.run.events_total
+
+    def __repr__(self) -> str:
+        return f"History({self.run.store.root!r}): {len(self)} events of {len(self.run.processes)} processes"
+
+    def event(self, event: Asked, *, computation: str | None = None) -> Event:
+        """The event of this name."""
+        (found,) = events_at(self.run, [locate(self.run, event, computation=computation)])
+        return found
+
+    def why(
+        self,
+        event: Asked,
+        *,
+        k: int = DEFAULT_K,
+        where: str | None = None,
+        processes: Iterable[str] | None = None,
+        names: Iterable[str] | None = None,
+        computation: str | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> Why:
+        """What led to an event: the last `k` events that happened before it, oldest first.
+
+        `where` is a condition in SQL over columns and attributes (`whence.history.questions.conditions`); `processes` and
+        `names` are the processes and names to look for. With any of them the sweep goes on until `k` events meet all, or
+        to the start; `on_progress` then gets the position reached, now and then.
+        """
+        _check_k(k)
+        position = locate(self.run, event, computation=computation)
+        return why(self.run, position, k, self._filter(where, processes, names), on_progress)
+
+    def impact(self, event: Asked, *, k: int = DEFAULT_K, computation: str | None = None) -> Impact:
+        """What came of an event: the next `k` effects, and how many events of each process are effects."""
+        _check_k(k)
+        return impact(self.run, locate(self.run, event, computation=computation), k)
+
+    def relation(self, first: Asked, second: Asked, *, computation: str | None = None) -> Relation:
+        """How the first event stands to the second. Events of different computations are concurrent."""
+        places = [locate(self.run, each, computation=computation) for each in (first, second)]
+        return relation(self.run, *places)
+
+    def relations(self, first: ArrayLike | Numbered, second: ArrayLike | Numbered) -> NDArray[np.int8]:
+        """How each of many events stands to another, as indices into `RELATIONS`.
+
+        Each argument is a column of positions, or `Numbered`: a column of process codes and one of numbers within them.
+        """
+        return relations(self.run, first, second)
+
+    def explain(self, first: Asked, second: Asked, *, computation: str | None = None) -> Explanation:
+        """How one event led to another, step by step; no steps where they are concurrent."""
+        places = [locate(self.run, each, computation=computation) for each in (first, second)]
+        steps = path(self.run, min(places), max(places))
+        one, other = events_at(self.run, places)
+        found = Relation.EQUAL if places[0] == places[1] else Relation.CONCURRENT
+        if steps:
+            found = Relation.BEFORE if places[0] < places[1] else Relation.AFTER
+        return Explanation(one, other, found, steps or ())
+
+    def concurrent(self, event: Asked, *, k: int = DEFAULT_K, computation: str | None = None) -> Concurrent:
+        """What may have happened at the same time: the `k` nearest in history order, and how many there are."""
+        _check_k(k)
+        return concurrent(self.run, locate(self.run, event, computation=computation), k)
+
+    def cut(
+        self,
+        event: Asked | None = None,
+        *,
+        time: int | None = None,
+        k: int = DEFAULT_K,
+        computation: str | None = None,
+    ) -> Cut:
+        """A consistent state: everything up to an event, or up to a time; and the first `k` messages under way.
+
+        A cut by time holds the events whose causal time is not after it, of all computations unless one is named.
+        """
+        _check_k(k)
+        if (event is None) == (time is None):
+            raise ValueError("a cut is at an event or at a time: give one of them")
+        if event is not None:
+            return cut_at_event(self.run, locate(self.run, event, computation=computation), k)
+        codes = np.arange(len(self.run.processes))
+        if computation is not None:
+            codes = np.flatnonzero(pc.equal(self.run.processes.computation, computation).to_numpy(zero_copy_only=False))
+            if not len(codes):
+                raise EventNotFound(unknown_name(self.run, "computation", computation))
+        return cut_at_time(self.run, int(time or 0), k, codes)
+
+    def order(self, *, policy: str | None = None) -> Iterator[Event]:
+        """All events in history order, or in the order in which a policy delivers them."""
+        return order_events(self.run, policy=policy)
+
+    def order_tables(self, *, policy: str | None = None) -> Iterator[pa.Table]:
+        """The same as Arrow tables of some thousand rows, with the stored columns and ``position``."""
+        return order_tables(self.run, policy=policy, columns=self.run.event_schema().names)
+
+    def processes(self) -> tuple[Process, ...]:
+        """All processes, by code."""
+        return tuple(Process(**row) for row in self.run.processes.table.to_pylist())
+
+    def check(self) -> Check:
+        """What the run found: reports accounted for, and what wall-clock order and each policy get wrong."""
+        manifest = self.run.manifest
+        policies = {
+            policy: {name: value for name, value in found.items() if name != "files"}
+            for policy, found in manifest["policies"].items()
+        }
+        return Check(len(self), manifest.get("ledger", {}), manifest.get("wall_clock", {}), policies)
+
+    def quarantine(self, *, outcome: str | None = "quarantined") -> Iterator[Aside]:
+        """Reports that were set aside, with the reasons; `outcome` None gives duplicates, too."""
+        for name in self.run.manifest.get("aside_files", ()):
+            for batch in self.run.file_batches(name):
+                for row in batch.to_pylist():
+                    if outcome is None or row["outcome"] == outcome:
+                        yield Aside(**row)
+
+    def _filter(self, where: str | None, processes: Iterable[str] | None, names: Iterable[str] | None) -> Filter:
+        codes = None
+        if processes is not None:
+            asked = [(name, self.run.processes.named(name)) for name in processes]
+            if unknown := [name for name, found in asked if not len(found)]:
+                raise EventNotFound(unknown_name(self.run, "process", unknown[0]))
+            codes = np.unique(np.concatenate([np.empty(0, np.int64), *(found for _, found in asked)]))
+        condition = None
+        if where is not None:
+            from whence.history.questions.conditions import Condition  # DuckDB takes a while to load.
+
+            condition = Condition(self.run, where)
+        wanted = None if names is None else pa.array(list(names), pa.string())
+        if condition is None and wanted is None:
+            return Filter(codes)
+        columns = {*(condition.columns if condition else ()), *(("name",) if wanted is not None else ())}
+
+        def test(rows: pa.Table) -> NDArray[np.bool_]:
+            met = np.ones(len(rows), np.bool_)
+            if wanted is not None:
+                met &= pc.is_in(rows["name"].cast(pa.string()), wanted).to_numpy()
+            if condition is not None:
+                met &= condition.test(rows.select(condition.columns))
+            return met
+
+        return Filter(codes, tuple(sorted(columns)), test)
+
+
+def open_history(path: str | os.PathLike[str], *, cache_bytes: int | None = None) -> History:
+    """The history at a path or URI; `NoHistory` where there is none."""
+    return History(path, cache_bytes=cache_bytes)
+
+
+def _check_k(k: int) -> None:
+    if k < 0:
+        raise ValueError(f"k says how many events to list, 0 or more, not {k}")

@@ -1,0 +1,199 @@
+"""What led to an event: its nearest causal predecessors, and its vector clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from whence.causality.sweeps import PastSweep
+from whence.history import layout
+from whence.history.questions.event import Event, events_at
+from whence.history.questions.locating import index_at, row_of
+from whence.history.questions.parts import parts_until, segment_parts_until
+from whence.history.reading import Run
+from whence.history.tables import Longs
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Something that is known to have happened and of which the history has no report."""
+
+    process: str | None
+    """The process whose reports are missing; None where only a message tells of it."""
+    after_seq: int | None
+    before_seq: int | None
+    """The missing events lie between these two of the process."""
+    events: int
+    """How many, at least."""
+    message: str | None = None
+    """A message that was received and whose sending nobody reported."""
+    received_by: str | None = None
+    """The id of the event that received it."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields that say something."""
+        every = {name: getattr(self, name) for name in Missing.__slots__}
+        return {name: value for name, value in every.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The answer of `History.why`."""
+
+    event: Event
+    causes: tuple[Event, ...]
+    """Events that happened before it, in an order in which each comes before its effects; the nearest ones."""
+    more: bool
+    """Whether there are further ones before those."""
+    missing: tuple[Missing, ...]
+    """What is known to be missing among them."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For `json.dumps`."""
+        return {
+            "event": self.event.to_json(),
+            "causes": [cause.to_json() for cause in self.causes],
+            "more": self.more,
+            "missing": [gap.to_json() for gap in self.missing],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which events are wanted: of these processes (global codes), and meeting a test of some columns."""
+
+    codes: Longs | None = None
+    columns: tuple[str, ...] = ()
+    test: Callable[[pa.Table], NDArray[np.bool_]] | None = None
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether nothing is left out."""
+        return self.codes is None and self.test is None
+
+
+def why(run: Run, position: int, k: int, wanted: Filter, on_progress: Callable[[int], None] | None) -> Why:
+    """The last `k` events of the causal past that are wanted."""
+    found = _last(
+        _past_unfiltered(run, position, k + 1) if wanted.takes_all else _past(run, position, wanted), k + 1, on_progress
+    )
+    more = len(found) > k
+    found = found[len(found) - k :] if more else found
+    event, *causes = events_at(run, np.concatenate(([position], found)))
+    listed = (*causes, event) if wanted.takes_all else tuple(causes)
+    missing = (*_gaps(run, listed, consecutive=wanted.takes_all), *_orphans(run, (*causes, event)))
+    return Why(event, tuple(causes), more, missing)
+
+
+def _last(parts: Iterator[tuple[int, Longs]], k: int, on_progress: Callable[[int], None] | None) -> Longs:
+    """The last `k` of positions that come in ascending pieces, newest piece first."""
+    pieces: list[Longs] = []
+    count = 0
+    for below, piece in parts:
+        if on_progress is not None:
+            on_progress(below)
+        pieces.append(piece)
+        count += len(piece)
+        if count >= k:
+            break
+    found = np.concatenate([np.empty(0, np.int64), *reversed(pieces)])
+    return found[max(0, len(found) - k) :]
+
+
+def _past_unfiltered(run: Run, position: int, limit: int) -> Iterator[tuple[int, Longs]]:
+    sweep = PastSweep(_processes(run, position), position, limit=limit)
+    yield from _swept(run, sweep, position)
+
+
+def _swept(run: Run, sweep: PastSweep, position: int) -> Iterator[tuple[int, Longs]]:
+    for part in parts_until(run, position):
+        rows = sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
+        yield part.first_position, rows + part.first_position
+        if part.start == 0:
+            sweep.forget_exhausted(run.segments.before_of(part.number))
+        if sweep.done:
+            return
+
+
+def _past(run: Run, position: int, wanted: Filter) -> Iterator[tuple[int, Longs]]:
+    """The wanted events of the past, by row groups of events, newest first."""
+    sweep = PastSweep(_processes(run, position), position)
+    for below, positions in _swept(run, sweep, position):
+        for stretch in _by_event_groups(run, positions):
+            yield below, kept(run, stretch, wanted)
+
+
+def _by_event_groups(run: Run, positions: Longs) -> Iterator[Longs]:
+    if not len(positions):
+        return
+    first = int(run.segments.first_position[run.segments.segment_of(int(positions[0]))])
+    group = (positions - first) // layout.EVENT_ROWS
+    yield from reversed(np.split(positions, np.flatnonzero(np.diff(group)) + 1))
+
+
+def kept(run: Run, positions: Longs, wanted: Filter) -> Longs:
+    """Those of ascending positions, all in one row group of events, whose events are wanted."""
+    number, first = row_of(run, int(positions[0]))
+    rows = positions - positions[0] + first
+    if wanted.codes is not None:
+        group = first // layout.SKELETON_ROWS
+        local = run.process_group(number, group)[rows - group * layout.SKELETON_ROWS]
+        chosen = np.isin(run.segments.codes_of(number)[local], wanted.codes)
+        positions, rows = positions[chosen], rows[chosen]
+    if wanted.test is not None and len(rows):
+        start = first // layout.EVENT_ROWS * layout.EVENT_ROWS
+        stop = min(start + layout.EVENT_ROWS, int(run.segments.rows[number]))
+        table = run.events(number, wanted.columns, start, stop)
+        if 2 * len(rows) > len(table):
+            # Taking most rows of a table of strings costs more than testing the others with them.
+            positions = positions[wanted.test(table)[rows - start]]
+        else:
+            positions = positions[wanted.test(table.take(pa.array(rows - start)))]
+    return positions
+
+
+def _processes(run: Run, position: int) -> int:
+    return len(run.segments.codes_of(row_of(run, position)[0]))
+
+
+def past_vector_at(run: Run, position: int) -> Longs:
+    """How many events of each process of the event's segment, by local code, are in its past; it is in its own."""
+    number, row = row_of(run, position)
+    sweep = PastSweep(len(run.segments.codes_of(number)), position)
+    for part in segment_parts_until(run, number, row):
+        sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
+    return sweep.vector(run.boundary(number))
+
+
+def _gaps(run: Run, events: tuple[Event, ...], *, consecutive: bool) -> Iterator[Missing]:
+    """Numbers that were left out between listed events of one process."""
+    last: dict[tuple[str, str], Event] = {}
+    for event in events:
+        key = (event.computation, event.process)
+        before = last.get(key)
+        last[key] = event
+        if before is None or event.seq - before.seq <= 1:
+            continue
+        steps = 1 if consecutive else index_at(run, event.position) - index_at(run, before.position)
+        if event.seq - before.seq > steps:
+            yield Missing(event.process, before.seq, event.seq, event.seq - before.seq - steps)
+
+
+def _orphans(run: Run, events: tuple[Event, ...]) -> Iterator[Missing]:
+    """Receives of messages that no event of the history sent."""
+    for event in events:
+        if event.receives is None:
+            continue
+        number, row = row_of(run, event.position)
+        group, place = divmod(row, layout.SKELETON_ROWS)
+        offsets = run.skeleton_group(number, group).offsets
+        if offsets[place] < offsets[place + 1]:
+            continue
+        across, _ = run.messages_into(number).between(row, row + 1)
+        if not len(across):
+            yield Missing(None, None, None, 1, event.receives, event.id)

@@ -1,0 +1,346 @@
+"""Reads a committed run: rows of the skeleton and of the events, by segment, without loading what is not asked for.
+
+What was read is kept in memory up to a limit, so that the next question about the same stretch of the history reads no
+file. The files of a run never change; when a newer run replaces it, they go, and reading raises `HistoryReplaced`.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import RLock
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from whence.causality.boundary import Boundary
+from whence.causality.skeleton import Skeleton
+from whence.history import layout
+from whence.history.cache import Cache
+from whence.history.errors import DamagedHistory, HistoryReplaced
+from whence.history.manifest import read_manifest
+from whence.history.storage import Store
+from whence.history.tables import Longs, Processes, Segments, processes_from, segments_from
+
+Value = TypeVar("Value")
+
+CACHE_BYTES = 256 << 20
+"""Memory for what was read; a row group of the skeleton takes about 1 MB."""
+OPEN_FILES_BYTES = 64 << 20
+FOOTER_BYTES_A_COLUMN = 300
+"""Memory that the description of one column of one row group takes, about."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Crossings:
+    """Messages into a segment from before it, by the row that receives them; codes are the segment's."""
+
+    row: Longs
+    position: Longs
+    """Of the send, in the whole history."""
+    process: Longs
+    index: Longs
+    """The send's number within its process."""
+
+    def between(self, start: int, stop: int) -> tuple[Longs, Longs]:
+        """Those that rows ``start <= row < stop`` receive: rows counted from `start`, and positions of the sends."""
+        first, last = np.searchsorted(self.row, [start, stop])
+        return self.row[first:last] - start, self.position[first:last]
+
+
+NO_CROSSINGS = Crossings(*[np.empty(0, np.int64)] * 4)
+
+
+class Run:
+    """The files of one run, committed or not: tasks that deliver a draft make one from its tables. Threads may share it."""
+
+    def __init__(
+        self,
+        store: Store,
+        manifest: dict[str, Any],
+        segments: Segments,
+        processes: Processes,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        self.store = store
+        self.manifest = manifest
+        self.segments = segments
+        self.processes = processes
+        self._cache = Cache(cache_bytes)
+        self._files = Cache(OPEN_FILES_BYTES)
+        # Parquet readers do not promise that threads may share them.
+        self._reading = RLock()
+
+    @property
+    def name(self) -> str:
+        """The run's name: the folder its files are in."""
+        return str(self.manifest["run"])
+
+    @property
+    def events_total(self) -> int:
+        """How many events the history has; positions run from 0 to one less."""
+        return int(self.segments.rows.sum())
+
+    def skeleton(self, number: int, start: int, stop: int) -> Skeleton:
+        """Rows ``start <= row < stop`` of a segment's skeleton, numbered from 0; causes may reach below `start`."""
+        rows = layout.SKELETON_ROWS
+        first, last = start // rows, max(start, stop - 1) // rows
+        if first == last:
+            group = self.skeleton_group(number, first)
+            begin, end = start - first * rows, stop - first * rows
+            return group if begin == 0 and end == len(group) else group.part(begin, end)
+        parts = [
+            self.skeleton_group(number, each).part(max(0, start - each * rows), min(rows, stop - each * rows))
+            for each in range(first, last + 1)
+        ]
+        ends = np.cumsum([0] + [len(part.back) for part in parts])
+        return Skeleton(
+            np.concatenate([part.process for part in parts]),
+            np.concatenate([part.offsets[:-1] + end for part, end in zip(parts, ends[:-1], strict=True)] + [ends[-1:]]),
+            np.concatenate([part.back for part in parts]),
+        )
+
+    def skeleton_group(self, number: int, group: int) -> Skeleton:
+        """One row group of a segment's skeleton: the rows from ``group * SKELETON_ROWS`` on."""
+
+        def read() -> Skeleton:
+            table = self._parquet(self.segments.skeleton_file[number]).read_row_group(group, use_threads=False)
+            causes = table["causes"].combine_chunks()
+            offsets = causes.offsets.to_numpy().astype(np.int64)
+            back = causes.flatten().to_numpy().astype(np.int64)
+            return Skeleton(table["process"].to_numpy().astype(np.int32), offsets - offsets[0], back)
+
+        return self._cache.get(
+            ("skeleton", number, group),
+            lambda: self._guarded(self.segments.skeleton_file[number], read),
+            lambda part: part.process.nbytes + part.offsets.nbytes + part.back.nbytes,
+        )
+
+    def process_group(self, number: int, group: int) -> NDArray[Any]:
+        """Only the processes of one row group of a segment's skeleton, as local codes."""
+
+        def read() -> NDArray[Any]:
+            file = self._parquet(self.segments.skeleton_file[number])
+            return np.asarray(file.read_row_group(group, columns=["process"], use_threads=False)["process"].to_numpy())
+
+        return self._cache.get(
+            ("process", number, group),
+            lambda: self._guarded(self.segments.skeleton_file[number], read),
+            lambda codes: codes.nbytes,
+        )
+
+    def process_column(self, number: int) -> NDArray[Any]:
+        """The processes of all of a segment's rows, as local codes."""
+        groups = range(-(-int(self.segments.rows[number]) // layout.SKELETON_ROWS))
+        return np.concatenate([self.process_group(number, group) for group in groups])
+
+    def events(self, number: int, columns: Sequence[str], start: int, stop: int) -> pa.Table:
+        """Rows ``start <= row < stop`` of a segment's events; reads the row groups and columns named, and no others."""
+        rows = layout.EVENT_ROWS
+        groups = range(start // rows, max(start, stop - 1) // rows + 1)
+        tables = [self._event_group(number, group, columns) for group in groups]
+        whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
+        return whole.slice(start - groups[0] * rows, stop - start)
+
+    def _event_group(self, number: int, group: int, columns: Sequence[str]) -> pa.Table:
+        missing = [column for column in columns if not self._cache.holds(("events", number, group, column))]
+        read = self._read_columns(number, group, missing) if missing else {}
+
+        def cached(column: str) -> pa.ChunkedArray:
+            # It may have left the cache between the two looks at it.
+            key = ("events", number, group, column)
+            return self._cache.get(
+                key,
+                lambda: read[column] if column in read else self._read_columns(number, group, [column])[column],
+                lambda it: it.nbytes,
+            )
+
+        return pa.table({column: cached(column) for column in columns})
+
+    def _read_columns(self, number: int, group: int, columns: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+        name = self.segments.events_file[number]
+        numbered = "seq" not in columns or self.has_numbers
+        wanted = [*columns] if numbered else [*columns, layout.COUNTED_BY]
+        table = self._guarded(
+            name, lambda: self._parquet(name).read_row_group(group, columns=wanted, use_threads=False)
+        )
+        found = {column: table[column] for column in columns}
+        if not numbered:
+            # Where the source gave no numbers, a segment counts from 1, because it was written before the ones before it.
+            first, last = group * layout.EVENT_ROWS, group * layout.EVENT_ROWS + len(table)
+            groups = range(first // layout.SKELETON_ROWS, (last - 1) // layout.SKELETON_ROWS + 1)
+            within = np.concatenate([self.process_group(number, each) for each in groups])
+            codes = within[first - groups[0] * layout.SKELETON_ROWS :][: len(table)]
+            counted = table[layout.COUNTED_BY].to_numpy() + self.segments.before_of(number)[codes]
+            found["seq"] = pc.coalesce(table["seq"], pa.chunked_array([pa.array(counted)]))
+        return found
+
+    def rows(self, positions: Longs, columns: Sequence[str]) -> pa.Table:
+        """The events at these positions, in the order given."""
+        if len(positions) == 0:
+            schema = self.event_schema()
+            return schema.empty_table().select(list(columns))
+        ascending = np.sort(positions)
+        numbers = np.searchsorted(self.segments.first_position, ascending, side="right") - 1
+        row = ascending - self.segments.first_position[numbers]
+        group = row // layout.EVENT_ROWS
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1) | np.diff(group, prepend=-1))
+        parts = [
+            self._event_group(int(numbers[first]), int(group[first]), columns).take(
+                pa.array(row[first:last] - group[first] * layout.EVENT_ROWS)
+            )
+            for first, last in itertools.pairwise([*starts.tolist(), len(row)])
+        ]
+        whole = parts[0] if len(parts) == 1 else pa.concat_tables(parts, promote_options="permissive")
+        if np.array_equal(ascending, positions):
+            return whole
+        return whole.take(pa.array(np.searchsorted(ascending, positions)))
+
+    def event_schema(self) -> pa.Schema:
+        """Columns of the events, those of the source included."""
+        return pa.schema([field for field in self._stored_schema() if field.name not in layout.INTERNAL])
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the source numbered all events; where it did not, ``seq`` is counted as it is read."""
+        given = self.manifest.get("given_seq")
+        return layout.COUNTED_BY not in self._stored_schema().names if given is None else bool(given)
+
+    def _stored_schema(self) -> pa.Schema:
+        if not len(self.segments):
+            return layout.EVENTS
+        name = self.segments.events_file[0]
+        return self._guarded(name, lambda: self._parquet(name).schema_arrow)
+
+    def boundary(self, number: int) -> Boundary:
+        """What was known when the segment began."""
+        name = self.segments.boundary_file[number]
+        before = self.segments.before_of(number)
+        if name is None:
+            return Boundary.empty(len(before))
+
+        def read() -> Boundary:
+            arrays = np.load(io.BytesIO(self.store.read(self._path(name))))
+            before = arrays["before"]
+            return Boundary(
+                before,
+                (before[None, :] - arrays["unknown"]).astype(np.int32),
+                arrays["edge_row"],
+                arrays["edge_send"],
+                arrays["send_position"],
+                arrays["send_process"],
+                arrays["send_index"],
+                (before[None, :] - arrays["send_unknown"]).astype(np.int32),
+            )
+
+        return self._cache.get(
+            ("boundary", number),
+            lambda: self._guarded(name, read),
+            lambda found: found.known.nbytes + found.send_known.nbytes + 16 * len(found.edge_row),
+        )
+
+    def crossings(self, number: int) -> tuple[Longs, Longs]:
+        """The causes that a segment's rows have before it: rows, ascending, and the causes' positions."""
+        found = self.messages_into(number)
+        return found.row, found.position
+
+    def messages_into(self, number: int) -> Crossings:
+        """The same, with the senders."""
+        name = self.segments.boundary_file[number]
+        if name is None:
+            return NO_CROSSINGS
+
+        def read() -> Crossings:
+            # Members of the archive are read one by one: the vectors, which are most of it, are left alone.
+            arrays = np.load(io.BytesIO(self.store.read(self._path(name))))
+            send = arrays["edge_send"]
+            columns = (arrays[f"send_{each}"][send].astype(np.int64) for each in ("position", "process", "index"))
+            return Crossings(arrays["edge_row"], *columns)
+
+        return self._cache.get(
+            ("crossings", number), lambda: self._guarded(name, read), lambda found: 4 * found.row.nbytes
+        )
+
+    def ids_index(self, number: int) -> pa.NativeFile | None:
+        """The file that finds rows by the source's ids; None where the segment has no such ids."""
+        name = self.segments.ids_file[number]
+        if name is None:
+            return None
+        return self._files.get(
+            name, lambda: self._guarded(name, lambda: self.store.open(self._path(name))), lambda _: 4096
+        )
+
+    def table(self, name: str) -> pq.ParquetFile:
+        """Another Parquet file of the run."""
+        return self._guarded(name, lambda: self._parquet(name))
+
+    def file_batches(self, name: str, *, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """A Parquet file of the run, row group by row group."""
+        yield from self.table(name).iter_batches(layout.EVENT_ROWS, columns=columns, use_threads=False)
+
+    def place(self, name: str) -> str:
+        """The path or URI of a file of the run."""
+        return self.store.place(self._path(name))
+
+    def _path(self, name: str) -> str:
+        return f"{layout.run_folder(self.name)}/{name}"
+
+    def _parquet(self, name: str) -> pq.ParquetFile:
+        def read() -> pq.ParquetFile:
+            return pq.ParquetFile(self.store.open(self._path(name)), pre_buffer=not self.store.is_local)
+
+        def footer_bytes(file: pq.ParquetFile) -> int:
+            return 4096 + FOOTER_BYTES_A_COLUMN * int(file.metadata.num_row_groups * file.metadata.num_columns)
+
+        return self._files.get(name, read, footer_bytes)
+
+    def _guarded(self, name: str, read: Callable[[], Value]) -> Value:
+        try:
+            with self._reading:
+                return read()
+        except FileNotFoundError:
+            if read_manifest(self.store)["run"] != self.name:
+                raise HistoryReplaced(
+                    f"the history at {self.store} was replaced by a newer run while it was open: open it again"
+                ) from None
+            raise DamagedHistory(f"{self.place(name)} is missing: make the history again with whence observe") from None
+        except (pa.ArrowException, zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, OSError) as fault:
+            raise DamagedHistory(
+                f"{self.place(name)} cannot be read ({fault}): make the history again with whence observe"
+            ) from fault
+
+
+def open_run(store: Store, *, cache_bytes: int = CACHE_BYTES) -> Run:
+    """The run that the manifest names. Raises `NoHistory`, `DamagedHistory` or `UnsupportedFormat`."""
+    manifest = read_manifest(store)
+    folder = layout.run_folder(str(manifest["run"]))
+    found: list[pa.Table] = []
+    for name in (layout.SEGMENTS_FILE, layout.PROCESSES_FILE):
+        place = store.place(f"{folder}/{name}")
+        try:
+            with store.open(f"{folder}/{name}") as file:
+                found.append(pq.ParquetFile(file).read(use_threads=False))
+        except FileNotFoundError:
+            if read_manifest(store)["run"] != manifest["run"]:
+                return open_run(store, cache_bytes=cache_bytes)
+            raise DamagedHistory(f"{place} is missing: make the history again with whence observe") from None
+        except (pa.ArrowInvalid, OSError) as fault:
+            raise DamagedHistory(f"{place} cannot be read ({fault}): make the history again") from fault
+    try:
+        run = Run(store, manifest, segments_from(found[0]), processes_from(found[1]), cache_bytes=cache_bytes)
+    except (ValueError, KeyError) as fault:
+        raise DamagedHistory(f"{store.place(folder)} contradicts itself: {fault}") from fault
+    if run.events_total != manifest["events"]:
+        raise DamagedHistory(
+            f"{store.place(folder)} has {run.events_total} events, and the manifest says {manifest['events']}"
+        )
+    return run

@@ -1,0 +1,231 @@
+"""What a task does with the rows of one window: solve, write the segment, and say what the other windows must know."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from whence.causality.ordering import NO_TIME
+from whence.causality.skeleton import Skeleton
+from whence.history import layout
+from whence.history.aside import DUPLICATE, QUARANTINED, count_codes
+from whence.history.plan import Plan
+from whence.history.solving import BETWEEN, Solved, Window, solve
+from whence.history.storage import Store
+from whence.history.writing import SegmentFiles, write_aside, write_segment, write_whole
+
+HELPERS = ("window", "own", "reason", "text", "receives_more")
+"""Columns that are not stored with the events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A segment's processes, each with what it has in the segment."""
+
+    computations: tuple[str, ...]
+    names: tuple[str, ...]
+    events: NDArray[np.int64]
+    first_seq: NDArray[np.int64]
+    """Given by the source; 0 where it gave none."""
+    last_seq: NDArray[np.int64]
+    first_time: NDArray[np.int64]
+    """`NO_TIME` where no event has one."""
+    last_time: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A segment as its task made it, before the segments are joined. Pickles."""
+
+    window: int
+    rows: int
+    counts: Counts
+    files: SegmentFiles | None
+    """None when nothing was written."""
+    aside_file: str | None
+    open_file: str | None
+    """Causes outside the segment, and events that may be causes outside it."""
+    first_causal_time: int
+    last_causal_time: int
+    duplicates: int
+    quarantined: int
+    reasons: Counter[str]
+    attributes: tuple[str, ...]
+    lag: int
+    """The largest excess of a causal time over its wall time."""
+    lag_event: str
+    """Where that was, in words."""
+    open_receives: int = field(default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where tasks write; None writes nothing and only measures."""
+
+    store: Store
+    run: str
+
+
+def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target | None) -> Made:
+    """Solve one window, whose rows `rows` are, and write its segment.
+
+    May run twice for one window, at once or one after the other: each run writes files of its own.
+    """
+    attempt = uuid4().hex[:12]
+    good, refused = rows, rows.slice(0, 0)
+    if "reason" in rows.column_names:
+        bad = pc.is_valid(rows["reason"])
+        good, refused = rows.filter(pc.invert(bad)), rows.filter(bad)
+    chosen = plan.solves(window)
+    if chosen is None:
+        solved, names = _solve_whole(good)
+    else:
+        solved = solve(good, chosen[0].names, chosen[1])
+        names = [f"{chosen[0].computation}{BETWEEN}{name}" for name in chosen[0].names]
+    aside = pa.concat_tables([_refused(refused), solved.aside.table(good)])
+    events = events_table(good, solved, window)
+    outcomes = Counter(aside["outcome"].to_pylist())
+    counts = count_processes(names, solved.placed.skeleton, events)
+    files = aside_file = open_file = None
+    if target is not None:
+        if len(events):
+            files = write_segment(target.store, target.run, window, events, solved.placed.skeleton, attempt=attempt)
+        if len(aside):
+            aside_file = write_aside(target.store, target.run, aside, attempt=f"{window:05d}-{attempt}")
+        if len(solved.open_receives) or len(solved.open_sends):
+            open_file = f"open-{window:05d}-{attempt}.parquet"
+            write_whole(target.store, target.run, open_file, open_table(solved))
+    known = solved.causal_time[solved.causal_time != NO_TIME]
+    return Made(
+        window,
+        len(events),
+        counts,
+        files,
+        aside_file,
+        open_file,
+        int(known[0]) if len(known) else 0,
+        int(known[-1]) if len(known) else 0,
+        outcomes[DUPLICATE],
+        outcomes[QUARANTINED],
+        count_codes(aside),
+        attribute_names(events),
+        solved.lag,
+        _describe(good, solved.lag_row),
+        len(solved.open_receives),
+    )
+
+
+def _solve_whole(rows: pa.Table) -> tuple[Solved, list[str]]:
+    """Whole computations, and their processes as computation, `BETWEEN`, process.
+
+    Several are solved as one, in which processes and keys are told apart by the computation they belong to.
+    """
+    computations = pc.unique(rows["computation"]).to_pylist()
+    if len(computations) == 1:
+        names = sorted(pc.unique(rows["process"]).to_pylist())
+        return solve(rows, names, Window()), [f"{computations[0]}{BETWEEN}{name}" for name in names]
+    together = rows
+    for at, name in enumerate(rows.column_names):
+        if name in ("process", "sends", "receives", "id"):
+            told_apart = pc.binary_join_element_wise(rows["computation"], rows[name].cast(pa.string()), BETWEEN)
+            together = together.set_column(at, name, told_apart)
+        elif name == "receives_more":
+            pairs = zip(rows["computation"].to_pylist(), rows[name].to_pylist(), strict=True)
+            lists = [None if keys is None else [f"{own}{BETWEEN}{key}" for key in keys] for own, keys in pairs]
+            together = together.set_column(at, name, pa.array(lists, pa.list_(pa.string())))
+    names = sorted(pc.unique(together["process"]).to_pylist())
+    return solve(together, names, Window()), names
+
+
+def events_table(rows: pa.Table, solved: Solved, window: int) -> pa.Table:
+    """The segment's events in history order: `layout.EVENTS`, the source's further columns, then ``segment`` and ``nth``."""
+    taken = rows.take(pa.array(solved.table_rows))
+    columns: dict[str, Any] = {}
+    for each in layout.EVENTS:
+        if each.name == "causal_time":
+            time = pa.array(solved.causal_time, mask=solved.causal_time == NO_TIME)
+            columns[each.name] = time
+        elif each.name in rows.column_names:
+            column = taken[each.name]
+            columns[each.name] = column if pa.types.is_dictionary(column.type) else column.cast(each.type)
+        else:
+            columns[each.name] = pa.nulls(len(taken), each.type)
+    further = [name for name in rows.column_names if name not in columns and name not in HELPERS]
+    columns |= {name: taken[name] for name in further}
+    columns["segment"] = pa.repeat(pa.scalar(window, pa.int32()), len(taken))
+    columns["nth"] = pa.array(solved.placed.nth)
+    return pa.table(columns)
+
+
+def count_processes(names: Sequence[str], skeleton: Skeleton, events: pa.Table) -> Counts:
+    """What each process has in the segment; names come as computation, `BETWEEN`, process."""
+    count = len(names)
+    process = skeleton.process
+    seq = events["seq"].fill_null(0).to_numpy()
+    time = events["time"].fill_null(NO_TIME).to_numpy()
+    first_seq, last_seq = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    last_seq[process] = seq
+    first_seq[process[::-1]] = seq[::-1]
+    first_time = np.full(count, np.iinfo(np.int64).max)
+    last_time = np.full(count, NO_TIME)
+    known = time != NO_TIME
+    np.minimum.at(first_time, process[known], time[known])
+    np.maximum.at(last_time, process[known], time[known])
+    first_time[last_time == NO_TIME] = NO_TIME
+    split = [name.partition(BETWEEN) for name in names]
+    return Counts(
+        tuple(computation for computation, _, _ in split),
+        tuple(name for _, _, name in split),
+        np.bincount(process, minlength=count).astype(np.int64),
+        first_seq,
+        last_seq,
+        first_time,
+        last_time,
+    )
+
+
+def open_table(solved: Solved) -> pa.Table:
+    """Both sorts of open ends in one file, told apart by ``receives``."""
+    ends = [(solved.open_receives, True), (solved.open_sends, False)]
+    told = [end.append_column("receives", pa.repeat(receives, len(end))) for end, receives in ends]
+    return pa.concat_tables(told, promote_options="default")
+
+
+def attribute_names(events: pa.Table) -> tuple[str, ...]:
+    """All names that occur in the attributes of the events."""
+    if events["attributes"].null_count == len(events):
+        return ()
+    with duckdb.connect(config={"threads": 1}) as database:
+        database.register("events", events.select(["attributes"]))
+        found = database.execute("SELECT DISTINCT unnest(json_keys(attributes)) FROM events").fetchall()
+    return tuple(sorted(name for (name,) in found))
+
+
+def _refused(rows: pa.Table) -> pa.Table:
+    columns = {
+        "outcome": pa.repeat(QUARANTINED, len(rows)),
+        **{
+            name: rows[name] if name in rows.column_names else pa.nulls(len(rows), layout.ASIDE.field(name).type)
+            for name in layout.ASIDE.names
+            if name != "outcome"
+        },
+    }
+    return pa.table(columns).cast(layout.ASIDE)
+
+
+def _describe(rows: pa.Table, row: int) -> str:
+    if row < 0:
+        return ""
+    found = {
+        name: rows[name][row].as_py() for name in ("process", "time", "file", "place") if name in rows.column_names
+    }
+    return f"the event of {found['process']!r} at {found.get('time')} ({found.get('file')}, {found.get('place')})"

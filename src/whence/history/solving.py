@@ -1,0 +1,343 @@
+"""One window of reports becomes one segment: rows in history order, their causes, and what is set aside, with reasons.
+
+A window holds the rows of one computation whose wall times lie within ``[low - eps, high + eps)``; its segment has the
+events with ``low <= causal time < high``. Why these rows are enough, if no causal time exceeds its wall time by more
+than eps: let an event have a causal time of T or more, and a wall time below T. Then some event of its past has a wall
+time from T on; all events between the two have causal times from T on as well, so wall times from ``T - eps`` on; and
+none has a wall time of ``T + eps`` or more, or the first event's causal time would exceed its own wall time by more than
+eps. So which events stand before the cut T is settled by rows within eps of it.
+
+An eps that is too small cannot pass: either an event in a window exceeds it, which `Solved.lag` shows, or a message goes
+from a later segment to an earlier one, or a process's numbers run backwards from one segment to the next. The last two
+are checked where the segments meet (`whence.history.joining`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from whence.causality.assembling import Detour, Placed, assemble
+from whence.causality.canonical import Raw, canonical_order, find_copies, tied_places
+from whence.causality.ordering import NO_TIME, Edges, order_rows
+from whence.history.aside import Aside
+from whence.history.verifying import contradictions
+
+Longs = NDArray[np.int64]
+Codes = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+
+
+BETWEEN = "\x00"
+"""Between the name of a computation and a name or key within it, where several computations are solved as one."""
+
+
+LARGEST_TIME = 1 << 62
+"""Times beyond it are set aside, so that differences of times fit in 64 bits: the year 2116, in nanoseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which events a segment is to hold; an open window holds the whole computation."""
+
+    low: int | None = None
+    high: int | None = None
+
+    @property
+    def whole(self) -> bool:
+        return self.low is None and self.high is None
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """A segment before it is written."""
+
+    table_rows: Longs
+    """By place: the row of the table."""
+    placed: Placed
+    causal_time: Longs
+    """By place; `NO_TIME` where nothing in the past has a time."""
+    open_receives: pa.Table
+    """What crosses the segment's ends: effect's ``place`` (``-1 - process``: that process's next event after the segment),
+    and its cause: a ``cause`` place here, or else a ``key``, or else the last event of ``process`` before the segment."""
+    open_sends: pa.Table
+    """What others may name: ``key``, and the event's ``place``. For an event set aside, in its stead: other places, the
+    last event of ``process`` before the segment, or the sender of the key ``alias``."""
+    aside: Aside
+    lag: int
+    """The largest excess of a causal time over its wall time, over all rows of the window."""
+    lag_row: int
+    """The table's row where that is; -1 without a time."""
+
+
+def solve(table: pa.Table, names: Sequence[str], window: Window) -> Solved:
+    """The segment of `window` from the rows of one computation, whose processes are `names`, ascending.
+
+    `table` has columns of `whence.events.schema.REPORTS`, of which absent ones count as null, and optionally ``own``:
+    false for rows that another window answers for when they turn out to be copies.
+    """
+    columns = _Columns(table)
+    process = columns.places_in("process", names)
+    time, seq = columns.longs("time"), columns.longs("seq")
+    aside = Aside()
+    numbered = np.zeros(len(names), np.bool_)
+    numbered[process[seq != NO_TIME]] = True
+    good = ~(numbered[process] & (seq == NO_TIME))
+    aside.quarantine(np.flatnonzero(~good & columns.own), "no-seq", "other events of its process have one")
+    absurd = good & (time != NO_TIME) & (np.abs(time) > LARGEST_TIME)
+    aside.quarantine(np.flatnonzero(absurd & columns.own), "absurd-time", "it is more than 2**62 from 0")
+    good &= ~absurd
+
+    raw = Raw(process, np.where(numbered[process], seq, time), numbered, columns.ranks("file"), columns.longs("place"))
+    order = canonical_order(raw)
+    tied = order[tied_places(raw, order)]
+    if len(tied):
+        texts = [columns.codes(name, tied) for name in ("id", "sends", "receives", "name", "kind")]
+        content = np.array([time[tied], *texts]).T
+        copies = find_copies(raw, tied, np.array(texts[:3]).T, content, columns.longs("arrival")[tied])
+        good[copies.duplicate] = good[copies.conflicting] = False
+        same, other = (rows[columns.own[rows]] for rows in (copies.duplicate, copies.conflicting))
+        aside.duplicate(same)
+        aside.quarantine(other, "conflict", "another report of this event says otherwise")
+    order = order[good[order]]
+    return _solve_distinct(columns, order, process[order], time[order], window, aside, len(names))
+
+
+def _solve_distinct(
+    columns: _Columns, order: Longs, process: Codes, time: Longs, window: Window, aside: Aside, processes: int
+) -> Solved:
+    """`solve` for the rows of `order`, canonical and each event once."""
+    starts = np.concatenate(([0], np.cumsum(np.bincount(process, minlength=processes)))).astype(np.int64)
+    keys, sends, edges = _edges(columns, order)
+    sent_by, again = _senders(sends, time, len(keys))
+    if len(keys):
+        edges = Edges(edges.offsets, np.where(edges.labels >= 0, sent_by[edges.labels], -1), edges.labels)
+    ordered = order_rows(starts, time, edges)
+    causal_time = ordered.times.causal_time
+    member = np.ones(len(order), np.bool_)
+    if window.low is not None:
+        member &= causal_time >= window.low
+    if window.high is not None:
+        member &= causal_time < window.high
+
+    dropped = np.zeros(len(order), np.bool_)
+
+    def drop(rows: Longs, code: str, details: Sequence[str] | str) -> None:
+        dropped[rows] = True
+        mine = member[rows]
+        chosen = details if isinstance(details, str) else [each for each, own in zip(details, mine, strict=True) if own]
+        aside.quarantine(order[rows[mine]], code, chosen)
+
+    drop(again, "sent-twice", [f"{_shown(keys, sends[row])} is sent by another event" for row in again])
+    drop(ordered.in_cycle, "cycle", "it receives a message that its own past depends on")
+    if columns.has("stamp"):
+        rows, details = contradictions(columns.text("stamp").take(pa.array(order)), process, ordered, dropped)
+        drop(rows, "stamp-contradicts", details)
+    if window.whole:
+        effect, lost = edges.effects(), (edges.causes < 0) & (edges.labels >= 0)
+        lost &= ~dropped[effect]
+        rows, first = np.unique(effect[lost], return_index=True)
+        missing = edges.labels[np.flatnonzero(lost)[first]]
+        drop(rows, "receive-without-send", [f"no event sends {_shown(keys, key)}" for key in missing])
+
+    placed = assemble(process, ordered, member, dropped)
+    lag = np.where(time != NO_TIME, causal_time - np.where(time != NO_TIME, time, 0), -1)
+    worst = int(lag.argmax()) if len(lag) else -1
+    open_receives, open_sends = _open(keys, sends, time, ordered.edges, placed, member, dropped, process, window)
+    return Solved(
+        order[placed.rows],
+        placed,
+        causal_time[placed.rows],
+        open_receives,
+        open_sends,
+        aside,
+        max(0, int(lag[worst])) if worst >= 0 else 0,
+        int(order[worst]) if worst >= 0 and lag[worst] >= 0 else -1,
+    )
+
+
+def _shown(keys: pa.Array, number: int) -> str:
+    """A key as its source wrote it, without the computation that may have been put before it."""
+    return f"{str(keys[number].as_py()).rpartition(BETWEEN)[2]!r:.80}"
+
+
+def _edges(columns: _Columns, order: Longs) -> tuple[pa.Array, Longs, Edges]:
+    """All message keys, the number of the key each row sends (-1: none), and the edges by the keys each row receives."""
+    rows = len(columns.table)
+    several = columns.has("receives_more")
+    more = columns.lists("receives_more") if several else pa.array([], pa.list_(pa.string()))
+    # Numbers are taken into order instead of texts, which are longer.
+    encoded = pa.concat_arrays([columns.text("sends"), columns.text("receives"), more.flatten()]).dictionary_encode()
+    numbers = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    sent, received = numbers[:rows][order], numbers[rows : 2 * rows][order]
+    lengths, rest = np.zeros(len(order), np.int64), numbers[:0]
+    if several:
+        ordered = pa.ListArray.from_arrays(*_list_parts(more, numbers[2 * rows :])).take(pa.array(order))
+        lengths = pc.fill_null(pc.list_value_length(ordered), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        rest = ordered.flatten().to_numpy(zero_copy_only=False)
+    first = received >= 0
+    offsets = np.concatenate(([0], np.cumsum(first + lengths))).astype(np.int64)
+    labels = np.full(int(offsets[-1]), -1, np.int64)
+    labels[offsets[:-1][first]] = received[first]
+    if len(rest):
+        within = np.arange(len(rest)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        labels[np.repeat(offsets[:-1] + first, lengths) + within] = rest
+    return encoded.dictionary, sent, Edges(offsets, np.full(len(labels), -1, np.int64), labels)
+
+
+def _list_parts(lists: pa.ListArray, values: Longs) -> tuple[pa.Array, pa.Array]:
+    """Offsets and values for lists of the same lengths, null ones empty, that hold these values instead."""
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    return pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)), pa.array(values)
+
+
+def _senders(sends: Longs, time: Longs, keys: int) -> tuple[Longs, Longs]:
+    """By key: the row that sends it, or -1; and the rows that send a key again, later by wall time."""
+    rows = np.flatnonzero(sends >= 0)
+    sent_by = np.full(keys, -1, np.int64)
+    counts = np.bincount(sends[rows], minlength=keys)
+    if not len(counts) or counts.max() <= 1:
+        sent_by[sends[rows]] = rows
+        return sent_by, np.empty(0, np.int64)
+    latest_first = rows[np.lexsort((rows, time[rows]))[::-1]]
+    sent_by[sends[latest_first]] = latest_first
+    return sent_by, rows[sent_by[sends[rows]] != rows]
+
+
+def _open(
+    keys: pa.Array,
+    sends: Longs,
+    time: Longs,
+    edges: Edges,
+    placed: Placed,
+    member: Flags,
+    dropped: Flags,
+    process: Codes,
+    window: Window,
+) -> tuple[pa.Table, pa.Table]:
+    """What the segments of the other windows must settle: nothing, for a whole computation."""
+    if window.whole:
+        return RECEIVES.empty_table(), SENDS.empty_table()
+    by_key = placed.open_label >= 0
+    label = np.where(by_key, placed.open_label, 0)
+    received = pa.table(
+        {
+            "place": pa.array(placed.open_place),
+            "key": pc.if_else(pa.array(by_key), keys.take(pa.array(label)), None),
+            "process": pa.array(np.where(by_key, -1, -2 - placed.open_label).astype(np.int32)),
+            "cause": pa.array(placed.open_cause),
+        },
+        RECEIVES,
+    )
+    # A message that was received here is nobody else's concern, unless it was sent to several, or so late that others
+    # may still receive it. Where that is not enough, the events themselves are looked through.
+    known = edges.causes >= 0
+    senders, effects = edges.causes[known], edges.effects()[known]
+    receives = np.bincount(senders, minlength=len(process))
+    settled = receives == 1
+    settled[senders[~member[effects]]] = False
+    if window.high is not None and len(senders):
+        flight = int((time[effects] - time[senders]).max())
+        settled &= time < window.high - max(0, flight)
+    place = np.full(len(process), -1, np.int64)
+    place[placed.rows] = np.arange(len(placed.rows))
+    offered = np.flatnonzero((sends >= 0) & member & ~settled)
+    return received, pa.concat_tables(
+        [
+            pa.table({"key": keys.take(pa.array(sends[rows])), "place": pa.array(place[rows])})
+            for rows in [offered[~dropped[offered]]]
+        ]
+        + [_stand_ins(keys, sends, edges, offered[dropped[offered]], place, process, member & dropped)],
+        promote_options="default",
+    ).cast(SENDS)
+
+
+def _stand_ins(
+    keys: pa.Array, sends: Longs, edges: Edges, rows: Longs, place: Longs, process: Codes, dropped: Flags
+) -> pa.Table:
+    """For sends that are set aside: what those who receive them get instead."""
+    found = []
+    detour = Detour(process, edges, dropped, carry_open=False) if len(rows) else None
+    for row in rows.tolist():
+        assert detour is not None
+        for cause, label in detour.around(row):
+            entry: dict[str, Any] = {"key": keys[sends[row]].as_py()}
+            if cause >= 0 and place[cause] >= 0:
+                entry["place"] = int(place[cause])
+            elif label >= 0:
+                entry["alias"] = keys[label].as_py()
+            else:
+                entry["process"] = -2 - label
+            found.append(entry)
+    return pa.Table.from_pylist(found, SENDS)
+
+
+RECEIVES = pa.schema([("place", pa.int64()), ("key", pa.string()), ("process", pa.int32()), ("cause", pa.int64())])
+SENDS = pa.schema([("key", pa.string()), ("place", pa.int64()), ("process", pa.int32()), ("alias", pa.string())])
+
+
+class _Columns:
+    """Columns of a table of reports as arrays; absent ones are null throughout."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table.combine_chunks()
+        count = len(table)
+        self.own: Flags = np.ones(count, np.bool_)
+        if "own" in table.column_names:
+            self.own = self._array("own").to_numpy(zero_copy_only=False).astype(np.bool_)
+
+    def has(self, name: str) -> bool:
+        return name in self.table.column_names and self._array(name).null_count < len(self.table)
+
+    def _array(self, name: str) -> Any:
+        column = self.table.column(name)
+        return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+    def text(self, name: str) -> Any:
+        if name not in self.table.column_names:
+            return pa.nulls(len(self.table), pa.string())
+        array = self._array(name)
+        return array if pa.types.is_string(array.type) else array.cast(pa.string())
+
+    def lists(self, name: str) -> Any:
+        return self._array(name).cast(pa.list_(pa.string()))
+
+    def longs(self, name: str) -> Longs:
+        """With `NO_TIME` for null."""
+        if name not in self.table.column_names:
+            return np.full(len(self.table), NO_TIME, np.int64)
+        found: Longs = self._array(name).fill_null(NO_TIME).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        return found
+
+    def encoded(self, name: str) -> Any:
+        """The texts as a dictionary array."""
+        if name not in self.table.column_names:
+            return pa.nulls(len(self.table), pa.string()).dictionary_encode()
+        array = self._array(name)
+        return array if pa.types.is_dictionary(array.type) else self.text(name).dictionary_encode()
+
+    def places_in(self, name: str, values: Sequence[str]) -> Codes:
+        """Where each text is among the values, all of which are there."""
+        encoded = self.encoded(name)
+        places = pc.index_in(encoded.dictionary, value_set=pa.array(values, pa.string())).take(encoded.indices)
+        found: Codes = places.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+        return found
+
+    def codes(self, name: str, rows: Longs) -> Longs:
+        """Numbers equal iff the texts are, for some rows; -1 for null."""
+        indices = self.encoded(name).take(pa.array(rows)).dictionary_encode().indices
+        found: Longs = indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        return found
+
+    def ranks(self, name: str) -> Longs:
+        """Numbers in the order of the texts; -1 for null."""
+        encoded = self.encoded(name)
+        rank = pc.rank(encoded.dictionary, tiebreaker="dense") if len(encoded.dictionary) else pa.array([], pa.uint64())
+        found: Longs = rank.take(encoded.indices).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return found - 1

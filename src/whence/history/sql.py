@@ -1,0 +1,220 @@
+"""A history as SQL views, for DuckDB and Spark: the files of the committed run, with positions and attributes.
+
+- ``events``: one row an event, in the columns of the files, with ``position`` and a column for each attribute;
+- ``causes``: one row a message received, ``effect`` and ``cause`` as positions. An event's predecessor in its own process
+  is a cause, too, and has no row: it is the event before it in ``position`` among those of the process;
+- ``deliveries``: ``policy``, ``position``, ``at``, ``waited``, ``late``;
+- ``quarantine``: reports that were set aside; ``processes``: one row a process.
+
+HAZARD: views name the files of one run. When a newer run replaces it, make them again.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import duckdb
+
+from whence.history import layout
+from whence.history.questions.ordering import delivery_files
+from whence.history.reading import Run, open_run
+from whence.history.storage import Store
+
+DIALECTS = ("duckdb", "spark")
+
+
+def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
+    """A DuckDB connection, in memory, with the views of the history at a path or URI."""
+    connection = duckdb.connect()
+    connection.execute(views(path))
+    return connection
+
+
+def views(path: str | os.PathLike[str], *, dialect: str = "duckdb") -> str:
+    """Statements that make the views, each ended by a semicolon."""
+    if dialect not in DIALECTS:
+        raise ValueError(f"there are the dialects {', '.join(DIALECTS)}, not {dialect!r}")
+    run = open_run(Store(path))
+    selects = _Spark(run) if dialect == "spark" else _DuckDB(run)
+    return "\n".join(
+        f"CREATE OR REPLACE {'TEMPORARY ' if dialect == 'spark' else ''}VIEW {name} AS\n{select};"
+        for name, select in {
+            "events": selects.events(),
+            "causes": selects.causes(),
+            "deliveries": selects.deliveries(),
+            "quarantine": selects.quarantine(),
+            "processes": selects.table(layout.PROCESSES_FILE),
+        }.items()
+    )
+
+
+class _Selects(ABC):
+    """What the dialects share. A view without files is an empty selection of nulls."""
+
+    mark = '"'
+    """What names are quoted with."""
+    types: ClassVar[dict[str, str]] = {}
+    """Names of types that differ from DuckDB's."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.segments = [
+            (
+                int(run.segments.first_position[number]),
+                run.segments.events_file[number],
+                run.segments.skeleton_file[number],
+            )
+            for number in range(len(run.segments))
+        ]
+
+    def quote(self, name: str) -> str:
+        return self.mark + name.replace(self.mark, 2 * self.mark) + self.mark
+
+    @abstractmethod
+    def table(self, name: str) -> str:
+        """All rows of a file."""
+
+    @abstractmethod
+    def rows(self, files: list[tuple[int, str]], columns: str) -> str:
+        """Rows of files that have a first position each, with ``position``."""
+
+    @abstractmethod
+    def attribute(self, name: str) -> str:
+        """The text of an attribute."""
+
+    @abstractmethod
+    def distances(self) -> str:
+        """A row for each entry of the list ``causes``, as ``back``."""
+
+    def events(self) -> str:
+        stored = [name for name in self.run.event_schema().names if name != "attributes"]
+        if not self.segments:
+            return self.empty(position="BIGINT", **dict.fromkeys(stored, "VARCHAR"))
+        taken = {name.casefold() for name in (*stored, "position", "attributes")}
+        seq = "seq" if self.run.has_numbers else f"coalesce(seq, {layout.COUNTED_BY} + before)"
+        told = {"seq": seq, "id": f"coalesce(id, concat(process, ':', {seq}))"}
+        columns = [
+            f"{told[name]} AS {self.quote(name)}" if name in told else self.quote(name)
+            for name in (*stored, "attributes")
+        ]
+        for name in self.run.manifest["attributes"]:
+            if name.casefold() not in taken:
+                taken.add(name.casefold())
+                columns.append(f"{self.attribute(name)} AS {self.quote(name)}")
+        files = [(first, events) for first, events, _ in self.segments]
+        rows = self.rows(files, ",\n  ".join(columns))
+        return (
+            rows
+            if self.run.has_numbers
+            else f"{rows}\nJOIN ({self.before()}) AS counted USING (name_of_file, computation, process)"
+        )
+
+    def before(self) -> str:
+        """Events of each process before each segment, by name of the events' file."""
+        return (
+            f"SELECT events_file AS name_of_file, computation, process, before FROM (\n  {self.unnested()}\n)\n"
+            f"JOIN ({self.table(layout.PROCESSES_FILE)}) AS named USING (code)"
+        )
+
+    @abstractmethod
+    def unnested(self) -> str:
+        """The lists ``processes`` and ``before`` of the segments as rows: events_file, code, before."""
+
+    def causes(self) -> str:
+        if not self.segments:
+            return self.empty(effect="BIGINT", cause="BIGINT")
+        inner = self.rows([(first, skeleton) for first, _, skeleton in self.segments], self.distances())
+        within = f"SELECT position AS effect, position - back AS cause FROM (\n{inner}\n)"
+        return f"{within}\nUNION ALL\n{self.table(layout.CROSSINGS_FILE)}"
+
+    def deliveries(self) -> str:
+        selects = []
+        for policy in self.run.manifest["policies"]:
+            files = list(zip((first for first, *_ in self.segments), delivery_files(self.run, policy), strict=True))
+            if files:
+                selects.append(self.rows(files, f"{_literal(policy)} AS policy, {self.quote('at')}, waited, late"))
+        if not selects:
+            return self.empty(position="BIGINT", policy="VARCHAR", at="BIGINT", waited="BIGINT", late="BOOLEAN")
+        return "\nUNION ALL\n".join(selects)
+
+    def quarantine(self) -> str:
+        selects = [self.table(name) for name in self.run.manifest.get("aside_files", ())]
+        if not selects:
+            return self.empty(**{name: "BIGINT" if name == "place" else "VARCHAR" for name in layout.ASIDE.names})
+        return "\nUNION ALL\n".join(selects)
+
+    def empty(self, **columns: str) -> str:
+        casts = ", ".join(
+            f"CAST(NULL AS {self.types.get(kind, kind)}) AS {self.quote(name)}" for name, kind in columns.items()
+        )
+        return f"SELECT {casts} WHERE 1 = 0"
+
+
+class _DuckDB(_Selects):
+    def table(self, name: str) -> str:
+        return f"SELECT * FROM read_parquet({_literal(self.run.place(name))})"
+
+    def rows(self, files: list[tuple[int, str]], columns: str) -> str:
+        listed = ", ".join(_literal(self.run.place(name)) for _, name in files)
+        starts = ", ".join(f"({_literal(self.run.place(name))}, {_literal(name)}, {first})" for first, name in files)
+        return (
+            f"SELECT first_position + file_row_number AS position,\n  {columns}\n"
+            f"FROM read_parquet([{listed}], file_row_number = true, filename = 'from_file')\n"
+            f"JOIN (VALUES {starts}) AS starts(from_file, name_of_file, first_position) USING (from_file)"
+        )
+
+    def unnested(self) -> str:
+        segments = _literal(self.run.place(layout.SEGMENTS_FILE))
+        return f"SELECT events_file, unnest(processes) AS code, unnest(before) AS before FROM read_parquet({segments})"
+
+    def attribute(self, name: str) -> str:
+        return f"json_extract_string(attributes, {_literal(_pointer(name))})"
+
+    def distances(self) -> str:
+        return "unnest(causes) AS back"
+
+
+class _Spark(_Selects):
+    mark = "`"
+    types: ClassVar[dict[str, str]] = {"VARCHAR": "STRING"}
+
+    def table(self, name: str) -> str:
+        return f"SELECT * FROM parquet.{self.quote(self._place(name))}"
+
+    def rows(self, files: list[tuple[int, str]], columns: str) -> str:
+        names = ",".join(name for _, name in files)
+        place = self._place(f"{{{names}}}" if len(files) > 1 else names)
+        starts = ", ".join(f"({_literal(name)}, {first})" for first, name in files)
+        return (
+            f"SELECT first_position + row_number AS position,\n  {columns}\n"
+            "FROM (SELECT *, _metadata.row_index AS row_number, _metadata.file_name AS name_of_file\n"
+            f"  FROM parquet.{self.quote(place)})\n"
+            f"JOIN (VALUES {starts}) AS starts(name_of_file, first_position) USING (name_of_file)"
+        )
+
+    def unnested(self) -> str:
+        return (
+            "SELECT events_file, zipped.processes AS code, zipped.before AS before FROM (SELECT events_file, "
+            f"explode(arrays_zip(processes, before)) AS zipped FROM ({self.table(layout.SEGMENTS_FILE)}))"
+        )
+
+    def _place(self, name: str) -> str:
+        # Spark's own default may be another file system than this machine's.
+        return f"file://{self.run.place(name)}" if self.run.store.is_local else self.run.place(name)
+
+    def attribute(self, name: str) -> str:
+        path = f"$['{name}']".replace("\\", "\\\\").replace("'", "\\'")
+        return f"get_json_object(attributes, '{path}')"
+
+    def distances(self) -> str:
+        return "explode(causes) AS back"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _pointer(name: str) -> str:
+    return "/" + name.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,194 @@
+"""Runs without Spark: rows are cut into windows, solved, joined, mended, numbered and committed, as the pipeline does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from whence.causality.clocks import vector_clocks
+from whence.events.schema import REPORTS
+from whence.history import layout
+from whence.history.draft import Draft
+from whence.history.joining import check_lags, check_ledger, check_sequences, join
+from whence.history.mending import find_damage, follow, mend
+from whence.history.numbering import number_segments
+from whence.history.plan import Bins, Epochs, Plan
+from whence.history.reading import Run, open_run
+from whence.history.segmenting import Made, Target, make_segment
+
+
+@dataclass
+class Event:
+    """An event as drawn, and what is true of it."""
+
+    process: str
+    number: int
+    time: int
+    sends: str | None = None
+    receives: list[str] = field(default_factory=list)
+    causes: list[Event] = field(default_factory=list)
+    previous: Event | None = None
+    lost: bool = False
+
+    @property
+    def orphan(self) -> bool:
+        return not self.lost and any(cause.lost for cause in self.causes)
+
+    @property
+    def delivered(self) -> bool:
+        return not self.lost and not self.orphan
+
+
+def draw(random: Random, *, processes: int, events: int, skew: int, loss: float) -> list[Event]:
+    """A computation in an order in which it may have happened, by clocks that differ by up to `skew`."""
+    names = [f"p{number}" for number in range(processes)]
+    offset = {name: random.randint(0, skew) for name in names}
+    last: dict[str, Event] = {}
+    sent: list[Event] = []
+    drawn: list[Event] = []
+    for step in range(events):
+        name = random.choice(names)
+        previous = last.get(name)
+        time = max(step * 2 + offset[name], previous.time + 1 if previous else 0)
+        event = Event(name, previous.number + 1 if previous else 1, time, previous=previous)
+        choice = random.random()
+        if choice < 0.45:
+            event.sends = f"m{step}"
+            sent.append(event)
+        elif choice < 0.85 and sent:
+            recent = sent[-6:] if random.random() < 0.8 else sent
+            event.causes = random.sample(recent, min(len(recent), random.choice((1, 1, 1, 2))))
+            event.receives = [str(cause.sends) for cause in event.causes]
+            if random.random() < 0.2:
+                event.sends = f"m{step}"
+                sent.append(event)
+        event.lost = random.random() < loss
+        last[name] = event
+        drawn.append(event)
+    return drawn
+
+
+def past_of(events: list[Event]) -> dict[int, set[int]]:
+    """By event: everything that happened before it by what was reported, by following every edge. Keys are ids of events."""
+    reported = [event for event in events if not event.lost]
+    latest: dict[str, Event] = {}
+    past: dict[int, set[int]] = {}
+    for event in reported:
+        before = [cause for cause in event.causes if not cause.lost]
+        if event.process in latest:
+            before.append(latest[event.process])
+        past[id(event)] = set().union(*({id(each)} | past[id(each)] for each in before)) if before else set()
+        latest[event.process] = event
+    return past
+
+
+def reports(events: list[Event], random: Random, *, numbered: bool, copies: float) -> pa.Table:
+    """What was reported, shuffled, some of it twice."""
+    rows = []
+    for event in events:
+        if event.lost:
+            continue
+        row = {
+            "computation": "",
+            "process": event.process,
+            "seq": event.number if numbered else None,
+            "time": event.time,
+            "kind": "receive" if event.receives else "send" if event.sends else "local",
+            "sends": event.sends,
+            "receives": event.receives[0] if event.receives else None,
+            "receives_more": event.receives[1:] or None,
+            "id": f"{event.process}-{event.number}",
+            "file": "log",
+            "place": len(rows),
+        }
+        rows.append(row)
+        if random.random() < copies:
+            rows.append({**row, "file": "log-2"})
+    random.shuffle(rows)
+    return pa.Table.from_pylist(rows, REPORTS)
+
+
+def run_by_hand(folder: Path, table: pa.Table, cuts: list[int], eps: int) -> Run:
+    """The history at `folder` from the rows, cut at these times; raises what the pipeline would raise."""
+    names = tuple(sorted(pc.unique(table["process"]).to_pylist()))
+    start = min(0, pc.min(table["time"]).as_py())
+    bins = Bins(start, 1, 1_000)
+    epochs = Epochs("", names, bins, (0, *sorted({cut - start for cut in cuts if cut > start})), len(table))
+    plan = Plan(0, (epochs,), eps)
+    time = table["time"].to_numpy()
+    with Draft(folder) as draft:
+        target = Target(draft.store, draft.run)
+        made = []
+        for number, window in enumerate(epochs.windows()):
+            low = -np.inf if window.low is None else window.low
+            high = np.inf if window.high is None else window.high
+            inside = (time >= low - eps) & (time < high + eps)
+            rows = table.filter(pa.array(inside))
+            own = (time >= low) & (time < high)
+            rows = rows.append_column("own", pa.array(own[inside]))
+            rows = rows.append_column("window", pa.repeat(number, len(rows)))
+            made.append(make_segment(rows, number, plan, target))
+        if len(epochs.first_bins) > 1:
+            check_lags(made, eps)
+            check_sequences(made, plan)
+            check_ledger(made, len(table))
+        joined = join(made, plan, target, lambda windows, keys: _look(target, made, windows, keys))
+        repairs = [mend(damage, target) for damage in find_damage(made, joined)]
+        made, crossings = follow(joined.crossings, repairs, made)
+        check_ledger(made, len(table))
+        tables = number_segments(made, plan, target, crossings)
+        aside = [each.aside_file for each in made if each.aside_file] + [each.orphan_aside_file for each in repairs]
+        manifest = {
+            "unit": "ticks",
+            "eps": eps,
+            "attributes": [],
+            "native_columns": [],
+            "has_ids": True,
+            "policies": {},
+            "aside_files": aside,
+            "ledger": {"duplicate": sum(each.duplicates for each in made)},
+        }
+        draft.commit(manifest, tables.segments, tables.processes)
+    return open_run(draft.store)
+
+
+def _look(target: Target, made: list[Made], windows: list[int], keys: pa.Array) -> pa.Table:
+    found = []
+    for window in windows:
+        with target.store.open(f"{layout.run_folder(target.run)}/{made[window].files.events_file}") as file:
+            sends = pq.ParquetFile(file).read(columns=["sends"])["sends"].to_pylist()
+        wanted = set(keys.to_pylist())
+        found += [{"key": key, "window": window, "place": at} for at, key in enumerate(sends) if key in wanted]
+    return pa.Table.from_pylist(found, pa.schema([("key", pa.string()), ("window", pa.int64()), ("place", pa.int64())]))
+
+
+def relations_of(run: Run) -> tuple[list[str], dict[str, set[str]]]:
+    """All events in history order, by id or as ``process-seq``, and the past of each, from the segments' vector clocks."""
+    ids: list[str] = []
+    vectors: list[tuple[str, np.ndarray]] = []
+    place: dict[tuple[int, int], str] = {}
+    for number in range(len(run.segments)):
+        rows = int(run.segments.rows[number])
+        skeleton = run.skeleton(number, 0, rows)
+        clocks = vector_clocks(skeleton, run.boundary(number))
+        codes = run.segments.codes_of(number)
+        named = run.events(number, ["computation", "process", "seq", "id"], 0, rows).to_pylist()
+        names = [each["id"] or f"{each['computation']}{each['process']}-{each['seq']}" for each in named]
+        for row, own in enumerate(names):
+            code = int(skeleton.process[row])
+            place[int(codes[code]), int(clocks[row, code])] = own
+            vector = np.zeros(len(run.processes), np.int64)
+            vector[codes] = clocks[row]
+            vectors.append((own, vector))
+            ids.append(own)
+    past = {
+        own: {place[code, index] for code, count in enumerate(vector) for index in range(1, count + 1)} - {own}
+        for own, vector in vectors
+    }
+    return ids, past
