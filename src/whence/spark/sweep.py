@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import signal
 import threading
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import TypeVar
 
-from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
+from whence.spark.jobs import run_job
 from whence.spark.session import spark_session
 
 R = TypeVar("R")
-
-POLL_SECONDS = 0.2
 
 
 class SparkNotStarted(RuntimeError):
@@ -25,7 +22,9 @@ class SparkNotStarted(RuntimeError):
 
 
 @contextmanager
-def borrowed_session(*, master: str | None = "local[*]") -> Iterator[SparkSession]:
+def borrowed_session(
+    *, master: str | None = "local[*]", config: Mapping[str, str | int | bool] | None = None
+) -> Iterator[SparkSession]:
     """The session that is running, which is left running; or a new one on `master`, which is stopped at the end.
 
     What the caller does at an interrupt stays as it is: Spark would cancel all jobs, and `sweep` cancels its own.
@@ -34,7 +33,7 @@ def borrowed_session(*, master: str | None = "local[*]") -> Iterator[SparkSessio
     running = session = SparkSession.getActiveSession()
     try:
         with _interrupts_held():
-            session = running or _started(master)
+            session = running or _started(master, config)
         yield session
     except KeyboardInterrupt:
         if running is None and session is not None:
@@ -45,9 +44,9 @@ def borrowed_session(*, master: str | None = "local[*]") -> Iterator[SparkSessio
             session.stop()
 
 
-def _started(master: str | None) -> SparkSession:
+def _started(master: str | None, config: Mapping[str, str | int | bool] | None) -> SparkSession:
     try:
-        return spark_session("whence sweep", master=master)
+        return spark_session(master=master, config=config)
     except Exception as failure:
         # Py4j's own message only says which call failed; Java's says why.
         reason = str(getattr(failure, "java_exception", failure)).strip()
@@ -91,41 +90,13 @@ def sweep(
     """
     if not tasks:
         return []
-    context = session.sparkContext
-    group = f"sweep-{uuid.uuid4()}"
     given = list(tasks)
-    finished = threading.Event()
-    results: list[R] = []
-    failures: list[Exception] = []
 
-    def run() -> None:
-        try:
-            context.setJobGroup(group, f"sweep of {len(given)} tasks", interruptOnCancel=True)
-            # The tasks travel with the function, which is pickled with cloudpickle, and not as the data, which is not.
-            results.extend(context.parallelize(range(len(given)), len(given)).map(lambda i: given[i]()).collect())
-        except Exception as failure:
-            failures.append(failure)
-        finally:
-            finished.set()
+    def run() -> list[R]:
+        # The tasks travel with the function, which is pickled with cloudpickle, and not as the data, which is not.
+        places = session.sparkContext.parallelize(range(len(given)), len(given))
+        return places.map(lambda i: given[i]()).collect()
 
-    thread = InheritableThread(target=run)
-    thread.start()
-    try:
-        while not finished.wait(POLL_SECONDS):
-            on_progress(_completed(session, group))
-    except BaseException:
-        context.cancelJobGroup(group)
-        raise
-    finally:
-        thread.join()
-    if failures:
-        raise failures[0]
+    results = run_job(session, run, f"sweep of {len(given)} tasks", on_progress=lambda done, _: on_progress(done))
     on_progress(len(given))
     return results
-
-
-def _completed(session: SparkSession, group: str) -> int:
-    tracker = session.sparkContext.statusTracker()
-    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
-    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
-    return sum(stage.numCompletedTasks for stage in stages if stage is not None)

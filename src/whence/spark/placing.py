@@ -1,0 +1,52 @@
+"""Each report goes to the windows that need it: its own, and a neighbour's when it lies within eps of the cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
+
+from whence.history.plan import Epochs, Plan
+from whence.spark.survey import bin_of
+
+
+def place_by_window(reports: DataFrame, plan: Plan, columns: Sequence[str]) -> DataFrame:
+    """These columns of the reports with ``window`` and ``own``, one partition a window.
+
+    A report within eps of a cut appears in both windows, and is ``own`` in the one whose epoch its wall time is in. This
+    is the only shuffle of a run: nothing is joined, and nothing is sorted.
+    """
+    if not plan.large:
+        placed = reports.select(*columns, _shared_window(plan).alias("window"))
+        return placed.repartitionById(plan.windows, F.col("window"))
+    own = _by_computation(plan, 0)
+    windows = F.sequence(_by_computation(plan, -plan.eps), _by_computation(plan, plan.eps))
+    spread = reports.select(*columns, own.alias("epoch"), F.explode(windows).alias("window"))
+    told = spread.select(*columns, "window", (F.col("window") == F.col("epoch")).alias("own"))
+    return told.repartitionById(plan.windows, F.col("window"))
+
+
+def _by_computation(plan: Plan, shift: int) -> Column:
+    """The window of the epoch that holds a row's wall time plus `shift`."""
+    chosen = _shared_window(plan)
+    for epochs in plan.large:
+        mine = (F.col("computation") == epochs.computation) & F.col("reason").isNull()
+        chosen = F.when(mine, _window(plan, epochs, shift)).otherwise(chosen)
+    return chosen
+
+
+def _shared_window(plan: Plan) -> Column:
+    """Whole computations are spread by name; what a source set aside goes anywhere, since nothing is solved with it."""
+    windows = max(1, plan.shared)
+    by_name = F.pmod(F.xxhash64("computation"), F.lit(windows))
+    anywhere = F.pmod(F.xxhash64("file", "place"), F.lit(plan.windows))
+    return F.when(F.col("reason").isNull(), by_name).otherwise(anywhere).cast("int")
+
+
+def _window(plan: Plan, epochs: Epochs, shift: int) -> Column:
+    first = plan.first_window(epochs)
+    if len(epochs.first_bins) == 1:
+        return F.lit(first)
+    by_bin = F.array(*(F.lit(first + epoch) for epoch in epochs.epoch_of_bins()))
+    return F.get(by_bin, bin_of(epochs.bins, shift=shift))

@@ -1,0 +1,119 @@
+"""What must be known of all reports before they are cut into windows: two aggregates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
+
+from whence.events.schema import COLUMNS
+from whence.history.plan import Bins
+from whence.history.solving import LARGEST_TIME
+
+ALWAYS = ("computation", "process", "time", "kind", "sends", "receives", "name", "file", "place")
+"""Columns that are passed on even if no row has a value."""
+OPTIONAL = ("seq", "arrival", "receives_more", "id", "stamp", "attributes", "reason", "text")
+"""Columns that are passed on only if some row has a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """One computation's rows, as counted."""
+
+    name: str
+    rows: int
+    timed_rows: int
+    first_time: int | None
+    last_time: int | None
+    processes: tuple[str, ...]
+    """Ascending."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether every row has a time, so that it can be cut by time."""
+        return self.timed_rows == self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What all reports are."""
+
+    reports: int
+    bad: int
+    """Rows that their source set aside."""
+    present: tuple[str, ...]
+    """Columns that have a value in some row."""
+    large: tuple[Computation, ...]
+    """Computations with more rows than a window takes."""
+    small_rows: int
+    """Rows of all others."""
+    computations: int
+    all_numbered: bool
+    """Whether every row that can be used has a sequence number of its source."""
+    longest_report_delay: int | None
+    """The largest arrival - time; None where no row has both."""
+
+
+def survey(reports: DataFrame, *, window_rows: int) -> Survey:
+    """Count the reports, in one pass; what comes to the driver is a row a process."""
+    told = reports.withColumn("good", F.col("reason").isNull())
+    counted = [name for name in OPTIONAL if name in reports.columns] + [
+        name for name in reports.columns if name not in COLUMNS
+    ]
+    good_time = F.when(F.col("good"), F.col("time"))
+    per_process = told.groupBy("computation", "process", "good").agg(
+        F.count("*").alias("rows"),
+        F.count("time").alias("timed"),
+        F.count("seq").alias("numbered"),
+        F.min(good_time).alias("first"),
+        F.max(good_time).alias("last"),
+        F.max(F.try_subtract(F.col("arrival"), good_time)).alias("delay"),
+        *(F.count(name).alias(f"n_{at}") for at, name in enumerate(counted)),
+    )
+    rows = per_process.toArrow()
+    present = tuple(name for at, name in enumerate(counted) if pc.sum(rows[f"n_{at}"]).as_py())
+    good, bad = rows.filter(rows["good"]), rows.filter(pc.invert(rows["good"]))
+    computations = good.group_by("computation").aggregate(
+        [("rows", "sum"), ("timed", "sum"), ("first", "min"), ("last", "max"), ("process", "list")]
+    )
+    large = computations.filter(pc.greater(computations["rows_sum"], window_rows)).sort_by("computation")
+    total = pc.sum(good["rows"]).as_py() or 0
+    found = tuple(
+        Computation(
+            row["computation"],
+            row["rows_sum"],
+            row["timed_sum"],
+            row["first_min"],
+            row["last_max"],
+            tuple(sorted(row["process_list"])),
+        )
+        for row in large.to_pylist()
+    )
+    return Survey(
+        reports=total + (pc.sum(bad["rows"]).as_py() or 0),
+        bad=pc.sum(bad["rows"]).as_py() or 0,
+        present=(*ALWAYS, *present),
+        large=found,
+        small_rows=total - sum(each.rows for each in found),
+        computations=len(computations),
+        all_numbered=(pc.sum(good["numbered"]).as_py() or 0) == total,
+        longest_report_delay=pc.max(good["delay"]).as_py(),
+    )
+
+
+def bin_of(bins: Bins, *, shift: int = 0) -> Column:
+    """The bin of a row's wall time plus `shift`; times outside fall into the first and the last."""
+    inside = f"least(greatest(time, {-LARGEST_TIME}), {LARGEST_TIME})"
+    # Clamped once more, now to the bins' own range: a difference of times may not fit.
+    low, high = bins.start - shift, bins.start - shift + bins.width * bins.count - 1
+    return F.expr(f"cast((least(greatest({inside}, {low}), {high}) - ({low})) div {bins.width} as int)")
+
+
+def histogram(reports: DataFrame, computation: Computation, bins: Bins) -> dict[int, int]:
+    """Rows of a computation by bin of wall time."""
+    chosen = reports.where(
+        F.col("reason").isNull() & F.col("time").isNotNull() & (F.col("computation") == computation.name)
+    )
+    return {row["bin"]: row["count"] for row in chosen.groupBy(bin_of(bins).alias("bin")).count().collect()}
