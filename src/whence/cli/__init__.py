@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 EXTRAS = {"typer": "cli", "rich": "cli", "numpy": "spark", "numba": "spark", "pyspark": "spark"}
+EXTRAS |= {"pyarrow": "spark", "duckdb": "spark", "pandas": "spark"}
 EXTRAS |= {"matplotlib": "papers", "grpc": "papers"}
 """Which extra brings a module that a command may miss."""
 

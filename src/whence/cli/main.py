@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import typer
 
+from whence.cli import questions
+from whence.cli.observe import observe
+from whence.cli.questions_tables import order, sql
+from whence.cli.report import report
 from whence.cli.reproduce import reproduce
 from whence.cli.simulate import simulate
 
@@ -13,8 +17,24 @@ cli = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+cli.command()(observe)
+cli.command()(report)
 cli.command()(simulate)
 cli.command()(reproduce)
+for question in (
+    questions.why,
+    questions.impact,
+    questions.relation,
+    questions.explain,
+    questions.concurrent,
+    questions.cut,
+    order,
+    questions.processes,
+    questions.check,
+    questions.quarantine,
+    sql,
+):
+    cli.command()(question)
 
 
 @cli.callback()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,17 +12,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
+from whence.cli.on_spark import check_master, session_on
 
 if TYPE_CHECKING:
     from whence.papers.cell import Task
 
 QUICK_SEEDS, QUICK_MESSAGES = 2, 1_000
 SEEDS, MESSAGES = 10, 20_000
-
-MASTER = re.compile(
-    r"yarn|(spark|k8s)://.+|local(\[([1-9]\d*|\*)(\s*,\s*\d+)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
-)
-"""What Spark takes for a master. Checked here because Spark answers anything else with trace-backs, Java's first."""
 
 
 def reproduce(
@@ -61,9 +56,7 @@ def reproduce(
     for name, value, least in (("--seeds", effort.seeds, 1), ("--messages", effort.messages, 2)):
         if not least <= value < 1 << 31:
             raise typer.BadParameter(f"from {least} to 2**31 - 1, not {value}", param_hint=name)
-    if MASTER.fullmatch(master) is None:
-        allowed = "local, local[N], local[*], spark://HOST:PORT, k8s://HOST:PORT or yarn"
-        raise typer.BadParameter(f"Spark's master is {allowed}, not {master!r:.60}", param_hint="--master")
+    check_master(master)
     started = time.monotonic()
     console = Console(stderr=True)
     try:
@@ -90,15 +83,11 @@ def reproduce(
 def _on_spark(tasks: Sequence[Task], master: str, console: Console) -> Sequence[Any]:
     if not tasks:
         return []
-    from whence.spark.sweep import SparkNotStarted, borrowed_session, sweep
+    from whence.spark.sweep import sweep
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    try:
-        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-            bar = progress.add_task("Starting Spark", total=len(tasks))
-            with borrowed_session(master=master) as session:
-                progress.update(bar, description="Sweep")
-                return sweep(session, tasks, on_progress=lambda done: progress.update(bar, completed=done))
-    except SparkNotStarted as failure:
-        typer.echo(f"Spark did not start on {master}: {failure}", err=True)
-        raise typer.Exit(1) from None
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("Starting Spark", total=len(tasks))
+        with session_on(master) as session:
+            progress.update(bar, description="Sweep")
+            return sweep(session, tasks, on_progress=lambda done: progress.update(bar, completed=done))

@@ -1,0 +1,174 @@
+"""``whence observe``: from logs to a history."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from whence.cli.durations import read_duration, show_duration
+from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
+from whence.cli.on_spark import check_master, session_on
+from whence.cli.orders_table import orders_table
+
+if TYPE_CHECKING:
+    from whence.spark.causality import OnStage
+
+UNITS = ("ns", "us", "ms", "s", "tick")
+STAGES = {
+    "reading": "Reading",
+    "survey": "Looking over the reports",
+    "causality": "Ordering by cause, epoch by epoch",
+    "joining": "Joining epochs",
+    "mending": "Taking out receives without sends",
+    "boundaries": "Clocks at the epochs' starts",
+    "delivery": "Delivering, and counting violations",
+    "commit": "Committing",
+}
+
+
+def observe(
+    inputs: Annotated[list[str], typer.Argument(help="Files, folders or patterns.", metavar="INPUT...")],
+    to: Annotated[
+        str, typer.Option("--to", help="The history: a folder or a URI. What is there is replaced at the end.")
+    ],
+    format: Annotated[str, typer.Option(help="whence (JSON lines, Parquet) or shiviz.")] = "whence",
+    regex: Annotated[
+        str | None, typer.Option(help="shiviz: how an event looks; named groups host, clock, event.")
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="shiviz: what separates executions; a group trace names them.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="exact, dapw, cbd, physical-only, physical-and-c; NAME:PHI; may be repeated.", show_default="exact"
+        ),
+    ] = None,
+    phi: Annotated[
+        str | None, typer.Option(help="Share of the full wait, for policies without one of their own.")
+    ] = None,
+    eps: Annotated[
+        str | None, typer.Option(help="How far clocks differ at most, such as 250ms.", show_default="found in the data")
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option(help="How long a report takes at most, such as 2s.", show_default="found in the data")
+    ] = None,
+    elements: Annotated[int | None, typer.Option(help="Elements of kn compared.", show_default="all")] = None,
+    tick: Annotated[
+        str | None, typer.Option(help="The clock's step in policies.", show_default="a sixteenth of eps")
+    ] = None,
+    unit: Annotated[str, typer.Option(help="Of times given as numbers: ns, us, ms, s or tick.")] = "ns",
+    master: Annotated[str, typer.Option(help="Spark's master; local[*] takes this machine's cores.")] = "local[*]",
+    memory: Annotated[
+        str, typer.Option(help="Of Spark's driver, which does all the work where the master is local.")
+    ] = "2g",
+    epoch_rows: Annotated[int, typer.Option(help="Events of an epoch, about: what a task holds in memory.")] = 500_000,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the plan, and change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
+) -> None:
+    r"""Turn logs into a history that answers questions: causally ordered, checked, and nothing lost.
+
+    Reports in = delivered + duplicate + quarantined. The old history stays readable until the new one is whole.
+
+    For example:
+
+      whence observe shop.jsonl --to shop.history
+
+      whence observe logs/ --to h --policy exact --policy cbd:0.6 --eps 250ms --delta 2s
+
+      whence observe chord.log --format shiviz --regex '(?<host>\S*) (?<clock>{.*})\n(?<event>.*)' --to h
+    """
+    check_master(master)
+    if unit not in UNITS:
+        raise typer.BadParameter(f"one of {', '.join(UNITS)}, not {unit!r:.60}", param_hint="--unit")
+    if epoch_rows < 1_000:
+        raise typer.BadParameter(f"1000 or more, not {epoch_rows}", param_hint="--epoch-rows")
+    lengths = {name: _length(name, value, unit) for name, value in (("eps", eps), ("delta", delta), ("tick", tick))}
+    if lengths["tick"] == 0:
+        raise typer.BadParameter("1 or more, not 0", param_hint="--tick")
+    from whence.clocks.errors import WhenceError
+    from whence.history.storage import StorageError
+    from whence.spark.pipeline import Delivering, observe, plan_text
+
+    console = Console(stderr=True)
+    started = time.monotonic()
+    options = {"regex": regex, "delimiter": delimiter} if format == "shiviz" else {"unit": unit}
+    if format != "shiviz" and (regex or delimiter):
+        raise typer.BadParameter("--regex and --delimiter belong to --format shiviz")
+    delivering = Delivering(tuple(policy or ["exact"]), phi, lengths["delta"], elements, lengths["tick"])
+    try:
+        delivering.check()
+    except ValueError as refused:
+        raise typer.BadParameter(str(refused), param_hint="--policy") from None
+    try:
+        with quiet_interrupts(), _stages(console) as on_stage:
+            config = {"spark.driver.memory": memory}
+            with session_on(master, config=config) as session:
+                given: dict[str, Any] = {"format": format, "options": options, "eps": lengths["eps"]}
+                given |= {"epoch_rows": epoch_rows, "on_stage": on_stage}
+                if explain:
+                    typer.echo(plan_text(session, inputs, to, **given))
+                    return
+                manifest = observe(session, inputs, to, unit=unit, delivering=delivering, **given)
+    except KeyboardInterrupt:
+        typer.echo(f"Interrupted: {to} is as it was", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    except (WhenceError, StorageError) as failure:
+        typer.echo(str(failure), err=True)
+        raise typer.Exit(1) from None
+    seconds = time.monotonic() - started
+    if as_json:
+        typer.echo(json.dumps({**manifest, "history": to, "seconds": round(seconds, 3)}, indent=2))
+    else:
+        _print(manifest, to, seconds)
+
+
+def _length(name: str, value: str | None, unit: str) -> int | None:
+    try:
+        return None if value is None else read_duration(value, unit)
+    except ValueError as refused:
+        raise typer.BadParameter(str(refused), param_hint=f"--{name}") from None
+
+
+@contextmanager
+def _stages(console: Console) -> Iterator[OnStage]:
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+        bars: dict[str, TaskID] = {}
+        current = progress.add_task("Starting Spark", total=None, count="")
+
+        def on_stage(stage: str, done: int, total: int) -> None:
+            nonlocal current
+            if stage not in bars:
+                progress.update(current, total=1, completed=1)
+                current = bars[stage] = progress.add_task(STAGES.get(stage, stage), total=None, count="")
+            if total:
+                progress.update(bars[stage], completed=done, total=total, count=f"{done:,}/{total:,}")
+
+        yield on_stage
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count:,} {name if count != 1 else name.removesuffix('es' if name == 'processes' else 's')}"
+
+
+def _print(manifest: dict[str, Any], to: str, seconds: float) -> None:
+    console = Console(highlight=False)
+    ledger, unit = manifest["ledger"], manifest["unit"]
+    console.print(
+        f"{ledger['reports']:,} reports in = {ledger['delivered']:,} delivered + {ledger['duplicate']:,} duplicate"
+        f" + {ledger['quarantined']:,} quarantined"
+    )
+    for code, count in ledger["reasons"].items():
+        console.print(f"  {count:,} {code}")
+    sizes = ", ".join(_counted(manifest[name], name) for name in ("processes", "computations", "segments"))
+    console.print(f"{sizes}; clocks differ by up to {show_duration(manifest['lag'], unit)}")
+    console.print(orders_table(manifest["wall_clock"], manifest["policies"], unit))
+    console.print(f"{to} is ready after {seconds:.1f} s. Ask it: whence why EVENT --history {to}")

@@ -1,0 +1,43 @@
+"""What each order of the events gets wrong, and what it costs to wait for it, as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from whence.cli.durations import show_duration
+
+
+def orders_table(wall_clock: dict[str, Any], policies: dict[str, Any], unit: str) -> Table:
+    """Plain wall-clock order and each policy of delivery, from a manifest's entries of these names."""
+    table = Table(
+        title="Wrong in each order, and how long it waits",
+        title_justify="left",
+        caption="messages received before they were sent; events before one of their causes; pairs of cause and effect",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    table.add_column("order", no_wrap=True)
+    for name in ("messages", "events", "pairs", "p50", "p99", "longest", "late"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_row("wall clock", *_counts(wall_clock.get("violations", {})), "", "", "", "")
+    for name, found in policies.items():
+        waits = [_wait(found.get("delays", {}), which, unit) for which in ("p50", "p99", "max")]
+        table.add_row(name, *_counts(found.get("violations", {})), *waits, f"{found.get('late', 0):,}")
+    return table
+
+
+def _counts(violations: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(_number(violations.get(name)) for name in ("messages_inverted", "before_cause", "pairs"))
+
+
+def _number(value: int | None) -> str:
+    return "not known" if value is None else f"{value:,}"
+
+
+def _wait(delays: dict[str, Any], which: str, unit: str) -> str:
+    value = delays.get(which)
+    return "" if value is None else show_duration(int(value), unit)

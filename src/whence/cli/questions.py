@@ -1,0 +1,322 @@
+"""``whence why`` and the other questions about a history."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from whence.cli.orders_table import orders_table
+from whence.cli.rendering import (
+    digits_of,
+    format_time,
+    parse_time,
+    print_events,
+    print_missing,
+    print_rows,
+    print_table,
+)
+
+if TYPE_CHECKING:
+    from whence.history.questions.event import Event
+    from whence.history.questions.history import History
+
+HistoryOption = Annotated[str, typer.Option("--history", help="Folder or URI of the history.", metavar="DIR")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ComputationOption = Annotated[
+    str | None, typer.Option("--computation", help="Which computation, where several have such an event.")
+]
+KOption = Annotated[int, typer.Option("-k", "--k", min=0, help="How many events to list.")]
+EventArgument = Annotated[
+    str, typer.Argument(help="An id of the source, PROCESS:SEQ, or @POSITION.", metavar="EVENT", show_default=False)
+]
+
+
+def why(
+    event: EventArgument,
+    history: HistoryOption,
+    k: KOption = 25,
+    where: Annotated[str | None, typer.Option(help="A condition in SQL over columns and attributes.")] = None,
+    process: Annotated[list[str] | None, typer.Option(help="Only events of this process; may be repeated.")] = None,
+    name: Annotated[list[str] | None, typer.Option(help="Only events of this name; may be repeated.")] = None,
+    computation: ComputationOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """What led to an event: the last K events that happened before it, oldest first, then the event.
+
+    Example: whence why shop:42 --history shop.history --where "status >= 500"
+    """
+    with asking(history) as asked, progress_until_start(asked, filtered=bool(where or process or name)) as tell:
+        answer = asked.why(
+            event, k=k, where=where, processes=process, names=name, computation=computation, on_progress=tell
+        )
+        if as_json:
+            print_json(answer.to_json())
+            return
+        print_events(answer.causes, asked.unit, shown=answer.event)
+        print_missing(answer.missing)
+        if answer.more:
+            typer.echo(f"and more before these: -k {4 * max(k, 1)} shows them")
+
+
+def impact(
+    event: EventArgument,
+    history: HistoryOption,
+    k: KOption = 25,
+    computation: ComputationOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """What came of an event: how many events of each process, and the next K.
+
+    Example: whence impact shop:42 --history shop.history -k 10
+    """
+    with asking(history) as asked:
+        answer = asked.impact(event, k=k, computation=computation)
+        if as_json:
+            print_json(answer.to_json())
+            return
+        print_events((answer.event, *answer.effects), asked.unit)
+        print_rows(
+            ["process", "effects"],
+            [(each.process, f"{each.events:,}") for each in answer.processes[:50]],
+            title=f"{answer.total:,} effects in {len(answer.processes)} processes",
+        )
+
+
+def relation(
+    first: EventArgument,
+    second: EventArgument,
+    history: HistoryOption,
+    computation: ComputationOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """How one event stands to another: before, after, equal or concurrent.
+
+    Example: whence relation shop:42 cart:17 --history shop.history
+    """
+    with asking(history) as asked:
+        one, other = (asked.event(each, computation=computation) for each in (first, second))
+        found = asked.relation(one, other)
+        if as_json:
+            print_json({"first": one.to_json(), "second": other.to_json(), "relation": found.value})
+            return
+        typer.echo(_sentence(one, other, found.value))
+
+
+def explain(
+    first: EventArgument,
+    second: EventArgument,
+    history: HistoryOption,
+    computation: ComputationOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """How one event led to another: the messages and process steps between them.
+
+    Example: whence explain cart:17 shop:42 --history shop.history
+    """
+    with asking(history) as asked:
+        answer = asked.explain(first, second, computation=computation)
+        if as_json:
+            print_json(answer.to_json())
+            return
+        typer.echo(_sentence(answer.first, answer.second, answer.relation.value))
+        if answer.steps:
+            print_rows(
+                ["from", "to", "by"],
+                [
+                    (
+                        _brief(step.cause),
+                        _brief(step.effect),
+                        "process" if step.message is None else f"message {step.message}",
+                    )
+                    for step in answer.steps
+                ],
+            )
+
+
+def concurrent(
+    event: EventArgument,
+    history: HistoryOption,
+    k: KOption = 25,
+    computation: ComputationOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """What may have happened at the same time as an event: how many events, and the K nearest.
+
+    Example: whence concurrent shop:42 --history shop.history
+    """
+    with asking(history) as asked:
+        answer = asked.concurrent(event, k=k, computation=computation)
+        if as_json:
+            print_json(answer.to_json())
+            return
+        print_events(answer.events, asked.unit, shown=answer.event)
+        typer.echo(f"{answer.total:,} events are concurrent with {answer.event.id}")
+
+
+def cut(
+    history: HistoryOption,
+    time: Annotated[
+        str | None,
+        typer.Argument(help="An integer in the history's unit, a time in ISO 8601, or an event.", metavar="TIME"),
+    ] = None,
+    event: Annotated[str | None, typer.Option(help="An event, where its name could be taken for a time.")] = None,
+    k: KOption = 25,
+    computation: ComputationOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """A consistent state: the last event of each process up to a time or an event, and the messages under way.
+
+    Example: whence cut 2026-01-31T12:00:00Z --history shop.history
+    """
+    if (time is None) == (event is None):
+        raise typer.BadParameter("give a TIME or an --event, one of them", param_hint="TIME")
+    with asking(history) as asked:
+        moment = None if time is None else parse_time(time, asked.unit)
+        answer = asked.cut(
+            time if event is None and moment is None else event, time=moment, k=k, computation=computation
+        )
+        if as_json:
+            print_json(answer.to_json())
+            return
+        print_events(
+            answer.last, asked.unit, title=f"{answer.events:,} events are in the cut; the last of each process:"
+        )
+        print_rows(
+            ["message", "from", "to"],
+            [(each.key, _brief(each.sent), _brief(each.received)) for each in answer.in_flight],
+            title=f"{answer.in_flight_total:,} {'message' if answer.in_flight_total == 1 else 'messages'} under way:",
+        )
+
+
+def processes(history: HistoryOption, as_json: JsonOption = False) -> None:
+    """The processes of a history.
+
+    Example: whence processes --history shop.history
+    """
+    with asking(history) as asked:
+        found = asked.processes()
+        if as_json:
+            print_json([each.to_json() for each in found])
+            return
+        digits = digits_of((time for each in found for time in (each.first_time, each.last_time)), asked.unit)
+        several = len({each.computation for each in found}) > 1
+        print_rows(
+            [*(["computation"] if several else []), "process", "events", "first", "last", ""],
+            [
+                (
+                    *([each.computation] if several else []),
+                    each.process,
+                    f"{each.events:,}",
+                    format_time(each.first_time, asked.unit, digits=digits),
+                    format_time(each.last_time, asked.unit, digits=digits),
+                    "" if each.dense_seq else "numbers are missing",
+                )
+                for each in found
+            ],
+        )
+
+
+def check(history: HistoryOption, as_json: JsonOption = False) -> None:
+    """What the run found: reports accounted for, and what wall-clock order and each policy of delivery get wrong.
+
+    Example: whence check --history shop.history --json
+    """
+    with asking(history) as asked:
+        answer = asked.check()
+        if as_json:
+            print_json(answer.to_json())
+            return
+        _print_ledger(answer.ledger)
+        print_rows(["set aside because", "reports"], answer.ledger.get("reasons", {}).items())
+        print_table(orders_table(answer.wall_clock, answer.policies, asked.unit))
+
+
+def quarantine(
+    history: HistoryOption,
+    k: Annotated[int, typer.Option("-k", "--k", min=0, help="How many reports to list.")] = 25,
+    outcome: Annotated[str, typer.Option(help="quarantined, duplicate or all.")] = "quarantined",
+    as_json: JsonOption = False,
+) -> None:
+    """Reports that were set aside when the history was made, with the reasons.
+
+    Example: whence quarantine --history shop.history -k 1000 --json
+    """
+    if outcome not in ("quarantined", "duplicate", "all"):
+        raise typer.BadParameter(f"quarantined, duplicate or all, not {outcome!r}", param_hint="--outcome")
+    with asking(history) as asked:
+        found = list(islice(asked.quarantine(outcome=None if outcome == "all" else outcome), k))
+        if as_json:
+            print_json([each.to_json() for each in found])
+            return
+        print_rows(
+            ["reason", "where", "text"],
+            [(each.reason, f"{each.file}:{each.place}", (each.text or "")[:80]) for each in found],
+        )
+        _print_ledger(asked.check().ledger)
+
+
+@contextmanager
+def asking(path: str) -> Iterator[History]:
+    """The history; what is wrong with it or with the question is said on stderr, and a reader who has gone is let go."""
+    import whence
+    from whence.history.errors import BadCondition, HistoryError, UnknownPolicy
+    from whence.history.storage import StorageError
+
+    try:
+        yield whence.open(path)
+        sys.stdout.flush()
+    except (BadCondition, UnknownPolicy) as refused:
+        typer.echo(str(refused), err=True)
+        raise typer.Exit(2) from None
+    except (HistoryError, StorageError) as failure:
+        typer.echo(str(failure), err=True)
+        raise typer.Exit(1) from None
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+
+
+@contextmanager
+def progress_until_start(asked: History, *, filtered: bool) -> Iterator[Callable[[int], None] | None]:
+    """A bar on stderr for a sweep that may go back to the start of the history."""
+    console = Console(stderr=True)
+    if not (filtered and console.is_terminal):
+        yield None
+        return
+    columns = (TextColumn("looking back"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("", total=len(asked))
+        yield lambda position: progress.update(bar, completed=len(asked) - position)
+
+
+def print_json(value: Any) -> None:
+    """Print an answer."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _print_ledger(ledger: dict[str, Any]) -> None:
+    parts = " + ".join(f"{ledger.get(name, 0):,} {name}" for name in ("delivered", "duplicate", "quarantined"))
+    typer.echo(f"{ledger.get('reports', 0):,} reports in = {parts}")
+
+
+def _brief(event: Event) -> str:
+    return f"{event.id} {event.name}" if event.name else event.id
+
+
+def _sentence(first: Event, second: Event, relation: str) -> str:
+    one, other = _brief(first), _brief(second)
+    return {
+        "before": f"before: {one} happened before {other}",
+        "after": f"after: {one} happened after {other}",
+        "equal": f"equal: both are {one}",
+        "concurrent": f"concurrent: neither of {one} and {other} could have caused the other",
+    }[relation]

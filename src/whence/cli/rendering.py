@@ -1,0 +1,136 @@
+"""Answers as text: tables for people, times in ISO 8601 where the history's unit is one of time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from whence.history.questions.event import Event
+    from whence.history.questions.past import Missing
+
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+WIDTH_WITHOUT_TERMINAL = 160
+DISAGREES = "clock behind its causes"
+"""Beside an event whose wall time is earlier than that of something that led to it."""
+ISO = re.compile(
+    r"(?P<whole>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?)(?:\.(?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?"
+)
+
+
+def format_time(time: int | None, unit: str, *, digits: int | None = None) -> str:
+    """In UTC, with all digits of the unit or so many; the plain number where the unit is not one of time."""
+    if time is None:
+        return ""
+    per_second = PER_SECOND.get(unit)
+    if per_second is None:
+        return str(time)
+    seconds, fraction = divmod(time, per_second)
+    try:
+        whole = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return str(time)
+    every = len(str(per_second)) - 1
+    shown = f"{fraction:0{every}d}"[: every if digits is None else digits] if every else ""
+    return f"{whole}.{shown}Z" if shown else f"{whole}Z"
+
+
+def digits_of(times: Iterable[int | None], unit: str) -> int:
+    """How many digits after the second it takes to show these times exactly: 0, 3, 6 or 9."""
+    per_second = PER_SECOND.get(unit, 1)
+    every = len(str(per_second)) - 1
+    fractions = [f"{time % per_second:0{every}d}".rstrip("0") for time in times if time is not None and every]
+    return -(-max(map(len, fractions), default=0) // 3) * 3
+
+
+def parse_time(text: str, unit: str) -> int | None:
+    """A time given as an integer in the history's unit or in ISO 8601 (UTC unless it says otherwise); None for neither."""
+    if re.fullmatch(r"-?\d+", text, re.ASCII):
+        return int(text)
+    found = ISO.fullmatch(text)
+    per_second = PER_SECOND.get(unit)
+    if found is None or per_second is None:
+        return None
+    try:
+        whole = found["whole"] if len(found["whole"]) > len("2026-01-31") else f"{found['whole']}T00:00"
+        moment = datetime.fromisoformat(whole + (found["zone"] or "+00:00"))
+    except ValueError:
+        return None
+    fraction = int((found["fraction"] or "0").ljust(9, "0"))
+    seconds = round((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
+    return seconds * per_second + fraction * per_second // 10**9
+
+
+def print_events(events: Iterable[Event], unit: str, *, title: str | None = None, shown: Event | None = None) -> None:
+    """A table of events, one a line; `shown` comes last, in bold."""
+    rows = [*events, *([shown] if shown is not None else [])]
+    computations = len({event.computation for event in rows}) > 1
+    notes = any(_disagrees(event) for event in rows)
+    digits = digits_of((event.time for event in rows), unit)
+    columns = ["time", "process", "id", "name", "kind", "message"]
+    table = _table(["computation", *columns] if computations else columns, notes=notes)
+    for event in rows:
+        cells = [
+            format_time(event.time, unit, digits=digits),
+            event.process,
+            event.id,
+            event.name or "",
+            event.kind,
+            event.message or "",
+        ]
+        cells = [event.computation, *cells] if computations else cells
+        cells += [DISAGREES if _disagrees(event) else ""] if notes else []
+        table.add_row(*map(Text, cells), style="bold" if event is shown else None)
+    print_table(table, title=title)
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
+    """A table of anything."""
+    table = _table(columns, notes=False)
+    for row in rows:
+        table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+    print_table(table, title=title)
+
+
+def print_missing(missing: Iterable[Missing]) -> None:
+    """What is known to be missing, a line each."""
+    for gap in missing:
+        if gap.message is not None:
+            typer.echo(f"missing: the event that sent {gap.message}, received by {gap.received_by}")
+        else:
+            typer.echo(f"missing: {gap.events} of {gap.process} between {gap.after_seq} and {gap.before_seq}")
+
+
+def print_table(table: Table, *, title: str | None = None) -> None:
+    """On a terminal as it is; elsewhere wide, and without blanks at the ends of lines."""
+    if title is not None:
+        typer.echo(title)
+    console = Console()
+    if console.is_terminal:
+        console.print(table)
+        return
+    plain = Console(width=WIDTH_WITHOUT_TERMINAL)
+    with plain.capture() as captured:
+        plain.print(table)
+    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _table(columns: Sequence[str], *, notes: bool) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    if notes:
+        table.add_column("")
+    return table
+
+
+def _disagrees(event: Event) -> bool:
+    return event.time is not None and event.causal_time is not None and event.causal_time > event.time

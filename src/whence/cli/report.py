@@ -1,0 +1,41 @@
+"""``whence report``: what led to an event, as one HTML file with a space-time diagram."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from whence.cli.questions import ComputationOption, EventArgument, HistoryOption, KOption, asking
+
+
+def report(
+    event: EventArgument,
+    history: HistoryOption,
+    to: Annotated[Path, typer.Option(help="The file to write; replaced if it is there.")],
+    k: KOption = 25,
+    where: Annotated[str | None, typer.Option(help="A condition in SQL over columns and attributes.")] = None,
+    beside: Annotated[
+        int, typer.Option(min=0, help="Events to show that stand right before it by wall time, and are no causes.")
+    ] = 3,
+    computation: ComputationOption = None,
+) -> None:
+    """A page about an event: its last K causes in causal order, drawn and listed, and what the wall clocks hide.
+
+    One HTML file that needs no network and runs no scripts, to be mailed and archived.
+
+    Example: whence report shop:42 --history shop.history --to incident.html
+    """
+    from whence.web.gather import gather
+    from whence.web.report import page
+
+    with asking(history) as asked:
+        incident = gather(asked, event, last=k, where=where, beside=beside, computation=computation)
+    try:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_text(page(incident), encoding="utf-8")
+    except OSError as refused:
+        raise typer.BadParameter(f"cannot write {to}: {refused.strerror or refused}", param_hint="--to") from None
+    after = incident.after_by_wall_clock()
+    typer.echo(f"{to}: {len(incident.past)} causes, {after} of them after the event by wall clock")

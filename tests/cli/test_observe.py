@@ -1,0 +1,71 @@
+"""``whence observe`` as a user runs it: a process that may be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import whence
+from whence.simulation.rawlogs import RawLog
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "whence.cli", *(str(each) for each in arguments)]
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_a_killed_run_leaves_the_old_history_and_the_next_one_works(tmp_path: Path) -> None:
+    """A user whose machine reboots in mid-run would lose his history, or read half of the new one."""
+    log, history = tmp_path / "old.jsonl", tmp_path / "h"
+    log.write_text(
+        '{"process": "a", "time": 5, "kind": "send", "message": "m", "name": "cause"}\n'
+        '{"process": "b", "time": 3, "kind": "receive", "message": "m", "name": "effect"}\n'
+        "no event\n"
+    )
+    made = run("observe", log, "--to", history, "--json")
+    assert made.returncode == 0, made.stderr
+    ledger = json.loads(made.stdout)["ledger"]
+    assert (ledger["reports"], ledger["delivered"], ledger["quarantined"]) == (3, 2, 1)
+
+    RawLog(processes=6, events=40_000, seed=1).write_parquet(tmp_path / "new")
+    driver = subprocess.Popen(
+        command("observe", tmp_path / "new", "--to", history, "--epoch-rows", 1_000),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 200
+    while not list(history.glob("runs/*/skeleton-00003-*")) and driver.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert driver.poll() is None, "the run ended before it could be killed"
+    os.killpg(driver.pid, signal.SIGKILL)
+    driver.wait()
+
+    answer = whence.open(history).why("b:1")
+    assert [event.name for event in answer.events] == ["cause"]
+    again = run("observe", log, "--to", history, "--json")
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["ledger"] == ledger
+    assert len(list(history.glob("runs/*"))) == 1, "what the killed run left is still there"
+
+
+def test_garbage_ends_in_a_sentence(tmp_path: Path) -> None:
+    """A user who names the wrong file would be shown trace-backs."""
+    (tmp_path / "photo.jsonl").write_bytes(bytes(range(256)) * 40)
+    said = run("observe", tmp_path / "photo.jsonl", "--to", tmp_path / "h")
+    assert said.returncode == 1
+    assert "photo.jsonl" in said.stderr
+    assert "Traceback" not in said.stderr + said.stdout
+    assert not (tmp_path / "h" / "manifest.json").exists()
+    missing = run("observe", tmp_path / "nowhere.jsonl", "--to", tmp_path / "h")
+    assert missing.returncode == 1
+    assert "nowhere.jsonl" in missing.stderr
+    assert "Traceback" not in missing.stderr

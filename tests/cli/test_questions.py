@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from whence.cli.main import cli
+from whence.cli.rendering import DISAGREES, format_time, parse_time
+from whence.history import History, layout
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "history"))
+from building import REASON, Made, draw, write_history
+
+START = 1_700_000_000_000_000_000
+Ask = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Made]]:
+    """Times are nanoseconds; the clock of p1 is far behind."""
+    folder = tmp_path_factory.mktemp("questions") / "history"
+    events = draw(Random(2), "", 4, 60, gaps=True)
+    for event in events:
+        event.causal_time = START + event.number
+        event.level = 0
+        if event.time is not None:
+            event.time = START + event.number - (1_000 if event.process == "p1" else 0)
+    return folder, write_history(folder, [(events, [25])], [], unit="ns")
+
+
+@pytest.fixture
+def ask(made: tuple[Path, list[Made]]) -> Ask:
+    """Run a question about the history; parsed JSON if asked for, else text."""
+
+    def run(*arguments: str, code: int = 0, json_too: bool = False) -> Any:
+        words = [*arguments, "--history", str(made[0]), *(["--json"] if json_too else [])]
+        done = CliRunner(env={"COLUMNS": "200"}).invoke(cli, words)
+        assert done.exit_code == code, done.output
+        assert "Traceback" not in done.output
+        return json.loads(done.stdout) if json_too else done.output
+
+    return run
+
+
+def test_every_question_answers_in_json_what_the_library_answers(ask: Ask, made: tuple[Path, list[Made]]) -> None:
+    """Scripts read this; a key that goes or a list that is cut breaks them."""
+    folder, events = made
+    history = History(folder)
+    name, other = events[40].key, events[3].key
+    assert ask("why", name, "-k", "4", json_too=True) == history.why(name, k=4).to_json()
+    filtered = history.why(name, where="status > 3", processes=["p1", "p2"], names=["pay"]).to_json()
+    options = ["--where", "status > 3", "--process", "p1", "--process", "p2", "--name", "pay"]
+    assert ask("why", name, *options, json_too=True) == filtered
+    assert ask("impact", name, json_too=True) == history.impact(name).to_json()
+    assert ask("explain", other, name, json_too=True) == history.explain(other, name).to_json()
+    assert ask("relation", other, name, json_too=True)["relation"] == history.relation(other, name).value
+    assert ask("concurrent", name, json_too=True) == history.concurrent(name).to_json()
+    assert ask("cut", name, json_too=True) == history.cut(name).to_json()
+    assert ask("cut", str(START + 30), json_too=True) == history.cut(time=START + 30).to_json()
+    at_start = ask("cut", "2023-11-14T22:13:20.000000030Z", json_too=True)
+    assert at_start == history.cut(time=START + 30).to_json()
+    assert ask("processes", json_too=True) == [each.to_json() for each in history.processes()]
+    assert ask("check", json_too=True)["ledger"]["quarantined"] == 1
+    assert [each["reason"] for each in ask("quarantine", json_too=True)] == [REASON]
+    assert ask("sql", "SELECT count(*) AS n FROM events", json_too=True) == [{"n": 60}]
+    for event in ask("why", name, json_too=True)["causes"]:
+        assert {"id", "process", "seq", "name", "time"} <= set(event)
+
+
+def test_tables_show_times_and_where_clocks_disagree(ask: Ask, made: tuple[Path, list[Made]]) -> None:
+    """A reader who trusts wall clocks must see where they contradict what happened."""
+    _, events = made
+    event = next(
+        e for e in events if e.process != "p1" and any(o.process == "p1" and o.happened_before(e) for o in events)
+    )
+    shown = ask("why", event.key, "-k", "60")
+    for other in events:
+        if other.happened_before(event) and other.time is not None:
+            (line,) = (line for line in shown.splitlines() if f" {other.key} " in line)
+            assert line.startswith(format_time(other.time, "ns"))
+            assert (DISAGREES in line) == (other.process == "p1")
+    for question in (["impact", event.key], ["concurrent", event.key], ["cut", event.key], ["check"], ["quarantine"]):
+        assert ask(*question).strip()
+    assert "missing: " in ask("why", events[-1].key, "-k", "60")
+    assert "numbers are missing" in ask("processes")
+    assert "CREATE OR REPLACE VIEW events" in ask("sql")
+    assert "_metadata.row_index" in ask("sql", "--dialect", "spark")
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_order_writes_every_event(form: str, ask: Ask, made: tuple[Path, list[Made]], tmp_path: Path) -> None:
+    """The export is the history: all of it, in order, with causes first."""
+    _, events = made
+    to = tmp_path / f"events.{form}"
+    ask("order", "--format", form, "--to", str(to))
+    if form == "jsonl":
+        found = [(row["process"], row["seq"]) for row in map(json.loads, to.read_text().splitlines())]
+    elif form == "csv":
+        found = [(row["process"], int(row["seq"])) for row in csv.DictReader(io.StringIO(to.read_text()))]
+    else:
+        table = pq.read_table(to)
+        found = list(zip(table["process"].to_pylist(), table["seq"].to_pylist(), strict=True))
+    assert found == [(event.process, event.seq) for event in events]
+    assert list(tmp_path.iterdir()) == [to]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["why", "p9:1"], 1, "there is no process 'p9'"),
+        (["why", "p0:9999"], 1, "is none of them"),
+        (["relation", "@0", "nothing"], 1, "PROCESS:SEQ"),
+        (["why", "@3", "--where", "colour = 1"], 2, "there is no column 'colour'"),
+        (["why", "@3", "--process", "p9"], 1, "there is no process 'p9'"),
+        (["order", "--policy", "cbd"], 2, "whence observe --policy"),
+        (["order", "--format", "xml"], 2, "jsonl, csv, parquet"),
+        (["order", "--format", "parquet"], 2, "--to"),
+        (["order", "--to", "/dev/null/x"], 1, "cannot be written"),
+        (["cut"], 2, "TIME or an --event"),
+        (["cut", "1", "--event", "p0:1"], 2, "one of them"),
+        (["sql", "SELECT nothing FROM events"], 2, "nothing"),
+        (["sql", "--dialect", "oracle"], 2, "duckdb or spark"),
+        (["sql", "SELECT 1", "--dialect", "spark"], 2, "print the views"),
+        (["quarantine", "--outcome", "lost"], 2, "quarantined, duplicate or all"),
+        (["why", "@3", "-k", "-1"], 2, "--k"),
+        (["why"], 2, "EVENT"),
+    ],
+)
+def test_what_cannot_be_answered_is_said_with_the_right_code(
+    arguments: list[str], code: int, says: str, ask: Ask
+) -> None:
+    """A script tells a wrong question (2) from an event that is not there (1); a person reads what to do."""
+    assert says in " ".join(ask(*arguments, code=code).split())
+
+
+def test_a_folder_without_history_is_said_so(tmp_path: Path) -> None:
+    """The first mistake of every user."""
+    done = CliRunner().invoke(cli, ["why", "a:1", "--history", str(tmp_path)])
+    assert done.exit_code == 1
+    assert layout.MANIFEST in done.output
+    assert "whence observe" in done.output
+
+
+@pytest.mark.parametrize("question", [["order"], ["order", "--format", "csv"], ["why", "@50", "--json"], ["processes"]])
+def test_a_reader_who_stops_reading_is_no_error(question: list[str], made: tuple[Path, list[Made]]) -> None:
+    """`whence order | head` ends quietly."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "whence.cli", *question, "--history", str(made[0])]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "time"),
+    [
+        ("2023-11-14T22:13:20Z", "ns", START),
+        ("2023-11-14 22:13:20.5", "ms", 1_700_000_000_500),
+        ("2023-11-14T23:13:20.000000001+01:00", "ns", START + 1),
+        ("1969-12-31T23:59:59.75Z", "us", -250_000),
+        ("2023-11-14", "s", 1_699_920_000),
+        ("-17", "ticks", -17),
+        ("2023-11-14", "ticks", None),
+        ("2023-13-14", "s", None),
+        ("shop:42", "ns", None),
+    ],
+)
+def test_times_are_read_to_the_last_digit(text: str, unit: str, time: int | None) -> None:
+    """Events lie nanoseconds apart; a rounded time cuts on the wrong side of one."""
+    assert parse_time(text, unit) == time
+    if time is not None:
+        assert parse_time(format_time(time, unit), unit) == time
