@@ -11,9 +11,8 @@ READY := $(VENV)/.ready
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Clocks need nothing but Python, so neither does the demo.
-demo: | $(PY) ## show what whence does
-	@PYTHONPATH=src $(PY) -m whence.demo $(ARGS)
+demo: $(READY) ## find what led to a failure in the logs of an invented shop; leaves a report in out/demo
+	@$(PY) -m whence.demo $(ARGS)
 
 test: $(READY) ## run the tests; ARGS="tests/clocks -k vector" to choose
 	@$(PY) -m pytest -n auto --dist loadgroup $(ARGS)

@@ -1,0 +1,134 @@
+"""The demo itself: it runs the commands it prints, and holds each answer against what the maker of the logs knows."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import whence
+from whence.clocks import Relation
+from whence.demo.shop import CLOCKS, LOG_FILES, Truth, write_shop
+from whence.demo.stage import Stage, whence_command
+from whence.web.spans import signed_span, span
+
+POLICIES = ("exact", "cbd:0.25", "cbd:0.05", "dapw:0.05")
+WHERE = "severity <> 'info'"
+
+
+def play(stage: Stage, *, to: Path, seconds: int, seed: int) -> None:
+    """Play all acts; files go into the folder `to`."""
+    started = time.monotonic()
+    logs, history, page = to / "logs", to / "history", to / "report.html"
+    command = whence_command()
+    truth = make_logs(stage, logs, seconds=seconds, seed=seed)
+    search_by_time(stage, logs, truth)
+    observe(stage, command, logs, history, truth)
+    ask(stage, command, history, truth)
+    stage.act("Keep the answer: a page for the post-mortem")
+    stage.run([*command, "report", truth.failure, "--history", str(history), "--to", str(page)])
+    stage.say(
+        f"\nDone in {time.monotonic() - started:.0f} s. Open {page} in a browser. Every command above can be run again."
+    )
+
+
+def make_logs(stage: Stage, logs: Path, *, seconds: int, seed: int) -> Truth:
+    """Act one: the logs."""
+    stage.act("A shop, and an order that failed")
+    stage.say(
+        f"Five services on {len(CLOCKS)} instances, {seconds:,} seconds of logs. No two clocks agree; reports reach the "
+        "collector out of order, late, twice or never. Writing them ..."
+    )
+    truth = write_shop(logs, seconds=seconds, seed=seed)
+    size = sum(file.stat().st_size for file in logs.iterdir())
+    stage.row(
+        f"{truth.events:>9,} events happened, and clocks were up to {span(truth.clocks_apart, 'ns')} apart",
+        style="bold",
+    )
+    stage.row(f"{truth.lost:>9,} reports were lost, {truth.duplicates:,} came twice, {truth.late:,} late")
+    stage.row(
+        f"{truth.reports:>9,} lines in {LOG_FILES} files of {logs}, {size / 1e6:.0f} MB, {truth.torn} of them torn"
+    )
+    return truth
+
+
+def search_by_time(stage: Stage, logs: Path, truth: Truth) -> None:
+    """Act two: what anyone would do first."""
+    stage.act("The usual way: search the logs, sort by time")
+    lines = f"""grep -hv '"severity": "info"' {shlex.quote(str(logs))}/*.jsonl"""
+    command = f"{lines} | sort -t: -k4,4 | grep -B3 -A6 'ORDER FAILED'"
+    stage.show_command(command)
+    found = subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
+    events = {f"{each['process']}:{each['seq']}": each for each in _records(found)}
+    focus = events[truth.failure]["time"]
+    for name, each in events.items():
+        style = {truth.failure: "bold red", truth.herring: "yellow", truth.cause: "green"}.get(name, "")
+        said = {"send": "sends ", "receive": "gets "}.get(each["kind"], "") + each["name"]
+        after = "" if name == truth.failure else signed_span(each["time"] - focus, "ns")
+        stage.row(f"{after:>9}  {each['process']:<11} {said}", style=style)
+    stage.say(
+        "Somebody lowered a limit in payments-2, and the next thing was a refused order: so the clocks say. They are wrong."
+    )
+
+
+def _records(lines: str) -> Iterator[dict[str, Any]]:
+    for line in lines.splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:  # A torn line.
+            continue
+
+
+def observe(stage: Stage, command: list[str], logs: Path, history: Path, truth: Truth) -> None:
+    """Act three: a history from the same lines."""
+    stage.act("The causal way: put the same lines in causal order, on Spark")
+    stage.say("This takes the longest. Nothing is said of the clocks: how far they are apart is found in the data.")
+    policies = [word for policy in POLICIES for word in ("--policy", policy)]
+    stage.run([*command, "observe", str(logs), "--to", str(history), *policies])
+    check = whence.open(history).check()
+    stage.say()
+    stage.check(
+        f"{truth.reports:,} lines in, and every one accounted for, as the shop was made",
+        check.ledger
+        == {
+            "reports": truth.reports,
+            "delivered": truth.events - truth.lost - truth.orphans,
+            "duplicate": truth.duplicates,
+            "quarantined": truth.torn + truth.orphans,
+            "reasons": {"not-json": truth.torn, "receive-without-send": truth.orphans},
+        },
+    )
+    backwards = check.wall_clock["messages_before_cause"]
+    stage.check(
+        f"by wall clock, {backwards:,} of {truth.messages:,} messages arrive before they are sent",
+        backwards == truth.messages_backwards,
+    )
+    wrong = {name: found["violations"]["messages_inverted"] for name, found in check.policies.items()}
+    waits = {name: span(found["delays"]["p50"], "ns") for name, found in check.policies.items()}
+    stage.check(f"exact delivery puts none of them so; a report waits {waits['exact']} (median)", wrong["exact"] == 0)
+    stage.check(
+        f"cbd with phi 0.05 puts {wrong['cbd-0.05']:,} of them so and waits {waits['cbd-0.05']}; dapw, which does not look "
+        f"at what else has come in, {wrong['dapw-0.05']:,}",
+        wrong["cbd-0.05"] < wrong["dapw-0.05"],
+    )
+
+
+def ask(stage: Stage, command: list[str], history: Path, truth: Truth) -> None:
+    """Act four: the question."""
+    stage.act("Ask what led to the failure")
+    asked = ["--history", str(history)]
+    stage.run([*command, "why", truth.failure, *asked, "-k", "8", "--where", WHERE])
+    causes = {event.id for event in whence.open(history).why(truth.failure, k=8, where=WHERE).causes}
+    stage.check(
+        f"{truth.cause} is what really led to it, and every step from there is listed", causes >= set(truth.chain[:-1])
+    )
+    stage.check(f"{truth.herring}, which stood right before it, is not", truth.herring not in causes)
+    stage.say("\nHow did the one lead to it, and could the other?")
+    stage.run([*command, "explain", truth.cause, truth.failure, *asked])
+    stage.run([*command, "relation", truth.herring, truth.failure, *asked])
+    found = whence.open(history).relation(truth.herring, truth.failure)
+    stage.check("the two are concurrent: the suspect is innocent", found is Relation.CONCURRENT)

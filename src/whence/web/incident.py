@@ -1,0 +1,66 @@
+"""What a page about one event shows, as a value; and what of an event is worth an eye."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from whence.events.schema import RECEIVE, SEND
+from whence.history import Event, Missing
+
+SEVERITY = ("severity", "level", "severity_text", "status")
+"""Attributes that may hold a severity."""
+LOUD = frozenset(
+    ("notice", "warn", "warning", "error", "err", "severe", "critical", "crit", "fatal", "alert", "emergency", "panic")
+)
+"""Severities that are worth an eye."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """What one way of ordering the reports got wrong, and how long it made them wait."""
+
+    name: str
+    messages: int
+    messages_inverted: int
+    """Messages shown as received before they were sent."""
+    before_cause: int | None
+    """Events shown before one of their causes, direct or not; None where it is not known."""
+    pairs: int | None
+    """Pairs of cause and effect shown the wrong way round; None where it is not known."""
+    delays: Mapping[str, float] | None
+    """p50, p99 and max; None where nothing waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """All that the page shows."""
+
+    history: str
+    unit: str
+    event: Event
+    past: Sequence[Event]
+    """Its last causes in causal order, the event itself left out."""
+    bystanders: Sequence[Event]
+    """What the wall clocks show right before it, and is not among its causes; oldest first."""
+    missing: Sequence[Missing]
+    """What is known to have no report, among the causes shown."""
+    ledger: Mapping[str, Any]
+    orderings: Sequence[Ordering]
+
+    def after_by_wall_clock(self) -> int:
+        """How many causes the wall clocks show after the event."""
+        focus = self.event.time
+        return sum(focus is not None and cause.time is not None and cause.time > focus for cause in self.past)
+
+
+def is_loud(attributes: Mapping[str, Any]) -> bool:
+    """Whether any attribute that may hold a severity says more than the usual."""
+    return any(str(attributes.get(name, "")).lower() in LOUD for name in SEVERITY)
+
+
+def label(event: Event) -> str:
+    """What happened, in short."""
+    verb = {SEND: "sends ", RECEIVE: "gets "}.get(event.kind, "")
+    return verb + (event.name or event.id)

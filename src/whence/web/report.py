@@ -1,0 +1,237 @@
+"""One incident as one HTML file, to read, to mail or to put into a post-mortem.
+
+Takes an `Incident`: the event asked about, its last causes in causal order, what else the wall clocks show right before
+it, and what the history says about itself. Gives the text of a page that needs nothing else: no network, no script.
+Everything that comes from logs is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from whence.history import Event
+from whence.web.diagram import BYSTANDER, FOCUS, PAST, Dot, arrows, diagram
+from whence.web.incident import Incident, is_loud, label
+from whence.web.spans import signed_span, span, wall_time
+from whence.web.style import STYLE
+from whence.web.text import safe
+
+SAID = {
+    PAST: "happened before the event: a possible cause",
+    FOCUS: "the event asked about",
+    BYSTANDER: "did not happen before the event: not a cause",
+}
+
+
+def page(incident: Incident) -> str:
+    """The whole HTML file."""
+    title = f"What led to: {incident.event.name or incident.event.id}"
+    return "\n".join(
+        [
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+            f"<title>{safe(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>",
+            f"<h1>{safe(title)}</h1>",
+            f'<p class="muted">Event <code>{safe(incident.event.id)}</code> of <code>{safe(incident.event.process)}'
+            f"</code>, by its own clock at {safe(wall_time(incident.event.time, incident.unit))} · history "
+            f"<code>{safe(incident.history)}</code></p>",
+            *_findings(incident),
+            *_drawing(incident),
+            *_causes(incident),
+            *_missing(incident),
+            *_bystanders(incident),
+            *_orderings(incident),
+            *_ledger(incident.ledger),
+            "</main>\n</body>\n</html>\n",
+        ]
+    )
+
+
+def _dots(incident: Incident) -> list[Dot]:
+    listed = [(event, PAST) for event in incident.past] + [(incident.event, FOCUS)]
+    listed += [(event, BYSTANDER) for event in incident.bystanders]
+    numbered = [(event, role, f"event-{place}") for place, (event, role) in enumerate(listed, 1)]
+    return [_dot(*each, incident.unit) for each in sorted(numbered, key=lambda each: each[0].position)]
+
+
+def _dot(event: Event, role: str, anchor: str, unit: str) -> Dot:
+    lines = [
+        f"{event.process} · {label(event)}",
+        f"{event.id}, wall time {wall_time(event.time, unit)}",
+        SAID[role],
+        *(f"{name}: {_plain(value)}" for name, value in event.attributes.items()),
+    ]
+    return Dot(
+        anchor,
+        event.process,
+        event.seq,
+        label(event),
+        "\n".join(lines),
+        role,
+        event.time,
+        sends=event.sends,
+        receives=event.receives,
+        loud=role != BYSTANDER and is_loud(event.attributes),
+    )
+
+
+def _findings(incident: Incident) -> list[str]:
+    causes, after, others = len(incident.past), incident.after_by_wall_clock(), len(incident.bystanders)
+    parts = [
+        "<p>Only an event from which a chain of messages and of steps within processes leads to it can have caused it. "
+        f"Shown: the last {causes:,} of these.</p>"
+    ]
+    if after:
+        carry = "carries" if after == 1 else "carry"
+        parts.append(
+            f'<p><strong class="after">{after:,} of these {causes:,} causes {carry} a wall time later than the event '
+            "itself.</strong> Sorted by time, the logs show them after it.</p>"
+        )
+    if others:
+        stand, they = ("other event stands", "it is") if others == 1 else ("other events stand", "they are")
+        parts.append(
+            f"<p>{others:,} {stand} shortly before it by wall time, and no chain leads from there to it: {they} drawn "
+            "hollow.</p>"
+        )
+    return parts
+
+
+def _drawing(incident: Incident) -> list[str]:
+    dots = _dots(incident)
+    messages = arrows(dots)
+    backwards = sum(arrow.backwards_by is not None for arrow in messages)
+    description = (
+        f"{len(dots)} events of {len({dot.process for dot in dots})} processes, one row each, every cause above its "
+        f"effects; {len(messages)} messages as arrows, {backwards} of them backwards by wall clock. The tables below "
+        "say the same."
+    )
+    return [
+        '<h2 id="drawing">In causal order</h2>',
+        '<div class="scroll" tabindex="0" role="region" aria-labelledby="drawing">',
+        diagram(dots, unit=incident.unit, title=f"Causes of {incident.event.id}", description=description),
+        "</div>",
+        _legend(),
+    ]
+
+
+def _legend() -> str:
+    samples = (
+        ('<circle class="dot" cx="17" cy="7" r="6"/>', "past", "possible cause"),
+        ('<circle class="dot" cx="17" cy="7" r="5"/>', "focus", "the event asked about"),
+        ('<circle class="dot" cx="17" cy="7" r="6"/>', "bystander", "not a cause"),
+        ('<line class="message onwards" x1="1" y1="7" x2="33" y2="7"/>', "", "message"),
+        (
+            '<line class="message backwards" x1="1" y1="7" x2="33" y2="7"/>',
+            "",
+            "message that the wall clocks show as received before it was sent, and by how much",
+        ),
+        ('<line class="step" x1="1" y1="7" x2="33" y2="7"/>', "", "next step of a process"),
+        ('<line class="step omits" x1="1" y1="7" x2="33" y2="7"/>', "", "a later step; some between are not shown"),
+    )
+    items = "".join(
+        f'<li><svg class="{style}" viewBox="0 0 34 14" aria-hidden="true">{shape}</svg>{text}</li>'
+        for shape, style, text in samples
+    )
+    return (
+        f'<ul class="legend">{items}<li>Numbers beside a row: wall time, relative to the event asked about.</li></ul>'
+    )
+
+
+def _causes(incident: Incident) -> list[str]:
+    rows = [(event, PAST) for event in incident.past] + [(incident.event, FOCUS)]
+    return [
+        "<h2>The causes, oldest first</h2>",
+        _listing(rows, incident, 1, "In causal order. The wall clocks decide neither what is listed nor where."),
+    ]
+
+
+def _missing(incident: Incident) -> list[str]:
+    """What the reader cannot see because nobody reported it."""
+    items = []
+    for gap in incident.missing:
+        if gap.message is not None:
+            said = f"the sending of message {gap.message}, which {gap.received_by} received: its causes are unknown"
+        else:
+            count = "1 event" if gap.events == 1 else f"{gap.events:,} events"
+            said = f"{count} of {gap.process} between its numbers {gap.after_seq} and {gap.before_seq}"
+        items.append(f"<li>{safe(said)}</li>")
+    return ["<h2>Known to be missing</h2>", f"<ul>{''.join(items)}</ul>"] if items else []
+
+
+def _bystanders(incident: Incident) -> list[str]:
+    if not incident.bystanders:
+        return []
+    rows = [(event, BYSTANDER) for event in incident.bystanders]
+    return [
+        "<h2>Shortly before by wall clock, and not causes</h2>",
+        _listing(rows, incident, len(incident.past) + 2, "No chain of messages leads from these to the event."),
+    ]
+
+
+def _listing(rows: Iterable[tuple[Event, str]], incident: Incident, first: int, caption: str) -> str:
+    focus = incident.event.time
+    body = []
+    for place, (event, role) in enumerate(rows, first):
+        offset = event.time - focus if event.time is not None and focus is not None else None
+        after = role == PAST and offset is not None and offset > 0
+        attributes = ", ".join(f"{name}={_plain(value)}" for name, value in event.attributes.items())
+        mark = '<span class="after">after it by wall clock</span>' if after else ""
+        body.append(
+            f'<tr id="event-{place}" class="{role}"><td class="number">{place}</td><th scope="row">'
+            f"<code>{safe(event.id)}</code></th><td>{safe(label(event))}</td>"
+            f'<td class="time">{safe(wall_time(event.time, incident.unit))}</td>'
+            f'<td class="number{" after" if after else ""}">'
+            f"{'' if offset is None else safe(signed_span(offset, incident.unit))}</td><td>{mark}</td>"
+            f"<td>{safe(attributes)}</td></tr>"
+        )
+    return _table(caption, ("", "event", "what happened", "wall time", "relative", "", "attributes"), body, numbers={4})
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _orderings(incident: Incident) -> list[str]:
+    if not incident.orderings:
+        return []
+    body = []
+    for each in incident.orderings:
+        share = f"{100 * each.messages_inverted / each.messages:.3g}%" if each.messages else ""
+        waits = [
+            "" if each.delays is None else span(each.delays[name], incident.unit) for name in ("p50", "p99", "max")
+        ]
+        counts = ("not known" if count is None else f"{count:,}" for count in (each.before_cause, each.pairs))
+        cells = (f"{each.messages_inverted:,}", share, *counts, *map(safe, waits))
+        numbers = "".join(f'<td class="number">{cell}</td>' for cell in cells)
+        body.append(f'<tr><th scope="row">{safe(each.name)}</th>{numbers}</tr>')
+    wrong = ("messages before their send", "share", "events before a cause", "pairs inverted")
+    heads = ("order by", *wrong, "wait p50", "wait p99", "longest wait")
+    caption = "How often each order shows an effect before its cause, and how long a report waits for its place."
+    return ["<h2>What order costs</h2>", _table(caption, heads, body, numbers=set(range(1, 8)))]
+
+
+def _ledger(ledger: Mapping[str, Any]) -> list[str]:
+    reasons: Mapping[str, int] = ledger.get("reasons") or {}
+    counts = [(name, ledger[name]) for name in ("reports", "delivered", "duplicate", "quarantined") if name in ledger]
+    counts += [(f"quarantined: {name}", count) for name, count in sorted(reasons.items())]
+    if not counts:
+        return []
+    body = [
+        f'<tr><th scope="row">{safe(str(name))}</th><td class="number">{count:,}</td></tr>' for name, count in counts
+    ]
+    caption = "Every report that came in is counted once: delivered, a duplicate, or quarantined with a reason."
+    return ["<h2>What became of the reports</h2>", _table(caption, ("", "reports"), body, numbers={1})]
+
+
+def _table(caption: str, heads: Sequence[str], rows: Sequence[str], *, numbers: set[int]) -> str:
+    cells = "".join(
+        f'<th scope="col" class="number">{name}</th>' if place in numbers else f'<th scope="col">{name}</th>'
+        for place, name in enumerate(heads)
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{safe(caption)}"><table><caption>{safe(caption)}'
+        f"</caption>\n<thead><tr>{cells}</tr></thead>\n<tbody>\n" + "\n".join(rows) + "\n</tbody></table></div>"
+    )

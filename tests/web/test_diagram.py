@@ -1,0 +1,82 @@
+"""The diagram must draw what happened, and only call backwards what the clocks put backwards."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whence.web.diagram import FOCUS, PAST, Arrow, Dot, arrows, diagram
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def dot(
+    process: str, seq: int, *, time: int | None = None, sends: str | None = None, receives: str | None = None
+) -> Dot:
+    return Dot(f"event-{process}-{seq}", process, seq, "x", "x", PAST, time, sends, receives, False)
+
+
+def drawn(dots: list[Dot]) -> ElementTree.Element:
+    return ElementTree.fromstring(diagram(dots, unit="ns", title="a title", description="a description"))
+
+
+def test_messages_are_arrows_from_their_send_to_each_receipt() -> None:
+    """A reader follows arrows to the cause: one too few hides it, one too many accuses the innocent."""
+    dots = [
+        dot("a", 1, time=50, sends="m1"),
+        dot("b", 1, time=20, receives="m1"),
+        dot("c", 1, time=50, receives="m1"),
+        dot("c", 2, time=60, receives="never seen"),
+        dot("b", 2, sends="m2"),
+        dot("a", 2, time=70, receives="m2"),
+    ]
+    assert arrows(dots) == [Arrow(0, 1, 30), Arrow(0, 2, None), Arrow(4, 5, None)]
+    svg = drawn(dots)
+    lines = [line for line in svg.iter(f"{SVG}line") if "message" in line.get("class", "")]
+    assert [line.get("class") for line in lines] == ["message backwards", "message onwards", "message onwards"]
+    assert [text.text for text in svg.iter(f"{SVG}text") if text.get("class") == "amount"] == ["−30 ns"]
+
+
+def test_a_gap_in_a_process_is_dashed() -> None:
+    """A solid line says that nothing happened in between; it must not be said of events that are left out."""
+    svg = drawn([dot("a", 1), dot("a", 2), dot("a", 5)])
+    assert [line.get("class") for line in svg.iter(f"{SVG}line") if "step" in line.get("class", "")] == [
+        "step",
+        "step omits",
+    ]
+
+
+@given(st.lists(st.tuples(st.text(min_size=1), st.text(), st.text()), min_size=1, max_size=12))
+def test_any_text_gives_one_well_formed_image(rows: list[tuple[str, str, str]]) -> None:
+    """Names come from logs: none may break the page, add elements to it, or lose a row of it."""
+    dots = [
+        Dot(f"event-{place}", process, place, label, title, FOCUS if place == 0 else PAST, place, None, None, True)
+        for place, (process, label, title) in enumerate(rows)
+    ]
+    svg = drawn(dots)
+    links = list(svg.iter(f"{SVG}a"))
+    assert [link.get("href") for link in links] == [f"#event-{place}" for place in range(len(rows))]
+    known = {"svg", "title", "desc", "defs", "marker", "path", "line", "text", "a", "rect", "circle"}
+    assert {element.tag.removeprefix(SVG) for element in svg.iter()} <= known
+    assert len(list(svg.iter(f"{SVG}circle"))) == len(rows) + 1, "a dot each, and the ring around the focus"
+
+
+def test_every_row_can_be_reached_and_told_without_seeing() -> None:
+    """Keyboard and screen reader users get the events too: links with a title, in causal order, under a described image."""
+    svg = drawn([dot("a", 1), dot("b", 1)])
+    named = svg.get("aria-labelledby", "").split()
+    described = {element.get("id"): element.text for element in svg if element.get("id")}
+    assert [described[name] for name in named] == ["a title", "a description"]
+    for link in svg.iter(f"{SVG}a"):
+        title = link.find(f"{SVG}title")
+        assert title is not None
+        assert title.text == "x"
+
+
+def test_numbered_processes_stand_in_the_order_of_their_numbers() -> None:
+    """stock-10 after stock-9, as people count, so that the eye finds a line."""
+    text = diagram([dot(f"p{n}", 1) for n in (10, 9, 1)], unit="ns", title="", description="")
+    assert re.findall(r"<title>(p\d+)</title>", text) == ["p1", "p9", "p10"]

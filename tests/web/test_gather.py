@@ -1,0 +1,77 @@
+"""What a page says of an event must be true of the computation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from whence.history import open_history
+from whence.web.gather import bystanders, gather, orderings
+from whence.web.incident import Ordering
+
+from ..history.building import Made, draw, write_history  # noqa: TID252
+
+
+def suspects(events: list[Made], focus: Made) -> list[Made]:
+    """By wall time before the focus and not its causes, the loud first, then the nearest; from the truth alone."""
+    assert focus.time is not None
+    found = [
+        each
+        for each in events
+        if each.computation == focus.computation
+        and each.time is not None
+        and each.time < focus.time
+        and not each.happened_before(focus)
+    ]
+    loud = {True: 0, False: 1}
+    return sorted(found, key=lambda each: (loud[is_error(each)], focus.time - each.time, each.position))
+
+
+def is_error(event: Made) -> bool:
+    return event.attributes is not None and event.attributes.get("level") == "ERROR"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bystanders_are_before_by_wall_clock_and_innocent(seed: int, tmp_path: Path) -> None:
+    """The page tells a reader to stop suspecting these events: a cause among them would let the culprit go."""
+    random = Random(seed)
+    one, other = draw(random, "one", 5, 120), draw(random, "other", 3, 60)
+    for event in random.sample(one, 12):
+        event.attributes = {"level": "ERROR"}
+    made = write_history(tmp_path, [(one, [40, 90]), (other, [])], [])
+    history = open_history(tmp_path)
+    some = 0
+    for focus in random.sample([event for event in made if event.time is not None], 25):
+        found = bystanders(history, history.event(focus.position), 4)
+        expected = suspects(made, focus)[:4]
+        assert {event.position for event in found} == {event.position for event in expected}
+        assert [event.time for event in found] == sorted(event.time for event in expected if event.time is not None)
+        some += len(found)
+    assert some > 25
+
+
+def test_gathering_asks_for_the_last_causes(tmp_path: Path) -> None:
+    """The diagram's rows are exactly the causes asked for, and the event is not drawn as its own cause."""
+    made = write_history(tmp_path, [(draw(Random(1), "", 4, 80), [])], [])
+    focus = made[-1]
+    causes = [event.position for event in made if event.happened_before(focus)]
+    found = gather(open_history(tmp_path), f"@{focus.position}", last=10, beside=2)
+    assert found.event.position == focus.position
+    assert [event.position for event in found.past] == causes[-10:]
+    assert found.ledger["quarantined"] == 1
+    assert found.orderings == ()
+    picked = gather(open_history(tmp_path), f"@{focus.position}", last=3, where="process = 'p1'").past
+    assert [event.position for event in picked] == [place for place in causes if made[place].process == "p1"][-3:]
+
+
+def test_what_a_run_measured_is_passed_on() -> None:
+    """The table of orders must show the manifest's numbers, and what is not known as not known."""
+    wall = {"violations": {"messages": 9, "messages_inverted": 4, "before_cause": 6, "pairs": 20}}
+    unknown = {"messages": 9, "messages_inverted": 1, "before_cause": None, "pairs": None, "unknown_because": "late"}
+    waits = {"deliveries": 9, "p50": 3, "p95": 4, "p99": 5, "max": 6}
+    assert orderings(wall, {"cbd-0.1": {"violations": unknown, "delays": waits}}) == (
+        Ordering("wall clock", 9, 4, 6, 20, None),
+        Ordering("cbd-0.1", 9, 1, None, None, waits),
+    )
