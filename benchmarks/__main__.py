@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import time
 
-from benchmarks import observer, receive, reproduction, rpc, sizes, truth
-from benchmarks.report import PAGE, write
+from benchmarks import growth, observer, pipeline, questions, receive, reproduction, rpc, sizes, truth
+from benchmarks.histories import is_trial
+from benchmarks.report import PAGE, machine, write
 
 BENCHMARKS = {
     "rpc": rpc.section,
@@ -17,6 +18,9 @@ BENCHMARKS = {
     "delivery": observer.delivery,
     "violations": observer.violations,
     "reproduction": reproduction.section,
+    "pipeline": pipeline.section,
+    "questions": questions.section,
+    "growth": growth.section,
 }
 
 
@@ -27,16 +31,21 @@ def main(names: list[str]) -> int:
         print(f"no benchmark is called {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
         return 2
     missed = 0
+    print(machine())
     for name in names or BENCHMARKS:
         start = time.perf_counter()
         print(f"{name} ...", flush=True)
         section = BENCHMARKS[name]()
-        write(name, section)
+        if is_trial():
+            print(section.markdown())
+        else:
+            write(name, section)
         for goal in section.goals:
             missed += not goal.met
             print(f"  {'met   ' if goal.met else 'MISSED'} {goal.text}: {goal.reached}")
         print(f"  {time.perf_counter() - start:.0f} s")
-    print(f"written to {PAGE.relative_to(PAGE.parent.parent)}; {missed} goals missed")
+    written = "a trial, not written" if is_trial() else f"written to {PAGE.relative_to(PAGE.parent.parent)}"
+    print(f"{written}; {missed} goals missed")
     return 0
 
 
