@@ -107,7 +107,7 @@ def opened(path: Path) -> History:
 
 def ask(kept: History, event: int) -> list[int]:
     """Positions of the last causes, the latest first."""
-    return [cause.position for cause in reversed(kept.why(event, k=LAST).causes)]
+    return [cause.position for cause in reversed(kept.why(event, k=LAST).events)]
 
 
 def drawn_events(kept: History, count: int) -> list[int]:

@@ -61,7 +61,7 @@ def why(
         if as_json:
             print_json(answer.to_json())
             return
-        print_events(answer.causes, asked.unit, shown=answer.event)
+        print_events(answer.events, asked.unit, shown=answer.event)
         print_missing(answer.missing)
         if answer.more:
             typer.echo(f"and more before these: -k {4 * max(k, 1)} shows them")
@@ -83,7 +83,7 @@ def impact(
         if as_json:
             print_json(answer.to_json())
             return
-        print_events((answer.event, *answer.effects), asked.unit)
+        print_events((answer.event, *answer.events), asked.unit)
         print_rows(
             ["process", "effects"],
             [(each.process, f"{each.events:,}") for each in answer.processes[:50]],
@@ -188,7 +188,7 @@ def cut(
             print_json(answer.to_json())
             return
         print_events(
-            answer.last, asked.unit, title=f"{answer.events:,} events are in the cut; the last of each process:"
+            answer.last, asked.unit, title=f"{answer.total:,} events are in the cut; the last of each process:"
         )
         print_rows(
             ["message", "from", "to"],

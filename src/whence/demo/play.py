@@ -122,7 +122,7 @@ def ask(stage: Stage, command: list[str], history: Path, truth: Truth) -> None:
     stage.act("Ask what led to the failure")
     asked = ["--history", str(history)]
     stage.run([*command, "why", truth.failure, *asked, "-k", "8", "--where", WHERE])
-    causes = {event.id for event in whence.open(history).why(truth.failure, k=8, where=WHERE).causes}
+    causes = {event.id for event in whence.open(history).why(truth.failure, k=8, where=WHERE).events}
     stage.check(
         f"{truth.cause} is what really led to it, and every step from there is listed", causes >= set(truth.chain[:-1])
     )

@@ -37,7 +37,7 @@ def gather(
         history=str(history.run.store),
         unit=history.unit,
         event=answer.event,
-        past=answer.causes,
+        past=answer.events,
         bystanders=bystanders(history, answer.event, beside),
         missing=answer.missing,
         ledger=check.ledger,

@@ -46,7 +46,7 @@ class Cut:
     """The event whose causal past this is; None for a cut by time."""
     time: int | None
     """The time up to which events are in the cut by their causal times; None for a cut by an event."""
-    events: int
+    total: int
     """How many events are in the cut."""
     last: tuple[Event, ...]
     """The last event of each process that has one in the cut, by computation and process."""
@@ -60,8 +60,8 @@ class Cut:
         by = {"time": self.time} if self.event is None else {"event": self.event.to_json()}
         return {
             **by,
-            "events": self.events,
-            "last": [event.to_json() for event in self.last],
+            "events": [event.to_json() for event in self.last],
+            "total": self.total,
             "in_flight": [message.to_json() for message in self.in_flight],
             "in_flight_total": self.in_flight_total,
         }

@@ -34,7 +34,7 @@ class Impact:
     """The answer of `History.impact`."""
 
     event: Event
-    effects: tuple[Event, ...]
+    events: tuple[Event, ...]
     """The first events it happened before, in an order in which each comes before its own effects."""
     total: int
     """How many there are in all."""
@@ -44,13 +44,13 @@ class Impact:
     @property
     def more(self) -> bool:
         """Whether there are further effects after those listed."""
-        return self.total > len(self.effects)
+        return self.total > len(self.events)
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
         return {
             "event": self.event.to_json(),
-            "effects": [effect.to_json() for effect in self.effects],
+            "events": [event.to_json() for event in self.events],
             "more": self.more,
             "total": self.total,
             "processes": [each.to_json() for each in self.processes],

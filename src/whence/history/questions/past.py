@@ -46,7 +46,7 @@ class Why:
     """The answer of `History.why`."""
 
     event: Event
-    causes: tuple[Event, ...]
+    events: tuple[Event, ...]
     """Events that happened before it, in an order in which each comes before its effects; the nearest ones."""
     more: bool
     """Whether there are further ones before those."""
@@ -57,7 +57,7 @@ class Why:
         """For `json.dumps`."""
         return {
             "event": self.event.to_json(),
-            "causes": [cause.to_json() for cause in self.causes],
+            "events": [event.to_json() for event in self.events],
             "more": self.more,
             "missing": [gap.to_json() for gap in self.missing],
         }
