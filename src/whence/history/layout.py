@@ -26,7 +26,7 @@ LOCK = "run.lock"
 RUNS = "runs"
 SEGMENTS_FILE, PROCESSES_FILE, CROSSINGS_FILE = "segments.parquet", "processes.parquet", "crossings.parquet"
 
-EVENT_ROWS = 16_384
+EVENT_ROWS = 8_192
 """Rows of a row group of events: what a question reads to show one of them."""
 SKELETON_ROWS = 65_536
 """Rows of a row group of the skeleton: what a sweep reads at a time."""
