@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from whence.cli.durations import read_duration, show_duration
 from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
 from whence.cli.on_spark import check_master, session_on
-from whence.cli.orders_table import orders_table
+from whence.cli.orders_table import ledger_lines, orders_table
 
 if TYPE_CHECKING:
     from whence.spark.causality import OnStage
@@ -161,13 +161,9 @@ def _counted(count: int, name: str) -> str:
 
 def _print(manifest: dict[str, Any], to: str, seconds: float) -> None:
     console = Console(highlight=False)
-    ledger, unit = manifest["ledger"], manifest["unit"]
-    console.print(
-        f"{ledger['reports']:,} reports in = {ledger['delivered']:,} delivered + {ledger['duplicate']:,} duplicate"
-        f" + {ledger['quarantined']:,} quarantined"
-    )
-    for code, count in ledger["reasons"].items():
-        console.print(f"  {count:,} {code}")
+    unit = manifest["unit"]
+    for line in ledger_lines(manifest["ledger"]):
+        console.print(line)
     sizes = ", ".join(_counted(manifest[name], name) for name in ("processes", "computations", "segments"))
     console.print(f"{sizes}; clocks differ by up to {show_duration(manifest['lag'], unit)}")
     console.print(orders_table(manifest["wall_clock"], manifest["policies"], unit))

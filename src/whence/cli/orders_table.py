@@ -10,6 +10,15 @@ from rich.table import Table
 from whence.cli.durations import show_duration
 
 
+def ledger_lines(ledger: dict[str, Any]) -> list[str]:
+    """What became of the reports, and why those that were quarantined were."""
+    counts = {name: ledger.get(name, 0) for name in ("reports", "delivered", "duplicate", "quarantined")}
+    reports, *outcomes = (f"{count:,} {name}" for name, count in counts.items())
+    return [f"{reports} in = {' + '.join(outcomes)}"] + [
+        f"  {count:,} {code}" for code, count in ledger.get("reasons", {}).items()
+    ]
+
+
 def orders_table(wall_clock: dict[str, Any], policies: dict[str, Any], unit: str) -> Table:
     """Plain wall-clock order and each policy of delivery, from a manifest's entries of these names."""
     table = Table(

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from whence.cli.orders_table import orders_table
+from whence.cli.orders_table import ledger_lines, orders_table
 from whence.cli.rendering import (
     digits_of,
     format_time,
@@ -235,8 +235,8 @@ def check(history: HistoryOption, as_json: JsonOption = False) -> None:
         if as_json:
             print_json(answer.to_json())
             return
-        _print_ledger(answer.ledger)
-        print_rows(["set aside because", "reports"], answer.ledger.get("reasons", {}).items())
+        for line in ledger_lines(answer.ledger):
+            typer.echo(line)
         print_table(orders_table(answer.wall_clock, answer.policies, asked.unit))
 
 
@@ -261,7 +261,7 @@ def quarantine(
             ["reason", "where", "text"],
             [(each.reason, f"{each.file}:{each.place}", (each.text or "")[:80]) for each in found],
         )
-        _print_ledger(asked.check().ledger)
+        typer.echo(ledger_lines(asked.check().ledger)[0])
 
 
 @contextmanager
@@ -301,11 +301,6 @@ def progress_until_start(asked: History, *, filtered: bool) -> Iterator[Callable
 def print_json(value: Any) -> None:
     """Print an answer."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def _print_ledger(ledger: dict[str, Any]) -> None:
-    parts = " + ".join(f"{ledger.get(name, 0):,} {name}" for name in ("delivered", "duplicate", "quarantined"))
-    typer.echo(f"{ledger.get('reports', 0):,} reports in = {parts}")
 
 
 def _brief(event: Event) -> str:
