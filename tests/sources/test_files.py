@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -107,3 +108,16 @@ def test_compressed_files_are_the_same_text_and_torn_ones_say_so(
     assert torn["reason"].to_pylist()[-1].startswith("torn-file: ")
     garbage = read("garbage", b"this is not compressed at all")
     assert [reason.partition(":")[0] for reason in garbage["reason"].to_pylist()] == ["torn-file"]
+
+
+def test_a_torn_archive_gives_every_line_before_the_tear(tmp_path: Path) -> None:
+    """A crash tears the newest log, which is the one that shows the failure: its last lines matter most."""
+    lines = [f'{{"process": "p", "seq": {n}, "name": "{n * n * 7919 % 100_003}"}}\n' for n in range(1, 4_000)]
+    packed = gzip.compress("".join(lines).encode())[:-9_000]
+    held = zlib.decompressobj(wbits=31).decompress(packed).count(b"\n")
+    assert held > 1_000
+    (tmp_path / "torn.jsonl.gz").write_bytes(packed)
+    (file,) = find_files([str(tmp_path)], SUFFIXES)
+    rows = [row for batch in JsonLines().read(file.piece()) for row in batch.to_pylist()]
+    assert [row["seq"] for row in rows if row["reason"] is None] == list(range(1, held + 1))
+    assert rows[-1]["reason"].startswith("torn-file")

@@ -50,10 +50,24 @@ def test_the_sample_means_what_its_author_meant(source: JsonLines) -> None:
         | {"reason": "not-json: a record is an object in braces, not 'this line is no reco'", "place": 7}
         | {"text": "this line is no record"},
         at
-        | {"process": "till", "seq": 1, "kind": "receive", "sends": "till:1", "receives": "shop:2", "place": 8}
+        | {
+            "process": "till",
+            "seq": 1,
+            "kind": "receive",
+            "sends": "stamp of till:1",
+            "receives": "stamp of shop:2",
+            "place": 8,
+        }
         | {"stamp": first_till},
         at
-        | {"process": "till", "seq": 2, "kind": "receive", "sends": "till:2", "receives": "stock:2", "place": 9}
+        | {
+            "process": "till",
+            "seq": 2,
+            "kind": "receive",
+            "sends": "stamp of till:2",
+            "receives": "stamp of stock:2",
+            "place": 9,
+        }
         | {"stamp": json.dumps(till), "name": "zurück"},
         at
         | {"computation": "other", "process": "shop", "id": "9", "time": 5, "kind": "send", "sends": "k", "place": 10}

@@ -195,3 +195,10 @@ def test_bytes_that_are_no_text_set_their_event_aside_alone() -> None:
     log = b'a {"a":1}\nfirst\na {"a":2}\n\xff\na {"a":3}\nthird\n'
     found = rows(ShiViz(), log)
     assert codes(found) == [None, "not-utf8", None]
+
+
+def test_a_clock_that_is_set_aside_is_no_evidence_against_others() -> None:
+    """One corrupt clock would take all later events of its host with it."""
+    log = "".join(f'a {{"a":{n}}}\nx\n' for n in range(1, 3)) + 'b {"b":1}\nx\nb {"b":2, "a":500}\ncorrupt\n'
+    log += "".join(f'b {{"b":{n}, "a":2}}\nx\n' for n in range(3, 6))
+    assert codes(rows(ShiViz(), log.encode())) == [None] * 3 + ["unknown-event"] + [None] * 3

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.sources.reading import table
+from whence.events.schema import STAMPED
 from whence.sources import Source
 from whence.sources.json_lines import JsonLines
 from whence.sources.shiviz import ShiViz
@@ -39,6 +40,11 @@ def history(random: Random, *, processes: int, events: int) -> list[tuple[str, C
 
 def known_by_rows(rows: list[dict[str, Any]]) -> dict[str, set[str]]:
     """The past of each event by its process's order and its causes, found by walking."""
+    # In JSON, keys say that they come from stamps.
+    for row in rows:
+        row["sends"] = row["sends"].removeprefix(STAMPED)
+        row["receives"] = row["receives"] and row["receives"].removeprefix(STAMPED)
+        row["receives_more"] = [key.removeprefix(STAMPED) for key in row["receives_more"] or []]
     own = {row["sends"]: row for row in rows}
     by_process: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: row["seq"]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,6 +89,8 @@ def observe(
     check_master(master)
     if unit not in UNITS:
         raise typer.BadParameter(f"one of {', '.join(UNITS)}, not {unit!r:.60}", param_hint="--unit")
+    if re.fullmatch(r"[1-9]\d*[kmgt]b?", memory, re.IGNORECASE) is None:
+        raise typer.BadParameter(f"a size such as 2g or 512m, not {memory!r:.60}", param_hint="--memory")
     if epoch_rows < 1_000:
         raise typer.BadParameter(f"1000 or more, not {epoch_rows}", param_hint="--epoch-rows")
     lengths = {name: _length(name, value, unit) for name, value in (("eps", eps), ("delta", delta), ("tick", tick))}
@@ -122,6 +125,9 @@ def observe(
         raise typer.Exit(INTERRUPTED) from None
     except (WhenceError, StorageError) as failure:
         typer.echo(str(failure), err=True)
+        raise typer.Exit(1) from None
+    except OSError as failure:
+        typer.echo(f"{to} cannot be written: {failure.strerror or failure}", err=True)
         raise typer.Exit(1) from None
     seconds = time.monotonic() - started
     if as_json:

@@ -48,5 +48,8 @@ RECEIVE: Final = "receive"
 KINDS: Final = (LOCAL, SEND, RECEIVE)
 """What an event's ``kind`` may be."""
 
+STAMPED: Final = "stamp of "
+"""What keys begin with that come from vector stamps: nobody sends or misses a message of that name."""
+
 TEXT_LIMIT_CHARACTERS: Final = 2_000
 """How much of a bad row's text is kept."""

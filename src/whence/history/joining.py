@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from whence.clocks.errors import WhenceError
+from whence.events.schema import STAMPED
 from whence.history import layout
 from whence.history.plan import Epochs, Plan
 from whence.history.segmenting import Made, Target
@@ -159,7 +160,7 @@ def _join_computation(
                 raise EpsTooSmall(
                     plan.eps, None, f"message {key!r:.80} was received in an earlier epoch than the one it was sent in"
                 )
-            if found is None and place >= 0:
+            if found is None and place >= 0 and not key.startswith(STAMPED):
                 orphans.setdefault(window, []).append((place, key))
             causes = found or []
         for cause in causes:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from whence.causality.assembling import Detour, Placed, assemble
 from whence.causality.canonical import Raw, canonical_order, find_copies, tied_places
 from whence.causality.ordering import NO_TIME, Edges, order_rows
+from whence.events.schema import STAMPED
 from whence.history.aside import Aside
 from whence.history.verifying import contradictions
 
@@ -90,9 +91,10 @@ def solve(table: pa.Table, names: Sequence[str], window: Window) -> Solved:
     numbered[process[seq != NO_TIME]] = True
     good = ~(numbered[process] & (seq == NO_TIME))
     aside.quarantine(np.flatnonzero(~good & columns.own), "no-seq", "other events of its process have one")
-    absurd = good & (time != NO_TIME) & (np.abs(time) > LARGEST_TIME)
-    aside.quarantine(np.flatnonzero(absurd & columns.own), "absurd-time", "it is more than 2**62 from 0")
-    good &= ~absurd
+    for name, code, least in (("time", "absurd-time", -LARGEST_TIME), ("seq", "bad-seq", 1)):
+        absurd = good & columns.outside(name, least, LARGEST_TIME)
+        aside.quarantine(np.flatnonzero(absurd & columns.own), code, f"{name} runs from {least} to {LARGEST_TIME}")
+        good &= ~absurd
 
     raw = Raw(process, np.where(numbered[process], seq, time), numbered, columns.ranks("file"), columns.longs("place"))
     order = canonical_order(raw)
@@ -117,7 +119,13 @@ def _solve_distinct(
     keys, sends, edges = _edges(columns, order)
     sent_by, again = _senders(sends, time, len(keys))
     if len(keys):
-        edges = Edges(edges.offsets, np.where(edges.labels >= 0, sent_by[edges.labels], -1), edges.labels)
+        causes = np.where(edges.labels >= 0, sent_by[edges.labels], -1)
+        labels = edges.labels
+        if window.whole:
+            # What a stamp knows of and nobody reported is no message that is missing.
+            stamped = pc.starts_with(keys, STAMPED).to_numpy(zero_copy_only=False)
+            labels = np.where((causes < 0) & (labels >= 0) & stamped[labels], -1, labels)
+        edges = Edges(edges.offsets, causes, labels)
     ordered = order_rows(starts, time, edges)
     causal_time = ordered.times.causal_time
     member = np.ones(len(order), np.bool_)
@@ -313,6 +321,15 @@ class _Columns:
         if name not in self.table.column_names:
             return np.full(len(self.table), NO_TIME, np.int64)
         found: Longs = self._array(name).fill_null(NO_TIME).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        return found
+
+    def outside(self, name: str, least: int, most: int) -> Flags:
+        """Which rows have a number that is not from `least` to `most`."""
+        if name not in self.table.column_names:
+            return np.zeros(len(self.table), np.bool_)
+        array = self._array(name)
+        wrong = pc.or_(pc.less(array, least), pc.greater(array, most))
+        found: Flags = pc.fill_null(wrong, False).to_numpy(zero_copy_only=False)
         return found
 
     def encoded(self, name: str) -> Any:

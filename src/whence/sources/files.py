@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -66,7 +67,9 @@ def open_at(location: str, compression: str | None, offset: int) -> ByteStream:
         file = system.open_input_file(path)
         file.seek(offset)
         return file  # type: ignore[no-any-return]
-    stream = _Decompressed(pa.CompressedInputStream(system.open_input_file(path), compression))
+    opened = system.open_input_file(path)
+    gzipped = compression == "gzip"
+    stream = _Gunzipped(opened) if gzipped else _Decompressed(pa.CompressedInputStream(opened, compression))
     while offset > 0:
         skipped = len(stream.read(min(offset, 4 << 20)))
         if not skipped:
@@ -75,15 +78,61 @@ def open_at(location: str, compression: str | None, offset: int) -> ByteStream:
     return stream
 
 
-@dataclass(frozen=True, slots=True)
-class _Decompressed:
-    stream: pa.CompressedInputStream
+_PACKED_BYTES = 1 << 20
+_UNPACKED_BYTES = 1 << 16
+
+
+class _Gunzipped:
+    """Gives every byte that a torn file still holds before it raises; pyarrow's stream drops those of its last read."""
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        self._file = file
+        self._member = zlib.decompressobj(wbits=31)
+        self._ready = b""
+        self._torn: str | None = None
 
     def read(self, size: int, /) -> bytes:
+        while not self._ready and self._torn is None:
+            packed = self._member.unused_data or self._member.unconsumed_tail or bytes(self._file.read(_PACKED_BYTES))
+            if not packed:
+                if not self._member.eof and self._file.tell():
+                    self._torn = "it ends in the middle of what was compressed"
+                break
+            if self._member.eof:
+                self._member = zlib.decompressobj(wbits=31)
+            try:
+                self._ready = self._member.decompress(packed, size)
+            except zlib.error as error:
+                self._torn = _cause(error)
+        if not self._ready and self._torn is not None:
+            raise TornStream(self._torn)
+        given, self._ready = self._ready[:size], self._ready[size:]
+        return given
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@dataclass(slots=True)
+class _Decompressed:
+    """Reads little at a time, so that little is lost where the file is torn."""
+
+    stream: pa.CompressedInputStream
+    torn: str | None = None
+
+    def read(self, size: int, /) -> bytes:
+        if self.torn is not None:
+            raise TornStream(self.torn)
+        parts: list[bytes] = []
         try:
-            return bytes(self.stream.read(size))
+            while size > 0 and (part := bytes(self.stream.read(min(size, _UNPACKED_BYTES)))):
+                parts.append(part)
+                size -= len(part)
         except (OSError, pa.ArrowException) as error:
-            raise TornStream(_cause(error)) from None
+            self.torn = _cause(error)
+            if not parts:
+                raise TornStream(self.torn) from None
+        return b"".join(parts)
 
     def close(self) -> None:
         self.stream.close()

@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from whence.events.schema import COLUMNS, TEXT_LIMIT_CHARACTERS
+from whence.events.schema import COLUMNS, STAMPED, TEXT_LIMIT_CHARACTERS
 from whence.sources.contract import SourceError
 from whence.sources.records import FIELDS
 from whence.sources.rows import MOST_CAUSES
@@ -175,11 +175,11 @@ class _Writer:
         is_vector = "get_json_object(__stamp, '$.clock') = 'vector'"
         counters = "from_json(__stamp, 'struct<counters: map<string, bigint>>').counters"
         foreign = "filter(map_entries(__counters), e -> e.key <> process AND e.value > 0)"
-        derived = f"transform(array_sort({foreign}), e -> concat(e.key, ':', e.value))"
+        derived = f"transform(array_sort({foreign}), e -> concat('{STAMPED}', e.key, ':', e.value))"
         vector = {"__counters": f"CASE WHEN {no_messages} AND {is_vector} THEN {counters} END"}
         own = {"__own": "element_at(__counters, process)"}
         when_vector = (
-            "WHEN __own IS NOT NULL THEN concat(process, ':', __own)",
+            f"WHEN __own IS NOT NULL THEN concat('{STAMPED}', process, ':', __own)",
             f"WHEN __own IS NOT NULL THEN {derived}",
         )
         if "stamp" not in self._schema.names:

@@ -17,7 +17,7 @@ from whence.events.schema import KINDS, LOCAL, RECEIVE, SEND
 from whence.sources.rows import BadRecord, Row, bad_row
 from whence.sources.strict_json import members
 from whence.sources.times import time_from_text
-from whence.sources.vectors import Growth, key
+from whence.sources.vectors import Growth, stamp_key
 
 FIELDS: Final = (
     "computation",
@@ -96,6 +96,9 @@ def _set_messages(row: Row, found: Mapping[str, Member], is_vector: bool, growth
     if message is None and sends is None and receives is None and is_vector:
         _set_causes_of_vector(row, found["stamp"][0]["counters"], kind, growth())
         return
+    if is_vector and found["stamp"][0]["counters"].get(row.process):
+        # Its messages say what caused it; what it knows, its successors do not learn anew.
+        growth().note(row.computation, str(row.process), found["stamp"][0]["counters"])
     row.sends = _key(found, "sends")
     received = _keys(found, "receives")
     if message is not None:
@@ -126,8 +129,9 @@ def _set_causes_of_vector(row: Row, clock: Mapping[str, int], kind: str | None, 
         raise BadRecord("bad-stamp", f"the vector stamp has no entry for its own process {row.process[:_SHOWN]!r}")
     if row.seq is None:
         row.seq = own
-    row.sends = key(row.process, own)
-    row.receive([key(*entry) for entry in growth.grown(row.computation, row.process, clock)])
+    row.sends = stamp_key(row.process, own)
+    if kind != LOCAL:
+        row.receive([stamp_key(*entry) for entry in growth.grown(row.computation, row.process, clock)])
     growth.note(row.computation, row.process, clock)
     row.kind = kind or (RECEIVE if row.receives is not None else LOCAL)
 

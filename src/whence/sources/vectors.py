@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from whence.events.schema import STAMPED
+
 REMEMBERED_ENTRIES = 1_000_000
 """Of the clocks that are remembered to see which causes others imply; the oldest clocks are forgotten first."""
 
@@ -19,11 +21,19 @@ def key(process: str, count: int) -> str:
     return f"{process}:{count}"
 
 
+def stamp_key(process: str, count: int) -> str:
+    """As `key`, for an event whose source has message ids as well, and gave it none."""
+    return f"{STAMPED}{process}:{count}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Last:
     own: int
     clock: Mapping[str, int]
+    """What the process knows of, for the causes of its next event."""
     before: Mapping[str, int]
+    trusted: Mapping[str, int]
+    """The last clock that was not set aside, which later ones must not contradict."""
 
 
 @dataclass(slots=True)
@@ -60,7 +70,7 @@ class Growth:
         self.remember(computation, process, clock)
         last = self._last.get((computation, process))
         if last is None or own >= last.own:
-            self._last[computation, process] = _Last(own, clock, self._before(computation, process, own))
+            self._last[computation, process] = _Last(own, clock, self._before(computation, process, own), clock)
 
     def remember(self, computation: str, process: str, clock: Mapping[str, int]) -> None:
         """Take this clock as that of an event which others may name; the events may come in any order."""
@@ -75,7 +85,10 @@ class Growth:
     def note_only(self, computation: str, process: str, own: int, entries: Mapping[str, int]) -> None:
         """Take only these entries as known: of an event that is left out, and whose other causes the next one inherits."""
         before = self._before(computation, process, own)
-        self.note(computation, process, {**before, **entries, process: own})
+        last = self._last.get((computation, process))
+        if last is None or own >= last.own:
+            known = {**before, **entries, process: own}
+            self._last[computation, process] = _Last(own, known, before, last.trusted if last else {})
 
     def backwards(self, computation: str, process: str, clock: Mapping[str, int]) -> str | None:
         """The entry in which this clock contradicts the last one of its process, or ``None``.
@@ -84,14 +97,14 @@ class Growth:
         own entries all are equal.
         """
         last = self._last.get((computation, process))
-        if last is None:
+        if last is None or process not in last.trusted:
             return None
-        own = clock[process]
+        own, trusted = clock[process], last.trusted
         found: list[str] = []
-        if own >= last.own:
-            found += [name for name, count in last.clock.items() if count > clock.get(name, 0)]
-        if own <= last.own:
-            found += [name for name, count in clock.items() if count > last.clock.get(name, 0)]
+        if own >= trusted[process]:
+            found += [name for name, count in trusted.items() if count > clock.get(name, 0)]
+        if own <= trusted[process]:
+            found += [name for name, count in clock.items() if count > trusted.get(name, 0)]
         return min(found, default=None)
 
     def _before(self, computation: str, process: str, own: int) -> Mapping[str, int]:

@@ -148,7 +148,7 @@ def _tasks(splits: Sequence[_Split]) -> list[list[_Split]]:
     room = 0
     for split in splits:
         size = min(split.file.size_bytes, SPLIT_BYTES) if split.stop is None else SPLIT_BYTES
-        if size > room:
+        if not tasks or size > room:
             tasks.append([])
             room = SPLIT_BYTES
         tasks[-1].append(split)
