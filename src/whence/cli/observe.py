@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -171,6 +172,8 @@ def _print(manifest: dict[str, Any], to: str, seconds: float) -> None:
     for line in ledger_lines(manifest["ledger"]):
         console.print(line)
     sizes = ", ".join(_counted(manifest[name], name) for name in ("processes", "computations", "segments"))
-    console.print(f"{sizes}; clocks differ by up to {show_duration(manifest['lag'], unit)}")
+    untimed = manifest["wall_clock"]["violations"].get("events") == 0
+    clocks = "no event has a time" if untimed else f"clocks differ by up to {show_duration(manifest['lag'], unit)}"
+    console.print(f"{sizes}; {clocks}")
     console.print(orders_table(manifest["wall_clock"], manifest["policies"], unit))
-    console.print(f"{to} is ready after {seconds:.1f} s. Ask it: whence why EVENT --history {to}")
+    console.print(f"{to} is ready after {seconds:.1f} s. Ask it: whence why EVENT --history {shlex.quote(to)}")

@@ -40,6 +40,8 @@ def orders_table(wall_clock: dict[str, Any], policies: dict[str, Any], unit: str
 
 
 def _counts(violations: dict[str, Any]) -> tuple[str, ...]:
+    if violations.get("events") == 0:
+        return ("no times",) * 3
     return tuple(_number(violations.get(name)) for name in ("messages_inverted", "before_cause", "pairs"))
 
 

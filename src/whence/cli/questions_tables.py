@@ -98,9 +98,14 @@ def _lines(asked: History, policy: str | None) -> Iterator[bytes]:
 
 
 def _plain(table: pa.Table, *, as_text: bool) -> pa.Table:
-    """Without dictionaries, and for CSV without lists and structures, which become JSON."""
+    """Without dictionaries, with every id, and for CSV without lists and structures, which become JSON."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
+    if {"id", "process", "seq"} <= {*table.column_names}:
+        process, seq = table["process"].cast(pa.string()), table["seq"].cast(pa.string())
+        ids = pc.coalesce(table["id"], pc.binary_join_element_wise(process, seq, ":"))
+        table = table.set_column(table.column_names.index("id"), "id", ids)
     columns: list[pa.ChunkedArray] = []
     for column in table.columns:
         if pa.types.is_dictionary(column.type):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 WIDTH_WITHOUT_TERMINAL = 160
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 DISAGREES = "clock behind its causes"
 """Beside an event whose wall time is earlier than that of something that led to it."""
 ISO = re.compile(
@@ -88,7 +89,7 @@ def print_events(events: Iterable[Event], unit: str, *, title: str | None = None
         ]
         cells = [event.computation, *cells] if computations else cells
         cells += [DISAGREES if _disagrees(event) else ""] if notes else []
-        table.add_row(*map(Text, cells), style="bold" if event is shown else None)
+        table.add_row(*map(_cell, cells), style="bold" if event is shown else None)
     print_table(table, title=title)
 
 
@@ -96,7 +97,7 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
     """A table of anything."""
     table = _table(columns, notes=False)
     for row in rows:
-        table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+        table.add_row(*map(_cell, row))
     print_table(table, title=title)
 
 
@@ -121,6 +122,11 @@ def print_table(table: Table, *, title: str | None = None) -> None:
     with plain.capture() as captured:
         plain.print(table)
     typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _cell(value: object) -> Text:
+    """A value as text that does nothing to a terminal: control characters are spelt out."""
+    return Text(CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", "" if value is None else str(value)))
 
 
 def _table(columns: Sequence[str], *, notes: bool) -> Table:

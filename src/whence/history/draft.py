@@ -78,8 +78,18 @@ class Draft:
         try:
             if not self._counts():
                 self.store.delete_folder(self.folder)
+                self._leave_nothing()
         finally:
             self._unlock()
+
+    def _leave_nothing(self) -> None:
+        """Where there never was a history, leave no folder that looks like an unfinished one."""
+        if self.store.exists(layout.MANIFEST) or self.store.names(layout.RUNS):
+            return
+        self.store.delete_folder(layout.RUNS)
+        if self.store.is_local and self.store.names("") == [layout.LOCK]:
+            self.store.delete(layout.LOCK)
+            self.store.delete_folder("")
 
     def _counts(self) -> bool:
         """Whether the manifest names this run: an interrupt may come just after it was replaced."""

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
 
 from whence.clocks.errors import WhenceError
 from whence.delivery.options import read_policies
@@ -175,7 +176,7 @@ def staged(session: SparkSession, reading: Reading, draft: Draft, on_stage: OnSt
     if not reading.needs_staging:
         return reading.frame
     folder = draft.store.place(f"{draft.folder}/{STAGING}")
-    write = reading.frame.write.mode("overwrite")
+    write = _with_one_kind_of_attributes(reading).write.mode("overwrite")
     run_job(
         session,
         lambda: write.option("compression", "lz4").parquet(folder),
@@ -183,6 +184,17 @@ def staged(session: SparkSession, reading: Reading, draft: Draft, on_stage: OnSt
         on_progress=lambda done, total: on_stage("reading", done, total),
     )
     return session.read.parquet(folder)
+
+
+def _with_one_kind_of_attributes(reading: Reading) -> DataFrame:
+    """Where text and Parquet are mixed, columns of the one and attributes of the other mean the same: all attributes."""
+    frame = reading.frame
+    if not reading.native_columns:
+        return frame
+    given, stored = F.col("attributes"), F.to_json(F.struct(*(F.col(f"`{name}`") for name in reading.native_columns)))
+    both = F.concat(F.expr("left(attributes, length(attributes) - 1)"), F.lit(","), F.substring(stored, 2, 1 << 30))
+    merged = F.when(stored == "{}", given).when(given.isNull(), stored).otherwise(both)
+    return frame.withColumn("attributes", merged).drop(*reading.native_columns)
 
 
 def clusters_of(reading: Reading, draft: Draft, found: Survey) -> Clustered | None:

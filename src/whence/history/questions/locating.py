@@ -33,7 +33,12 @@ def locate(run: Run, asked: Asked, *, computation: str | None = None) -> int:
     if asked.startswith("@") and asked[1:].isdecimal():
         return _checked_position(run, int(asked[1:]))
     found = _by_id(run, asked) if run.manifest["has_ids"] else []
-    found = found or _by_process_and_seq(run, asked)
+    counted = _by_process_and_seq(run, asked)
+    if found and counted:
+        # An event goes by its process and number only if its source gave it no id.
+        ids = run.rows(np.array(counted), ["id"])["id"].to_pylist()
+        counted = [position for position, own in zip(counted, ids, strict=True) if own is None]
+    found = sorted({*found, *counted})
     if computation is not None:
         found = [position for position in found if computation_at(run, position) == computation]
     if len(found) == 1:
