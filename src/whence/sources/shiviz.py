@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from itertools import groupby, repeat
 from typing import ClassVar, Final
@@ -157,10 +158,17 @@ class ShiViz:
             if _INTEGER.fullmatch(text):
                 return int(text)
             try:
-                return time_from_text(text, self.unit)
+                return time_from_text(_iso(text), self.unit)
             except BadRecord:
                 continue
         return None
+
+
+def _iso(text: str) -> str:
+    """A time as Java's and C#'s loggers of the United States write it, in ISO 8601; other texts as they are."""
+    with suppress(ValueError):
+        return datetime.strptime(text, "%m/%d/%Y %I:%M:%S %p").isoformat()
+    return text
 
 
 def _look_ahead(execution: Iterable[Match]) -> tuple[Presence, Growth]:

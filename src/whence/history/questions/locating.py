@@ -188,7 +188,9 @@ def _not_found(run: Run, asked: str, computation: str | None) -> str:
         spans = [_span_of_seq(run, int(code)) for code in codes if run.processes.events[code]]
         holes = "" if all(run.processes.dense_seq[codes]) else ", with gaps: reports of it are missing"
         low, high = min(span[0] for span in spans), max(span[1] for span in spans)
-        return f"process {name!r}{where} has events {low} to {high}{holes}, and {seq} is none of them"
+        aside = run.manifest.get("ledger", {}).get("quarantined", 0)
+        hint = "; it may be among the reports that were set aside: see whence quarantine" if aside else ""
+        return f"process {name!r}{where} has events {low} to {high}{holes}, and {seq} is none of them{hint}"
     by_id = "an id of the source, or as " if run.manifest["has_ids"] else ""
     return f"no event{where} goes by {asked!r}: name it by {by_id}PROCESS:SEQ; {unknown_name(run, 'process', name)}"
 
