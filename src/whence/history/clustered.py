@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from whence.events.schema import COLUMNS, LOCAL, RECEIVE, SEND
+from whence.events.schema import COLUMNS, KINDS, LOCAL, RECEIVE, SEND
 from whence.history.plan import Bins, Plan
 from whence.history.solving import Window
 
@@ -28,6 +28,8 @@ PLAIN_TEXT = ("computation", "process", "kind", "id", "name")
 PLAIN_NUMBERS = ("seq", "time", "arrival")
 DICTIONARIES = ("computation", "process", "kind", "name", "file")
 """Columns with few values, which are read as numbers of them."""
+RECENT_ROWS = 3_000_000
+"""Rows of row groups that a worker keeps for its next window, about 60 bytes each."""
 _FOOTERS_AT_ONCE = 16
 
 
@@ -38,6 +40,8 @@ class File:
     location: str
     name: str
     """As rows that were set aside name it."""
+    run: str
+    """What reads it: rows that a worker keeps are not another run's, which may find other rows in the same place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +58,17 @@ class RowGroup:
     """Those of `DICTIONARIES` that the file has."""
 
 
+_RECENT: dict[RowGroup, pa.Table] = {}
+"""Of this process; a worker solves one window at a time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Clustered:
     """Reports of one computation, by row group. Pickles."""
 
     groups: tuple[RowGroup, ...]
+    columns: tuple[str, ...]
+    """What the files have in common."""
     staged: bool
     """Whether the files have the columns of `REPORTS` already, bad rows included; else they are plain ones of a user."""
     open_file: Opener
@@ -90,12 +100,22 @@ class Clustered:
             if not (after or before):
                 yield group
 
-    def _read(self, group: RowGroup, window: Window, eps: int) -> pa.Table:
+    def _reports(self, group: RowGroup) -> pa.Table:
+        """All rows of a row group; those of the last ones are kept, since the next window begins where this one ends."""
+        if group in _RECENT:
+            return _RECENT[group]
         with self.open_file(group.file.location) as file:
             parquet = pq.ParquetFile(file, read_dictionary=list(group.dictionaries))
             table = parquet.read_row_group(group.number, use_threads=False)
         if not self.staged:
             table = _plain_reports(table, group)
+        _RECENT[group] = table
+        while len(_RECENT) > 1 and sum(map(len, _RECENT.values())) > RECENT_ROWS:
+            del _RECENT[next(iter(_RECENT))]
+        return table
+
+    def _read(self, group: RowGroup, window: Window, eps: int) -> pa.Table:
+        table = self._reports(group)
         time = table["time"].to_numpy()
         low = np.iinfo(np.int64).min if window.low is None else window.low
         high = np.iinfo(np.int64).max if window.high is None else window.high
@@ -111,6 +131,32 @@ class Clustered:
             inside = np.where(bad, low <= group.first_time < high, inside)
         table = table.append_column("own", pa.array(own))
         return table if inside.all() else table.filter(pa.array(inside))
+
+    def process_rows(self, group: RowGroup) -> dict[str, int] | None:
+        """Rows of each process in a row group of a user's file; None if one of them might have to be set aside."""
+        with self.open_file(group.file.location) as file:
+            parquet = pq.ParquetFile(file, read_dictionary=[*group.dictionaries])
+            known = [name for name in ("process", "kind", "message", "id") if name in parquet.schema_arrow.names]
+            table = parquet.read_row_group(group.number, columns=known, use_threads=False)
+        process = table["process"].combine_chunks()
+        if process.null_count or "" in _values(process):
+            return None
+        for name in ("message", "id"):
+            if name in known and pa.types.is_string(table[name].type) and pc.any(pc.equal(table[name], "")).as_py():
+                return None
+        if "kind" in known:
+            kind = table["kind"].combine_chunks()
+            if kind.null_count or not set(_values(kind)) <= set(KINDS):
+                return None
+            if not pc.all(pc.equal(pc.is_valid(table["message"]), pc.not_equal(kind, LOCAL))).as_py():
+                return None
+        counts = pc.value_counts(process.indices)
+        names = process.dictionary.take(counts.field("values")).to_pylist()
+        return dict(zip(names, counts.field("counts").to_pylist(), strict=True))
+
+
+def _values(column: pa.DictionaryArray) -> list[str]:
+    return list(column.dictionary.to_pylist())
 
 
 def _plain_reports(table: pa.Table, group: RowGroup) -> pa.Table:
@@ -146,14 +192,18 @@ def find_clusters(
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
         found = list(pool.map(lambda file: _row_groups(file, open_file, staged, native_columns), files))
     groups: list[RowGroup] = []
+    columns: set[tuple[str, ...]] = set()
     for each in found:
         if each is None:
             return None
-        groups.extend(each)
-    return Clustered(tuple(groups), staged, open_file)
+        groups.extend(each[1])
+        columns.add(each[0])
+    return Clustered(tuple(groups), columns.pop(), staged, open_file) if len(columns) == 1 else None
 
 
-def _row_groups(file: File, open_file: Opener, staged: bool, native_columns: Sequence[str]) -> list[RowGroup] | None:
+def _row_groups(
+    file: File, open_file: Opener, staged: bool, native_columns: Sequence[str]
+) -> tuple[tuple[str, ...], list[RowGroup]] | None:
     with open_file(file.location) as opened:
         parquet = pq.ParquetFile(opened)
         schema, metadata = parquet.schema_arrow, parquet.metadata
@@ -175,7 +225,7 @@ def _row_groups(file: File, open_file: Opener, staged: bool, native_columns: Seq
             low, high = (_time(value, schema.field(at).type) for value in (statistics.min, statistics.max))
             groups.append(RowGroup(file, number, first_row, group.num_rows, low, high, few))
         first_row += group.num_rows
-    return groups
+    return tuple(schema.names), groups
 
 
 def _time(value: Any, kind: pa.DataType) -> int:

@@ -64,14 +64,14 @@ class Segmenter:
         found: Survey,
         target: Target,
         *,
-        clusters: Callable[[], Clustered | None],
+        clustered: Clustered | None,
         epoch_rows: int,
         on_stage: OnStage,
     ) -> None:
         self._session, self._reports, self._found, self._target = session, reports, found, target
         self._epoch_rows, self._on_stage = epoch_rows, on_stage
         cut_alone = found.computations == 1 and all(each.timed for each in found.large)
-        self._clustered = clusters() if found.large and cut_alone else None
+        self._clustered = clustered if found.large and cut_alone else None
         self._bins = {each.name: self._count(each) for each in found.large if each.timed}
 
     def _count(self, computation: Computation) -> tuple[Bins, dict[int, int]]:

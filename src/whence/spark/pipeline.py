@@ -32,7 +32,7 @@ from whence.spark.delivering import deliver
 from whence.spark.failures import failures_told
 from whence.spark.jobs import run_job
 from whence.spark.reading import Reading, read_reports
-from whence.spark.survey import Survey, survey
+from whence.spark.survey import Survey, survey, survey_clusters
 
 STAGING = "staging"
 """Where text is kept as Parquet while a run works on it."""
@@ -55,15 +55,10 @@ def plan_text(
     with Draft(history) as draft:
         reports = staged(session, reading, draft, on_stage)
         on_stage("survey", 0, 0)
-        found = survey(reports, window_rows=epoch_rows)
+        found, clustered = surveyed(session, reading, reports, draft, epoch_rows)
+        target = Target(draft.store, draft.run)
         segmenter = Segmenter(
-            session,
-            reports,
-            found,
-            Target(draft.store, draft.run),
-            clusters=lambda: clusters_of(reading, draft, found),
-            epoch_rows=epoch_rows,
-            on_stage=on_stage,
+            session, reports, found, target, clustered=clustered, epoch_rows=epoch_rows, on_stage=on_stage
         )
         bound = segmenter.guess_eps() if eps is None else eps
         plan = segmenter.plan(bound)
@@ -147,15 +142,9 @@ def observe(
         target = Target(draft.store, draft.run)
         reports = staged(session, reading, draft, on_stage)
         on_stage("survey", 0, 0)
-        found = run_job(session, lambda: survey(reports, window_rows=epoch_rows), "survey")
+        found, clustered = run_job(session, lambda: surveyed(session, reading, reports, draft, epoch_rows), "survey")
         segmenter = Segmenter(
-            session,
-            reports,
-            found,
-            target,
-            clusters=lambda: clusters_of(reading, draft, found),
-            epoch_rows=epoch_rows,
-            on_stage=on_stage,
+            session, reports, found, target, clustered=clustered, epoch_rows=epoch_rows, on_stage=on_stage
         )
         segmented = segmenter.segments(eps)
         if not segmented.tables.segments.num_rows:
@@ -197,17 +186,26 @@ def _with_one_kind_of_attributes(reading: Reading) -> DataFrame:
     return frame.withColumn("attributes", merged).drop(*reading.native_columns)
 
 
-def clusters_of(reading: Reading, draft: Draft, found: Survey) -> Clustered | None:
+def surveyed(
+    session: SparkSession, reading: Reading, reports: DataFrame, draft: Draft, epoch_rows: int
+) -> tuple[Survey, Clustered | None]:
+    """What all reports are, and their row groups, if tasks can read their rows by themselves."""
+    clustered = clusters_of(reading, draft)
+    if clustered is not None and (quick := survey_clusters(session, clustered, window_rows=epoch_rows)) is not None:
+        return quick, clustered
+    found = survey(reports, window_rows=epoch_rows)
+    return found, clustered if reading.needs_staging or not found.bad else None
+
+
+def clusters_of(reading: Reading, draft: Draft) -> Clustered | None:
     """The row groups that tasks can read by themselves; None where rows need more than that."""
     opener = partial(open_at, compression=None, offset=0)
     if reading.needs_staging:
         folder = f"{draft.folder}/{STAGING}"
         names = [name for name in draft.store.names(folder) if name.endswith(".parquet")]
-        files = [File(draft.store.place(f"{folder}/{name}"), name) for name in names]
+        files = [File(draft.store.place(f"{folder}/{name}"), name, draft.run) for name in names]
         return find_clusters(files, opener, staged=True, native_columns=())
-    if found.bad:
-        return None
-    files = [File(each.location, each.name) for each in reading.inputs]
+    files = [File(each.location, each.name, draft.run) for each in reading.inputs]
     return find_clusters(files, opener, staged=False, native_columns=reading.native_columns)
 
 

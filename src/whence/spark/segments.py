@@ -21,6 +21,7 @@ from whence.spark.jobs import run_job
 R = TypeVar("R")
 Batches = Iterator[pa.RecordBatch]
 
+WINDOWS_A_TASK = 4
 ANSWER = "answer binary"
 """Results of tasks come back pickled, one a row: they are small, and our own."""
 
@@ -50,7 +51,10 @@ def read_windows(session: SparkSession, clustered: Clustered, plan: Plan, target
                 assert chosen is not None
                 yield _answer(make_segment(clustered.rows(chosen[1], plan.eps), window, plan, target))
 
-    return session.range(0, plan.windows, 1, plan.windows).mapInArrow(solve, ANSWER)
+    # Neighbouring windows share row groups, which a task that solves several reads once.
+    cores = session.sparkContext.defaultParallelism
+    tasks = min(plan.windows, max(3 * cores, -(-plan.windows // WINDOWS_A_TASK)))
+    return session.range(0, plan.windows, 1, tasks).mapInArrow(solve, ANSWER)
 
 
 def collect(
