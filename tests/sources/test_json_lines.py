@@ -318,3 +318,23 @@ def test_rows_do_not_depend_on_the_cut_where_clocks_are_forgotten(monkeypatch: p
     for cut in range(0, len(sample) + 1, 7):
         both = table(PLAIN, sample, stop=cut).to_pylist() + table(PLAIN, sample, start=cut).to_pylist()
         assert both == whole.to_pylist()
+
+
+def test_stamps_beside_messages_name_no_causes_of_their_own() -> None:
+    """The failure is often a local event: taken for a receive of what nobody sent, it would be set aside."""
+    stamps = ({"a": 1}, {"a": 1, "b": 1}, {"a": 1, "b": 2})
+    fields = (
+        {"process": "a", "seq": 1, "kind": "send", "message": "m"},
+        {"process": "b", "seq": 1, "kind": "receive", "message": "m"},
+        {"process": "b", "seq": 2, "name": "ERROR"},
+    )
+    lines = [
+        json.dumps({**each, "stamp": {"clock": "vector", "counters": counters}})
+        for each, counters in zip(fields, stamps, strict=True)
+    ]
+    found = table(JsonLines(), "\n".join(lines)).to_pylist()
+    assert [(row["kind"], row["receives"], row["reason"]) for row in found] == [
+        ("send", None, None),
+        ("receive", "m", None),
+        ("local", None, None),
+    ]

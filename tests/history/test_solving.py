@@ -1,0 +1,64 @@
+"""One window at a time: what is set aside, and what is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from whence.events.schema import REPORTS, STAMPED
+from whence.history.solving import Window, solve
+
+
+def reports(*rows: dict[str, Any]) -> pa.Table:
+    common = {"computation": "", "kind": "local", "file": "log"}
+    return pa.Table.from_pylist([{**common, "place": at, **row} for at, row in enumerate(rows)], REPORTS)
+
+
+def aside(*rows: dict[str, Any]) -> dict[int, str]:
+    """By row: the code of the reason why it is set aside."""
+    table = reports(*rows)
+    names = sorted({row["process"] for row in rows})
+    found = solve(table, names, Window()).aside
+    return {row: reason.partition(":")[0] for row, reason in zip(found.rows, found.reasons, strict=True)}
+
+
+def test_what_contradicts_itself_is_set_aside_and_nothing_else() -> None:
+    """Too much set aside and the failure is gone; too little and an answer rests on what cannot be."""
+    cycle = [
+        {"process": "a", "seq": 1, "receives": "y"},
+        {"process": "a", "seq": 2, "sends": "x"},
+        {"process": "b", "seq": 1, "receives": "x"},
+        {"process": "b", "seq": 2, "sends": "y"},
+        {"process": "c", "seq": 1, "receives": "y"},
+    ]
+    assert aside(*cycle) == {0: "cycle", 2: "cycle"}
+    assert aside({"process": "a", "seq": 1, "sends": "m", "receives": "m"}) == {0: "cycle"}
+    twice = [{"process": name, "time": time, "sends": "m"} for name, time in (("a", 5), ("b", 3))]
+    assert aside(*twice, {"process": "c", "time": 9, "receives": "m"}) == {0: "sent-twice"}
+    assert aside({"process": "a", "seq": 1, "name": "x"}, {"process": "a", "seq": 1, "name": "y"}) == {1: "conflict"}
+    assert aside({"process": "a", "seq": 1}, {"process": "a", "seq": 1}) == {1: "duplicate"}
+    assert aside({"process": "a", "time": 1}, {"process": "a", "time": 1}) == {}
+    assert aside({"process": "a", "seq": 1}, {"process": "a", "time": 2}) == {1: "no-seq"}
+    assert aside({"process": "a", "time": -(1 << 63)}, {"process": "a", "time": (1 << 63) - 1}) == dict.fromkeys(
+        (0, 1), "absurd-time"
+    )
+    assert aside({"process": "a", "seq": 0}, {"process": "a", "seq": -5}) == dict.fromkeys((0, 1), "bad-seq")
+
+
+def test_a_missing_message_sets_its_receive_aside_and_a_missing_stamp_does_not() -> None:
+    """What a stamp knows of may never have been logged; a message that was received must have been sent."""
+    assert aside({"process": "a", "seq": 1, "receives": "m"}) == {0: "receive-without-send"}
+    assert aside({"process": "a", "seq": 1, "receives": f"{STAMPED}b:7"}) == {}
+
+
+def test_a_stamp_that_does_not_come_after_its_causes_is_set_aside() -> None:
+    """A clock that was reset would put the failure before what led to it."""
+    stamp = '{{"clock": "lamport", "process": "{}", "time": {}}}'.format
+    found = aside(
+        {"process": "a", "seq": 1, "sends": "m", "stamp": stamp("a", 5)},
+        {"process": "b", "seq": 1, "receives": "m", "stamp": stamp("b", 6)},
+        {"process": "b", "seq": 2, "stamp": stamp("b", 2)},
+        {"process": "b", "seq": 3, "stamp": stamp("b", 7)},
+    )
+    assert found == {2: "stamp-contradicts"}
