@@ -21,6 +21,7 @@ from whence.causality.skeleton import Skeleton
 from whence.history import layout
 from whence.history.aside import Aside, count_codes
 from whence.history.joining import Crossings, Joined, Neighbours, Place
+from whence.history.reading import skeleton_from
 from whence.history.segmenting import Made, Target, count_processes
 from whence.history.solving import BETWEEN
 from whence.history.writing import write_aside, write_segment
@@ -123,11 +124,7 @@ def read_skeleton(target: Target, name: str) -> Skeleton:
     """A whole segment's skeleton."""
     with target.store.open(f"{layout.run_folder(target.run)}/{name}") as file:
         table = pq.ParquetFile(file).read(use_threads=False)
-    causes = table["causes"].combine_chunks()
-    causes = causes.chunk(0) if isinstance(causes, pa.ChunkedArray) else causes
-    offsets = causes.offsets.to_numpy().astype(np.int64)
-    back = causes.flatten().to_numpy().astype(np.int64)
-    return Skeleton(table["process"].to_numpy().astype(np.int32), offsets - offsets[0], back)
+    return skeleton_from(table)
 
 
 def _with_crossings(skeleton: Skeleton, places: Longs, numbers: Longs) -> Edges:

@@ -114,10 +114,7 @@ class Run:
 
         def read() -> Skeleton:
             table = self._parquet(self.segments.skeleton_file[number]).read_row_group(group, use_threads=False)
-            causes = table["causes"].combine_chunks()
-            offsets = causes.offsets.to_numpy().astype(np.int64)
-            back = causes.flatten().to_numpy().astype(np.int64)
-            return Skeleton(table["process"].to_numpy().astype(np.int32), offsets - offsets[0], back)
+            return skeleton_from(table)
 
         return self._cache.get(
             ("skeleton", number, group),
@@ -317,6 +314,14 @@ class Run:
             raise DamagedHistory(
                 f"{self.place(name)} cannot be read ({fault}): make the history again with whence observe"
             ) from fault
+
+
+def skeleton_from(table: pa.Table) -> Skeleton:
+    """The skeleton that rows of a skeleton's file hold."""
+    causes = table["causes"].combine_chunks()
+    offsets = causes.offsets.to_numpy().astype(np.int64)
+    back = causes.flatten().to_numpy().astype(np.int64)
+    return Skeleton(table["process"].to_numpy().astype(np.int32), offsets - offsets[0], back)
 
 
 def open_run(store: Store, *, cache_bytes: int = CACHE_BYTES) -> Run:

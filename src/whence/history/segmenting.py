@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -23,8 +23,8 @@ from whence.history.solving import BETWEEN, Solved, Window, solve
 from whence.history.storage import Store
 from whence.history.writing import SegmentFiles, write_aside, write_segment, write_whole
 
-HELPERS = ("window", "own", "reason", "text", "receives_more")
-"""Columns that are not stored with the events."""
+ON_THE_WAY = ("window", "own", "reason", "text", "receives_more")
+"""Columns that only the way here needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Made:
     rows: int
     counts: Counts
     files: SegmentFiles | None
-    """None when nothing was written."""
+    """None for a segment without events."""
     aside_file: str | None
     open_file: str | None
     """Causes outside the segment, and events that may be causes outside it."""
@@ -64,18 +64,17 @@ class Made:
     """The largest excess of a causal time over its wall time."""
     lag_event: str
     """Where that was, in words."""
-    open_receives: int = field(default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where tasks write; None writes nothing and only measures."""
+    """Where tasks write."""
 
     store: Store
     run: str
 
 
-def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target | None) -> Made:
+def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Made:
     """Solve one window, whose rows `rows` are, and write its segment.
 
     May run twice for one window, at once or one after the other: each run writes files of its own.
@@ -96,14 +95,13 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target | None)
     outcomes = Counter(aside["outcome"].to_pylist())
     counts = count_processes(names, solved.placed.skeleton, events)
     files = aside_file = open_file = None
-    if target is not None:
-        if len(events):
-            files = write_segment(target.store, target.run, window, events, solved.placed.skeleton, attempt=attempt)
-        if len(aside):
-            aside_file = write_aside(target.store, target.run, aside, attempt=f"{window:05d}-{attempt}")
-        if len(solved.open_receives) or len(solved.open_sends):
-            open_file = f"open-{window:05d}-{attempt}.parquet"
-            write_whole(target.store, target.run, open_file, open_table(solved))
+    if len(events):
+        files = write_segment(target.store, target.run, window, events, solved.placed.skeleton, attempt=attempt)
+    if len(aside):
+        aside_file = write_aside(target.store, target.run, aside, attempt=f"{window:05d}-{attempt}")
+    if len(solved.open_receives) or len(solved.open_sends):
+        open_file = f"open-{window:05d}-{attempt}.parquet"
+        write_whole(target.store, target.run, open_file, open_table(solved))
     known = solved.causal_time[solved.causal_time != NO_TIME]
     return Made(
         window,
@@ -120,7 +118,6 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target | None)
         attribute_names(events),
         solved.lag,
         _describe(good, solved.lag_row),
-        len(solved.open_receives),
     )
 
 
@@ -159,7 +156,7 @@ def events_table(rows: pa.Table, solved: Solved, window: int) -> pa.Table:
             columns[each.name] = column if pa.types.is_dictionary(column.type) else column.cast(each.type)
         else:
             columns[each.name] = pa.nulls(len(taken), each.type)
-    further = [name for name in rows.column_names if name not in columns and name not in HELPERS]
+    further = [name for name in rows.column_names if name not in columns and name not in ON_THE_WAY]
     columns |= {name: taken[name] for name in further}
     columns["segment"] = pa.repeat(pa.scalar(window, pa.int32()), len(taken))
     columns["nth"] = pa.array(solved.placed.nth)

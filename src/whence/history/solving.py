@@ -256,14 +256,10 @@ def _open(
     place = np.full(len(process), -1, np.int64)
     place[placed.rows] = np.arange(len(placed.rows))
     offered = np.flatnonzero((sends >= 0) & member & ~settled)
-    return received, pa.concat_tables(
-        [
-            pa.table({"key": keys.take(pa.array(sends[rows])), "place": pa.array(place[rows])})
-            for rows in [offered[~dropped[offered]]]
-        ]
-        + [_stand_ins(keys, sends, edges, offered[dropped[offered]], place, process, member & dropped)],
-        promote_options="default",
-    ).cast(SENDS)
+    there, gone = offered[~dropped[offered]], offered[dropped[offered]]
+    sent = pa.table({"key": keys.take(pa.array(sends[there])), "place": pa.array(place[there])})
+    instead = _stand_ins(keys, sends, edges, gone, place, process, member & dropped)
+    return received, pa.concat_tables([sent, instead], promote_options="default").cast(SENDS)
 
 
 def _stand_ins(

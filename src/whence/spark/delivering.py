@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -19,12 +18,8 @@ from whence.history.reading import Run
 from whence.history.spans import Blocks, survey_segment
 from whence.history.storage import Store
 from whence.history.tables import processes_from, segments_from
-from whence.spark.jobs import run_job
+from whence.spark.sweep import sweep
 
-R = TypeVar("R")
-
-ANSWER = "answer binary"
-"""Results of tasks come back pickled, one a row: they are small, and our own."""
 CACHE_BYTES = 64 << 20
 
 
@@ -60,39 +55,22 @@ def deliver(
     def survey(number: int) -> Blocks:
         return survey_segment(opened(), number)
 
-    found = _on_tasks(session, numbers, survey, "survey times", lambda done, _: on_progress(done, 2 * count))
+    found = sweep(
+        session, [partial(survey, number) for number in numbers], on_progress=lambda done: on_progress(done, 2 * count)
+    )
     blocks = Blocks.joined(found)
     terms = agree_terms(policies, blocks, eps=eps, delta=delta, tick=tick, phi=phi, elements=elements)
 
     def work(number: int) -> Any:
         return deliver_and_write(opened(), number, terms, blocks, attempt=uuid4().hex[:12], limit_rows=limit_rows)
 
-    outcomes = _on_tasks(session, numbers, work, "deliver", lambda done, _: on_progress(count + done, 2 * count))
-    on_progress(2 * count, 2 * count)
+    outcomes = sweep(
+        session,
+        [partial(work, number) for number in numbers],
+        on_progress=lambda done: on_progress(count + done, 2 * count),
+    )
     return summary(outcomes, terms)
 
 
 def _open(store: Store, run: str, segments: pa.Table, processes: pa.Table) -> Run:
     return Run(store, {"run": run}, segments_from(segments), processes_from(processes), cache_bytes=CACHE_BYTES)
-
-
-def _on_tasks(
-    session: SparkSession,
-    numbers: range,
-    work: Callable[[int], R],
-    description: str,
-    on_progress: Callable[[int, int], None],
-) -> list[R]:
-    """What `work` gives for each number, in their order; each is a Spark task, which may run more than once."""
-    if not numbers:
-        return []
-
-    def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column("id").to_pylist():
-                yield pa.record_batch({"answer": pa.array([pickle.dumps((number, work(number)))], pa.binary())})
-
-    frame = session.range(0, len(numbers), 1, len(numbers)).mapInArrow(answers, ANSWER)
-    rows = run_job(session, frame.collect, description, on_progress=on_progress)
-    found = dict(pickle.loads(row["answer"]) for row in rows)
-    return [found[number] for number in numbers]

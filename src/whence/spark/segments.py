@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,8 +17,8 @@ from whence.history.mending import Damage, Mended, mend
 from whence.history.plan import Plan
 from whence.history.segmenting import Made, Target, make_segment
 from whence.spark.jobs import run_job
+from whence.spark.sweep import sweep
 
-R = TypeVar("R")
 Batches = Iterator[pa.RecordBatch]
 
 WINDOWS_A_TASK = 4
@@ -26,7 +26,7 @@ ANSWER = "answer binary"
 """Results of tasks come back pickled, one a row: they are small, and our own."""
 
 
-def solve_windows(placed: DataFrame, plan: Plan, target: Target | None) -> DataFrame:
+def solve_windows(placed: DataFrame, plan: Plan, target: Target) -> DataFrame:
     """One row a window: its `Made`, pickled. `placed` has one partition a window (`place_by_window`)."""
 
     def solve(batches: Batches) -> Batches:
@@ -41,7 +41,7 @@ def solve_windows(placed: DataFrame, plan: Plan, target: Target | None) -> DataF
     return placed.mapInArrow(solve, ANSWER)
 
 
-def read_windows(session: SparkSession, clustered: Clustered, plan: Plan, target: Target | None) -> DataFrame:
+def read_windows(session: SparkSession, clustered: Clustered, plan: Plan, target: Target) -> DataFrame:
     """As `solve_windows`, for inputs in order of time: each task reads its own rows."""
 
     def solve(batches: Batches) -> Batches:
@@ -70,7 +70,7 @@ def collect(
 
 def mend_segments(session: SparkSession, damages: Sequence[Damage], target: Target) -> list[Mended]:
     """Write the damaged segments again, one task each."""
-    return _spread(session, list(damages), lambda damage: mend(damage, target), "mend segments")
+    return sweep(session, [partial(mend, damage, target) for damage in damages])
 
 
 def senders_finder(
@@ -94,21 +94,9 @@ def senders_finder(
                 }
             )
 
-        return pa.concat_tables(_spread(session, list(windows), look, "look for sends"))
+        return pa.concat_tables(sweep(session, [partial(look, window) for window in windows]))
 
     return find
-
-
-def _spread(session: SparkSession, items: Sequence[object], work: Callable[..., R], description: str) -> list[R]:
-    if not items:
-        return []
-    pickled = [pickle.dumps(item) for item in items]
-
-    def run() -> list[R]:
-        places = session.sparkContext.parallelize(range(len(pickled)), len(pickled))
-        return places.map(lambda at: work(pickle.loads(pickled[at]))).collect()
-
-    return run_job(session, run, description)
 
 
 def _answer(value: object) -> pa.RecordBatch:
