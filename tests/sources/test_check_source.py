@@ -11,6 +11,7 @@ import pytest
 
 from tests.sources.reading import SAMPLES
 from whence.sources import Piece, Source, SourceCheckFailed, check_source
+from whence.sources.contract import Records
 from whence.sources.json_lines import JsonLines
 from whence.sources.shiviz import ShiViz
 
@@ -41,6 +42,7 @@ class Broken:
     name: ClassVar[str] = "broken"
     suffixes: ClassVar[tuple[str, ...]] = ()
     splittable: ClassVar[bool] = True
+    records: ClassVar[Records] = "lines"
     inner: JsonLines = field(default_factory=JsonLines)
 
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:

@@ -4,10 +4,18 @@ One literal row, as JSON::
 
     {"computation": "", "process": "shop", "seq": 2, "time": 1700000000000000000, "arrival": null, "kind": "send",
      "sends": "m1", "receives": null, "receives_more": null, "id": null, "name": "order placed", "stamp": null,
-     "attributes": "{\"order\":7}", "file": "shop.jsonl", "place": 2, "reason": null, "text": null}
+     "attributes": "{\"order\":7}", "clock_name": null, "instance_key": null, "instance_parent": null,
+     "instance_phase": null, "channel_key": null, "channel_bytes": null, "file": "shop.jsonl", "place": 2, "reason": null,
+     "text": null}
 
 A row with a `reason` is set aside: it says why, and `text` holds what was read. All other rows have a process, a kind,
-and a ``seq`` or a ``time``; a send has ``sends``, a receive has ``receives``.
+and a ``seq`` or a ``time``, which was read from the clock ``clock_name`` or, without one, from the process's own. What an
+event has to do with others is said in one of three ways:
+
+- by message keys: a send has ``sends``, a receive has ``receives``;
+- by ``channel_key``: sends and receives of one channel are matched in their order, message by message or, where they
+  have ``channel_bytes``, byte by byte;
+- by ``instance_key``: a span within a process. Its row of phase ``start`` names the instance it was started from.
 """
 
 from __future__ import annotations
@@ -31,6 +39,12 @@ REPORTS: Final = pa.schema(
         pa.field("name", pa.string()),
         pa.field("stamp", pa.string()),
         pa.field("attributes", pa.string()),
+        pa.field("clock_name", pa.string()),
+        pa.field("instance_key", pa.string()),
+        pa.field("instance_parent", pa.string()),
+        pa.field("instance_phase", pa.string()),
+        pa.field("channel_key", pa.string()),
+        pa.field("channel_bytes", pa.int64()),
         pa.field("file", pa.string()),
         pa.field("place", pa.int64()),
         pa.field("reason", pa.string()),
@@ -47,6 +61,19 @@ SEND: Final = "send"
 RECEIVE: Final = "receive"
 KINDS: Final = (LOCAL, SEND, RECEIVE)
 """What an event's ``kind`` may be."""
+
+START: Final = "start"
+END: Final = "end"
+ANSWERS: Final = "answers"
+"""The end of an instance that answers the one in another process that it was started from."""
+AWAITS: Final = "awaits"
+"""The end of an instance that waited for the answer of what it started in another process."""
+PHASES: Final = (START, END, ANSWERS, AWAITS)
+"""What an event's ``instance_phase`` may be; none for an event between start and end."""
+
+SPAN: Final = "span "
+"""What keys begin with that name the start of an instance, as ``span COMPUTATION/INSTANCE``: an event that receives one
+that nobody sends is kept, and its cause is known to be missing."""
 
 STAMPED: Final = "stamp of "
 """What keys begin with that come from vector stamps: nobody sends or misses a message of that name."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from whence.clocks.errors import WhenceError
+
+Records = Literal["lines", "in lines", "anywhere"]
 
 
 class SourceError(WhenceError):
@@ -60,6 +62,8 @@ class Source(Protocol):
     """File names that end so are of this format, in lower case; looked for in folders."""
     splittable: ClassVar[bool]
     """Whether a file may be read in several pieces."""
+    records: ClassVar[Records]
+    """How records lie in the text: one is one line or more, several may be in a line, or lines mean nothing."""
 
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         """The piece's records, in order, as batches of `REPORTS`; the same batches each time it is called."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from whence.sources.contract import Piece
+from whence.sources.contract import Piece, Records
 from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG, Block, blocks
 from whence.sources.records import row_from_line
 from whence.sources.rows import BATCH_ROWS, Row, Rows, bad_row
@@ -31,6 +31,7 @@ class JsonLines:
     name: ClassVar[str] = "whence"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".json")
     splittable: ClassVar[bool] = True
+    records: ClassVar[Records] = "lines"
 
     unit: str = "ns"
     compiled_from_bytes: int = 128 << 10

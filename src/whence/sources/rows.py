@@ -45,6 +45,12 @@ class Row:
     name: str | None = None
     stamp: str | None = None
     attributes: str | None = None
+    clock_name: str | None = None
+    instance_key: str | None = None
+    instance_parent: str | None = None
+    instance_phase: str | None = None
+    channel_key: str | None = None
+    channel_bytes: int | None = None
     file: str = ""
     place: int = 0
     reason: str | None = None

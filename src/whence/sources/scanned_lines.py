@@ -106,9 +106,8 @@ class _Scanned:
         }
         for name, row in (("seq", scan.SEQ), ("time", scan.TIME), ("arrival", scan.ARRIVAL)):
             columns[name] = pa.array(self._integers[row, taken], mask=self._integer_known[row, taken] == 0)
-        for name in ("receives_more", "reason", "text"):
-            columns[name] = pa.nulls(count, REPORTS.field(name).type)
-        return pa.RecordBatch.from_arrays([columns[name] for name in REPORTS.names], schema=REPORTS)
+        arrays = [columns[each.name] if each.name in columns else pa.nulls(count, each.type) for each in REPORTS]
+        return pa.RecordBatch.from_arrays(arrays, schema=REPORTS)
 
     def _texts(self, span: int, taken: _Rows, *, missing_is_empty: bool = False) -> pa.StringArray:
         return _string_array(self._data, self._spans[span], taken, missing_is_empty=missing_is_empty)

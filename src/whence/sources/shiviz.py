@@ -26,7 +26,7 @@ from typing import ClassVar, Final
 import pyarrow as pa
 
 from whence.events.schema import LOCAL, RECEIVE
-from whence.sources.contract import Piece
+from whence.sources.contract import Piece, Records
 from whence.sources.executions import Match, matches
 from whence.sources.javascript_regex import compile_javascript
 from whence.sources.presence import Presence
@@ -61,6 +61,7 @@ class ShiViz:
     name: ClassVar[str] = "shiviz"
     suffixes: ClassVar[tuple[str, ...]] = (".log", ".txt", ".shiviz")
     splittable: ClassVar[bool] = False
+    records: ClassVar[Records] = "lines"
 
     regex: str = DEFAULT_REGEX
     delimiter: str | None = None

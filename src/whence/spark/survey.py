@@ -17,7 +17,11 @@ from whence.history.solving import LARGEST_TIME
 
 ALWAYS = ("computation", "process", "time", "kind", "sends", "receives", "name", "file", "place")
 """Columns that are passed on even if no row has a value."""
-OPTIONAL = ("seq", "arrival", "receives_more", "id", "stamp", "attributes", "reason", "text")
+OPTIONAL = (
+    *("seq", "arrival", "receives_more", "id", "stamp", "attributes"),
+    *("clock_name", "instance_key", "instance_parent", "instance_phase", "channel_key", "channel_bytes"),
+    *("reason", "text"),
+)
 """Columns that are passed on only if some row has a value."""
 
 
