@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from whence.clocks.errors import WhenceError
-from whence.events.schema import STAMPED
+from whence.events.schema import SPAN, STAMPED
 from whence.history import layout
 from whence.history.plan import Epochs, Plan
 from whence.history.segmenting import Made, Target
@@ -78,6 +78,8 @@ class Joined:
     crossings: Crossings
     orphans: dict[int, list[tuple[int, str]]]
     """By window: places of receives whose message nobody sends, with its key."""
+    missing: dict[int, list[tuple[int, str]]]
+    """The same for keys of spans, whose absence is no fault of the event that names them."""
 
 
 def check_lags(made: Iterable[Made], eps: int) -> None:
@@ -120,11 +122,11 @@ def join(
     `find_senders` looks for keys among the events of windows that were written: a table of ``key``, ``window``,
     ``place``. It is asked only for what the open ends do not settle: sends received more than once, far apart.
     """
-    crossings, orphans = Crossings(), dict[int, list[tuple[int, str]]]()
+    joined = Joined(Crossings(), {}, {})
     for epochs in plan.large:
         segments = _segments_of(made, plan, epochs)
-        _join_computation(segments, plan, target, find_senders, crossings, orphans)
-    return Joined(crossings, orphans)
+        _join_computation(segments, plan, target, find_senders, joined)
+    return joined
 
 
 def _segments_of(made: Sequence[Made], plan: Plan, epochs: Epochs) -> list[Made]:
@@ -138,8 +140,7 @@ def _join_computation(
     plan: Plan,
     target: Target,
     find_senders: Callable[[Sequence[int], pa.Array], pa.Table],
-    crossings: Crossings,
-    orphans: dict[int, list[tuple[int, str]]],
+    joined: Joined,
 ) -> None:
     ends = {each.window: _read_ends(target, each) for each in segments if each.open_file is not None}
     receives = _stacked(ends, receives=True)
@@ -161,10 +162,11 @@ def _join_computation(
                     plan.eps, None, f"message {key!r:.80} was received in an earlier epoch than the one it was sent in"
                 )
             if found is None and place >= 0 and not key.startswith(STAMPED):
-                orphans.setdefault(window, []).append((place, key))
+                lost = joined.missing if key.startswith(SPAN) else joined.orphans
+                lost.setdefault(window, []).append((place, key))
             causes = found or []
         for cause in causes:
-            crossings.add(effect, cause)
+            joined.crossings.add(effect, cause)
 
 
 def _needed_sends(

@@ -1,7 +1,7 @@
-"""A segment without the receives whose message nobody sent: known only when all segments have been made.
+"""A segment without the receives whose message nobody sent, and with marks where a cause is missing otherwise.
 
 Whether a receive's message was sent is not known in its window when the send may lie in another. The few segments
-that turn out to hold such receives are written again without them.
+that turn out to hold such receives are written again.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class Damage:
     made: Made
     orphans: tuple[tuple[int, str], ...]
     """Places and the keys that nobody sends."""
+    missing: tuple[tuple[int, str], ...]
+    """The same for events that stay."""
     crossing_places: Longs
     """Places with a cause in an earlier segment, ascending ..."""
     crossing_numbers: Longs
@@ -49,7 +51,7 @@ class Mended:
     """The segment that takes its place. Pickles."""
 
     made: Made
-    orphan_aside_file: str
+    orphan_aside_file: str | None
     effects: list[tuple[int, int, int]]
     """Effect's new place, or ``-1 - process`` for the next event of a process after the segment; the place of a cause here,
     or -1; and if -1 a label: a crossing's number, or ``-2 - process`` for a process's last event before the segment."""
@@ -58,13 +60,14 @@ class Mended:
 
 
 def mend(damage: Damage, target: Target) -> Mended:
-    """Write the segment again without its orphans."""
+    """Write the segment again without its orphans, and with what its other events miss."""
     made = damage.made
     assert made.files is not None
     folder = layout.run_folder(target.run)
     with target.store.open(f"{folder}/{made.files.events_file}") as file:
         events = pq.ParquetFile(file).read(use_threads=False)
     skeleton = read_skeleton(target, made.files.skeleton_file)
+    events = _marked(events, damage.missing)
     dropped = np.zeros(len(events), np.bool_)
     dropped[[place for place, _ in damage.orphans]] = True
     edges = _with_crossings(skeleton, damage.crossing_places, damage.crossing_numbers)
@@ -104,10 +107,13 @@ def mend(damage: Damage, target: Target) -> Mended:
         made.attributes,
         made.lag,
         made.lag_event,
+        len(kept) - kept["missing"].null_count,
     )
     return Mended(
         replaced,
-        write_aside(target.store, target.run, orphans, attempt=f"{made.window:05d}-{attempt}"),
+        write_aside(target.store, target.run, orphans, attempt=f"{made.window:05d}-{attempt}")
+        if len(orphans)
+        else None,
         list(zip(placed.open_place.tolist(), placed.open_cause.tolist(), placed.open_label.tolist(), strict=True)),
         {
             int(place): [(int(new_place[place]), -1)]
@@ -118,6 +124,14 @@ def mend(damage: Damage, target: Target) -> Mended:
             for place in damage.asked
         },
     )
+
+
+def _marked(events: pa.Table, missing: Sequence[tuple[int, str]]) -> pa.Table:
+    marks = events["missing"].to_pylist() if missing else []
+    for place, key in missing:
+        marks[place] = marks[place] or key
+    at = events.column_names.index("missing")
+    return events.set_column(at, "missing", pa.array(marks, pa.string())) if missing else events
 
 
 def read_skeleton(target: Target, name: str) -> Skeleton:
@@ -149,12 +163,14 @@ def find_damage(made: Sequence[Made], joined: Joined) -> list[Damage]:
     cause_window, cause_place = np.array(crossings.cause_window, np.int64), np.array(crossings.cause_place, np.int64)
     damages = []
     for each in made:
-        if each.window in joined.orphans:
+        if each.window in joined.orphans or each.window in joined.missing:
             mine = np.flatnonzero((effect_window == each.window) & (effect_place >= 0))
             mine = mine[np.argsort(effect_place[mine], kind="stable")]
             asked = np.unique(cause_place[(cause_window == each.window) & (cause_place >= 0)])
-            orphans = tuple(sorted(dict(joined.orphans[each.window]).items()))
-            damages.append(Damage(each, orphans, effect_place[mine], mine, asked))
+            orphans, missing = (
+                tuple(sorted(dict(lost.get(each.window, ())).items())) for lost in (joined.orphans, joined.missing)
+            )
+            damages.append(Damage(each, orphans, missing, effect_place[mine], mine, asked))
     return damages
 
 

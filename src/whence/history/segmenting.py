@@ -23,7 +23,10 @@ from whence.history.solving import BETWEEN, Solved, Window, solve
 from whence.history.storage import Store
 from whence.history.writing import SegmentFiles, write_aside, write_segment, write_whole
 
-ON_THE_WAY = ("window", "own", "reason", "text", "receives_more")
+ON_THE_WAY = (
+    *("window", "own", "reason", "text", "receives_more", "causes"),
+    *("instance_key", "instance_parent", "instance_phase", "channel_key", "channel_bytes"),
+)
 """Columns that only the way here needs."""
 
 
@@ -64,6 +67,8 @@ class Made:
     """The largest excess of a causal time over its wall time."""
     lag_event: str
     """Where that was, in words."""
+    missing: int
+    """Events with a cause that they name and nobody reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,7 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
         attribute_names(events),
         solved.lag,
         _describe(good, solved.lag_row),
+        len(events) - events["missing"].null_count,
     )
 
 
@@ -151,6 +157,10 @@ def events_table(rows: pa.Table, solved: Solved, window: int) -> pa.Table:
         if each.name == "causal_time":
             time = pa.array(solved.causal_time, mask=solved.causal_time == NO_TIME)
             columns[each.name] = time
+        elif each.name == "correction":
+            columns[each.name] = pc.if_else(pc.is_valid(columns["time"]), pa.array(solved.correction), None)
+        elif each.name == "missing":
+            columns[each.name] = solved.missing
         elif each.name in rows.column_names:
             column = taken[each.name]
             columns[each.name] = column if pa.types.is_dictionary(column.type) else column.cast(each.type)

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 
 from whence.causality.assembling import Detour, Placed, assemble
 from whence.causality.canonical import Raw, canonical_order, find_copies, tied_places
+from whence.causality.correcting import corrections
 from whence.causality.ordering import NO_TIME, Edges, order_rows
-from whence.events.schema import STAMPED
+from whence.events.schema import SPAN, STAMPED
 from whence.history.aside import Aside
 from whence.history.verifying import contradictions
 
@@ -64,6 +65,10 @@ class Solved:
     placed: Placed
     causal_time: Longs
     """By place; `NO_TIME` where nothing in the past has a time."""
+    correction: Longs
+    """By place: what makes the wall time respect causality."""
+    missing: pa.Array
+    """By place: the key of a cause that is known and was not reported; null for most."""
     open_receives: pa.Table
     """What crosses the segment's ends: effect's ``place`` (``-1 - process``: that process's next event after the segment),
     and its cause: a ``cause`` place here, or else a ``key``, or else the last event of ``process`` before the segment."""
@@ -81,10 +86,11 @@ def solve(table: pa.Table, names: Sequence[str], window: Window) -> Solved:
     """The segment of `window` from the rows of one computation, whose processes are `names`, ascending.
 
     `table` has columns of `whence.events.schema.REPORTS`, of which absent ones count as null, and optionally ``own``:
-    false for rows that another window answers for when they turn out to be copies.
+    false for rows that another window answers for when they turn out to be copies; ``causes``: rows of the table, besides
+    those that the keys name, each the first of its copies; and ``missing``.
     """
-    columns = _Columns(table)
-    process = columns.places_in("process", names)
+    columns = _Columns(table, names)
+    process = columns.process
     time, seq = columns.longs("time"), columns.longs("seq")
     aside = Aside()
     numbered = np.zeros(len(names), np.bool_)
@@ -120,12 +126,12 @@ def _solve_distinct(
     sent_by, again = _senders(sends, time, len(keys))
     if len(keys):
         causes = np.where(edges.labels >= 0, sent_by[edges.labels], -1)
-        labels = edges.labels
-        if window.whole:
-            # What a stamp knows of and nobody reported is no message that is missing.
-            stamped = pc.starts_with(keys, STAMPED).to_numpy(zero_copy_only=False)
-            labels = np.where((causes < 0) & (labels >= 0) & stamped[labels], -1, labels)
-        edges = Edges(edges.offsets, causes, labels)
+        edges = Edges(edges.offsets, causes, edges.labels)
+    missing = np.full(len(order), -1, np.int64)
+    if window.whole and len(keys):
+        edges = _without_soft(edges, keys, missing)
+    if columns.has("causes"):
+        edges = _with_given(edges, columns, order, process)
     ordered = order_rows(starts, time, edges)
     causal_time = ordered.times.causal_time
     member = np.ones(len(order), np.bool_)
@@ -151,10 +157,11 @@ def _solve_distinct(
         effect, lost = edges.effects(), (edges.causes < 0) & (edges.labels >= 0)
         lost &= ~dropped[effect]
         rows, first = np.unique(effect[lost], return_index=True)
-        missing = edges.labels[np.flatnonzero(lost)[first]]
-        drop(rows, "receive-without-send", [f"no event sends {_shown(keys, key)}" for key in missing])
+        unsent = edges.labels[np.flatnonzero(lost)[first]]
+        drop(rows, "receive-without-send", [f"no event sends {_shown(keys, int(key))}" for key in unsent])
 
     placed = assemble(process, ordered, member, dropped)
+    correction = corrections(starts, time, causal_time, ordered.edges)
     lag = np.where(time != NO_TIME, causal_time - np.where(time != NO_TIME, time, 0), -1)
     worst = int(lag.argmax()) if len(lag) else -1
     open_receives, open_sends = _open(keys, sends, time, ordered.edges, placed, member, dropped, process, window)
@@ -162,12 +169,58 @@ def _solve_distinct(
         order[placed.rows],
         placed,
         causal_time[placed.rows],
+        correction[placed.rows],
+        _missing_texts(columns, order[placed.rows], keys, missing[placed.rows]),
         open_receives,
         open_sends,
         aside,
         max(0, int(lag[worst])) if worst >= 0 else 0,
         int(order[worst]) if worst >= 0 and lag[worst] >= 0 else -1,
     )
+
+
+def _without_soft(edges: Edges, keys: pa.Array, missing: Longs) -> Edges:
+    """The edges, without those that name something which nobody reported and whose absence is no fault of the row.
+
+    What a stamp knows of is no message; what a span names is told in `missing`, by row the number of its key.
+    """
+    plain = pc.replace_substring_regex(keys, f"^[^{BETWEEN}]*{BETWEEN}", "")
+    stamped, spans = (pc.starts_with(plain, prefix).to_numpy(zero_copy_only=False) for prefix in (STAMPED, SPAN))
+    lost = (edges.causes < 0) & (edges.labels >= 0)
+    named = np.flatnonzero(lost & spans[edges.labels])
+    missing[edges.effects()[named]] = edges.labels[named]
+    soft = lost & (stamped | spans)[edges.labels]
+    return Edges(edges.offsets, edges.causes, np.where(soft, -1, edges.labels))
+
+
+def _with_given(edges: Edges, columns: _Columns, order: Longs, process: Codes) -> Edges:
+    """The edges, and those of the column ``causes``. Of an event that was reported several times, the copy that was kept is
+    meant: it has the same process and number."""
+    given = columns.lists("causes", pa.int64()).take(pa.array(order))
+    lengths = pc.fill_null(pc.list_value_length(given), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    table_rows = given.flatten().to_numpy(zero_copy_only=False)
+    if not len(table_rows):
+        return edges
+    seq = columns.longs("seq")
+    most = int(seq[table_rows].max()) + 1
+    wanted = columns.process[table_rows] * (most + 1) + seq[table_rows]
+    kept = process * (most + 1) + np.minimum(seq[order], most)
+    at = np.minimum(np.searchsorted(kept, wanted), len(order) - 1)
+    effects = np.concatenate((edges.effects(), np.repeat(np.arange(len(order)), lengths)))
+    causes = np.concatenate((edges.causes, np.where(kept[at] == wanted, at, -1)))
+    labels = np.concatenate((edges.labels, np.full(len(table_rows), -1, np.int64)))
+    by_effect = np.argsort(effects, kind="stable")
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(effects, minlength=len(order))))).astype(np.int64)
+    return Edges(offsets, causes[by_effect], labels[by_effect])
+
+
+def _missing_texts(columns: _Columns, rows: Longs, keys: pa.Array, missing: Longs) -> pa.Array:
+    """What each row names and nobody reported, by its own column or else by the number of its key."""
+    told = columns.text("missing").take(pa.array(rows))
+    if not (missing >= 0).any():
+        return told
+    texts = pc.replace_substring_regex(keys, f"^[^{BETWEEN}]*{BETWEEN}", "")
+    return pc.coalesce(told, texts.take(pa.array(missing, mask=missing < 0)))
 
 
 def _shown(keys: pa.Array, number: int) -> str:
@@ -286,11 +339,15 @@ RECEIVES = pa.schema([("place", pa.int64()), ("key", pa.string()), ("process", p
 SENDS = pa.schema([("key", pa.string()), ("place", pa.int64()), ("process", pa.int32()), ("alias", pa.string())])
 
 
+_TEXT = pa.string()
+
+
 class _Columns:
     """Columns of a table of reports as arrays; absent ones are null throughout."""
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, names: Sequence[str]) -> None:
         self.table = table.combine_chunks()
+        self.process = self._places_in("process", names)
         count = len(table)
         self.own: Flags = np.ones(count, np.bool_)
         if "own" in table.column_names:
@@ -309,8 +366,8 @@ class _Columns:
         array = self._array(name)
         return array if pa.types.is_string(array.type) else array.cast(pa.string())
 
-    def lists(self, name: str) -> Any:
-        return self._array(name).cast(pa.list_(pa.string()))
+    def lists(self, name: str, kind: pa.DataType = _TEXT) -> Any:
+        return self._array(name).cast(pa.list_(kind))
 
     def longs(self, name: str) -> Longs:
         """With `NO_TIME` for null."""
@@ -335,7 +392,7 @@ class _Columns:
         array = self._array(name)
         return array if pa.types.is_dictionary(array.type) else self.text(name).dictionary_encode()
 
-    def places_in(self, name: str, values: Sequence[str]) -> Codes:
+    def _places_in(self, name: str, values: Sequence[str]) -> Codes:
         """Where each text is among the values, all of which are there."""
         encoded = self.encoded(name)
         places = pc.index_in(encoded.dictionary, value_set=pa.array(values, pa.string())).take(encoded.indices)

@@ -18,7 +18,9 @@ from whence.sources.records import FIELDS
 from whence.sources.rows import MOST_CAUSES
 from whence.sources.times import NANOSECONDS_IN
 
-RESERVED: Final = frozenset({*COLUMNS, *FIELDS, "causal_time", "level", "index", "position"})
+TAKEN: Final = ("causal_time", "correction", "corrected_time", "missing", "level", "index", "position")
+
+RESERVED: Final = frozenset({*COLUMNS, *FIELDS, *TAKEN})
 """Names that the tables of a history give a meaning of their own."""
 
 _WANTED: Final = {

@@ -178,7 +178,7 @@ class Segmenter:
         if given is not None:
             check_lags(made, given)
         if not cut:
-            return made, Joined(Crossings(), {})
+            return made, Joined(Crossings(), {}, {})
         check_lags(made, plan.eps)
         check_sequences(made, plan)
         try:
@@ -190,9 +190,9 @@ class Segmenter:
 
     def _mend(self, made: list[Made], joined: Joined) -> tuple[list[Made], Crossings, list[str]]:
         """Take orphans out of their segments, and let the crossings follow."""
-        if not joined.orphans:
+        if not joined.orphans and not joined.missing:
             return made, joined.crossings, []
         self._on_stage("mending", 0, 0)
         repairs = mend_segments(self._session, find_damage(made, joined), self._target)
         replaced, crossings = follow(joined.crossings, repairs, made)
-        return replaced, crossings, [each.orphan_aside_file for each in repairs]
+        return replaced, crossings, [each.orphan_aside_file for each in repairs if each.orphan_aside_file]

@@ -224,6 +224,7 @@ def describe(reading: Reading, found: Survey, segmented: Segmented, *, unit: str
             "duplicate": sum(each.duplicates for each in made),
             "quarantined": sum(each.quarantined for each in made),
             "reasons": dict(sorted(reasons.items())),
+            "missing_causes": sum(each.missing for each in made),
         },
         "attributes": sorted({name for each in made for name in each.attributes}),
         "native_columns": [name for name in reading.native_columns if name in found.present],

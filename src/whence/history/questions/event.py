@@ -14,8 +14,14 @@ from whence.history.tables import Longs
 
 ALWAYS = ("id", "process", "seq", "name", "time")
 """Keys that an event's JSON has even if they say nothing; of the others, those that do."""
-KEYS = (*ALWAYS, "computation", "causal_time", "kind", "message", "position", "attributes", "file", "place")
-COLUMNS = ("process", "seq", "name", "time", "causal_time", "kind", "sends", "receives", "attributes", "file", "place")
+KEYS = (
+    *(*ALWAYS, "corrected_time", "computation", "clock_name", "causal_time", "kind", "message", "position", "missing"),
+    *("attributes", "file", "place"),
+)
+COLUMNS = (
+    *("process", "seq", "name", "time", "correction", "causal_time", "kind", "sends", "receives", "attributes"),
+    *("clock_name", "missing", "file", "place"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,12 @@ class Event:
     position: int
     """Its place in history order, from 0."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    correction: int | None = None
+    """What is to be added to the wall time so that no effect comes before its cause; None where it has no time."""
+    clock_name: str | None = None
+    """The clock that the time was read from, if it is not the process's own."""
+    missing: str | None = None
+    """A cause that the event names and nobody reported."""
     file: str | None = None
     place: int | None = None
     """Where the source has it: file, and line or row."""
@@ -49,6 +61,11 @@ class Event:
     def message(self) -> str | None:
         """The key of the message it received, or else of the one it sent."""
         return self.receives or self.sends
+
+    @property
+    def corrected_time(self) -> int | None:
+        """The wall time, moved as little as causality demands."""
+        return None if self.time is None else self.time + (self.correction or 0)
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`: the five keys of `ALWAYS`, and the others that say something."""
@@ -91,6 +108,9 @@ def events_from(run: Run, columns: dict[str, list[Any]], positions: Longs) -> tu
             receives=columns["receives"][row],
             position=position,
             attributes=_attributes(columns, row, natives),
+            correction=columns["correction"][row],
+            clock_name=columns["clock_name"][row],
+            missing=columns["missing"][row],
             file=columns["file"][row],
             place=columns["place"][row],
         )
