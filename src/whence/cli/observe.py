@@ -40,7 +40,16 @@ def observe(
     to: Annotated[
         str, typer.Option("--to", help="The history: a folder or a URI. What is there is replaced at the end.")
     ],
-    format: Annotated[str, typer.Option(help="whence (JSON lines, Parquet) or shiviz.")] = "whence",
+    format: Annotated[
+        str | None,
+        typer.Option(
+            help="whence (JSON lines, Parquet), otlp, jaeger, zipkin, shiviz, tracing or mapped.",
+            show_default="what each file's first bytes say",
+        ),
+    ] = None,
+    mapping: Annotated[
+        str | None, typer.Option(help="mapped: a TOML file that says what is what in a JSON log, or falcon.")
+    ] = None,
     regex: Annotated[
         str | None, typer.Option(help="shiviz: how an event looks; named groups host, clock, event.")
     ] = None,
@@ -85,7 +94,9 @@ def observe(
 
       whence observe logs/ --to h --policy exact --policy cbd:0.6 --eps 250ms --delta 2s
 
-      whence observe chord.log --format shiviz --regex '(?<host>\S*) (?<clock>{.*})\n(?<event>.*)' --to h
+      whence observe traces.json logs.json.gz --to h
+
+      whence observe chord.log --regex '(?<host>\S*) (?<clock>{.*})\n(?<event>.*)' --to h
     """
     check_master(master)
     if unit not in UNITS:
@@ -103,9 +114,8 @@ def observe(
 
     console = Console(stderr=True)
     started = time.monotonic()
-    options = {"regex": regex, "delimiter": delimiter} if format == "shiviz" else {"unit": unit}
-    if format != "shiviz" and (regex or delimiter):
-        raise typer.BadParameter("--regex and --delimiter belong to --format shiviz")
+    options = {"regex": regex, "delimiter": delimiter, "mapping": mapping}
+    options |= {"unit": unit} if unit != "ns" else {}
     delivering = Delivering(tuple(policy or ["exact"]), phi, lengths["delta"], elements, lengths["tick"])
     try:
         delivering.check()

@@ -18,6 +18,7 @@ from whence.causality.ordering import NO_TIME
 from whence.causality.skeleton import Skeleton
 from whence.history import layout
 from whence.history.aside import DUPLICATE, QUARANTINED, count_codes
+from whence.history.instancing import with_lines
 from whence.history.plan import Plan
 from whence.history.solving import BETWEEN, Solved, Window, solve
 from whence.history.storage import Store
@@ -89,8 +90,9 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
     if "reason" in rows.column_names:
         bad = pc.is_valid(rows["reason"])
         good, refused = rows.filter(pc.invert(bad)), rows.filter(bad)
+    good = with_lines(good)
     chosen = plan.solves(window)
-    if chosen is None:
+    if chosen is None or chosen[1].whole:
         solved, names = _solve_whole(good)
     else:
         solved = solve(good, chosen[0].names, chosen[1])

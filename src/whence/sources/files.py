@@ -49,15 +49,20 @@ class InputFile:
         return Piece(self.name, partial(open_at, self.location, self.compression), start, stop, lines_before)
 
     def head(self, size: int) -> bytes:
-        """The first bytes, as they are stored; raises `SourceError` where the file cannot be read."""
+        """The first bytes, decompressed; raises `SourceError` where the file cannot be read."""
+        found = b""
         try:
-            stream = open_at(self.location, None, 0)
+            stream = open_at(self.location, self.compression, 0)
             try:
-                return stream.read(size)
+                while len(found) < size and (part := stream.read(size - len(found))):
+                    found += part
+            except TornStream:
+                pass
             finally:
                 stream.close()
         except OSError as error:
             raise SourceError(f"{self.name} cannot be read: {_cause(error)}") from None
+        return found
 
 
 def open_at(location: str, compression: str | None, offset: int) -> ByteStream:

@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from whence.events.schema import COLUMNS, STAMPED, TEXT_LIMIT_CHARACTERS
+from whence.events.schema import COLUMNS, REPORTS, STAMPED, TEXT_LIMIT_CHARACTERS
 from whence.sources.contract import SourceError
 from whence.sources.records import FIELDS
 from whence.sources.rows import MOST_CAUSES
@@ -226,7 +226,10 @@ class _Writer:
             "stamp": "__stamp",
             "attributes": self._json("attributes"),
         }
-        return legible | {name: f"CASE WHEN {good} THEN {sql} END" for name, sql in others.items()}
+        found = legible | {name: f"CASE WHEN {good} THEN {sql} END" for name, sql in others.items()}
+        # Spans and channels are what other formats have.
+        kinds_of = {each.name: "BIGINT" if kinds.is_integer(each.type) else "STRING" for each in REPORTS}
+        return {name: found.get(name, f"CAST(NULL AS {kind})") for name, kind in kinds_of.items()}
 
     def _reason(self) -> str:
         """The same codes as for JSON lines, by what the columns of one row show."""

@@ -27,10 +27,12 @@ from whence.history.manifest import read_manifest
 from whence.history.plan import EPOCH_ROWS
 from whence.history.segmenting import Target
 from whence.sources.files import open_at
+from whence.sources.formats import SPAN_FORMATS
 from whence.spark.causality import OnStage, Segmented, Segmenter
 from whence.spark.delivering import deliver
 from whence.spark.failures import failures_told
 from whence.spark.jobs import run_job
+from whence.spark.linking import link_traces
 from whence.spark.reading import Reading, read_reports
 from whence.spark.survey import Survey, survey, survey_clusters
 
@@ -172,7 +174,8 @@ def staged(session: SparkSession, reading: Reading, draft: Draft, on_stage: OnSt
         "read text",
         on_progress=lambda done, total: on_stage("reading", done, total),
     )
-    return session.read.parquet(folder)
+    reports = session.read.parquet(folder)
+    return link_traces(session, reports) if {*reading.formats} & SPAN_FORMATS else reports
 
 
 def _with_one_kind_of_attributes(reading: Reading) -> DataFrame:
@@ -217,7 +220,10 @@ def describe(reading: Reading, found: Survey, segmented: Segmented, *, unit: str
         "unit": unit,
         "eps": segmented.eps,
         "lag": segmented.lag,
-        "inputs": [{"file": each.name, "bytes": each.size_bytes} for each in reading.inputs],
+        "inputs": [
+            {"file": each.name, "bytes": each.size_bytes, "format": name}
+            for each, name in zip(reading.inputs, reading.formats, strict=True)
+        ],
         "ledger": {
             "reports": found.reports,
             "delivered": sum(each.rows for each in made),

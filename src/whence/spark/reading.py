@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -13,10 +13,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from whence.events.schema import COLUMNS
-from whence.sources import Source, SourceError, source
+from whence.sources import SOURCES, Source, SourceError, source
 from whence.sources.files import InputFile, find_files
+from whence.sources.formats import SPAN_FORMATS, format_options, known_format
 from whence.sources.json_lines import CELL_BYTES
 from whence.sources.lines import count_line_ends
+from whence.sources.recognising import HEAD_BYTES, recognise
 from whence.spark.parquet_reports import PARQUET_SUFFIXES, read_parquet, union
 
 SPLIT_BYTES: Final = CELL_BYTES
@@ -29,6 +31,9 @@ REPORTS_DDL: Final = (
     "channel_bytes long, file string, place long, reason string, text string"
 )
 """The columns of `REPORTS` as Spark spells them."""
+
+PARQUET: Final = "parquet"
+"""In place of a format's name."""
 
 _PARQUET_MAGIC = b"PAR1"
 _OPENED_AT_ONCE = 16
@@ -47,11 +52,14 @@ class Reading:
     needs_staging: bool
     """Whether reading is dear, as text is: who reads the frame twice should write it to Parquet first."""
     inputs: tuple[InputFile, ...]
+    formats: tuple[str, ...]
+    """By input."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Split:
     file: InputFile
+    source: Source
     start: int
     stop: int | None
     lines_before: int = 0
@@ -62,59 +70,107 @@ def read_reports(
 ) -> Reading:
     """The reports in files, folders and patterns, as `whence.sources.files.find_files` takes them.
 
-    `format` is a name of `whence.sources.SOURCES`, ``whence`` if not given, which reads JSON lines and Parquet, mixed
-    as they come; `options` are the format's own. Files and columns are looked at before this returns; the rows are
-    read when the frame is. Large text files cost one job here, which counts lines. Raises `SourceError` for inputs that
-    do not exist, cannot be opened, or whose columns do not fit.
+    `format` is a name of `whence.sources.SOURCES`; without one, each file is taken for what its first bytes say, and Parquet
+    is read as well. `options` are those of the formats: each takes the ones it has. Files and columns are looked at before
+    this returns; the rows are read when the frame is. Large text files cost one job here, which counts lines. Raises
+    `SourceError` for inputs that do not exist, cannot be opened or recognised, or whose columns do not fit, and for options
+    that no input's format has.
     """
-    text_source = source(format or "whence", options or {})
-    takes_parquet = text_source.name == "whence"
-    suffixes = (*text_source.suffixes, *(PARQUET_SUFFIXES if takes_parquet else ()))
-    files = find_files(inputs, suffixes)
-    parquet: list[InputFile] = []
-    text: list[InputFile] = []
-    with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
-        heads = list(pool.map(lambda file: file.head(4), files))
-    for file, head in zip(files, heads, strict=True):
-        is_parquet = head == _PARQUET_MAGIC or (takes_parquet and file.suffix in PARQUET_SUFFIXES)
-        if is_parquet and not takes_parquet:
-            raise SourceError(
-                f"{file.name} is Parquet, which the format {text_source.name} does not read; leave out --format"
-            )
-        (parquet if is_parquet else text).append(file)
-    if text and text_source.name == "shiviz" and len(text) > 1:
-        text_source = source("shiviz", {**(options or {}), "complete": False})
+    given = {name: value for name, value in (options or {}).items() if value is not None}
+    files, formats = _chosen(inputs, format, given)
+    sources = _sources(files, formats, given)
     frames: list[tuple[DataFrame, tuple[str, ...]]] = []
+    text = [(file, sources[name]) for file, name in zip(files, formats, strict=True) if name != PARQUET]
+    parquet = [file for file, name in zip(files, formats, strict=True) if name == PARQUET]
     if text:
-        frames.append((_text_frame(spark, text_source, text), ()))
+        frames.append((_text_frame(spark, text), ()))
     if parquet:
-        frames.extend(read_parquet(spark, parquet, unit=getattr(text_source, "unit", "ns")))
+        frames.extend(read_parquet(spark, parquet, unit=given.get("unit", "ns")))
     frame, native = union(frames)
-    return Reading(frame, native, bool(text), tuple(files))
+    return Reading(frame, native, bool(text), tuple(files), tuple(formats))
 
 
-def _text_frame(spark: SparkSession, text_source: Source, files: Sequence[InputFile]) -> DataFrame:
-    tasks = _tasks(_with_lines_before(spark, _splits(text_source, files)))
+def _chosen(inputs: Sequence[str], format: str | None, given: Mapping[str, Any]) -> tuple[list[InputFile], list[str]]:
+    """The files, and the format of each."""
+    takes_parquet = format in (None, "whence")
+    every = [format] if format is not None else list(SOURCES)
+    suffixes = [suffix for name in every for suffix in known_format(name).suffixes]
+    files = find_files(inputs, tuple(dict.fromkeys((*suffixes, *(PARQUET_SUFFIXES if takes_parquet else ())))))
+    with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
+        heads = list(pool.map(lambda file: file.head(HEAD_BYTES if format is None else 4), files))
+    formats = []
+    for file, head in zip(files, heads, strict=True):
+        if head[:4] == _PARQUET_MAGIC or (takes_parquet and file.suffix in PARQUET_SUFFIXES):
+            if not takes_parquet:
+                raise SourceError(
+                    f"{file.name} is Parquet, which the format {format} does not read; leave out --format"
+                )
+            formats.append(PARQUET)
+        else:
+            formats.append(format or _recognised(file, head, given))
+    return files, formats
+
+
+def _recognised(file: InputFile, head: bytes, given: Mapping[str, Any]) -> str:
+    found = recognise(head, file.suffix)
+    if found in (None, "shiviz") and ("regex" in given or "delimiter" in given):
+        return "shiviz"
+    if found is None and "mapping" in given:
+        return "mapped"
+    if found is not None:
+        return found
+    if file.suffix in known_format("whence").suffixes:
+        return "whence"
+    raise SourceError(
+        f"{file.name} begins like none of the formats there are; say which it is with --format, describe it with --mapping, "
+        "or leave it out"
+    )
+
+
+def _sources(files: Sequence[InputFile], formats: Sequence[str], given: Mapping[str, Any]) -> dict[str, Source]:
+    """The source of each format that occurs."""
+    used = sorted({*formats} - {PARQUET})
+    known = {name: format_options(name) for name in used}
+    taken = {option for options in known.values() for option in options} | ({"unit"} if PARQUET in formats else set())
+    if unknown := sorted({*given} - taken):
+        raise SourceError(
+            f"no input is of a format that has the option {unknown[0]!r}; they are: {', '.join(used) or PARQUET}"
+        )
+    if given.get("unit", "ns") != "ns" and (spans := sorted({*used} & SPAN_FORMATS)):
+        raise SourceError(
+            f"times of the format {spans[0]} count nanoseconds, and --unit says {given['unit']}; leave out --unit"
+        )
+    sources = {}
+    for name in used:
+        mine = {option: value for option, value in given.items() if option in known[name]}
+        if name == "shiviz" and sum(each == name for each in formats) > 1:
+            mine["complete"] = False
+        sources[name] = source(name, mine)
+    return sources
+
+
+def _text_frame(spark: SparkSession, files: Sequence[tuple[InputFile, Source]]) -> DataFrame:
+    tasks = _tasks(_with_lines_before(spark, _splits(files)))
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch["id"].to_pylist():
                 for split in tasks[number]:
                     piece = split.file.piece(start=split.start, stop=split.stop, lines_before=split.lines_before)
-                    yield from text_source.read(piece)
+                    yield from split.source.read(piece)
 
     numbers = spark.range(0, len(tasks), 1, len(tasks))
     return numbers.mapInArrow(read, REPORTS_DDL).select(*COLUMNS)
 
 
-def _splits(text_source: Source, files: Sequence[InputFile]) -> list[_Split]:
+def _splits(files: Sequence[tuple[InputFile, Source]]) -> list[_Split]:
     splits = []
-    for file in files:
-        if not text_source.splittable or file.compression is not None or file.size_bytes <= SPLIT_BYTES:
-            splits.append(_Split(file, 0, None))
+    for file, by in files:
+        if not by.splittable or file.compression is not None or file.size_bytes <= SPLIT_BYTES:
+            splits.append(_Split(file, by, 0, None))
         else:
             starts = range(0, file.size_bytes, SPLIT_BYTES)
-            splits.extend(_Split(file, start, start + SPLIT_BYTES) for start in starts)
+            splits.extend(_Split(file, by, start, start + SPLIT_BYTES) for start in starts)
     return splits
 
 
@@ -138,7 +194,7 @@ def _with_lines_before(spark: SparkSession, splits: list[_Split]) -> list[_Split
     whole = [split for split in splits if split.stop is None]
     for number, split in enumerate(cut):
         before = before if split.file is file else 0
-        placed.append(_Split(split.file, split.start, split.stop, before))
+        placed.append(replace(split, lines_before=before))
         before, file = before + ends[number], split.file
     return placed + whole
 

@@ -32,6 +32,7 @@ class Computation:
     name: str
     rows: int
     timed_rows: int
+    span_rows: int
     first_time: int | None
     last_time: int | None
     processes: tuple[str, ...]
@@ -39,8 +40,8 @@ class Computation:
 
     @property
     def timed(self) -> bool:
-        """Whether every row has a time, so that it can be cut by time."""
-        return self.timed_rows == self.rows
+        """Whether it can be cut by time: every row has one, and none is part of a span, of which all must be at hand."""
+        return self.timed_rows == self.rows and not self.span_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ def survey(reports: DataFrame, *, window_rows: int) -> Survey:
         F.count("*").alias("rows"),
         F.count("time").alias("timed"),
         F.count("seq").alias("numbered"),
+        F.count("instance_key").alias("spans"),
         F.min(good_time).alias("first"),
         F.max(good_time).alias("last"),
         *(F.count(name).alias(f"n_{at}") for at, name in enumerate(counted)),
@@ -80,7 +82,7 @@ def survey(reports: DataFrame, *, window_rows: int) -> Survey:
     present = tuple(name for at, name in enumerate(counted) if pc.sum(rows[f"n_{at}"]).as_py())
     good, bad = rows.filter(rows["good"]), rows.filter(pc.invert(rows["good"]))
     computations = good.group_by("computation").aggregate(
-        [("rows", "sum"), ("timed", "sum"), ("first", "min"), ("last", "max"), ("process", "list")]
+        [("rows", "sum"), ("timed", "sum"), ("spans", "sum"), ("first", "min"), ("last", "max"), ("process", "list")]
     )
     large = computations.filter(pc.greater(computations["rows_sum"], window_rows)).sort_by("computation")
     total = pc.sum(good["rows"]).as_py() or 0
@@ -89,6 +91,7 @@ def survey(reports: DataFrame, *, window_rows: int) -> Survey:
             row["computation"],
             row["rows_sum"],
             row["timed_sum"],
+            row["spans_sum"],
             row["first_min"],
             row["last_max"],
             tuple(sorted(row["process_list"])),
@@ -127,7 +130,7 @@ def survey_clusters(session: SparkSession, clustered: Clustered, *, window_rows:
     if "" in names or pc.sum(found["rows"]).as_py() != rows:
         return None
     times = min(group.first_time for group in groups), max(group.last_time for group in groups)
-    large = (Computation("", rows, rows, *times, names),) if rows > window_rows else ()
+    large = (Computation("", rows, rows, 0, *times, names),) if rows > window_rows else ()
     further = [name for name in clustered.columns if name not in ALWAYS and name != "message"]
     return Survey(
         reports=rows,
