@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from whence.causality.clocks import vector_clocks
-from whence.events.schema import REPORTS
+from whence.events.schema import REPORTS, SPAN
 from whence.history import layout
 from whence.history.draft import Draft
 from whence.history.joining import check_lags, check_ledger, check_sequences, join
@@ -37,15 +37,20 @@ class Event:
     lost: bool = False
 
     @property
+    def lacks(self) -> list[str]:
+        """Keys that it receives and nobody reported to have sent."""
+        return sorted(str(cause.sends) for cause in self.causes if cause.lost)
+
+    @property
     def orphan(self) -> bool:
-        return not self.lost and any(cause.lost for cause in self.causes)
+        return not self.lost and any(not key.startswith(SPAN) for key in self.lacks)
 
     @property
     def delivered(self) -> bool:
         return not self.lost and not self.orphan
 
 
-def draw(random: Random, *, processes: int, events: int, skew: int, loss: float) -> list[Event]:
+def draw(random: Random, *, processes: int, events: int, skew: int, loss: float, prefix: str = "") -> list[Event]:
     """A computation in an order in which it may have happened, by clocks that differ by up to `skew`."""
     names = [f"p{number}" for number in range(processes)]
     offset = {name: random.randint(0, skew) for name in names}
@@ -59,14 +64,14 @@ def draw(random: Random, *, processes: int, events: int, skew: int, loss: float)
         event = Event(name, previous.number + 1 if previous else 1, time, previous=previous)
         choice = random.random()
         if choice < 0.45:
-            event.sends = f"m{step}"
+            event.sends = f"{prefix}m{step}"
             sent.append(event)
         elif choice < 0.85 and sent:
             recent = sent[-6:] if random.random() < 0.8 else sent
             event.causes = random.sample(recent, min(len(recent), random.choice((1, 1, 1, 2))))
             event.receives = [str(cause.sends) for cause in event.causes]
             if random.random() < 0.2:
-                event.sends = f"m{step}"
+                event.sends = f"{prefix}m{step}"
                 sent.append(event)
         event.lost = random.random() < loss
         last[name] = event
@@ -143,7 +148,9 @@ def run_by_hand(folder: Path, table: pa.Table, cuts: list[int], eps: int) -> Run
         made, crossings = follow(joined.crossings, repairs, made)
         check_ledger(made, len(table))
         tables = number_segments(made, plan, target, crossings)
-        aside = [each.aside_file for each in made if each.aside_file] + [each.orphan_aside_file for each in repairs]
+        aside = [each.aside_file for each in made if each.aside_file] + [
+            each.orphan_aside_file for each in repairs if each.orphan_aside_file
+        ]
         manifest = {
             "unit": "ticks",
             "eps": eps,
@@ -166,6 +173,15 @@ def _look(target: Target, made: list[Made], windows: list[int], keys: pa.Array) 
         wanted = set(keys.to_pylist())
         found += [{"key": key, "window": window, "place": at} for at, key in enumerate(sends) if key in wanted]
     return pa.Table.from_pylist(found, pa.schema([("key", pa.string()), ("window", pa.int64()), ("place", pa.int64())]))
+
+
+def told_of(run: Run) -> dict[str, tuple[int, str | None]]:
+    """By id: the correction of an event's time, and the cause it lacks."""
+    found: dict[str, tuple[int, str | None]] = {}
+    for number in range(len(run.segments)):
+        table = run.events(number, ["id", "correction", "missing"], 0, int(run.segments.rows[number]))
+        found |= {row["id"]: (row["correction"], row["missing"]) for row in table.to_pylist()}
+    return found
 
 
 def relations_of(run: Run) -> tuple[list[str], dict[str, set[str]]]:

@@ -7,7 +7,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.history.cutting import draw, past_of, relations_of, reports, run_by_hand
+from tests.history.cutting import Event, draw, past_of, relations_of, reports, run_by_hand, told_of
+from whence.events.schema import SPAN
 from whence.history.joining import EpsTooSmall, Unbalanced
 
 
@@ -26,11 +27,14 @@ def name(event):
     numbered=st.booleans(),
     cuts=st.lists(st.integers(1, 150), max_size=4),
     more_eps=st.integers(0, 40),
+    prefix=st.sampled_from(("", SPAN)),
 )
-def test_every_cutting_gives_the_true_relations(seed, processes, events, skew, loss, copies, numbered, cuts, more_eps):
+def test_every_cutting_gives_the_true_relations(
+    seed, processes, events, skew, loss, copies, numbered, cuts, more_eps, prefix
+):
     """A user would get other causes for the same failure, or wrong ones, depending on how the work was spread."""
     random = Random(seed)
-    drawn = draw(random, processes=processes, events=events, skew=skew, loss=loss)
+    drawn = draw(random, processes=processes, events=events, skew=skew, loss=loss, prefix=prefix)
     table = reports(drawn, random, numbered=numbered, copies=copies)
     if not len(table):
         return
@@ -40,10 +44,13 @@ def test_every_cutting_gives_the_true_relations(seed, processes, events, skew, l
     expected = {name(event): {known[each] for each in past[id(event)] if each in known} for event in delivered}
     if not expected:
         return
+    corrected = true_corrections(drawn, past)
+    told = {name(each): (corrected[id(each)], each.lacks[0] if each.lacks else None) for each in delivered}
     with TemporaryDirectory() as folder:
         whole = run_by_hand(Path(folder) / "whole", table, [], 0)
         order, found = relations_of(whole)
         assert found == expected
+        assert told_of(whole) == told
         assert whole.manifest["ledger"]["duplicate"] == len(table) - len(set(table["id"].to_pylist()))
         for eps in (more_eps, skew + more_eps):
             try:
@@ -52,3 +59,36 @@ def test_every_cutting_gives_the_true_relations(seed, processes, events, skew, l
                 assert eps < skew, "an eps that bounds the difference of the clocks is enough"
                 continue
             assert relations_of(cut) == (order, expected)
+            assert told_of(cut) == told
+
+
+def true_corrections(drawn: list[Event], past: dict[int, set[int]]) -> dict[int, int]:
+    """The middle between the latest time in an event's past and the earliest in its future, less its time."""
+    time = {id(event): event.time for event in drawn if not event.lost}
+    found = {}
+    for each, own in time.items():
+        latest = max([own, *(time[other] for other in past[each])])
+        earliest = min([own, *(other for effect, other in time.items() if each in past[effect])])
+        found[each] = (latest + earliest) // 2 - own
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 2**32), processes=st.integers(1, 4), events=st.integers(2, 40), skew=st.integers(0, 60))
+def test_no_times_that_respect_causality_are_nearer_to_the_clocks(seed, processes, events, skew):
+    """A correction that moved more than it must would hide what the clocks did say.
+
+    For a cause that is later than its effect by d, whatever respects causality moves one of the two by d / 2.
+    """
+    drawn = draw(Random(seed), processes=processes, events=events, skew=skew, loss=0.0)
+    past = past_of(drawn)
+    time = {id(event): event.time for event in drawn}
+    with TemporaryDirectory() as folder:
+        told = told_of(run_by_hand(Path(folder), reports(drawn, Random(0), numbered=True, copies=0.0), [], 0))
+    moved = {id(event): told[name(event)][0] for event in drawn}
+    pairs = [(cause, effect) for effect in past for cause in past[effect]]
+    assert all(time[cause] + moved[cause] <= time[effect] + moved[effect] for cause, effect in pairs)
+    worst = max([time[cause] - time[effect] for cause, effect in pairs], default=0)
+    assert max(abs(each) for each in moved.values()) <= max(0, -(-worst // 2))
+    involved = {each for pair in pairs if time[pair[0]] > time[pair[1]] for each in pair}
+    assert all(moved[each] == 0 for each in moved if each not in involved)

@@ -168,7 +168,8 @@ def find_damage(made: Sequence[Made], joined: Joined) -> list[Damage]:
             mine = mine[np.argsort(effect_place[mine], kind="stable")]
             asked = np.unique(cause_place[(cause_window == each.window) & (cause_place >= 0)])
             orphans, missing = (
-                tuple(sorted(dict(lost.get(each.window, ())).items())) for lost in (joined.orphans, joined.missing)
+                tuple(sorted(dict(sorted(lost.get(each.window, ()), reverse=True)).items()))
+                for lost in (joined.orphans, joined.missing)
             )
             damages.append(Damage(each, orphans, missing, effect_place[mine], mine, asked))
     return damages

@@ -127,7 +127,7 @@ def _solve_distinct(
     if len(keys):
         causes = np.where(edges.labels >= 0, sent_by[edges.labels], -1)
         edges = Edges(edges.offsets, causes, edges.labels)
-    missing = np.full(len(order), -1, np.int64)
+    missing: dict[int, str] = {}
     if window.whole and len(keys):
         edges = _without_soft(edges, keys, missing)
     if columns.has("causes"):
@@ -170,7 +170,9 @@ def _solve_distinct(
         placed,
         causal_time[placed.rows],
         correction[placed.rows],
-        _missing_texts(columns, order[placed.rows], keys, missing[placed.rows]),
+        _missing_texts(
+            columns, order[placed.rows], [missing.get(row) for row in placed.rows.tolist()] if missing else []
+        ),
         open_receives,
         open_sends,
         aside,
@@ -179,16 +181,17 @@ def _solve_distinct(
     )
 
 
-def _without_soft(edges: Edges, keys: pa.Array, missing: Longs) -> Edges:
+def _without_soft(edges: Edges, keys: pa.Array, missing: dict[int, str]) -> Edges:
     """The edges, without those that name something which nobody reported and whose absence is no fault of the row.
 
-    What a stamp knows of is no message; what a span names is told in `missing`, by row the number of its key.
+    What a stamp knows of is no message; what a span names is told in `missing`, by row the first of its keys.
     """
     plain = pc.replace_substring_regex(keys, f"^[^{BETWEEN}]*{BETWEEN}", "")
     stamped, spans = (pc.starts_with(plain, prefix).to_numpy(zero_copy_only=False) for prefix in (STAMPED, SPAN))
     lost = (edges.causes < 0) & (edges.labels >= 0)
     named = np.flatnonzero(lost & spans[edges.labels])
-    missing[edges.effects()[named]] = edges.labels[named]
+    for row, label in zip(edges.effects()[named].tolist(), edges.labels[named].tolist(), strict=True):
+        missing[row] = min(missing.get(row, plain[label].as_py()), plain[label].as_py())
     soft = lost & (stamped | spans)[edges.labels]
     return Edges(edges.offsets, edges.causes, np.where(soft, -1, edges.labels))
 
@@ -214,13 +217,10 @@ def _with_given(edges: Edges, columns: _Columns, order: Longs, process: Codes) -
     return Edges(offsets, causes[by_effect], labels[by_effect])
 
 
-def _missing_texts(columns: _Columns, rows: Longs, keys: pa.Array, missing: Longs) -> pa.Array:
-    """What each row names and nobody reported, by its own column or else by the number of its key."""
+def _missing_texts(columns: _Columns, rows: Longs, found: Sequence[str | None]) -> pa.Array:
+    """What each row names and nobody reported: what its own column says, or else what was found."""
     told = columns.text("missing").take(pa.array(rows))
-    if not (missing >= 0).any():
-        return told
-    texts = pc.replace_substring_regex(keys, f"^[^{BETWEEN}]*{BETWEEN}", "")
-    return pc.coalesce(told, texts.take(pa.array(missing, mask=missing < 0)))
+    return pc.coalesce(told, pa.array(found, pa.string())) if found else told
 
 
 def _shown(keys: pa.Array, number: int) -> str:
