@@ -26,6 +26,7 @@ NAMES = [
     "Gap",
     "Gateway",
     "GlobalStamp",
+    "GoVector",
     "Group",
     "GroupMember",
     "HybridClock",

@@ -16,6 +16,7 @@ from whence.clocks.channels.ordering import OrderingChannel
 from whence.clocks.channels.vector import VectorChannel
 from whence.clocks.decoding import stamp_from_bytes, stamp_from_json
 from whence.clocks.errors import ClockDrift, ClockError, Retired, StampError, UnstampedMessage, WhenceError
+from whence.clocks.govector import GoVector
 from whence.clocks.group.gateway import Forward, Gateway, Relay
 from whence.clocks.group.member import GroupMember
 from whence.clocks.group.stamps import GlobalStamp, LocalStamp
@@ -79,6 +80,7 @@ __all__ = [
     "Relay",
     "LocalStamp",
     "GlobalStamp",
+    "GoVector",
     "stamp_from_bytes",
     "stamp_from_json",
     "WhenceError",

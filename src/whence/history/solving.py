@@ -148,6 +148,8 @@ def _solve_distinct(
         chosen = details if isinstance(details, str) else [each for each, own in zip(details, mine, strict=True) if own]
         aside.quarantine(order[rows[mine]], code, chosen)
 
+    # Numbers of threads and ports come again, and what names them by these is no less an event.
+    again = again[[not _plain(keys, sends[row]).startswith(SPAN) for row in again]]
     drop(again, "sent-twice", [f"{_shown(keys, sends[row])} is sent by another event" for row in again])
     drop(ordered.in_cycle, "cycle", "it receives a message that its own past depends on")
     if columns.has("stamp"):
@@ -225,7 +227,11 @@ def _missing_texts(columns: _Columns, rows: Longs, found: Sequence[str | None]) 
 
 def _shown(keys: pa.Array, number: int) -> str:
     """A key as its source wrote it, without the computation that may have been put before it."""
-    return f"{str(keys[number].as_py()).rpartition(BETWEEN)[2]!r:.80}"
+    return f"{_plain(keys, number)!r:.80}"
+
+
+def _plain(keys: pa.Array, number: int) -> str:
+    return str(keys[int(number)].as_py()).rpartition(BETWEEN)[2]
 
 
 def _edges(columns: _Columns, order: Longs) -> tuple[pa.Array, Longs, Edges]:

@@ -8,11 +8,15 @@ from typing import Any, Final
 
 from whence.sources.contract import Source, SourceError
 from whence.sources.json_lines import JsonLines
+from whence.sources.mapped import Mapped
 from whence.sources.shiviz import ShiViz
+from whence.sources.tracing import Tracing
 
 SOURCES: Final[dict[str, type[Source]]] = {
     "whence": JsonLines,
     "shiviz": ShiViz,
+    "tracing": Tracing,
+    "mapped": Mapped,
 }
 """Every format by its name; the options of a format are the keyword arguments of what stands here."""
 

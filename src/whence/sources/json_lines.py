@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -37,10 +37,13 @@ class JsonLines:
     compiled_from_bytes: int = 128 << 10
 
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        cells = Cells(piece, self.unit)
+        def row(line: bytes, offset: int, place: int, cells: Cells) -> Row:
+            return line_row(line, offset, place, piece.file, self.unit, cells)
+
+        cells = Cells(piece, row)
         for block in blocks(piece):
             if block.problem is not None or len(block.data) < self.compiled_from_bytes:
-                yield from _batches(block, piece.file, self.unit, cells)
+                yield from batches(cells.rows(block))
             else:
                 from whence.sources.scanned_lines import scanned_batches
 
@@ -48,11 +51,14 @@ class JsonLines:
 
 
 class Cells:
-    """Vector clocks seen since the last multiple of `CELL_BYTES`, the lines before the piece included where asked for."""
+    """Vector clocks seen since the last multiple of `CELL_BYTES`, the lines before the piece included where asked for.
 
-    def __init__(self, piece: Piece, unit: str) -> None:
+    `row` takes a line that is not blank, its offset, its number and this object, and gives its row.
+    """
+
+    def __init__(self, piece: Piece, row: Callable[[bytes, int, int, Cells], Row]) -> None:
         self._piece = piece
-        self._unit = unit
+        self._row = row
         self._cell = -1
         self._growth = Growth()
 
@@ -69,13 +75,25 @@ class Cells:
     def _catch_up(self, start: int) -> None:
         before = Piece(self._piece.file, self._piece.open_at, start=start, stop=self._piece.start)
         for block in blocks(before):
-            for _ in _rows(block, before.file, self._unit, self):
+            for _ in self.rows(block):
                 pass
 
+    def rows(self, block: Block) -> Iterator[Row]:
+        """The rows of a block, one for each line that is not blank."""
+        if block.problem is not None:
+            yield bad_row(self._piece.file, block.first_line, block.problem, block.data)
+            return
+        offset = block.offset
+        for place, line in enumerate(block.data.split(b"\n"), start=block.first_line):
+            if not _is_blank(line, offset):
+                yield self._row(line, offset, place, self)
+            offset += len(line) + 1
 
-def _batches(block: Block, file: str, unit: str, cells: Cells) -> Iterator[pa.RecordBatch]:
+
+def batches(found: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of at most `BATCH_ROWS`."""
     rows = Rows()
-    for row in _rows(block, file, unit, cells):
+    for row in found:
         rows.add(row)
         if len(rows) == BATCH_ROWS:
             yield rows.batch()
@@ -84,24 +102,20 @@ def _batches(block: Block, file: str, unit: str, cells: Cells) -> Iterator[pa.Re
         yield rows.batch()
 
 
-def _rows(block: Block, file: str, unit: str, cells: Cells) -> Iterator[Row]:
-    if block.problem is not None:
-        yield bad_row(file, block.first_line, block.problem, block.data)
-        return
-    offset = block.offset
-    for place, line in enumerate(block.data.split(b"\n"), start=block.first_line):
-        if not _is_blank(line, offset):
-            yield line_row(line, offset, place, file, unit, cells)
-        offset += len(line) + 1
-
-
 def line_row(line: bytes, offset: int, place: int, file: str, unit: str, cells: Cells) -> Row:
     """The row of a line that is not blank."""
+    return bounded_row(
+        line, offset, place, file, lambda bare: row_from_line(bare, file, place, unit, lambda: cells.growth(offset))
+    )
+
+
+def bounded_row(line: bytes, offset: int, place: int, file: str, row: Callable[[bytes], Row]) -> Row:
+    """What `row` makes of the line without a byte order mark, unless the line is too long to be looked at."""
     if offset == 0:
         line = line.removeprefix(BOM)
     if len(line) > LINE_LIMIT_BYTES:
         return bad_row(file, place, TOO_LONG, line)
-    return row_from_line(line, file, place, unit, lambda: cells.growth(offset))
+    return row(line)
 
 
 def _is_blank(line: bytes, offset: int) -> bool:

@@ -33,6 +33,7 @@ from whence.spark.delivering import deliver
 from whence.spark.failures import failures_told
 from whence.spark.jobs import run_job
 from whence.spark.linking import link_traces
+from whence.spark.matching import match_channels
 from whence.spark.reading import Reading, read_reports
 from whence.spark.survey import Survey, survey, survey_clusters
 
@@ -55,7 +56,7 @@ def plan_text(
     """What `observe` would do with these inputs: the epochs, and Spark's plan for them. The history stays as it is."""
     reading = read_reports(session, inputs, format=format, options=options)
     with Draft(history) as draft:
-        reports = staged(session, reading, draft, on_stage)
+        reports = staged(session, reading, draft, on_stage).reports
         on_stage("survey", 0, 0)
         found, clustered = surveyed(session, reading, reports, draft, epoch_rows)
         target = Target(draft.store, draft.run)
@@ -142,16 +143,19 @@ def observe(
     reading = read_reports(session, inputs, format=format, options=options)
     with Draft(history) as draft:
         target = Target(draft.store, draft.run)
-        reports = staged(session, reading, draft, on_stage)
+        stage = staged(session, reading, draft, on_stage)
         on_stage("survey", 0, 0)
-        found, clustered = run_job(session, lambda: surveyed(session, reading, reports, draft, epoch_rows), "survey")
+        found, clustered = run_job(
+            session, lambda: surveyed(session, reading, stage.reports, draft, epoch_rows), "survey"
+        )
         segmenter = Segmenter(
-            session, reports, found, target, clustered=clustered, epoch_rows=epoch_rows, on_stage=on_stage
+            session, stage.reports, found, target, clustered=clustered, epoch_rows=epoch_rows, on_stage=on_stage
         )
         segmented = segmenter.segments(eps)
         if not segmented.tables.segments.num_rows:
             raise NothingDelivered(_why_nothing(found, segmented, target))
         manifest = describe(reading, found, segmented, unit=unit)
+        manifest["channels"] = stage.channels
         manifest |= (delivering or Delivering()).deliver(session, target, segmented, on_stage)
         on_stage("commit", 0, 0)
         draft.store.delete_folder(f"{draft.folder}/{STAGING}")
@@ -162,12 +166,25 @@ def observe(
         return read_manifest(draft.store)
 
 
-def staged(session: SparkSession, reading: Reading, draft: Draft, on_stage: OnStage) -> DataFrame:
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The reports as they are cut into windows."""
+
+    reports: DataFrame
+    channels: dict[str, int]
+    """How sends and receives of channels were matched; empty where there are none."""
+
+
+def staged(session: SparkSession, reading: Reading, draft: Draft, on_stage: OnStage) -> Staged:
     """The reports, as Parquet of the run's own where reading them twice would cost more than writing them once."""
     if not reading.needs_staging:
-        return reading.frame
+        return Staged(reading.frame, {})
     folder = draft.store.place(f"{draft.folder}/{STAGING}")
-    write = _with_one_kind_of_attributes(reading).write.mode("overwrite")
+    frame = _with_one_kind_of_attributes(reading)
+    matching = None
+    if reading.has_channels:
+        frame, matching = match_channels(frame)
+    write = frame.write.mode("overwrite")
     run_job(
         session,
         lambda: write.option("compression", "lz4").parquet(folder),
@@ -175,7 +192,9 @@ def staged(session: SparkSession, reading: Reading, draft: Draft, on_stage: OnSt
         on_progress=lambda done, total: on_stage("reading", done, total),
     )
     reports = session.read.parquet(folder)
-    return link_traces(session, reports) if {*reading.formats} & SPAN_FORMATS else reports
+    if {*reading.formats} & SPAN_FORMATS:
+        reports = link_traces(session, reports)
+    return Staged(reports, matching.get() if matching is not None else {})
 
 
 def _with_one_kind_of_attributes(reading: Reading) -> DataFrame:

@@ -54,6 +54,8 @@ class Reading:
     inputs: tuple[InputFile, ...]
     formats: tuple[str, ...]
     """By input."""
+    has_channels: bool
+    """Whether rows may be ends of channels, that are still to be matched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,8 @@ def read_reports(
     if parquet:
         frames.extend(read_parquet(spark, parquet, unit=given.get("unit", "ns")))
     frame, native = union(frames)
-    return Reading(frame, native, bool(text), tuple(files), tuple(formats))
+    has_channels = any(getattr(each, "has_channels", False) for each in sources.values())
+    return Reading(frame, native, bool(text), tuple(files), tuple(formats), has_channels)
 
 
 def _chosen(inputs: Sequence[str], format: str | None, given: Mapping[str, Any]) -> tuple[list[InputFile], list[str]]:

@@ -1,0 +1,169 @@
+"""Rows of `REPORTS` whose messages are known by their channel, as rows whose messages have names.
+
+Three literal rows (other columns left out), the first two of 5 and 3 bytes that one receive takes together::
+
+    {"process": "a", "kind": "send", "channel_key": "a>b", "channel_bytes": 5}    {"sends": "channel a>b #0"}
+    {"process": "a", "kind": "send", "channel_key": "a>b", "channel_bytes": 3}    {"sends": "channel a>b #1"}
+    {"process": "b", "kind": "receive", "channel_key": "a>b", "channel_bytes": 8}
+                                  {"receives": "channel a>b #0", "receives_more": ["channel a>b #1"]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from whence.causality.channels import NO_SEQ, NO_SIZE, Doubt, Ends, Longs, Matched, match_ends
+from whence.causality.ordering import NO_TIME
+from whence.events.schema import SEND, SPAN
+
+MATCHED: Final = 16
+UNMATCHED_SEND: Final = 32
+UNMATCHED_RECEIVE: Final = 64
+OUTCOMES: Final[Mapping[str, int]] = {
+    "matched": MATCHED,
+    "unmatched_sends": UNMATCHED_SEND,
+    "unmatched_receives": UNMATCHED_RECEIVE,
+    "ambiguous": int(Doubt.ORDER | Doubt.SURPLUS | Doubt.BACKWARDS | Doubt.SIZES),
+    "ambiguous_order": int(Doubt.ORDER),
+    "ambiguous_surplus": int(Doubt.SURPLUS),
+    "ambiguous_backwards": int(Doubt.BACKWARDS),
+    "ambiguous_sizes": int(Doubt.SIZES),
+}
+"""What is counted of a row: those whose outcome has one of these bits. Sends are unmatched if nobody received any of them,
+receives if nobody known sent all of it; all other receives of at least one byte are matched. A receive that took something
+is ambiguous if a doubt is left; each kind of doubt is counted as well."""
+
+CHANNEL_COLUMNS: Final = ("channel_key", "channel_bytes")
+
+
+def match_table(table: pa.Table) -> tuple[pa.Table, NDArray[np.uint8]]:
+    """The rows with `sends`, `receives` and `receives_more` set and no channel; and the outcome of each, see `OUTCOMES`.
+
+    `table` has the columns of `REPORTS`, perhaps among others, and only sends and receives with a `channel_key`, all those
+    of a channel: what is left out counts as never sent or received. Computations have no channel in common.
+    """
+    table = table.combine_chunks()
+    channel = _ranks(table, "computation") * (table.num_rows + 1) + _ranks(table, "channel_key")
+    channel = np.unique(channel, return_inverse=True)[1].astype(np.int64)
+    process = _ranks(table, "process")
+    clock_name = pc.coalesce(table["clock_name"], table["process"])
+    ends = Ends(
+        channel=channel,
+        is_send=pc.equal(table["kind"], SEND).to_numpy(),
+        size=_longs(table, "channel_bytes", NO_SIZE),
+        process=process,
+        clock=_codes(clock_name),
+        seq=_longs(table, "seq", NO_SEQ),
+        time=_longs(table, "time", NO_TIME),
+        file=_ranks(table, "file"),
+        place=_longs(table, "place", 0),
+        name=_ranks(table, "id"),
+    )
+    found = match_ends(ends)
+    named = _with_names(table, ends, found)
+    outcome = found.doubts.copy()
+    is_receive = ~ends.is_send
+    took = np.diff(found.offsets) > 0
+    outcome[is_receive & took & ~found.missing] |= MATCHED
+    outcome[is_receive & found.missing] |= UNMATCHED_RECEIVE
+    outcome[ends.is_send & found.unreceived] |= UNMATCHED_SEND
+    outcome[found.copy] = 0
+    return named, outcome
+
+
+def count_outcomes(outcomes: NDArray[np.uint8]) -> dict[str, int]:
+    """How many rows have each of `OUTCOMES`."""
+    return {name: int(np.count_nonzero(outcomes & bits)) for name, bits in OUTCOMES.items()}
+
+
+def _with_names(table: pa.Table, ends: Ends, found: Matched) -> pa.Table:
+    keys, rows = table["channel_key"].combine_chunks(), table.num_rows
+    number = pa.array(found.number).cast(pa.string())
+    sent = pc.binary_join_element_wise("channel ", keys, " #", number, "")
+    # A name of its own, which nobody asks for: it tells an event from its twin.
+    told_apart = pc.binary_join_element_wise("channel ", keys, " receive #", number, "")
+    # Nobody sends a message of this name, and its beginning says that it is missed and not a mistake.
+    unknown = pc.binary_join_element_wise(f"{SPAN}in channel ", keys, "")
+    names = pa.chunked_array([sent, unknown])
+
+    counts = np.diff(found.offsets)
+    longer = counts + found.missing
+    offsets = np.concatenate(([0], np.cumsum(longer)))
+    taken: Longs = np.empty(offsets[-1], np.int64)
+    is_missing = np.zeros(offsets[-1], np.bool_)
+    is_missing[offsets[1:][found.missing] - 1] = True
+    taken[~is_missing] = found.causes
+    taken[is_missing] = rows + np.flatnonzero(found.missing)
+
+    has_any = longer > 0
+    firsts = np.where(has_any, offsets[:-1], 0)
+    first = np.full(rows, -1, np.int64)
+    first[has_any] = taken[firsts[has_any]]
+    rest = np.ones(len(taken), np.bool_)
+    rest[firsts[has_any]] = False
+    more_counts = np.maximum(longer - 1, 0)
+    more_offsets = np.concatenate(([0], np.cumsum(more_counts))).astype(np.int32)
+    more_names = names.take(pa.array(taken[rest])).combine_chunks()
+    more = pa.ListArray.from_arrays(
+        pa.array(more_offsets), more_names, mask=pa.array(more_counts == 0), type=pa.list_(pa.string())
+    )
+    receives = names.take(pa.array(first, mask=first < 0)).combine_chunks()
+
+    is_send = pa.array(ends.is_send)
+    received = pc.if_else(pa.array(_has_twin(ends)), pc.coalesce(table["sends"], told_apart), table["sends"])
+    columns = {
+        "sends": pc.if_else(is_send, sent, received),
+        "receives": pc.if_else(is_send, table["receives"], receives),
+        "receives_more": pc.if_else(is_send, table["receives_more"], more),
+    }
+    return without_channels(_replaced(table, columns))
+
+
+def _has_twin(ends: Ends) -> NDArray[np.bool_]:
+    """Receives of one process, channel and time that nothing else tells apart.
+
+    Two that took parts of one send would receive the same message, and look like one event that was reported twice.
+    """
+    rows = np.flatnonzero(~ends.is_send & (ends.seq == NO_SEQ) & (ends.name < 0))
+    columns = (ends.time, ends.process, ends.channel)
+    rows = rows[np.lexsort([column[rows] for column in columns])]
+    same = np.logical_and.reduce([column[rows[1:]] == column[rows[:-1]] for column in columns])
+    twin = np.zeros(len(ends.channel), np.bool_)
+    twin[rows[1:][same]] = twin[rows[:-1][same]] = True
+    return twin
+
+
+def without_channels(table: pa.Table) -> pa.Table:
+    """The same rows with no channel."""
+    return _replaced(table, {name: pa.nulls(table.num_rows, table[name].type) for name in CHANNEL_COLUMNS})
+
+
+def _replaced(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
+    for name, column in columns.items():
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, table.schema.field(at), column)
+    return table
+
+
+def _ranks(table: pa.Table, name: str) -> Longs:
+    """The texts of a column as numbers that sort as they do; -1 for none."""
+    encoded = table[name].combine_chunks().dictionary_encode()
+    ranks = np.empty(len(encoded.dictionary), np.int64)
+    ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks))
+    indices = pc.fill_null(encoded.indices, -1).to_numpy()
+    return np.where(indices < 0, -1, ranks[indices]) if len(ranks) else np.full(len(indices), -1, np.int64)
+
+
+def _codes(column: pa.ChunkedArray) -> Longs:
+    indices = column.combine_chunks().dictionary_encode().indices
+    return np.asarray(pc.fill_null(indices, -1).to_numpy(), np.int64)
+
+
+def _longs(table: pa.Table, name: str, none: int) -> Longs:
+    return np.asarray(pc.fill_null(table[name], none).to_numpy(), np.int64)

@@ -1,0 +1,274 @@
+"""Which send a receive of a channel took: where messages have no names, by their order in the channel.
+
+A channel is one direction of one connection; what is sent first is received first. The sends of a channel, in their
+order, lie one behind the other in a stream, and so do the receives. A message that has a count of bytes is as long as
+that, and a receive takes every send with which it shares a byte; where counts are not given, a message is of length one, and
+the nth receive takes the nth send.
+
+The order of one end is that of its process: by sequence numbers, or else by time, file and place. Rows of several
+processes (threads that use one socket) are merged by time, each process keeping its own order.
+
+What this takes for granted: both ends were recorded from the channel's beginning, and nothing between was lost. Where the
+rows themselves show that a match rests on more than that, it is made all the same, and the receive has its `Doubt`:
+
+- ORDER: rows of several processes at one time, or on several clocks, or without a time: their order is unknown, and in
+  another one this receive might have taken something else;
+- SURPLUS: more was received than sent, so some sends are not known, and they need not be the last ones;
+- BACKWARDS: by the one clock of both, it was received before it was sent;
+- SIZES: some rows of the channel count bytes and others do not, so messages were counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import Final
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from whence.causality.ordering import NO_TIME
+
+Longs = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Codes = NDArray[np.uint8]
+
+NO_SEQ: Final = NO_TIME
+NO_SIZE: Final = -1
+LONGEST_STREAM_BYTES: Final = 1 << 62
+"""Counts are cut off here, so that sums of absurd ones stay in 64 bits."""
+
+
+class Doubt(IntFlag):
+    """Why a match may be wrong; see the module."""
+
+    ORDER = 1
+    SURPLUS = 2
+    BACKWARDS = 4
+    SIZES = 8
+
+
+_ORDER, _SURPLUS, _BACKWARDS = int(Doubt.ORDER), int(Doubt.SURPLUS), int(Doubt.BACKWARDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Sends and receives of whole channels, in any order; texts as numbers that are equal iff the texts are."""
+
+    channel: Longs
+    is_send: Flags
+    size: Longs
+    """Bytes, or `NO_SIZE`."""
+    process: Longs
+    clock: Longs
+    """The clock that `time` was read from."""
+    seq: Longs
+    """`NO_SEQ` where none is given."""
+    time: Longs
+    """`NO_TIME` where none is given."""
+    file: Longs
+    """Rank of the file's name."""
+    place: Longs
+    name: Longs
+    """The event's own id; -1 where it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """By row of `Ends`, what it took or gave."""
+
+    number: Longs
+    """Which send, or which receive, of its channel it is, from 0; copies of a report share it."""
+    offsets: Longs
+    """The sends that row ``i`` received are ``causes[offsets[i]:offsets[i + 1]]``, in the channel's order."""
+    causes: Longs
+    missing: Flags
+    """Receives of which a part, or all, was sent by nobody known."""
+    unreceived: Flags
+    """Sends of which nothing was received by anybody known."""
+    doubts: Codes
+    """Of a receive that took something: its `Doubt`."""
+    copy: Flags
+    """Rows that repeat the report of another row, and are as that one is."""
+
+
+def match_ends(ends: Ends) -> Matched:
+    """Match the receives of every channel with its sends; linear but for sorting, and all channels are held at once.
+
+    Two rows of one end, process and number (or, without numbers, of one time and id) are one event reported twice.
+    """
+    rows = len(ends.channel)
+    side = ends.channel * 2 + ~ends.is_send
+    original = _originals(ends, side)
+    copy = original != np.arange(rows)
+    order, moment = _stream_order(ends, side, np.flatnonzero(~copy))
+
+    channels = ends.channel[order]
+    starts = np.flatnonzero(np.diff(channels, prepend=-1))
+    unsized = np.logical_or.reduceat(ends.size[order] == NO_SIZE, starts) if len(order) else np.zeros(0, np.bool_)
+    sized = np.logical_or.reduceat(ends.size[order] != NO_SIZE, starts) if len(order) else np.zeros(0, np.bool_)
+    of_channel = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(order)))
+    size = np.where(unsized[of_channel], 1, np.clip(ends.size[order], 0, LONGEST_STREAM_BYTES))
+    first, last = _streams(size, side[order])
+    low, high = _unordered(side[order], ends.process[order], ends.clock[order], moment, first, last)
+    found = _match(
+        np.append(starts, len(order)),
+        ends.is_send[order],
+        *(first, last, low, high),
+        *(ends.clock[order], ends.time[order]),
+    )
+    number, counts, causes, missing, unreceived, doubts = found
+    doubts[(counts > 0) & (sized & unsized)[of_channel]] |= int(Doubt.SIZES)
+
+    at = np.empty(rows, np.int64)
+    at[order] = np.arange(len(order))
+    at = at[original]
+    begins = np.concatenate(([0], np.cumsum(counts)))
+    offsets = np.concatenate(([0], np.cumsum(counts[at])))
+    taken = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - begins[at], counts[at])
+    return Matched(number[at], offsets, order[causes[taken]], missing[at], unreceived[at], doubts[at], copy)
+
+
+def _originals(ends: Ends, side: Longs) -> Longs:
+    """By row, the row whose event it reports: itself, or for a copy the first in time, file and place."""
+    numbered = ends.seq != NO_SEQ
+    original = np.arange(len(side))
+    for chosen, key, name in (
+        (np.flatnonzero(numbered), ends.seq, np.zeros_like(ends.name)),
+        (np.flatnonzero(~numbered & (ends.name >= 0)), ends.time, ends.name),
+    ):
+        columns = (name, key, ends.process, side)
+        by_event = chosen[np.lexsort((ends.place[chosen], ends.file[chosen], *(column[chosen] for column in columns)))]
+        repeats = np.zeros(len(by_event), np.bool_)
+        if len(by_event):
+            same = [column[by_event[1:]] == column[by_event[:-1]] for column in columns]
+            repeats[1:] = np.logical_and.reduce(same)
+        leader = np.maximum.accumulate(np.where(repeats, 0, np.arange(len(by_event))))
+        original[by_event] = by_event[leader]
+    return original
+
+
+def _stream_order(ends: Ends, side: Longs, rows: Longs) -> tuple[Longs, Longs]:
+    """The rows channel by channel, sends first, each end in the order of its stream; and the time each then stands at."""
+    rank = np.empty(len(side), np.int64)
+    rank[rows[np.lexsort((ends.place[rows], ends.file[rows], ends.time[rows]))]] = np.arange(len(rows))
+    lines = rows[np.lexsort((rank[rows], ends.seq[rows], ends.process[rows], side[rows]))]
+    # A process whose numbers and times disagree stands, for others, at the latest time it has shown.
+    reached = _latest(side[lines], ends.process[lines], rank[lines])
+    by_stream = np.lexsort((np.arange(len(lines)), reached, side[lines]))
+    time_of_rank = np.empty(len(rows), np.int64)
+    time_of_rank[rank[rows]] = ends.time[rows]
+    return lines[by_stream], time_of_rank[reached[by_stream]]
+
+
+@njit("int64[::1](int64[::1], int64[::1], int64[::1])", cache=True, nogil=True)
+def _latest(side: Longs, process: Longs, rank: Longs) -> Longs:
+    """The largest rank so far in each process's line of each end."""
+    latest = rank.copy()
+    for i in range(1, len(rank)):
+        if side[i] == side[i - 1] and process[i] == process[i - 1] and latest[i - 1] > latest[i]:
+            latest[i] = latest[i - 1]
+    return latest
+
+
+@njit("UniTuple(int64[::1], 2)(int64[::1], int64[::1])", cache=True, nogil=True)
+def _streams(size: Longs, side: Longs) -> tuple[Longs, Longs]:
+    """Where in its stream each row begins and ends."""
+    first, last = np.empty(len(size), np.int64), np.empty(len(size), np.int64)
+    at = 0
+    for i in range(len(size)):
+        if i == 0 or side[i] != side[i - 1]:
+            at = 0
+        first[i] = at
+        at = min(at + size[i], LONGEST_STREAM_BYTES)
+        last[i] = at
+    return first, last
+
+
+@njit(
+    "UniTuple(int64[::1], 2)(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
+    cache=True,
+    nogil=True,
+)
+def _unordered(
+    side: Longs, process: Longs, clock: Longs, moment: Longs, first: Longs, last: Longs
+) -> tuple[Longs, Longs]:
+    """By row, the part of its stream that it shares with rows of which nobody knows the order; -1 where it is known."""
+    low, high = np.full(len(side), -1, np.int64), np.full(len(side), -1, np.int64)
+    begin = 0
+    while begin < len(side):
+        end = begin
+        one_process, comparable = True, True
+        while end < len(side) and side[end] == side[begin]:
+            one_process = one_process and process[end] == process[begin]
+            comparable = comparable and clock[end] == clock[begin] and moment[end] != NO_TIME
+            end += 1
+        at = end if one_process else begin
+        while at < end:
+            stop, mixed = at, False
+            while stop < end and (not comparable or moment[stop] == moment[at]):
+                mixed = mixed or process[stop] != process[at]
+                stop += 1
+            if mixed:
+                low[at:stop] = first[at]
+                high[at:stop] = last[stop - 1]
+            at = stop
+        begin = end
+    return low, high
+
+
+@njit(
+    "Tuple((int64[::1], int64[::1], int64[::1], boolean[::1], boolean[::1], uint8[::1]))(int64[::1], boolean[::1], "
+    "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
+    cache=True,
+    nogil=True,
+)
+def _match(
+    starts: Longs, is_send: Flags, first: Longs, last: Longs, low: Longs, high: Longs, clock: Longs, time: Longs
+) -> tuple[Longs, Longs, Longs, Flags, Flags, Codes]:
+    """Both streams of each channel, side by side; causes are places in the order given, receive after receive."""
+    rows = len(is_send)
+    number, counts = np.empty(rows, np.int64), np.zeros(rows, np.int64)
+    # Two streams cut each other into fewer parts than they have, and each part is at most one pair.
+    causes = np.empty(rows, np.int64)
+    missing, unreceived = np.zeros(rows, np.bool_), np.zeros(rows, np.bool_)
+    doubts = np.zeros(rows, np.uint8)
+    pairs = 0
+    for channel in range(len(starts) - 1):
+        begin, end = starts[channel], starts[channel + 1]
+        middle = begin
+        while middle < end and is_send[middle]:
+            number[middle] = middle - begin
+            unreceived[middle] = last[middle] > first[middle]
+            middle += 1
+        sent = last[middle - 1] if middle > begin else 0
+        received = last[end - 1] if end > middle else 0
+        send = begin
+        for row in range(middle, end):
+            number[row] = row - middle
+            if last[row] == first[row]:
+                continue
+            missing[row] = last[row] > sent
+            while send < middle and last[send] <= first[row]:
+                send += 1
+            doubt = _SURPLUS if received > sent else 0
+            taken = send
+            while taken < middle and first[taken] < last[row]:
+                if last[taken] > first[taken]:
+                    causes[pairs] = taken
+                    pairs += 1
+                    counts[row] += 1
+                    unreceived[taken] = False
+                    if clock[taken] == clock[row] and time[row] != NO_TIME and time[taken] > time[row]:
+                        doubt |= _BACKWARDS
+                    # Whoever takes all of them takes the same in any order.
+                    if low[taken] >= 0 and not (first[row] <= low[taken] and high[taken] <= last[row]):
+                        doubt |= _ORDER
+                    # In any order, each of these receives takes a part of this one send.
+                    if low[row] >= 0 and not (first[taken] <= low[row] and high[row] <= last[taken]):
+                        doubt |= _ORDER
+                taken += 1
+            if counts[row]:
+                doubts[row] = doubt
+    return number, counts, causes[:pairs].copy(), missing, unreceived, doubts

@@ -1,0 +1,103 @@
+"""The source of any log of JSON lines, read as a mapping says; see `whence.sources.mapping_file`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import pyarrow as pa
+
+from whence.sources.contract import Piece, Records, SourceError
+from whence.sources.json_lines import BOM
+from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG, Block, blocks
+from whence.sources.mapping_file import load_mapping
+from whence.sources.mapping_rules import LogMapping, Rule
+from whence.sources.mapping_values import UNITS, Record
+from whence.sources.rows import BATCH_ROWS, BadRecord, Row, Rows, bad_row
+from whence.sources.strict_json import members
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """JSON objects, one a line, whose fields mean what `mapping` says: a file, or the name of a mapping of whence's own.
+
+    The mapping is read when the source is made, and goes with it to wherever it is used. Times are given in `unit`,
+    whatever the mapping says that the log counts. Raises `SourceError` for a mapping that cannot be used.
+    """
+
+    name: ClassVar[str] = "mapped"
+    suffixes: ClassVar[tuple[str, ...]] = (".log", ".jsonl", ".ndjson", ".json")
+    splittable: ClassVar[bool] = True
+    records: ClassVar[Records] = "lines"
+
+    mapping: str
+    unit: str = "ns"
+    rules: LogMapping = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        rules = load_mapping(self.mapping)
+        if self.unit not in UNITS:
+            raise SourceError(f"the unit is one of {', '.join(UNITS)}, not {self.unit!r}")
+        if not rules.fits_unit(self.unit):
+            named = ", ".join(sorted(rules.units))
+            raise SourceError(f"the mapping {self.mapping} has times in {named}, which cannot be told in {self.unit}")
+        object.__setattr__(self, "rules", rules)
+
+    @property
+    def has_channels(self) -> bool:
+        """Whether rows are ends of channels, whose sends and receives are still to be matched."""
+        return self.rules.has_channels
+
+    def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        rows = Rows()
+        for block in blocks(piece):
+            for row in self._rows(block, piece.file):
+                rows.add(row)
+                if len(rows) == BATCH_ROWS:
+                    yield rows.batch()
+                    rows = Rows()
+        if len(rows):
+            yield rows.batch()
+
+    def _rows(self, block: Block, file: str) -> Iterator[Row]:
+        if block.problem is not None:
+            yield bad_row(file, block.first_line, block.problem, block.data)
+            return
+        lines = block.data.split(b"\n")
+        if block.offset == 0:
+            lines[0] = lines[0].removeprefix(BOM)
+        for place, line in enumerate(lines, start=block.first_line):
+            # bytes.isspace() would also take form feeds, which are no blanks in JSON.
+            if line.strip(b" \t\r"):
+                yield self._row(line, file, place)
+
+    def _row(self, line: bytes, file: str, place: int) -> Row:
+        if len(line) > LINE_LIMIT_BYTES:
+            return bad_row(file, place, TOO_LONG, line)
+        record: Record = {}
+        rule: Rule | None = None
+        try:
+            record = members(line)
+            rule = self.rules.rule_for(record)
+            row = rule.row(record, self.unit)
+        except BadRecord as error:
+            return bad_row(
+                file,
+                place,
+                str(error),
+                line,
+                computation=_legible(rule, "computation", record) or "",
+                process=_legible(rule, "process", record),
+            )
+        row.file, row.place = file, place
+        return row
+
+
+def _legible(rule: Rule | None, column: str, record: Record) -> str | None:
+    """A column of a record that is set aside, if at least that can be read."""
+    try:
+        text = None if rule is None else rule.text(column, record)
+    except BadRecord:
+        return None
+    return text if text and text.isprintable() else None

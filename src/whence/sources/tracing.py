@@ -1,0 +1,207 @@
+"""The source of what the DistributedClocks tracing server writes: JSON lines, each event with its tracer's vector clock.
+
+One literal event (one line in the file)::
+
+    {"TracerIdentity": "shop", "TraceID": 7, "Tag": "OrderPlaced", "Body": {"Order": 12}, "VectorClock": {"shop": 2}}
+
+An event's own entry is its number in its tracer; the foreign entries that grew name its causes (`whence.sources.vectors`).
+``GenerateTokenTrace`` and ``ReceiveTokenTrace`` hold the token that travelled: a GoVector message (`whence.clocks.govector`)
+with the trace's id and the clock of the send. A line that its token contradicts is set aside.
+
+A tracer reads its clock a moment after the event, when another thread may have made the next one. Where a token shows that,
+the event has the token's clock, which is the one that others refer to.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+
+from whence.clocks.errors import StampError
+from whence.clocks.govector import GoVectorMessage
+from whence.clocks.json_form import integer
+from whence.clocks.wire import check_name
+from whence.events.schema import LOCAL, RECEIVE, SEND
+from whence.sources.contract import Piece, Records
+from whence.sources.json_lines import Cells, batches, bounded_row
+from whence.sources.lines import LINE_LIMIT_BYTES, blocks
+from whence.sources.rows import BadRecord, Row, bad_row
+from whence.sources.strict_json import members
+from whence.sources.times import INT64_MOST
+from whence.sources.vectors import Growth, stamp_key
+
+FIELDS: Final = ("TracerIdentity", "TraceID", "Tag", "Body", "VectorClock")
+"""What a line has, in any order, and nothing else."""
+
+SENT: Final = "GenerateTokenTrace"
+RECEIVED: Final = "ReceiveTokenTrace"
+
+Member = tuple[Any, str, str]
+_NOTHING: Member = (None, "", "")
+_MOST_TRACE = (1 << 64) - 1
+_TRACE_DIGITS = re.compile(r"0|[1-9]\d{0,19}", re.ASCII)
+_LARGE_TRACE = re.compile(rb'("TraceID"[ \t\r]*:[ \t\r]*)([1-9]\d{18,19})(?=[ \t\r]*[,}])')
+_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Tracing:
+    """Events of the tracing library; the files of one tracing server, or of several, are one computation."""
+
+    name: ClassVar[str] = "tracing"
+    suffixes: ClassVar[tuple[str, ...]] = (".log", ".jsonl", ".json")
+    splittable: ClassVar[bool] = True
+    records: ClassVar[Records] = "lines"
+
+    def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        def row(line: bytes, offset: int, place: int, cells: Cells) -> Row:
+            return bounded_row(
+                line,
+                offset,
+                place,
+                piece.file,
+                lambda bare: row_from_line(bare, piece.file, place, lambda: cells.growth(offset)),
+            )
+
+        cells = Cells(piece, row)
+        for block in blocks(piece):
+            yield from batches(cells.rows(block))
+
+
+def row_from_line(raw: bytes, file: str, place: int, growth: Callable[[], Growth]) -> Row:
+    """The row of one line; a line that cannot be read gives a row with a reason.
+
+    `growth` gives what is known of the vector clocks before this line.
+    """
+    found: Mapping[str, Member] = {}
+    try:
+        found = members(_LARGE_TRACE.sub(_quoted, raw))
+        return _row(found, file, place, growth)
+    except BadRecord as error:
+        process = found.get("TracerIdentity", _NOTHING)[0]
+        legible = isinstance(process, str) and bool(process) and process.isprintable()
+        return bad_row(file, place, str(error), raw, process=process if legible else None)
+
+
+def _quoted(number: re.Match[bytes]) -> bytes:
+    """An id beyond signed 64 bits as text; within a text, the quotes of such a member would have backslashes."""
+    value = int(number[2])
+    return number[1] + b'"' + number[2] + b'"' if INT64_MOST < value <= _MOST_TRACE else number[0]
+
+
+def _row(found: Mapping[str, Member], file: str, place: int, growth: Callable[[], Growth]) -> Row:
+    for name in FIELDS:
+        if name not in found:
+            raise BadRecord("bad-field", f'a line has {", ".join(FIELDS)}; "{name}" is missing')
+    unknown = next((name for name in found if name not in FIELDS), None)
+    if unknown is not None:
+        raise BadRecord("bad-field", f"a line has {', '.join(FIELDS)}, and no {unknown[:_SHOWN]!r}")
+    process, tag = _text(found, "TracerIdentity"), _text(found, "Tag")
+    clock, clock_text, _ = found["VectorClock"]
+    _check_clock(clock, clock_text, process)
+    trace = _trace(found["TraceID"])
+    token = _token(found["Body"], tag) if tag in (SENT, RECEIVED) else None
+    if token is not None:
+        _check_token(token, tag, process, trace, clock)
+        if tag == SENT and dict(token.stamp) != clock:
+            clock = dict(token.stamp)
+            clock_text = json.dumps(clock, ensure_ascii=False, separators=(",", ":"))
+    row = Row(process=process, seq=clock[process], name=tag, file=file, place=place)
+    row.attributes = _attributes(found["Body"], trace)
+    row.stamp = f'{{"clock":"vector","counters":{clock_text}}}'
+    row.sends = stamp_key(process, clock[process])
+    _set_causes(row, clock, tag, token, growth())
+    return row
+
+
+def _set_causes(row: Row, clock: Mapping[str, int], tag: str, token: GoVectorMessage | None, growth: Growth) -> None:
+    assert row.process is not None
+    causes = growth.grown("", row.process, clock)
+    if token is not None and tag == RECEIVED:
+        sent = (token.process, token.stamp[token.process])
+        causes = [sent, *(cause for cause in causes if cause != sent)]
+    row.receive([stamp_key(*cause) for cause in causes])
+    growth.note("", row.process, clock)
+    row.kind = SEND if token is not None and tag == SENT else LOCAL if row.receives is None else RECEIVE
+
+
+def _text(found: Mapping[str, Member], name: str) -> str:
+    value, text, _ = found[name]
+    if not isinstance(value, str):
+        raise BadRecord("bad-field", f"{name} is text, not {text[:_SHOWN]}")
+    if not value:
+        raise BadRecord("no-process" if name == "TracerIdentity" else "bad-field", f"{name} is empty")
+    if "\0" in value:
+        raise BadRecord("bad-field", f"{name} holds a NUL character")
+    return value
+
+
+def _trace(member: Member) -> int:
+    """The id of a trace; its digits as text mean the same."""
+    value, text, _ = member
+    if type(value) is int and value >= 0:
+        return value
+    if isinstance(value, str) and _TRACE_DIGITS.fullmatch(value) and int(value) <= _MOST_TRACE:
+        return int(value)
+    raise BadRecord("bad-field", f"TraceID is an integer from 0 to 2**64 - 1, not {text[:_SHOWN]}")
+
+
+def _check_clock(clock: object, text: str, process: str) -> None:
+    if not isinstance(clock, dict):
+        raise BadRecord("bad-clock", f"VectorClock is an object of counts, not {text[:_SHOWN]}")
+    try:
+        for name, count in clock.items():
+            check_name(name)
+            integer(count, f"the entry of {name!r:.60}")
+            if "\0" in name:
+                raise StampError("the name of an entry holds a NUL character")
+    except StampError as error:
+        raise BadRecord("bad-clock", str(error)) from None
+    if not clock.get(process):
+        raise BadRecord("bad-clock", f"the clock does not count its own tracer {process[:_SHOWN]!r}")
+
+
+def _token(body: Member, tag: str) -> GoVectorMessage:
+    value = body[0].get("Token") if isinstance(body[0], dict) else None
+    if not isinstance(value, str):
+        raise BadRecord("bad-token", f'the Body of {tag} has "Token", a GoVector message in base64')
+    try:
+        raw = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BadRecord("bad-token", f"Token is not base64: {error}") from None
+    try:
+        return GoVectorMessage.from_bytes(raw, max_bytes=LINE_LIMIT_BYTES)
+    except StampError as error:
+        raise BadRecord("bad-token", f"Token is no GoVector message: {error}") from None
+
+
+def _check_token(token: GoVectorMessage, tag: str, process: str, trace: int, clock: Mapping[str, int]) -> None:
+    if type(token.payload) is not int or token.payload != trace:
+        raise BadRecord("token-contradicts", f"the token is of trace {token.payload!r:.60}, the line of trace {trace}")
+    if tag == SENT and token.process != process:
+        sender = f"the token was made by {token.process!r:.60}"
+        raise BadRecord("token-contradicts", f"{sender}, the line by {process[:_SHOWN]!r}")
+    for name, count in token.stamp.items():
+        least = count + (tag == RECEIVED and name == process)
+        if clock.get(name, 0) < least:
+            counted = f"the token knows of event {count} of {name[:_SHOWN]!r}"
+            raise BadRecord("token-contradicts", f"{counted}, the line's clock has {clock.get(name, 0)}")
+
+
+def _attributes(body: Member, trace: int) -> str:
+    """The members of ``Body`` in their own text, and the trace's id as text, which no reader rounds."""
+    value, text, _ = body
+    if value is not None and not isinstance(value, dict):
+        raise BadRecord("bad-field", f"Body is an object, not {text[:_SHOWN]}")
+    name = next((name for name in ("TraceID", "line.TraceID") if name not in (value or ())), None)
+    if name is None:
+        raise BadRecord("duplicate-key", 'Body has "TraceID" and "line.TraceID": no name is left for that of the line')
+    inside = text[1:-1].strip() if value else ""
+    return "{" + inside + ("," if inside else "") + f'"{name}":"{trace}"' + "}"

@@ -1,0 +1,106 @@
+"""Sends and receives that only share a channel get the names of messages, as `whence.causality.channels` matches them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
+from pyspark.sql.types import ShortType, StructField, StructType
+
+from whence.causality.channel_tables import OUTCOMES, match_table, without_channels
+from whence.events.schema import RECEIVE, SEND
+
+AT_ONCE_ROWS: Final = 65_536
+"""Channels are matched in groups of about so many rows; one that has more is matched by itself."""
+
+_OUTCOME = "channel_outcome"
+_NOT_IN_A_CHANNEL = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelCounts:
+    """What came of the sends and receives of channels; known once the frame has been written or collected."""
+
+    _observation: Observation
+
+    def get(self) -> dict[str, int]:
+        """Rows by outcome, see `whence.causality.channel_tables.OUTCOMES`. Waits for the first action on the frame.
+
+        Counted in the tasks whose results the action keeps, so a task that is tried again counts once, provided that
+        no further shuffle stands between the frame and the action.
+        """
+        found = self._observation.get
+        return {name: int(found.get(name) or 0) for name in OUTCOMES}
+
+
+def match_channels(frame: DataFrame) -> tuple[DataFrame, ChannelCounts]:
+    """The same rows and columns with every channel resolved into message keys; reads the frame once, in one shuffle.
+
+    A send in a channel gets `sends`; a receive gets `receives` and `receives_more`, and where its sender is not known a
+    key that begins with `SPAN`, so that it stays and its cause is known to be missing. Rows without a channel, and rows
+    that were set aside, stay as they are, but no row comes out with a channel. The same rows give the same keys however
+    they are spread. A channel (of one computation, one direction) is matched by one task, which holds all its rows: about
+    600 bytes a row beside the row itself.
+    """
+    in_channel = F.col("reason").isNull() & F.col("channel_key").isNotNull() & F.col("kind").isin(SEND, RECEIVE)
+    spread = F.when(in_channel, F.xxhash64("computation", "channel_key")).otherwise(F.xxhash64("file", "place"))
+    gathered = frame.withColumn(_OUTCOME, F.when(in_channel, F.lit(0)).otherwise(_NOT_IN_A_CHANNEL).cast("short"))
+    gathered = gathered.repartition(spread).sortWithinPartitions(
+        _OUTCOME, *(F.when(in_channel, F.col(name)) for name in ("computation", "channel_key"))
+    )
+    schema = StructType([*frame.schema.fields, StructField(_OUTCOME, ShortType())])
+    observation = Observation()
+    matched = gathered.mapInArrow(_match_sorted, schema).observe(observation, *_sums())
+    return matched.drop(_OUTCOME), ChannelCounts(observation)
+
+
+def _sums() -> Iterator[Column]:
+    for name, bits in OUTCOMES.items():
+        has_one = (F.col(_OUTCOME) >= 0) & (F.col(_OUTCOME).bitwiseAND(F.lit(bits)) != 0)
+        yield F.count_if(has_one).alias(name)
+
+
+def _match_sorted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows without a channel as they come; then the others, which come channel by channel, a few whole channels at once."""
+    held: list[pa.Table] = []
+    held_rows = 0
+    for batch in batches:
+        rows = pa.Table.from_batches([batch])
+        others = int(pc.sum(pc.equal(rows[_OUTCOME], _NOT_IN_A_CHANNEL)).as_py() or 0)
+        if others:
+            yield from without_channels(rows.slice(0, others)).to_batches()
+        if others == rows.num_rows:
+            continue
+        held.append(rows.slice(others))
+        held_rows += rows.num_rows - others
+        if held_rows >= AT_ONCE_ROWS and (open_rows := _last_channel_rows(held)) < held_rows:
+            together = pa.concat_tables(held)
+            yield from _matched(together.slice(0, held_rows - open_rows))
+            held, held_rows = [together.slice(held_rows - open_rows)], open_rows
+    if held:
+        yield from _matched(pa.concat_tables(held))
+
+
+def _last_channel_rows(held: list[pa.Table]) -> int:
+    """How many rows at the end are of the channel that may go on."""
+    last = {name: held[-1][name][-1] for name in ("computation", "channel_key")}
+    count = 0
+    for rows in reversed(held):
+        same = pc.and_(*(pc.equal(rows[name], value) for name, value in last.items()))
+        count += int(pc.sum(same).as_py() or 0)
+        if not same[0].as_py():
+            break
+    return count
+
+
+def _matched(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    named, outcomes = match_table(rows)
+    at = named.schema.get_field_index(_OUTCOME)
+    counted = named.set_column(at, named.schema.field(at), pa.array(outcomes.astype(np.int16)))
+    yield from counted.to_batches(max_chunksize=AT_ONCE_ROWS)
