@@ -7,13 +7,19 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from whence.sources.contract import Source, SourceError
+from whence.sources.jaeger import Jaeger
 from whence.sources.json_lines import JsonLines
 from whence.sources.mapped import Mapped
+from whence.sources.otlp import Otlp
 from whence.sources.shiviz import ShiViz
 from whence.sources.tracing import Tracing
+from whence.sources.zipkin import Zipkin
 
 SOURCES: Final[dict[str, type[Source]]] = {
     "whence": JsonLines,
+    "otlp": Otlp,
+    "jaeger": Jaeger,
+    "zipkin": Zipkin,
     "shiviz": ShiViz,
     "tracing": Tracing,
     "mapped": Mapped,

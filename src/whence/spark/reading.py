@@ -135,13 +135,13 @@ def _sources(files: Sequence[InputFile], formats: Sequence[str], given: Mapping[
     used = sorted({*formats} - {PARQUET})
     known = {name: format_options(name) for name in used}
     taken = {option for options in known.values() for option in options} | ({"unit"} if PARQUET in formats else set())
-    if unknown := sorted({*given} - taken):
-        raise SourceError(
-            f"no input is of a format that has the option {unknown[0]!r}; they are: {', '.join(used) or PARQUET}"
-        )
     if given.get("unit", "ns") != "ns" and (spans := sorted({*used} & SPAN_FORMATS)):
         raise SourceError(
             f"times of the format {spans[0]} count nanoseconds, and --unit says {given['unit']}; leave out --unit"
+        )
+    if unknown := sorted({*given} - taken):
+        raise SourceError(
+            f"no input is of a format that has the option {unknown[0]!r}; they are: {', '.join(used) or PARQUET}"
         )
     sources = {}
     for name in used:

@@ -1,0 +1,151 @@
+"""Traces through the whole pipeline: spans, logs and links of several formats in one run."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import whence
+from whence.clocks import Relation
+from whence.sources import SourceError
+from whence.spark.linking import components
+from whence.spark.pipeline import observe
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+START = 1_700_000_000_000_000_000
+ORDER, OTHER, WORK = (f"{number:032x}" for number in (1, 2, 3))
+INTERNAL, SERVER, CLIENT, PRODUCER, CONSUMER = range(1, 6)
+
+
+def span(trace: str, number: int, parent: int | None, kind: int, start: int, end: int, **more: Any) -> dict[str, Any]:
+    found = {"traceId": trace, "spanId": f"{number:016x}", "name": f"span {number}", "kind": kind}
+    found |= {"startTimeUnixNano": str(START + start), "endTimeUnixNano": str(START + end)}
+    return found | ({} if parent is None else {"parentSpanId": f"{parent:016x}"}) | more
+
+
+def request(signal: str, by_service: dict[str, list[dict[str, Any]]]) -> str:
+    records = {"Spans": "spans", "Logs": "logRecords"}[signal]
+    return json.dumps(
+        {
+            f"resource{signal}": [
+                {
+                    "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": name}}]},
+                    f"scope{signal}": [{records: found}],
+                }
+                for name, found in by_service.items()
+            ]
+        }
+    )
+
+
+def link(trace: str, number: int) -> dict[str, str]:
+    return {"traceId": trace, "spanId": f"{number:016x}"}
+
+
+@pytest.fixture(scope="module")
+def history(spark, tmp_path_factory: pytest.TempPathFactory) -> whence.History:
+    """Two requests publish a message each; a worker takes both and fails because of a query. Clocks are far apart."""
+    folder = tmp_path_factory.mktemp("traces")
+    worker, database = -5_000_000, 90_000_000
+    spans = {
+        "web": [
+            span(ORDER, 1, None, SERVER, 0, 100),
+            span(ORDER, 2, 1, PRODUCER, 10, 20),
+            span(OTHER, 3, None, SERVER, 5, 90),
+            span(OTHER, 4, 3, PRODUCER, 15, 22),
+            span(OTHER, 9, 3, INTERNAL, 40, 60),
+        ],
+        "worker": [
+            span(
+                WORK,
+                5,
+                None,
+                CONSUMER,
+                worker,
+                worker + 500,
+                links=[link(ORDER, 2), link(OTHER, 4), link(f"{99:032x}", 99)],
+                status={"code": 2},
+            ),
+            span(WORK, 6, 5, CLIENT, worker + 100, worker + 400),
+            span(WORK, 8, 255, INTERNAL, worker + 100, worker + 400),
+        ],
+        "db": [span(WORK, 7, 6, SERVER, database, database + 100)],
+    }
+    log = {"timeUnixNano": str(START + database + 50), "body": {"stringValue": "deadlock"}, **link(WORK, 7)}
+    (folder / "spans.json").write_text(request("Spans", spans))
+    (folder / "logs.json.gz").write_bytes(gzip.compress(request("Logs", {"db": [log]}).encode()))
+    (folder / "own.jsonl").write_text('{"process": "cron", "time": 1, "name": "tick"}\n')
+    manifest = observe(spark, [str(folder)], folder / "history")
+    assert {each["format"] for each in manifest["inputs"]} == {"otlp", "whence"}
+    return whence.open(folder / "history")
+
+
+def name(number: int, *, start: bool = False) -> str:
+    return f"{number:016x}/start" if start else f"{number:016x}"
+
+
+def test_a_failure_is_followed_through_links_calls_and_logs(history: whence.History) -> None:
+    """The answer a user waits for: both messages, the query, its log line, and nothing of what ran beside them."""
+    answer = history.why(name(5))
+    shown = [event.name if event.name == "deadlock" else event.id for event in answer.events]
+    assert set(shown) == {
+        *(name(number, start=True) for number in (1, 2, 3, 4, 5, 6, 7)),
+        *(name(number) for number in (6, 7)),
+        "deadlock",
+    }
+    assert shown.index(name(7, start=True)) < shown.index("deadlock") < shown.index(name(7))
+    assert [gap.message for gap in answer.missing] == [f"span {99:032x}/{99:016x}"]
+
+
+def test_relations_do_not_rest_on_clocks_of_different_machines(history: whence.History) -> None:
+    """Clocks are 95 ms apart; a call is still before its answer, and what only stood earlier is no cause."""
+
+    def relation(first: str, second: str) -> Relation:
+        return history.relation(history.event(first).position, history.event(second).position)
+
+    assert relation(name(7), name(6)) is Relation.BEFORE
+    assert relation(name(2), name(5)) is Relation.CONCURRENT, "the producer's end is not the message"
+    assert relation(name(9), name(5)) is Relation.CONCURRENT
+    assert relation(name(8, start=True), name(5)) is Relation.CONCURRENT, "its parent is not known"
+    assert history.event(name(8, start=True)).missing == f"span {WORK}/{255:016x}"
+
+
+def test_corrected_times_respect_causality_and_wall_times_stay(history: whence.History) -> None:
+    """A trace viewer draws a child before its parent; corrected times do not, and say by how much they differ."""
+    events = [*history.why(name(5)).events, history.event(name(5))]
+    call, served = history.event(name(6, start=True)), history.event(name(7, start=True))
+    assert (call.time, served.time) == (START - 4_999_900, START + 90_000_000)
+    corrected = {event.id: event.corrected_time for event in events}
+    assert corrected[name(6, start=True)] <= corrected[name(7, start=True)] <= corrected[name(7)] <= corrected[name(6)]
+
+
+def test_what_is_missing_is_counted(history: whence.History) -> None:
+    """One parent and one linked span were not reported: nobody is told that the history is whole."""
+    assert history.check().ledger["missing_causes"] == 2
+    assert history.check().ledger["quarantined"] == 0
+
+
+def test_spans_say_themselves_what_their_times_count(spark, tmp_path: Path) -> None:
+    """Milliseconds for OTLP would put every event into the year 1970."""
+    (tmp_path / "spans.json").write_text(request("Spans", {"web": [span(ORDER, 1, None, SERVER, 0, 1)]}))
+    with pytest.raises(SourceError, match="count nanoseconds"):
+        observe(spark, [str(tmp_path / "spans.json")], tmp_path / "h", options={"unit": "ms"}, unit="ms")
+
+
+def test_a_file_like_no_other_is_named(spark, tmp_path: Path) -> None:
+    """A folder with one unknown file must not become a history without it."""
+    (tmp_path / "own.jsonl").write_text('{"process": "cron", "time": 1}\n')
+    (tmp_path / "app.log").write_text("12:00:00 INFO started\n")
+    with pytest.raises(SourceError, match=r"app\.log begins like none of the formats"):
+        observe(spark, [str(tmp_path)], tmp_path / "h")
+
+
+def test_linked_names_form_components() -> None:
+    """Traces that are linked through others are one computation, whatever the order of the links."""
+    found = components([("d", "c"), ("x", "y"), ("b", "d"), ("a", "b")])
+    assert found == {"a": "a", "b": "a", "c": "a", "d": "a", "x": "x", "y": "x"}
