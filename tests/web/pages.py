@@ -31,6 +31,7 @@ def incident(**changes: Any) -> Incident:
         "unit": "ns",
         "event": failure,
         "past": past,
+        "causes": {13: [11]},
         "bystanders": [event(12, "mail", 2, 996, "newsletter sent")],
         "missing": [Missing("orders", 3, 5, 1), Missing(None, None, None, 1, "m0", "stock:7")],
         "ledger": {"reports": 10, "delivered": 7, "duplicate": 2, "quarantined": 1, "reasons": {"not-json": 1}},

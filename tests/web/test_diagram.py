@@ -13,10 +13,8 @@ from whence.web.diagram import FOCUS, PAST, Arrow, Dot, arrows, diagram
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def dot(
-    process: str, seq: int, *, time: int | None = None, sends: str | None = None, receives: str | None = None
-) -> Dot:
-    return Dot(f"event-{process}-{seq}", process, seq, "x", "x", PAST, time, sends, receives, False)
+def dot(process: str, seq: int, *, time: int | None = None, position: int = -1, causes: tuple[int, ...] = ()) -> Dot:
+    return Dot(f"event-{process}-{seq}", process, seq, "x", "x", PAST, time, position, causes, False)
 
 
 def drawn(dots: list[Dot]) -> ElementTree.Element:
@@ -26,12 +24,12 @@ def drawn(dots: list[Dot]) -> ElementTree.Element:
 def test_messages_are_arrows_from_their_send_to_each_receipt() -> None:
     """A reader follows arrows to the cause: one too few hides it, one too many accuses the innocent."""
     dots = [
-        dot("a", 1, time=50, sends="m1"),
-        dot("b", 1, time=20, receives="m1"),
-        dot("c", 1, time=50, receives="m1"),
-        dot("c", 2, time=60, receives="never seen"),
-        dot("b", 2, sends="m2"),
-        dot("a", 2, time=70, receives="m2"),
+        dot("a", 1, time=50, position=10),
+        dot("b", 1, time=20, position=11, causes=(10,)),
+        dot("c", 1, time=50, position=12, causes=(10,)),
+        dot("c", 2, time=60, position=13, causes=(7,)),
+        dot("b", 2, position=14),
+        dot("a", 2, time=70, position=15, causes=(7, 14)),
     ]
     assert arrows(dots) == [Arrow(0, 1, 30), Arrow(0, 2, None), Arrow(4, 5, None)]
     svg = drawn(dots)
@@ -53,7 +51,7 @@ def test_a_gap_in_a_process_is_dashed() -> None:
 def test_any_text_gives_one_well_formed_image(rows: list[tuple[str, str, str]]) -> None:
     """Names come from logs: none may break the page, add elements to it, or lose a row of it."""
     dots = [
-        Dot(f"event-{place}", process, place, label, title, FOCUS if place == 0 else PAST, place, None, None, True)
+        Dot(f"event-{place}", process, place, label, title, FOCUS if place == 0 else PAST, place, place, (), True)
         for place, (process, label, title) in enumerate(rows)
     ]
     svg = drawn(dots)

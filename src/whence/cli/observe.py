@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from whence.cli.durations import read_duration, show_duration
 from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
 from whence.cli.on_spark import check_master, session_on
-from whence.cli.orders_table import ledger_lines, orders_table
+from whence.cli.orders_table import channel_lines, ledger_lines, orders_table
 
 if TYPE_CHECKING:
     from whence.spark.causality import OnStage
@@ -179,7 +179,7 @@ def _counted(count: int, name: str) -> str:
 def _print(manifest: dict[str, Any], to: str, seconds: float) -> None:
     console = Console(highlight=False)
     unit = manifest["unit"]
-    for line in ledger_lines(manifest["ledger"]):
+    for line in [*ledger_lines(manifest["ledger"]), *channel_lines(manifest["channels"])]:
         console.print(line)
     sizes = ", ".join(_counted(manifest[name], name) for name in ("processes", "computations", "segments"))
     untimed = manifest["wall_clock"]["violations"].get("events") == 0

@@ -14,9 +14,26 @@ def ledger_lines(ledger: dict[str, Any]) -> list[str]:
     """What became of the reports, and why those that were quarantined were."""
     counts = {name: ledger.get(name, 0) for name in ("reports", "delivered", "duplicate", "quarantined")}
     reports, *outcomes = (f"{count:,} {name}" for name, count in counts.items())
-    return [f"{reports} in = {' + '.join(outcomes)}"] + [
-        f"  {count:,} {code}" for code, count in ledger.get("reasons", {}).items()
-    ]
+    lines = [f"{reports} in = {' + '.join(outcomes)}"]
+    lines += [f"  {count:,} {code}" for code, count in ledger.get("reasons", {}).items()]
+    if missing := ledger.get("missing_causes"):
+        lines.append(f"  {missing:,} delivered events name a cause that nobody reported")
+    return lines
+
+
+def channel_lines(channels: dict[str, int]) -> list[str]:
+    """How sends and receives without names of messages were matched; nothing where there are none."""
+    if not any(channels.values()):
+        return []
+    counts = {
+        name.replace("_", " "): channels.get(name, 0) for name in ("matched", "unmatched_receives", "unmatched_sends")
+    }
+    shown = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    doubts = {
+        name.partition("_")[2]: count for name, count in channels.items() if name.startswith("ambiguous_") and count
+    }
+    why = f" ({', '.join(f'{count:,} {name}' for name, count in doubts.items())})" if doubts else ""
+    return [f"channels: {shown}; {channels.get('ambiguous', 0):,} ambiguous{why}"]
 
 
 def orders_table(wall_clock: dict[str, Any], policies: dict[str, Any], unit: str) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,6 +13,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from whence.cli.durations import show_duration
+from whence.events.schema import SPAN
 
 if TYPE_CHECKING:
     from whence.history.questions.event import Event
@@ -70,27 +74,61 @@ def parse_time(text: str, unit: str) -> int | None:
     return seconds * per_second + fraction * per_second // 10**9
 
 
-def print_events(events: Iterable[Event], unit: str, *, title: str | None = None, shown: Event | None = None) -> None:
+class Times(StrEnum):
+    """Which times are shown."""
+
+    WALL = "wall"
+    CORRECTED = "corrected"
+
+    def of(self, event: Event) -> int | None:
+        """The event's time, of this kind."""
+        return event.time if self is Times.WALL else event.corrected_time
+
+    def note(self, event: Event, unit: str) -> str:
+        """What is to be said of it."""
+        if self is Times.CORRECTED:
+            sign = "+" if (event.correction or 0) > 0 else ""
+            return f"corrected by {sign}{show_duration(event.correction, unit)}" if event.correction else ""
+        behind = event.time is not None and event.causal_time is not None and event.causal_time > event.time
+        return DISAGREES if behind else ""
+
+
+def print_events(
+    events: Iterable[Event],
+    unit: str,
+    *,
+    title: str | None = None,
+    shown: Event | None = None,
+    times: Times = Times.WALL,
+) -> None:
     """A table of events, one a line; `shown` comes last, in bold."""
     rows = [*events, *([shown] if shown is not None else [])]
     computations = len({event.computation for event in rows}) > 1
-    notes = any(_disagrees(event) for event in rows)
-    digits = digits_of((event.time for event in rows), unit)
+    notes = [times.note(event, unit) for event in rows]
+    digits = digits_of((times.of(event) for event in rows), unit)
     columns = ["time", "process", "id", "name", "kind", "message"]
-    table = _table(["computation", *columns] if computations else columns, notes=notes)
-    for event in rows:
+    table = _table(["computation", *columns] if computations else columns, notes=any(notes))
+    for event, note in zip(rows, notes, strict=True):
         cells = [
-            format_time(event.time, unit, digits=digits),
+            format_time(times.of(event), unit, digits=digits),
             event.process,
             event.id,
             event.name or "",
             event.kind,
-            event.message or "",
+            _message(event),
         ]
         cells = [event.computation, *cells] if computations else cells
-        cells += [DISAGREES if _disagrees(event) else ""] if notes else []
+        cells += [note] if any(notes) else []
         table.add_row(*map(_cell, cells), style="bold" if event is shown else None)
     print_table(table, title=title)
+
+
+def _message(event: Event) -> str:
+    """The key of its message; of spans only what it links to, by its id, for its own is in its name already."""
+    key = event.message or ""
+    if not key.startswith(SPAN):
+        return key
+    return f"link to {key.rpartition('/')[2]}" if event.receives else ""
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
@@ -104,7 +142,9 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
 def print_missing(missing: Iterable[Missing]) -> None:
     """What is known to be missing, a line each."""
     for gap in missing:
-        if gap.message is not None:
+        if gap.message is not None and gap.message.startswith(SPAN):
+            typer.echo(f"missing: {gap.message}, which {gap.received_by} names as its cause")
+        elif gap.message is not None:
             typer.echo(f"missing: the event that sent {gap.message}, received by {gap.received_by}")
         else:
             typer.echo(f"missing: {gap.events} of {gap.process} between {gap.after_seq} and {gap.before_seq}")
@@ -136,7 +176,3 @@ def _table(columns: Sequence[str], *, notes: bool) -> Table:
     if notes:
         table.add_column("")
     return table
-
-
-def _disagrees(event: Event) -> bool:
-    return event.time is not None and event.causal_time is not None and event.causal_time > event.time

@@ -101,13 +101,14 @@ PROCESSES = pa.schema(
         pa.field("code", pa.int32(), nullable=False),
         pa.field("computation", pa.string(), nullable=False),
         pa.field("process", pa.string(), nullable=False),
+        pa.field("clock_name", pa.string()),
         pa.field("events", pa.int64(), nullable=False),
         pa.field("first_time", pa.int64()),
         pa.field("last_time", pa.int64()),
         pa.field("dense_seq", pa.bool_(), nullable=False),
     ]
 )
-"""``0, "", "web", 500100, 1700000000000000000, 1700003600000000000, true``; dense: no seq is missing between the first
+"""``0, "", "web", null, 500100, 1700000000000000000, 1700003600000000000, true``; dense: no seq is missing between the first
 and the last."""
 
 ASIDE = pa.schema(

@@ -110,6 +110,10 @@ def _processes(
         timed = each.counts.last_time != NO_TIME
         np.minimum.at(first_time, own[timed], each.counts.first_time[timed])
         np.maximum.at(last_time, own[timed], each.counts.last_time[timed])
+    clocks: dict[tuple[str, str], str | None] = dict.fromkeys(codes)
+    for each in segments:
+        named = zip(each.counts.computations, each.counts.names, each.counts.clocks, strict=True)
+        clocks |= {(computation, name): clock for computation, name, clock in named if clock is not None}
     events = np.array([counted[key] for key in codes], np.int64)
     untimed = last_time == NO_TIME
     return pa.table(
@@ -117,6 +121,7 @@ def _processes(
             "code": pa.array(range(len(codes)), pa.int32()),
             "computation": [computation for computation, _ in codes],
             "process": [name for _, name in codes],
+            "clock_name": [clocks[key] for key in codes],
             "events": events,
             "first_time": pa.array(first_time, mask=untimed),
             "last_time": pa.array(last_time, mask=untimed),

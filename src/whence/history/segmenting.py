@@ -37,6 +37,8 @@ class Counts:
 
     computations: tuple[str, ...]
     names: tuple[str, ...]
+    clocks: tuple[str | None, ...]
+    """Whose clock each one's times are from, if not its own."""
     events: NDArray[np.int64]
     first_seq: NDArray[np.int64]
     """Given by the source; 0 where it gave none."""
@@ -194,12 +196,22 @@ def count_processes(names: Sequence[str], skeleton: Skeleton, events: pa.Table) 
     return Counts(
         tuple(computation for computation, _, _ in split),
         tuple(name for _, _, name in split),
+        _clocks(process, count, events["clock_name"]),
         np.bincount(process, minlength=count).astype(np.int64),
         first_seq,
         last_seq,
         first_time,
         last_time,
     )
+
+
+def _clocks(process: NDArray[np.int32], count: int, clock_names: pa.ChunkedArray) -> tuple[str | None, ...]:
+    """Of each process: the clock of its first event."""
+    if clock_names.null_count == len(clock_names):
+        return (None,) * count
+    first = np.full(count, -1, np.int64)
+    first[process[::-1]] = np.arange(len(process))[::-1]
+    return tuple(clock_names.take(pa.array(first, mask=first < 0)).to_pylist())
 
 
 def open_table(solved: Solved) -> pa.Table:

@@ -40,15 +40,16 @@ class Dot:
     """Everything there is to say about it; shown when pointed at."""
     role: str
     time: int | None
-    sends: str | None
-    receives: str | None
+    position: int
+    causes: tuple[int, ...]
+    """Positions of what led to it at one step, besides the event before it in its process."""
     loud: bool
     """Stands out among its like: a warning, an error, a change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """A message between two dots, by their rows."""
+    """A message between two dots, or what else leads from one process to another, by their rows."""
 
     sent: int
     received: int
@@ -58,15 +59,13 @@ class Arrow:
 
 def arrows(dots: Sequence[Dot]) -> list[Arrow]:
     """The messages of which both ends are among the dots."""
-    senders = {dot.sends: row for row, dot in enumerate(dots) if dot.sends is not None}
+    rows = {dot.position: row for row, dot in enumerate(dots)}
     found = []
     for row, dot in enumerate(dots):
-        sent = None if dot.receives is None else senders.get(dot.receives)
-        if sent is None or sent == row:
-            continue
-        left, came = dots[sent].time, dot.time
-        early = 0 if left is None or came is None else left - came
-        found.append(Arrow(sent, row, early if early > 0 else None))
+        for sent in (rows[cause] for cause in dot.causes if cause in rows):
+            left, came = dots[sent].time, dot.time
+            early = 0 if left is None or came is None else left - came
+            found.append(Arrow(sent, row, early if early > 0 else None))
     return found
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from whence.clocks import Relation
 from whence.history import Event, History
 from whence.history.questions.event import events_at
+from whence.history.questions.past import direct_causes
 from whence.web.incident import Incident, Ordering, is_loud
 
 NEARBY_ROWS = 16_384
@@ -33,12 +34,15 @@ def gather(
     """The event, the `last` of its causes that meet `where`, and up to `beside` bystanders; errors as of `History.why`."""
     answer = history.why(event, k=last, where=where, computation=computation)
     check = history.check()
+    others = bystanders(history, answer.event, beside)
+    shown = [each.position for each in (*answer.events, answer.event, *others)]
     return Incident(
         history=str(history.run.store),
         unit=history.unit,
         event=answer.event,
         past=answer.events,
-        bystanders=bystanders(history, answer.event, beside),
+        bystanders=others,
+        causes={position: direct_causes(history.run, position).tolist() for position in shown},
         missing=answer.missing,
         ledger=check.ledger,
         orderings=orderings(check.wall_clock, check.policies),

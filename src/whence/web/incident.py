@@ -44,6 +44,8 @@ class Incident:
     """Its last causes in causal order, the event itself left out."""
     bystanders: Sequence[Event]
     """What the wall clocks show right before it, and is not among its causes; oldest first."""
+    causes: Mapping[int, Sequence[int]]
+    """Of what is shown, by position: positions of its causes at one step, besides its process's event before."""
     missing: Sequence[Missing]
     """What is known to have no report, among the causes shown."""
     ledger: Mapping[str, Any]

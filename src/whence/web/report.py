@@ -8,7 +8,7 @@ Everything that comes from logs is escaped.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whence.history import Event
@@ -54,13 +54,13 @@ def _dots(incident: Incident) -> list[Dot]:
     listed = [(event, PAST) for event in incident.past] + [(incident.event, FOCUS)]
     listed += [(event, BYSTANDER) for event in incident.bystanders]
     numbered = [(event, role, f"event-{place}") for place, (event, role) in enumerate(listed, 1)]
-    return [_dot(*each, incident.unit) for each in sorted(numbered, key=lambda each: each[0].position)]
+    return [_dot(*each, incident) for each in sorted(numbered, key=lambda each: each[0].position)]
 
 
-def _dot(event: Event, role: str, anchor: str, unit: str) -> Dot:
+def _dot(event: Event, role: str, anchor: str, incident: Incident) -> Dot:
     lines = [
         f"{event.process} · {label(event)}",
-        f"{event.id}, wall time {wall_time(event.time, unit)}",
+        f"{event.id}, wall time {wall_time(event.time, incident.unit)}",
         SAID[role],
         *(f"{name}: {_plain(value)}" for name, value in event.attributes.items()),
     ]
@@ -72,8 +72,8 @@ def _dot(event: Event, role: str, anchor: str, unit: str) -> Dot:
         "\n".join(lines),
         role,
         event.time,
-        sends=event.sends,
-        receives=event.receives,
+        position=event.position,
+        causes=tuple(incident.causes.get(event.position, ())),
         loud=role != BYSTANDER and is_loud(event.attributes),
     )
 
@@ -171,23 +171,32 @@ def _bystanders(incident: Incident) -> list[str]:
     ]
 
 
-def _listing(rows: Iterable[tuple[Event, str]], incident: Incident, first: int, caption: str) -> str:
+def _listing(rows: Sequence[tuple[Event, str]], incident: Incident, first: int, caption: str) -> str:
     focus = incident.event.time
+    corrected = any(event.correction for event, _ in rows)
     body = []
     for place, (event, role) in enumerate(rows, first):
         offset = event.time - focus if event.time is not None and focus is not None else None
         after = role == PAST and offset is not None and offset > 0
         attributes = ", ".join(f"{name}={_plain(value)}" for name, value in event.attributes.items())
         mark = '<span class="after">after it by wall clock</span>' if after else ""
+        moved = f'<td class="number">{_correction(event, incident.unit)}</td>' if corrected else ""
         body.append(
             f'<tr id="event-{place}" class="{role}"><td class="number">{place}</td><th scope="row">'
             f"<code>{safe(event.id)}</code></th><td>{safe(label(event))}</td>"
-            f'<td class="time">{safe(wall_time(event.time, incident.unit))}</td>'
+            f'<td class="time">{safe(wall_time(event.time, incident.unit))}</td>{moved}'
             f'<td class="number{" after" if after else ""}">'
             f"{'' if offset is None else safe(signed_span(offset, incident.unit))}</td><td>{mark}</td>"
             f"<td>{safe(attributes)}</td></tr>"
         )
-    return _table(caption, ("", "event", "what happened", "wall time", "relative", "", "attributes"), body, numbers={4})
+    columns = ["", "event", "what happened", "wall time", "relative", "", "attributes"]
+    if corrected:
+        columns.insert(4, "corrected by")
+    return _table(caption, columns, body, numbers={columns.index("relative"), *([4] if corrected else [])})
+
+
+def _correction(event: Event, unit: str) -> str:
+    return safe(signed_span(event.correction, unit)) if event.correction else ""
 
 
 def _plain(value: Any) -> str:

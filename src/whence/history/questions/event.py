@@ -68,8 +68,10 @@ class Event:
         return None if self.time is None else self.time + (self.correction or 0)
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`: the five keys of `ALWAYS`, and the others that say something."""
+        """For `json.dumps`: the five keys of `ALWAYS`, and the others that say something, or something else."""
         every = {name: getattr(self, name) for name in KEYS}
+        if not self.correction:
+            del every["corrected_time"]
         return {name: value for name, value in every.items() if name in ALWAYS or value not in (None, "", {})}
 
 

@@ -31,9 +31,9 @@ class Missing:
     events: int
     """How many, at least."""
     message: str | None = None
-    """A message that was received and whose sending nobody reported."""
+    """A message that was received and whose sending nobody reported, or a span that something names as its cause."""
     received_by: str | None = None
-    """The id of the event that received it."""
+    """The id of the event that received it, or names it."""
 
     def to_json(self) -> dict[str, Any]:
         """The fields that say something."""
@@ -170,6 +170,16 @@ def past_vector_at(run: Run, position: int) -> Longs:
     return sweep.vector(run.boundary(number))
 
 
+def direct_causes(run: Run, position: int) -> Longs:
+    """Positions of what led to an event at one step, besides the event before it in its process."""
+    number, row = row_of(run, position)
+    group, place = divmod(row, layout.SKELETON_ROWS)
+    skeleton = run.skeleton_group(number, group)
+    back = skeleton.back[skeleton.offsets[place] : skeleton.offsets[place + 1]]
+    _, across = run.messages_into(number).between(row, row + 1)
+    return np.unique(np.concatenate((position - back.astype(np.int64), across)))
+
+
 def _gaps(run: Run, events: tuple[Event, ...], *, consecutive: bool) -> Iterator[Missing]:
     """Numbers that were left out between listed events of one process."""
     last: dict[tuple[str, str], Event] = {}
@@ -185,15 +195,9 @@ def _gaps(run: Run, events: tuple[Event, ...], *, consecutive: bool) -> Iterator
 
 
 def _orphans(run: Run, events: tuple[Event, ...]) -> Iterator[Missing]:
-    """Receives of messages that no event of the history sent."""
+    """Causes that events name and nobody reported."""
     for event in events:
-        if event.receives is None:
-            continue
-        number, row = row_of(run, event.position)
-        group, place = divmod(row, layout.SKELETON_ROWS)
-        offsets = run.skeleton_group(number, group).offsets
-        if offsets[place] < offsets[place + 1]:
-            continue
-        across, _ = run.messages_into(number).between(row, row + 1)
-        if not len(across):
+        if event.missing is not None:
+            yield Missing(None, None, None, 1, event.missing, event.id)
+        elif event.receives is not None and not len(direct_causes(run, event.position)):
             yield Missing(None, None, None, 1, event.receives, event.id)
