@@ -38,7 +38,7 @@ def check_source(source: Source, sample: bytes, *, seed: int = 0, mutations: int
     Raises `SourceCheckFailed` at the first contradiction. The same `seed` tries the same inputs.
     """
     random = Random(seed)
-    whole = _read(source, _piece(sample), "the sample")
+    whole = checked_rows(source, piece_of(sample), "the sample")
     if not whole.num_rows:
         raise SourceCheckFailed("the sample gives no rows: give one with records, or nothing is checked")
     tried = 1
@@ -49,8 +49,8 @@ def check_source(source: Source, sample: bytes, *, seed: int = 0, mutations: int
     for number in range(mutations):
         what, data = _mutation(sample, random)
         label = f"mutation {number} of seed {seed} ({what})"
-        rows = _read(source, _piece(data), label)
-        _same(rows, _read(source, _piece(data, most_bytes_a_read=5), label), f"{label}, read 5 bytes at a time")
+        rows = checked_rows(source, piece_of(data), label)
+        _same(rows, checked_rows(source, piece_of(data, most_bytes_a_read=5), label), f"{label}, read 5 bytes at a time")
         if _is_by_line(source):
             _check_lines(data, rows, label)
         if source.splittable:
@@ -72,7 +72,8 @@ class _Trickle(io.BytesIO):
         return super().read(wanted)
 
 
-def _piece(data: bytes, *, start: int = 0, stop: int | None = None, most_bytes_a_read: int = 1 << 30) -> Piece:
+def piece_of(data: bytes, *, start: int = 0, stop: int | None = None, most_bytes_a_read: int = 1 << 30) -> Piece:
+    """These bytes as a file that a source reads, or a part of it; reads may be made to give few bytes at a time."""
     def open_at(offset: int) -> ByteStream:
         stream = _Trickle(data, most_bytes_a_read)
         stream.seek(offset)
@@ -81,7 +82,8 @@ def _piece(data: bytes, *, start: int = 0, stop: int | None = None, most_bytes_a
     return Piece(_FILE, open_at, start, stop, data.count(b"\n", 0, start))
 
 
-def _read(source: Source, piece: Piece, label: str) -> pa.Table:
+def checked_rows(source: Source, piece: Piece, label: str) -> pa.Table:
+    """The rows of a piece; raises `SourceCheckFailed`, which begins with the label, where one breaks a promise."""
     batches = []
     try:
         for batch in source.read(piece):
@@ -137,24 +139,24 @@ _PROMISES: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 
 def _check_repeatable(source: Source, sample: bytes, whole: pa.Table) -> None:
-    _same(whole, _read(source, _piece(sample), "the sample, again"), "the sample, read again")
+    _same(whole, checked_rows(source, piece_of(sample), "the sample, again"), "the sample, read again")
     copied = pickle.loads(pickle.dumps(source))
-    _same(whole, _read(copied, _piece(sample), "the sample, after pickling"), "the sample, after pickling the source")
+    _same(whole, checked_rows(copied, piece_of(sample), "the sample, after pickling"), "the sample, after pickling the source")
     for most in (1, 7):
-        trickled = _read(source, _piece(sample, most_bytes_a_read=most), "the sample, read slowly")
+        trickled = checked_rows(source, piece_of(sample, most_bytes_a_read=most), "the sample, read slowly")
         _same(whole, trickled, f"the sample, read {most} bytes at a time")
 
 
 def _check_nothing_dropped(source: Source, sample: bytes, random: Random) -> int:
     if _is_by_line(source):
-        _check_lines(sample, _read(source, _piece(sample), "the sample"), "the sample")
+        _check_lines(sample, checked_rows(source, piece_of(sample), "the sample"), "the sample")
     lines = sample.split(b"\n")
     places = range(len(lines)) if len(lines) <= _CUTS else sorted(random.sample(range(len(lines)), _CUTS))
     for place in places:
         token = f"garbage-{place}"
         data = b"\n".join([*lines[:place], token.encode(), *lines[place:]])
         label = f"a line of garbage before line {place + 1}"
-        shown = _read(source, _piece(data), label).to_pylist()
+        shown = checked_rows(source, piece_of(data), label).to_pylist()
         if source.records != "anywhere":
             told = any(token in (row[column] or "") for row in shown for column in ("text", "name", "attributes"))
         else:
@@ -187,8 +189,8 @@ def _check_cuts(source: Source, sample: bytes, whole: pa.Table, random: Random) 
 
 def _cut(source: Source, data: bytes, cuts: list[int], label: str) -> pa.Table:
     starts, stops = [0, *cuts], [*cuts, None]
-    pieces = [_piece(data, start=start, stop=stop) for start, stop in zip(starts, stops, strict=True)]
-    return pa.concat_tables(_read(source, piece, f"{label} {cuts}") for piece in pieces)
+    pieces = [piece_of(data, start=start, stop=stop) for start, stop in zip(starts, stops, strict=True)]
+    return pa.concat_tables(checked_rows(source, piece, f"{label} {cuts}") for piece in pieces)
 
 
 def _same(expected: pa.Table, found: pa.Table, what: str) -> None:

@@ -83,7 +83,7 @@ def excerpt(text: str | bytes) -> str:
     r"""The beginning of a bad record; bytes that are not UTF-8 are shown as ``\xNN``."""
     if isinstance(text, bytes):
         text = text[: 4 * TEXT_LIMIT_CHARACTERS].decode("utf-8", errors="backslashreplace")
-    return _encodable(text[:TEXT_LIMIT_CHARACTERS])
+    return _encodable(text[:TEXT_LIMIT_CHARACTERS])[:TEXT_LIMIT_CHARACTERS]
 
 
 def _encodable(text: str) -> str:

@@ -1,0 +1,91 @@
+"""Where a JSON value ends, found by its brackets and quotes alone: what lies between them is for the strict parser.
+
+The scan refuses early what no correct value begins with (two values without a comma, a line end in a text, brackets that
+do not pair), because the sooner damage shows, the less of the file it takes with it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+MOST_NESTED: Final = 1_000
+"""Open brackets at which a scan gives up. The strict parser refuses a record long before; this only bounds memory."""
+
+_TEXT = rb'"[^"\\\x00-\x1f]*+(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*+)*+"'
+_INSIDE = rb'[^"\[\]{}]*+(?:' + _TEXT + rb'[^"\[\]{}]*+)*+'
+_NO_COMMA = rb'(?:((?=[ \t\r\n]*+[\[{"]))|)'
+"""An empty group that matches where another value follows at once."""
+_MARKS = re.compile(
+    rb"(?:(?:\{" + _INSIDE + rb"\})|(?:\[" + _INSIDE + rb"\]))" + _NO_COMMA + rb"|"
+    rb"([\[{])|([\]}])" + _NO_COMMA + rb"|" + _TEXT + rb'|(")'
+)
+_FLAT_NO_COMMA, _OPEN, _CLOSE, _CLOSE_NO_COMMA, _LONE_QUOTE = range(1, 6)
+_TEXT_ONLY = re.compile(_TEXT)
+_UNENDED_TEXT = re.compile(rb'"[^"\\\x00-\x1f]*+(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*+)*+\\?\Z')
+_SCALAR = re.compile(rb"-?[0-9][0-9.eE+-]*|true|false|null")
+_SCALAR_CUT = re.compile(rb"(?:-?[0-9.eE+-]*|t|tr|tru|f|fa|fal|fals|n|nu|nul)\Z")
+_OPENING_OF = {ord("]"): ord("["), ord("}"): ord("{")}
+
+
+class Unfit(Exception):
+    """No value stands here; `position` is where that shows."""
+
+    def __init__(self, code: str, detail: str, position: int) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.position = position
+
+
+def value_end(data: bytes, start: int, *, is_all: bool) -> int | None:
+    """The position after the value that begins at `start`; None where `data` ends first.
+
+    `is_all` says that nothing follows `data`: a number at its end is then whole. Raises `Unfit`. What is found
+    need not parse, but nothing that parses is refused.
+    """
+    first = data[start : start + 1]
+    if first in (b"{", b"["):
+        return _container_end(data, start)
+    if first == b'"':
+        text = _TEXT_ONLY.match(data, start)
+        if text is None and not _UNENDED_TEXT.match(data, start):
+            raise Unfit("not-json", "a text is not closed before the end of its line", start)
+        return None if text is None else text.end()
+    scalar = _SCALAR.match(data, start)
+    if not is_all and (scalar is None or scalar.end() == len(data)) and _SCALAR_CUT.match(data, start):
+        return None
+    if scalar is None:
+        raise Unfit("not-json", f"expected a value, found {shown(data, start)}", start)
+    return scalar.end()
+
+
+def _container_end(data: bytes, start: int) -> int | None:
+    open_brackets = bytearray()
+    for mark in _MARKS.finditer(data, start):
+        kind = mark.lastindex
+        if kind is None or kind == _FLAT_NO_COMMA:
+            if not open_brackets:
+                return mark.end()
+        elif kind == _OPEN:
+            open_brackets.append(data[mark.start()])
+            if len(open_brackets) > MOST_NESTED:
+                raise Unfit("too-deep", f"more than {MOST_NESTED} brackets are open", mark.start())
+        elif kind == _LONE_QUOTE:
+            if _UNENDED_TEXT.match(data, mark.start()):
+                return None
+            raise Unfit("not-json", "a text is not closed before the end of its line", mark.start())
+        else:
+            if open_brackets.pop() != _OPENING_OF[data[mark.start()]]:
+                raise Unfit("not-json", f"{chr(data[mark.start()])!r} closes what it did not open", mark.start())
+            if not open_brackets:
+                return mark.end()
+        if kind in (_FLAT_NO_COMMA, _CLOSE_NO_COMMA):
+            raise Unfit("not-json", f"expected ',' or a closing bracket, found {shown(data, mark.end())}", mark.end())
+    return None
+
+
+def shown(data: bytes, position: int) -> str:
+    """What stands at a position, for a message."""
+    found = data[position : position + 40].lstrip()[:20]
+    return repr(found.decode("utf-8", errors="backslashreplace")) if found else "the end of the file"
