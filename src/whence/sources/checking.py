@@ -50,7 +50,9 @@ def check_source(source: Source, sample: bytes, *, seed: int = 0, mutations: int
         what, data = _mutation(sample, random)
         label = f"mutation {number} of seed {seed} ({what})"
         rows = checked_rows(source, piece_of(data), label)
-        _same(rows, checked_rows(source, piece_of(data, most_bytes_a_read=5), label), f"{label}, read 5 bytes at a time")
+        _same(
+            rows, checked_rows(source, piece_of(data, most_bytes_a_read=5), label), f"{label}, read 5 bytes at a time"
+        )
         if _is_by_line(source):
             _check_lines(data, rows, label)
         if source.splittable:
@@ -74,6 +76,7 @@ class _Trickle(io.BytesIO):
 
 def piece_of(data: bytes, *, start: int = 0, stop: int | None = None, most_bytes_a_read: int = 1 << 30) -> Piece:
     """These bytes as a file that a source reads, or a part of it; reads may be made to give few bytes at a time."""
+
     def open_at(offset: int) -> ByteStream:
         stream = _Trickle(data, most_bytes_a_read)
         stream.seek(offset)
@@ -141,7 +144,11 @@ _PROMISES: dict[str, Callable[[dict[str, Any]], bool]] = {
 def _check_repeatable(source: Source, sample: bytes, whole: pa.Table) -> None:
     _same(whole, checked_rows(source, piece_of(sample), "the sample, again"), "the sample, read again")
     copied = pickle.loads(pickle.dumps(source))
-    _same(whole, checked_rows(copied, piece_of(sample), "the sample, after pickling"), "the sample, after pickling the source")
+    _same(
+        whole,
+        checked_rows(copied, piece_of(sample), "the sample, after pickling"),
+        "the sample, after pickling the source",
+    )
     for most in (1, 7):
         trickled = checked_rows(source, piece_of(sample, most_bytes_a_read=most), "the sample, read slowly")
         _same(whole, trickled, f"the sample, read {most} bytes at a time")
