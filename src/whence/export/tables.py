@@ -1,0 +1,123 @@
+"""Tables of events, CSV and Parquet: one row an event, in history order, both of its times beside each other.
+
+Parquet files are in whence's own format: ``sends`` and ``receives`` are keys by which a history made of them gets the same
+relations. The source's own keys stand in ``source_sends`` and ``source_receives``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from whence.export.keys import key, kind_of
+from whence.export.stretches import Stretch, Stretches
+from whence.export.times import Showing
+
+COLUMNS = pa.schema(
+    [
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("computation", pa.string(), nullable=False),
+        pa.field("process", pa.string(), nullable=False),
+        pa.field("seq", pa.int64(), nullable=False),
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("name", pa.string()),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("time", pa.int64()),
+        pa.field("corrected_time", pa.int64()),
+        pa.field("causal_time", pa.int64()),
+        pa.field("sends", pa.string()),
+        pa.field("receives", pa.list_(pa.string())),
+        pa.field("attributes", pa.string()),
+        pa.field("clock_name", pa.string()),
+        pa.field("missing", pa.string()),
+        pa.field("file", pa.string()),
+        pa.field("place", pa.int64()),
+        pa.field("source_sends", pa.string()),
+        pa.field("source_receives", pa.string()),
+    ]
+)
+DICTIONARIES = ["computation", "process", "name", "kind", "clock_name", "file"]
+ROW_GROUP = 65_536
+_STORED = (
+    *("computation", "process", "seq", "id", "name", "kind", "time", "correction", "causal_time", "sends", "receives"),
+    *("attributes", "clock_name", "missing", "file", "place"),
+)
+_AS_STORED = ("computation", "process", "seq", "name", "time", "causal_time", "clock_name", "missing", "file", "place")
+
+
+def write_csv(stretches: Stretches, sink: BinaryIO, showing: Showing) -> Iterator[int]:
+    """A header and a row an event: text in quotes, quotes doubled, nothing at all for what is not known.
+
+    HAZARD: a spreadsheet takes a text that begins with ``=``, ``+``, ``-`` or ``@`` for a formula. Texts are not altered.
+    """
+    place = COLUMNS.get_field_index("receives")
+    schema = COLUMNS.set(place, pa.field("receives", pa.string()))
+    with pa_csv.CSVWriter(_file(sink), schema) as writer:
+        for stretch in stretches.each():
+            table = _table(stretches, stretch)
+            lists = [None if each is None else json.dumps(each) for each in table["receives"].to_pylist()]
+            writer.write_table(table.set_column(place, schema.field(place), pa.array(lists, pa.string())))
+            yield len(stretch)
+
+
+def write_parquet(stretches: Stretches, sink: BinaryIO, showing: Showing) -> Iterator[int]:
+    """The same in row groups of some ten thousand."""
+    waiting: list[pa.Table] = []
+    with pq.ParquetWriter(_file(sink), COLUMNS, compression="zstd", use_dictionary=DICTIONARIES) as writer:
+        for stretch in stretches.each():
+            waiting.append(_table(stretches, stretch))
+            if sum(map(len, waiting)) >= ROW_GROUP:
+                writer.write_table(pa.concat_tables(waiting))
+                waiting.clear()
+            yield len(stretch)
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting))
+
+
+def _file(sink: BinaryIO) -> pa.NativeFile:
+    return pa.PythonFile(sink, mode="w")
+
+
+def _table(stretches: Stretches, stretch: Stretch) -> pa.Table:
+    stored = stretches.table(stretch, _STORED)
+    received = np.diff(stretch.starts) > 0
+    sends = [key(position) if uses else None for position, uses in zip(*_lists(stretch), strict=True)]
+    causes = pa.array([key(cause) for cause in stretch.causes.tolist()], pa.string())
+    kinds = [
+        kind_of(kind, sends=sent is not None, receives=has)
+        for kind, sent, has in zip(stored["kind"].to_pylist(), sends, received.tolist(), strict=True)
+    ]
+    named = pc.binary_join_element_wise(stored["process"], stored["seq"].cast(pa.string()), ":")
+    correction = pc.coalesce(stored["correction"], pa.scalar(0, pa.int64()))
+    columns: dict[str, Any] = {
+        "position": stretch.positions,
+        "id": pc.coalesce(stored["id"], named),
+        "kind": kinds,
+        "corrected_time": pc.add(stored["time"], correction),
+        "sends": pa.array(sends, pa.string()),
+        "receives": pa.ListArray.from_arrays(pa.array(stretch.starts, pa.int32()), causes, mask=pa.array(~received)),
+        "attributes": _attributes(stretches, stretch, stored),
+        "source_sends": stored["sends"],
+        "source_receives": stored["receives"],
+    }
+    columns |= {name: stored[name] for name in _AS_STORED}
+    return pa.table({name: columns[name] for name in COLUMNS.names}, schema=COLUMNS)
+
+
+def _lists(stretch: Stretch) -> tuple[list[int], list[int]]:
+    return stretch.positions.tolist(), stretch.uses.tolist()
+
+
+def _attributes(stretches: Stretches, stretch: Stretch, stored: pa.Table) -> Any:
+    """A JSON object, columns of the source included; none where there is nothing."""
+    if not stretches.run.manifest["native_columns"]:
+        return stored["attributes"]
+    found = [dict(event.attributes) for event in stretches.events(stretch)]
+    return pa.array([json.dumps(each, ensure_ascii=False) if each else None for each in found], pa.string())
