@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from benchmarks import fuzzing, growth, observer, pipeline, questions, receive, reproduction, rpc, sizes, truth
+from benchmarks import clocks, fuzzing, growth, observer, pipeline, questions, receive, reproduction, rpc, sizes, truth
 from benchmarks.histories import is_trial
 from benchmarks.report import PAGE, machine, write
 
@@ -21,6 +21,7 @@ BENCHMARKS = {
     "pipeline": pipeline.section,
     "questions": questions.section,
     "growth": growth.section,
+    "clocks": clocks.section,
     "fuzzing": fuzzing.section,
 }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import typer
 
 from whence.cli import questions
+from whence.cli.clocks import clocks
+from whence.cli.export import export
 from whence.cli.observe import observe
 from whence.cli.questions_tables import order, sql
 from whence.cli.report import report
@@ -19,6 +21,7 @@ cli = typer.Typer(
 )
 cli.command()(observe)
 cli.command()(report)
+cli.command()(export)
 cli.command()(simulate)
 cli.command()(reproduce)
 for question in (
@@ -31,6 +34,7 @@ for question in (
     order,
     questions.processes,
     questions.check,
+    clocks,
     questions.quarantine,
     sql,
 ):

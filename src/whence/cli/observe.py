@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from whence.cli.clocks import sentences
 from whence.cli.durations import read_duration, show_duration
 from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
 from whence.cli.on_spark import check_master, session_on
@@ -185,5 +186,10 @@ def _print(manifest: dict[str, Any], to: str, seconds: float) -> None:
     untimed = manifest["wall_clock"]["violations"].get("events") == 0
     clocks = "no event has a time" if untimed else f"clocks differ by up to {show_duration(manifest['lag'], unit)}"
     console.print(f"{sizes}; {clocks}")
+    if not untimed:
+        import whence
+
+        for line in sentences(whence.open(to).clocks(), unit):
+            console.print(f"  {line}", markup=False)
     console.print(orders_table(manifest["wall_clock"], manifest["policies"], unit))
     console.print(f"{to} is ready after {seconds:.1f} s. Ask it: whence why EVENT --history {shlex.quote(to)}")

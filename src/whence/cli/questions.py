@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,8 +14,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from whence.cli.orders_table import ledger_lines, orders_table
+from whence.cli.orders_table import channel_lines, ledger_lines, orders_table
 from whence.cli.rendering import (
+    Times,
     digits_of,
     format_time,
     parse_time,
@@ -24,10 +25,12 @@ from whence.cli.rendering import (
     print_rows,
     print_table,
 )
+from whence.cli.wall_clocks import print_between_clocks
+from whence.events.schema import SPAN
 
 if TYPE_CHECKING:
     from whence.history.questions.event import Event
-    from whence.history.questions.history import History
+    from whence.history.questions.history import History, Process
 
 HistoryOption = Annotated[str, typer.Option("--history", help="Folder or URI of the history.", metavar="DIR")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -35,6 +38,11 @@ ComputationOption = Annotated[
     str | None, typer.Option("--computation", help="Which computation, where several have such an event.")
 ]
 KOption = Annotated[int, typer.Option("-k", "--k", min=0, help="How many events to list.")]
+TimesOption = Annotated[
+    Times, typer.Option("--times", help="Times as the clocks had them, or moved as little as causality demands.")
+]
+MOST_LISTED, MOST_SHOWN = 200, 1_000
+"""Processes up to which each one of several computations is listed; and rows of a table for people."""
 EventArgument = Annotated[
     str, typer.Argument(help="An id of the source, PROCESS:SEQ, or @POSITION.", metavar="EVENT", show_default=False)
 ]
@@ -48,6 +56,7 @@ def why(
     process: Annotated[list[str] | None, typer.Option(help="Only events of this process; may be repeated.")] = None,
     name: Annotated[list[str] | None, typer.Option(help="Only events of this name; may be repeated.")] = None,
     computation: ComputationOption = None,
+    times: TimesOption = Times.WALL,
     as_json: JsonOption = False,
 ) -> None:
     """What led to an event: the last K events that happened before it, oldest first, then the event.
@@ -61,7 +70,7 @@ def why(
         if as_json:
             print_json(answer.to_json())
             return
-        print_events(answer.events, asked.unit, shown=answer.event)
+        print_events(answer.events, asked.unit, shown=answer.event, times=times)
         print_missing(answer.missing)
         if answer.more:
             typer.echo(f"and more before these: -k {4 * max(k, 1)} shows them")
@@ -72,6 +81,7 @@ def impact(
     history: HistoryOption,
     k: KOption = 25,
     computation: ComputationOption = None,
+    times: TimesOption = Times.WALL,
     as_json: JsonOption = False,
 ) -> None:
     """What came of an event: how many events of each process, and the next K.
@@ -83,7 +93,7 @@ def impact(
         if as_json:
             print_json(answer.to_json())
             return
-        print_events((answer.event, *answer.events), asked.unit)
+        print_events((answer.event, *answer.events), asked.unit, times=times)
         print_rows(
             ["process", "effects"],
             [(each.process, f"{each.events:,}") for each in answer.processes[:50]],
@@ -135,11 +145,19 @@ def explain(
                     (
                         _brief(step.cause),
                         _brief(step.effect),
-                        "process" if step.message is None else f"message {step.message}",
+                        _by(step.message),
                     )
                     for step in answer.steps
                 ],
             )
+
+
+def _by(message: str | None) -> str:
+    if message is None:
+        return "process"
+    if message.startswith(SPAN):
+        return f"link to span {message.rpartition('/')[2]}"
+    return f"message {message}" if message else "start or end of a span"
 
 
 def concurrent(
@@ -147,6 +165,7 @@ def concurrent(
     history: HistoryOption,
     k: KOption = 25,
     computation: ComputationOption = None,
+    times: TimesOption = Times.WALL,
     as_json: JsonOption = False,
 ) -> None:
     """What may have happened at the same time as an event: how many events, and the K nearest.
@@ -158,7 +177,7 @@ def concurrent(
         if as_json:
             print_json(answer.to_json())
             return
-        print_events(answer.events, asked.unit, shown=answer.event)
+        print_events(answer.events, asked.unit, shown=answer.event, times=times)
         typer.echo(f"{answer.total:,} events are concurrent with {answer.event.id}")
 
 
@@ -171,6 +190,7 @@ def cut(
     event: Annotated[str | None, typer.Option(help="An event, where its name could be taken for a time.")] = None,
     k: KOption = 25,
     computation: ComputationOption = None,
+    times: TimesOption = Times.WALL,
     as_json: JsonOption = False,
 ) -> None:
     """A consistent state: the last event of each process up to a time or an event, and the messages under way.
@@ -187,9 +207,8 @@ def cut(
         if as_json:
             print_json(answer.to_json())
             return
-        print_events(
-            answer.last, asked.unit, title=f"{answer.total:,} events are in the cut; the last of each process:"
-        )
+        title = f"{answer.total:,} events are in the cut; the last of each process:"
+        print_events(answer.last, asked.unit, title=title, times=times)
         print_rows(
             ["message", "from", "to"],
             [(each.key, _brief(each.sent), _brief(each.received)) for each in answer.in_flight],
@@ -197,15 +216,25 @@ def cut(
         )
 
 
-def processes(history: HistoryOption, as_json: JsonOption = False) -> None:
-    """The processes of a history.
+def processes(
+    history: HistoryOption,
+    computation: Annotated[str | None, typer.Option(help="Only those of this computation.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The processes of a history; where there are many computations, such as traces, what all of them have together.
 
     Example: whence processes --history shop.history
     """
     with asking(history) as asked:
-        found = asked.processes()
+        found = [each for each in asked.processes() if computation is None or each.computation == computation]
+        if not found:
+            typer.echo(f"no computation is called {computation!r:.80}", err=True)
+            raise typer.Exit(1)
         if as_json:
             print_json([each.to_json() for each in found])
+            return
+        if len({each.computation for each in found}) > 1 and len(found) > MOST_LISTED:
+            _print_gathered(found, asked.unit)
             return
         digits = digits_of((time for each in found for time in (each.first_time, each.last_time)), asked.unit)
         several = len({each.computation for each in found}) > 1
@@ -225,8 +254,27 @@ def processes(history: HistoryOption, as_json: JsonOption = False) -> None:
         )
 
 
+def _print_gathered(found: Sequence[Process], unit: str) -> None:
+    """Processes of all computations by the clock they share or, without one, by name."""
+    by_name: dict[str, list[Process]] = {}
+    for each in found:
+        by_name.setdefault(each.clock_name or each.process, []).append(each)
+    rows = []
+    for name, mine in sorted(by_name.items()):
+        first = min((each.first_time for each in mine if each.first_time is not None), default=None)
+        last = max((each.last_time for each in mine if each.last_time is not None), default=None)
+        computations = len({each.computation for each in mine})
+        times = (format_time(time, unit, digits=3) for time in (first, last))
+        rows.append((name, f"{computations:,}", f"{sum(each.events for each in mine):,}", *times))
+    print_rows(["process", "computations", "events", "first", "last"], rows[:MOST_SHOWN])
+    if len(rows) > MOST_SHOWN:
+        typer.echo(f"and {len(rows) - MOST_SHOWN:,} more: --json lists all")
+
+
 def check(history: HistoryOption, as_json: JsonOption = False) -> None:
-    """What the run found: reports accounted for, and what wall-clock order and each policy of delivery get wrong.
+    """What the run found: reports accounted for, messages that wall clocks put before their cause, and wrong orders.
+
+    These are wall-clock order and that of each policy of delivery.
 
     Example: whence check --history shop.history --json
     """
@@ -235,8 +283,9 @@ def check(history: HistoryOption, as_json: JsonOption = False) -> None:
         if as_json:
             print_json(answer.to_json())
             return
-        for line in ledger_lines(answer.ledger):
+        for line in [*ledger_lines(answer.ledger), *channel_lines(answer.channels)]:
             typer.echo(line)
+        print_between_clocks(answer.wall_clock.get("between_clocks"), asked.unit)
         print_table(orders_table(answer.wall_clock, answer.policies, asked.unit))
 
 

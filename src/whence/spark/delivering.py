@@ -1,23 +1,32 @@
-"""Delivery of a whole run under several policies: one task a segment, which reads, delivers, counts and writes."""
+"""Delivery of a whole run under several policies: one task a segment, which reads, delivers, counts and writes.
+
+The same tasks measure what the segment's messages show of the clocks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import pickle
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from whence.delivery.options import read_policies
 from whence.delivery.policies import Phi
-from whence.history.deliveries import agree_terms, deliver_and_write, summary
+from whence.history import layout
+from whence.history.clock_tables import between_clocks, store_clocks
+from whence.history.clocks import SegmentClocks, added, measure_segment, segment_file, time_bins
+from whence.history.deliveries import Outcome, agree_terms, deliver_and_write, summary
 from whence.history.delivering import LIMIT_ROWS
 from whence.history.reading import Run
 from whence.history.spans import Blocks, survey_segment
 from whence.history.storage import Store
 from whence.history.tables import processes_from, segments_from
+from whence.measures.clock_pairs import Bins, bins_for, joined_bins
 from whence.spark.sweep import sweep
 
 CACHE_BYTES = 64 << 20
@@ -37,13 +46,16 @@ def deliver(
     elements: int | None = None,
     tick: int | None = None,
     limit_rows: int = LIMIT_ROWS,
+    unit: str | None = None,
+    measure_clocks: bool = True,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, Any]:
-    """Deliver the segments of a run, committed or not, and give the manifest's ``policies`` and ``wall_clock``.
+    """Deliver the segments of a run, committed or not: gives the manifest's ``policies``, ``wall_clock`` and ``clocks``.
 
     `policies` are ``NAME`` or ``NAME:PHI``; `eps`, `delta` and `tick` are in the history's unit. Files are written under
     names of their own each time a task runs; those that count are listed in the result (``files`` of each policy).
-    `whence.history.delivering` says what is exact and when, `agree_terms` what is assumed where nothing is given.
+    `whence.history.delivering` says what is exact and when, `agree_terms` what is assumed where nothing is given. Without
+    `measure_clocks`, nothing is said of the clocks.
 
     Two jobs: times are surveyed first, so that each task knows which rows of its neighbours it needs.
     """
@@ -52,24 +64,50 @@ def deliver(
     count = segments.num_rows
     numbers = range(count)
 
-    def survey(number: int) -> Blocks:
-        return survey_segment(opened(), number)
+    bins = bins_for(len(pc.unique(processes["process"]))) if measure_clocks else 0
+
+    def survey(number: int) -> tuple[Blocks, Bins | None]:
+        part = opened()
+        return survey_segment(part, number), time_bins(part, number, most=bins) if measure_clocks else None
 
     found = sweep(
         session, [partial(survey, number) for number in numbers], on_progress=lambda done: on_progress(done, 2 * count)
     )
-    blocks = Blocks.joined(found)
+    blocks = Blocks.joined([each for each, _ in found])
+    level = joined_bins([each for _, each in found if each is not None], most=bins).level if measure_clocks else None
     terms = agree_terms(policies, blocks, eps=eps, delta=delta, tick=tick, phi=phi, elements=elements)
 
-    def work(number: int) -> Any:
-        return deliver_and_write(opened(), number, terms, blocks, attempt=uuid4().hex[:12], limit_rows=limit_rows)
+    def work(number: int) -> tuple[Outcome, str | None]:
+        attempt, part = uuid4().hex[:12], opened()
+        outcome = deliver_and_write(part, number, terms, blocks, attempt=attempt, limit_rows=limit_rows)
+        if level is None:
+            return outcome, None
+        name = segment_file(number, attempt)
+        measured = measure_segment(part, number, level=level)
+        store.write(f"{layout.run_folder(run)}/{name}", pickle.dumps(measured, protocol=5))
+        return outcome, name
 
-    outcomes = sweep(
+    done = sweep(
         session,
         [partial(work, number) for number in numbers],
         on_progress=lambda done: on_progress(count + done, 2 * count),
     )
-    return summary(outcomes, terms)
+    told = summary([outcome for outcome, _ in done], terms)
+    if level is None:
+        return told
+    names = [f"{layout.run_folder(run)}/{name}" for _, name in done]
+    measured = added(_measured(store, names), level=level)
+    told["clocks"] = store_clocks(store, run, measured, unit=unit)
+    told["wall_clock"]["between_clocks"] = between_clocks(measured.pairs)
+    for name in names:
+        store.delete(name)
+    return told
+
+
+def _measured(store: Store, names: Sequence[str]) -> Iterator[SegmentClocks]:
+    """What tasks left: it may be too much for memory, and for what Spark lets tasks give back."""
+    for name in names:
+        yield pickle.loads(store.read(name))
 
 
 def _open(store: Store, run: str, segments: pa.Table, processes: pa.Table) -> Run:

@@ -100,7 +100,9 @@ class Delivering:
         """Raise `ValueError` for policies that do not exist."""
         read_policies(self.policies, phi=self.phi)
 
-    def deliver(self, session: SparkSession, target: Target, segmented: Segmented, on_stage: OnStage) -> dict[str, Any]:
+    def deliver(
+        self, session: SparkSession, target: Target, segmented: Segmented, on_stage: OnStage, *, unit: str
+    ) -> dict[str, Any]:
         """Deliver what was made; gives the manifest's part."""
         on_stage("delivery", 0, 0)
         return deliver(
@@ -115,6 +117,7 @@ class Delivering:
             delta=self.delta,
             elements=self.elements,
             tick=self.tick,
+            unit=unit,
             on_progress=lambda done, total: on_stage("delivery", done, total),
         )
 
@@ -156,7 +159,7 @@ def observe(
             raise NothingDelivered(_why_nothing(found, segmented, target))
         manifest = describe(reading, found, segmented, unit=unit)
         manifest["channels"] = stage.channels
-        manifest |= (delivering or Delivering()).deliver(session, target, segmented, on_stage)
+        manifest |= (delivering or Delivering()).deliver(session, target, segmented, on_stage, unit=unit)
         on_stage("commit", 0, 0)
         draft.store.delete_folder(f"{draft.folder}/{STAGING}")
         for each in segmented.made:

@@ -16,21 +16,24 @@ NAME_PX, AXIS_PX, TEXT_PX, MARGIN_PX = 150, 420, 260, 16
 ROW_PX, HEAD_PX, TRACKS_PX = 24, 64, 260
 MOST_ROWS = 200
 MOST_TRACKS = 12
-MOVING = ("drifts", "wanders", "steps")
+MOVING = ("drifts", "wanders", "steps", "erratic")
 
 STYLE = """
-svg { --ground: #fcfcfa; --ink: #1d2328; --muted: #5d6872; --rule: #d9dde0; --range: #2463a8; --broken: #b3201d;
-  background: var(--ground); font: 13px system-ui, sans-serif; }
+svg { background: #fcfcfa; font: 13px system-ui, sans-serif; }
+text { fill: #1d2328; } .muted { fill: #5d6872; } .title { font-size: 16px; font-weight: 600; }
+.end { text-anchor: end; } .axis { stroke: #d9dde0; } .zero { stroke: #5d6872; }
+.range { stroke: #2463a8; stroke-width: 7; stroke-linecap: round; } .open { stroke-dasharray: 2 9; }
+.band { fill: #2463a8; fill-opacity: .22; stroke: #2463a8; stroke-width: 1.2; }
+.broken .range { stroke: #b3201d; } .broken .band { fill: #b3201d; stroke: #b3201d; }
+.broken text { fill: #b3201d; font-weight: 600; }
 @media (prefers-color-scheme: dark) {
-  svg { --ground: #14181b; --ink: #e6e9eb; --muted: #9fabb5; --rule: #343c43; --range: #79b4f2; --broken: #ff8a80; }
+  svg { background: #14181b; } text { fill: #e6e9eb; } .muted { fill: #9fabb5; }
+  .axis { stroke: #343c43; } .zero { stroke: #9fabb5; } .range { stroke: #79b4f2; }
+  .band { fill: #79b4f2; stroke: #79b4f2; } .broken text { fill: #ff8a80; }
+  .broken .range { stroke: #ff8a80; } .broken .band { fill: #ff8a80; stroke: #ff8a80; }
 }
-text { fill: var(--ink); } .muted { fill: var(--muted); } .title { font-size: 16px; font-weight: 600; }
-.end { text-anchor: end; } .middle { text-anchor: middle; } .axis { stroke: var(--rule); } .zero { stroke: var(--muted); }
-.range { stroke: var(--range); stroke-width: 7; stroke-linecap: round; } .broken .range { stroke: var(--broken); }
-.broken text { fill: var(--broken); font-weight: 600; } .open { stroke-dasharray: 2 5; }
-.band { fill: var(--range); fill-opacity: .22; stroke: var(--range); stroke-width: 1.2; }
-.broken .band { fill: var(--broken); stroke: var(--broken); }
 """
+"""Colours as in `whence.web.style`, spelt out: many programs that show SVG know no variables."""
 
 
 def clocks_plot(found: Clocks, unit: str) -> str:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from whence.clocks.relation import Relation
 from whence.history.errors import EventNotFound
+from whence.history.questions.clocks import Clocks, clocks_of
 from whence.history.questions.concurrency import Concurrent, concurrent
 from whence.history.questions.cuts import Cut, cut_at_event, cut_at_time
 from whence.history.questions.event import Event, events_at
@@ -36,6 +37,8 @@ class Process:
     """Its number, which `History.relations` takes."""
     computation: str
     process: str
+    clock_name: str | None
+    """Whose clock its times are from, if not its own."""
     events: int
     first_time: int | None
     last_time: int | None
@@ -98,6 +101,8 @@ class Check:
     """How the order by wall time contradicts causal order."""
     policies: dict[str, Any]
     """The same, and the delays, for each policy of delivery."""
+    channels: dict[str, int]
+    """How sends and receives were matched that only share a channel."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
@@ -228,7 +233,17 @@ class History:
             policy: {name: value for name, value in found.items() if name != "files"}
             for policy, found in manifest["policies"].items()
         }
-        return Check(len(self), manifest.get("ledger", {}), manifest.get("wall_clock", {}), policies)
+        return Check(
+            len(self),
+            manifest.get("ledger", {}),
+            manifest.get("wall_clock", {}),
+            policies,
+            manifest.get("channels", {}),
+        )
+
+    def clocks(self) -> Clocks:
+        """How wrong each clock is, what that rests on, and which are broken."""
+        return clocks_of(self.run)
 
     def quarantine(self, *, outcome: str | None = "quarantined") -> Iterator[Aside]:
         """Reports that were set aside, with the reasons; `outcome` None gives duplicates, too."""

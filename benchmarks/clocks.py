@@ -1,0 +1,61 @@
+"""What it costs to compare the clocks of a history by its messages, as a share of making the history."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+
+from benchmarks.histories import history, largest_events, session, size
+from benchmarks.report import Goal, Section
+
+PROCESSES = 100
+ROUNDS = 3
+ALLOWED_SHARE = 0.2
+
+
+def section() -> Section:
+    events = largest_events() // 10
+    found = history(PROCESSES, events)
+    seconds: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(-1, ROUNDS):
+        for measured in (False, True) if number % 2 else (True, False):
+            taken = delivered(found.path, measure_clocks=measured)
+            print(
+                f"  {'warm-up' if number < 0 else f'round {number + 1}'}: clocks {measured}, {taken:.1f} s", flush=True
+            )
+            if number >= 0:
+                seconds[measured].append(taken)
+    without, with_clocks = (statistics.median(seconds[measured]) for measured in (False, True))
+    cost = with_clocks - without
+    share = cost / (found.seconds - cost)
+    return Section(
+        "Comparing the clocks",
+        f"Seconds of the last step of `observe` for {size(events)} events of {PROCESSES} processes whose clocks differ and drift: "
+        "the step that counts what wall-clock order gets wrong, without and with the comparison of all clocks by all messages and "
+        f"the estimate of offsets and drift that follows. Medians of {ROUNDS} runs that took turns, after one of each that was not "
+        "counted. The share is of the whole run without it.",
+        ("", "seconds"),
+        [("observe", found.seconds), ("last step without clocks", without), ("last step with clocks", with_clocks)],
+        [Goal(f"clocks take at most {ALLOWED_SHARE:.0%} of the run", f"{share:.1%}", share <= ALLOWED_SHARE)],
+    )
+
+
+def delivered(path: Path, *, measure_clocks: bool) -> float:
+    """Seconds for the last step, on the history that is there."""
+    import pyarrow.parquet as pq
+
+    from whence.history import layout
+    from whence.history.reading import open_run
+    from whence.history.storage import Store
+    from whence.spark.delivering import deliver
+
+    spark, store = session(), Store(path)
+    run = open_run(store)
+    folder = path / layout.run_folder(run.name)
+    segments, processes = (pq.read_table(folder / name) for name in (layout.SEGMENTS_FILE, layout.PROCESSES_FILE))
+    start = time.perf_counter()
+    deliver(
+        spark, store, run.name, segments, processes, (), eps=run.manifest["eps"], measure_clocks=measure_clocks
+    )  # fmt: skip
+    return time.perf_counter() - start

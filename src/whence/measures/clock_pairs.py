@@ -1,0 +1,259 @@
+"""What messages between two clocks show of them: counts and least differences, by pair of clocks and time.
+
+A message from clock a to clock b with the wall times s and r says that b was ahead of a by ``r - s`` at most, because no
+message arrives before it is sent. So of many messages the one of least difference says most, and a *cell* keeps it:
+the messages of one pair whose sends lie in one bin of time by a's clock, and whose receives lie in one by b's.
+
+Cells of several tables of messages add up exactly (`merged`): the result does not depend on how they were cut. Bins
+are powers of two wide and lie at multiples of their width, so that wider ones are unions of narrower ones; which width is
+used depends on the times alone (`occupied_bins`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Longs = NDArray[np.int64]
+Ints = NDArray[np.int32]
+
+MAX_BINS = 256
+FEWEST_BINS = 16
+"""Bins that times are sorted into, however many clocks there are, unless cells become too many."""
+MAX_CELLS = 200_000
+"""Cells that are kept; beyond it bins are made wider, until there is one for all times."""
+NO_NEXT = int(np.iinfo(np.int64).max)
+"""`ClockPairs.next_least` of a cell with one message."""
+DENSE_BINS = 1 << 12
+"""Bins in a row that are numbered as they are; beyond it those that are occupied."""
+DENSE_BITS = 20
+"""Bits of times within which bins are looked for without sorting all times."""
+WIDEST = 63
+"""The level of the widest bins: one for the times before 0, and one for the others."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClockPairs:
+    """Cells, ordered by sender, receiver, send bin and receive bin. Messages from a clock to itself are among them."""
+
+    names: tuple[str, ...]
+    """The clocks, ascending; no two are equal."""
+    level: int
+    """Bin k holds the times from ``k << level`` to the next."""
+    sender: Ints
+    """The clock of the sends, as a place in `names`."""
+    receiver: Ints
+    send_bin: Longs
+    receive_bin: Longs
+    messages: Longs
+    least: Longs
+    """The least of receive time - send time."""
+    least_send: Longs
+    """The send time of that message; among equals the first one."""
+    least_position: Longs
+    """The position of the event that received it; among equals the first one."""
+    next_least: Longs
+    """The least difference of all others; `NO_NEXT` without others."""
+    largest: Longs
+    before_cause: Longs
+    """Messages whose receive time is before their send time."""
+    ties: Longs
+    """Messages whose two times are equal."""
+
+    def __len__(self) -> int:
+        return len(self.least)
+
+    @property
+    def least_receive(self) -> Longs:
+        """The receive time of the message of least difference."""
+        return self.least_send + self.least
+
+    def take(self, chosen: NDArray[np.bool_]) -> Self:
+        """Some of the cells."""
+        columns = {each: getattr(self, each)[chosen] for each in COLUMNS}
+        return type(self)(self.names, self.level, **columns)
+
+
+COLUMNS = tuple(field.name for field in fields(ClockPairs) if field.name not in ("names", "level"))
+"""Those of `ClockPairs` that have an entry a cell."""
+
+
+def no_pairs(level: int) -> ClockPairs:
+    """No cells."""
+    none = np.empty(0, np.int32)
+    return ClockPairs((), level, none, none, *[np.empty(0, np.int64)] * 10)
+
+
+def pairs_of(
+    names: Sequence[str],
+    sender: Ints,
+    receiver: Ints,
+    send: Longs,
+    receive: Longs,
+    position: Longs,
+    *,
+    level: int,
+) -> ClockPairs:
+    """The cells of these messages: clocks as places in `names`, wall times, and the receiving events' positions."""
+    difference = receive - send
+    used = np.zeros(len(names), np.bool_)
+    used[sender] = True
+    used[receiver] = True
+    ranked = sorted((names[place], place) for place in np.flatnonzero(used).tolist())
+    rank = np.zeros(len(names), np.int32)
+    rank[[place for _, place in ranked]] = np.arange(len(ranked), dtype=np.int32)
+    return _grouped(
+        ClockPairs(
+            tuple(name for name, _ in ranked),
+            level,
+            rank[sender],
+            rank[receiver],
+            send >> level,
+            receive >> level,
+            np.ones(len(send), np.int64),
+            difference,
+            send,
+            position,
+            np.full(len(send), NO_NEXT),
+            difference,
+            (difference < 0).astype(np.int64),
+            (difference == 0).astype(np.int64),
+        )
+    )
+
+
+def merged(parts: Sequence[ClockPairs]) -> ClockPairs:
+    """The cells of all messages of several tables, which are of one level."""
+    if len({part.level for part in parts}) != 1:
+        raise ValueError(f"cells of levels {[part.level for part in parts]} do not add up: choose one level for all")
+    names = sorted({name for part in parts for name in part.names})
+    place = {name: np.int32(at) for at, name in enumerate(names)}
+    codes = [np.array([place[name] for name in part.names], np.int32) for part in parts]
+
+    def stacked(column: str) -> NDArray[Any]:
+        if column in ("sender", "receiver"):
+            return np.concatenate([own[getattr(part, column)] for own, part in zip(codes, parts, strict=True)])
+        return np.concatenate([getattr(part, column) for part in parts])
+
+    return _grouped(ClockPairs(tuple(names), parts[0].level, **{each: stacked(each) for each in COLUMNS}))
+
+
+def fitted(pairs: ClockPairs, *, most: int = MAX_CELLS) -> ClockPairs:
+    """The same messages in no more than `most` cells, with the narrowest bins for which that holds.
+
+    Cells stay more only where there are more pairs of clocks than that.
+    """
+    while len(pairs) > most and pairs.level < WIDEST:
+        wider = {"send_bin": pairs.send_bin >> 1, "receive_bin": pairs.receive_bin >> 1}
+        columns = {each: wider.get(each, getattr(pairs, each)) for each in COLUMNS}
+        pairs = _grouped(ClockPairs(pairs.names, pairs.level + 1, **columns))
+    return pairs
+
+
+def _grouped(cells: ClockPairs) -> ClockPairs:
+    """Cells of equal clocks and bins made one."""
+    if not len(cells):
+        return cells
+    key = cells.sender.astype(np.int64) * len(cells.names) + cells.receiver
+    for bins in (cells.send_bin, cells.receive_bin):
+        codes, count = _numbered(bins)
+        key = key * count + codes
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(np.append(True, np.diff(key[order]) != 0))
+    group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(key))))
+    least = cells.least[order]
+    smallest = np.minimum.reduceat(least, starts)
+    # Of those that share the least difference, the first by send time and then by position; the rest are its followers.
+    sharing = np.flatnonzero(least == smallest[group])
+    places = order[sharing]
+    by_time = np.lexsort((cells.least_position[places], cells.least_send[places], group[sharing]))
+    heads = sharing[by_time[np.append(True, np.diff(group[sharing[by_time]]) != 0)]]
+    others = least.copy()
+    others[heads] = NO_NEXT
+    following = np.minimum(others, cells.next_least[order])
+    first = order[heads]
+    return ClockPairs(
+        cells.names,
+        cells.level,
+        cells.sender[first],
+        cells.receiver[first],
+        cells.send_bin[first],
+        cells.receive_bin[first],
+        np.add.reduceat(cells.messages[order], starts),
+        smallest,
+        cells.least_send[first],
+        cells.least_position[first],
+        np.minimum.reduceat(following, starts),
+        np.maximum.reduceat(cells.largest[order], starts),
+        np.add.reduceat(cells.before_cause[order], starts),
+        np.add.reduceat(cells.ties[order], starts),
+    )
+
+
+def _numbered(bins: Longs) -> tuple[Longs, int]:
+    """Small numbers in the same order, and how many there may be."""
+    first = int(bins.min())
+    count = int(bins.max()) - first + 1
+    if count <= DENSE_BINS:
+        return bins - first, count
+    distinct, place = np.unique(bins, return_inverse=True)
+    return place, len(distinct)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bins:
+    """Which bins of a width hold times, ascending."""
+
+    level: int
+    occupied: Longs
+
+
+def occupied_bins(times: Longs, *, most: int = MAX_BINS) -> Bins:
+    """The bins of these times, as narrow as they can be if no more than `most` are to be occupied.
+
+    Times far from all others, such as those of a clock that stands at 1970, take one bin and widen no other.
+    """
+    if not len(times):
+        return Bins(0, times)
+    first, last = int(times.min()), int(times.max())
+    level = max(0, (last - first).bit_length() - DENSE_BITS)
+    coarse = times >> level
+    seen = np.zeros((last >> level) - (first >> level) + 1, np.bool_)
+    seen[coarse - (first >> level)] = True
+    occupied = np.flatnonzero(seen) + (first >> level)
+    if level and len(occupied) <= most:
+        return _narrowest(np.sort(times), 0, most)  # A few times far apart: finer bins may do.
+    return _narrowest(occupied, level, most)
+
+
+def joined_bins(parts: Sequence[Bins], *, most: int = MAX_BINS) -> Bins:
+    """The bins of all times of several tables, each of which was given the same `most` or a larger one."""
+    level = max((part.level for part in parts), default=0)
+    found = [part.occupied >> (level - part.level) for part in parts]
+    return _narrowest(np.unique(np.concatenate([np.empty(0, np.int64), *found])), level, most)
+
+
+def bins_for(clocks: int) -> int:
+    """How many bins keep the cells of so many clocks few enough, if each sends to each."""
+    return int(np.clip(MAX_CELLS // max(1, clocks * (clocks - 1)), FEWEST_BINS, MAX_BINS))
+
+
+def _narrowest(ascending: Longs, level: int, most: int) -> Bins:
+    """`ascending` are bins of `level`; the narrowest width is found by halving the range of widths."""
+
+    def wider(by: int) -> Longs:
+        shifted = ascending >> by
+        return shifted[np.append(True, np.diff(shifted) != 0)] if len(shifted) else shifted
+
+    low, high = 0, WIDEST - level
+    while low < high:
+        middle = (low + high) // 2
+        if len(wider(middle)) <= most:
+            high = middle
+        else:
+            low = middle + 1
+    return Bins(level + low, wider(low))

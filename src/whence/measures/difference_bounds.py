@@ -1,0 +1,106 @@
+"""Bounds on differences: given ``x[b] - x[a] <= w`` for some pairs, the tightest such bounds for all pairs.
+
+These are shortest paths (Cormen et al., *Introduction to Algorithms*, difference constraints). A cycle of negative
+length says that no x meets all bounds. Numbers are integers, so that nothing is rounded.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Longs = NDArray[np.int64]
+
+UNBOUNDED = int(np.iinfo(np.int64).max) >> 1
+"""No bound; two of them can be added."""
+LEAST = -(UNBOUNDED >> 1)
+"""The smallest bound: smaller ones are raised to it, which keeps them true, so that sums of them cannot overflow."""
+DENSE = 256
+"""Up to so many unknowns, bounds are kept for all pairs of them."""
+
+
+def matrix_of(count: int, a: Longs, b: Longs, bound: Longs) -> Longs:
+    """By ``[a, b]`` the least of the bounds on ``x[b] - x[a]`` that were given."""
+    found = np.full((count, count), UNBOUNDED, np.int64)
+    np.fill_diagonal(found, 0)
+    np.minimum.at(found, (a, b), np.maximum(bound, LEAST))
+    return found
+
+
+def tightened(bounds: Longs) -> Longs | None:
+    """The bounds that follow from these for all pairs; None where they contradict each other."""
+    found = bounds.copy()
+    return found if _tighten(found) else None
+
+
+def bounds_from(count: int, a: Longs, b: Longs, bound: Longs, source: int) -> Longs | None:
+    """By b: the least bound on ``x[b] - x[source]``; None where bounds that concern it contradict each other."""
+    found, converged = _from_source(count, a.astype(np.int64), b.astype(np.int64), bound, source)
+    return found if converged else None
+
+
+def contradictions(bounds: Longs) -> NDArray[np.bool_]:
+    """Which two unknowns contradict each other, by chains of as few bounds as show any contradiction; symmetric."""
+    chains = bounds
+    for _ in range(len(bounds).bit_length() + 1):
+        bounded = (chains < UNBOUNDED) & (chains.T < UNBOUNDED)
+        found = bounded & (np.where(bounded, chains, 0) + np.where(bounded, chains.T, 0) < 0)
+        if found.any():
+            return found
+        chains = _doubled(chains)
+    return np.zeros(bounds.shape, np.bool_)
+
+
+@njit("boolean(int64[:, ::1])", cache=True, nogil=True)
+def _tighten(bounds: Longs) -> bool:
+    count = len(bounds)
+    for via in range(count):
+        for a in range(count):
+            first = bounds[a, via]
+            if first >= UNBOUNDED:
+                continue
+            for b in range(count):
+                second = bounds[via, b]
+                if second < UNBOUNDED and first + second < bounds[a, b]:
+                    bounds[a, b] = max(first + second, LEAST)
+        for a in range(count):
+            # Stopping at once keeps the sums along such a cycle from growing without end.
+            if bounds[a, a] < 0:
+                return False
+    return True
+
+
+@njit("int64[:, ::1](int64[:, :])", cache=True, nogil=True)
+def _doubled(bounds: Longs) -> Longs:
+    """The least over chains of two."""
+    count = len(bounds)
+    found = np.empty((count, count), np.int64)
+    for a in range(count):
+        for b in range(count):
+            found[a, b] = bounds[a, b]
+        for via in range(count):
+            first = bounds[a, via]
+            if first >= UNBOUNDED:
+                continue
+            for b in range(count):
+                second = bounds[via, b]
+                if second < UNBOUNDED and first + second < found[a, b]:
+                    found[a, b] = max(first + second, LEAST)
+    return found
+
+
+@njit("Tuple((int64[::1], boolean))(int64, int64[::1], int64[::1], int64[::1], int64)", cache=True, nogil=True)
+def _from_source(count: int, a: Longs, b: Longs, bound: Longs, source: int) -> tuple[Longs, bool]:
+    found = np.full(count, UNBOUNDED, np.int64)
+    found[source] = 0
+    for _ in range(count):
+        changed = False
+        for edge in range(len(a)):
+            first, second = found[a[edge]], max(bound[edge], LEAST)
+            if first < UNBOUNDED and second < UNBOUNDED and max(first + second, LEAST) < found[b[edge]]:
+                found[b[edge]] = max(first + second, LEAST)
+                changed = True
+        if not changed:
+            return found, True
+    return found, False
