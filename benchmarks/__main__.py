@@ -5,7 +5,20 @@ from __future__ import annotations
 import sys
 import time
 
-from benchmarks import clocks, fuzzing, growth, observer, pipeline, questions, receive, reproduction, rpc, sizes, truth
+from benchmarks import (
+    clocks,
+    fuzzing,
+    growth,
+    observer,
+    otlp,
+    pipeline,
+    questions,
+    receive,
+    reproduction,
+    rpc,
+    sizes,
+    truth,
+)
 from benchmarks.histories import is_trial
 from benchmarks.report import PAGE, machine, write
 
@@ -22,6 +35,7 @@ BENCHMARKS = {
     "questions": questions.section,
     "growth": growth.section,
     "clocks": clocks.section,
+    "otlp": otlp.section,
     "fuzzing": fuzzing.section,
 }
 

@@ -1,0 +1,242 @@
+"""A request of OTLP in JSON, walked down to its spans and log records; the exact, slow way, in bounded memory.
+
+A request is ``{"resourceSpans": [{"resource": ..., "scopeSpans": [{"spans": [...]}]}]}``, or the same of logs. What stands
+in ``resourceSpans`` may also stand alone: that is how reading goes on after damage.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from whence.sources.contract import Piece
+from whence.sources.json_documents import Cursor, Damage
+from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG
+from whence.sources.otlp.records import (
+    LOGS,
+    SPANS,
+    Resource,
+    bad_record,
+    record_rows,
+    resource_from,
+    unreadable_resource,
+)
+from whence.sources.rows import BadRecord, Row, bad_row
+from whence.sources.strict_json import value_of
+
+RESOURCES: Final = {"resourceSpans": SPANS, "resource_spans": SPANS, "resourceLogs": LOGS, "resource_logs": LOGS}
+SCOPES: Final = {"scopeSpans": SPANS, "scope_spans": SPANS, "scopeLogs": LOGS, "scope_logs": LOGS}
+RECORDS: Final = {"spans": SPANS, "logRecords": LOGS, "log_records": LOGS}
+OTHER_SIGNALS: Final = ("resourceMetrics", "resource_metrics", "resourceProfiles", "resource_profiles")
+"""What requests may hold that tells nothing of causes, and gives no rows."""
+LEGACY: Final = (
+    "instrumentationLibrarySpans",
+    "instrumentation_library_spans",
+    "instrumentationLibraryLogs",
+    "instrumentation_library_logs",
+)
+_IN_RESOURCE = frozenset({"resource", *SCOPES, *LEGACY})
+_IN_REQUEST = frozenset({*RESOURCES, *OTHER_SIGNALS, *_IN_RESOURCE})
+_IN_SCOPE = frozenset(RECORDS)
+
+_SPACES = rb"[ \t\r\n]{0,64}"
+WAY_ON: Final = re.compile(
+    rb'(?P<marker>\{%b"(?:resource_?(?:[sS]pans|[lL]ogs)|resource)"%b:)|(?<=\n)[\[{]' % (_SPACES, _SPACES)
+)
+"""Where something begins that can be read by itself."""
+Found: TypeAlias = Row | pa.RecordBatch
+"""What a reader gives: rows one by one, or many at once."""
+
+_EMPTY = re.compile(rb"\{[ \t\r\n]*\}")
+_HEAD_BYTES = 8 << 10
+_MOST_KNOWN_RESOURCES = 4_096
+
+
+@dataclass(slots=True)
+class Resources:
+    """Resources by their text; what is in here only saves time."""
+
+    _known: dict[bytes, Resource]
+
+    def of(self, raw: bytes) -> Resource:
+        """The resource with this text, whose problem is said if it cannot be read."""
+        found = self._known.get(raw)
+        if found is None:
+            if len(self._known) >= _MOST_KNOWN_RESOURCES:
+                self._known.clear()
+            try:
+                found = resource_from(fields_of(raw) or {})
+            except BadRecord as error:
+                found = unreadable_resource(error)
+            self._known[raw] = found
+        return found
+
+
+def json_rows(signal: str, raw: bytes, resource: Resource, file: str, place: int) -> list[Row]:
+    """The rows of one record in JSON, good or bad."""
+    try:
+        record = fields_of(raw)
+    except BadRecord as error:
+        return [bad_record(raw, error, resource, file, place)]
+    return fields_rows(signal, record, raw, resource, file, place)
+
+
+def fields_rows(
+    signal: str, record: dict[str, Any] | None, raw: bytes, resource: Resource, file: str, place: int
+) -> list[Row]:
+    """The rows of one record whose fields are known, good or bad."""
+    try:
+        if record is None:
+            raise BadRecord("bad-field", f"one of {signal} is null")
+        return record_rows(signal, record, resource, file, place)
+    except BadRecord as error:
+        return [bad_record(raw, error, resource, file, place)]
+
+
+def fields_of(raw: bytes) -> dict[str, Any] | None:
+    """The object that this is, or null. Raises `BadRecord`."""
+    try:
+        value = value_of(raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise BadRecord("not-utf8", f"byte {error.start} of the record: {error.reason}") from None
+    if value is not None and not isinstance(value, dict):
+        raise BadRecord("bad-field", f"a record is an object, not {raw[:20].decode()!r}")
+    return value
+
+
+class RequestCursor(Cursor):
+    """A cursor that knows requests."""
+
+    def __init__(self, piece: Piece, resources: Resources, *, line: int | None = None) -> None:
+        super().__init__(piece)
+        self._piece = piece
+        self._resources = resources
+        self._line = line
+
+    def found(self) -> Iterator[Found]:
+        """The rows of all documents, and one for each damage."""
+        while self.is_at_document():
+            yield from self.document()
+        if self.torn is not None:
+            reason = f"torn-file: nothing can be read from here on: {self.torn}"
+            yield bad_row(self._file, self._place(self.offset), reason, b"")
+
+    def document(self) -> Iterator[Found]:
+        """The rows of the request that comes next."""
+        try:
+            yield from self._request()
+        except Damage as damage:
+            row = self.resume(damage, WAY_ON)
+            row.place = self._place(damage.offset)
+            yield row
+
+    def _place(self, offset: int) -> int:
+        return offset if self._line is None else self._line
+
+    def _request(self) -> Iterator[Found]:
+        start, head = self.offset, self._data[self._position : self._position + _HEAD_BYTES]
+        known = False
+        resource: Resource | None = None
+        for key in self.members(_IN_REQUEST):
+            known = True
+            if key in RESOURCES:
+                for _ in self._maybe_elements():
+                    yield from self._in_resource()
+            elif key in OTHER_SIGNALS:
+                for _ in self._maybe_elements():
+                    self.take()
+            else:
+                resource = yield from self._member_of_resource(key, resource)
+        length = self.offset - start
+        if not known and not _EMPTY.fullmatch(head[:length]):
+            reason = "not-otlp: a request has resourceSpans or resourceLogs, and this has neither"
+            yield bad_row(self._file, self._place(start), reason, head[:length])
+
+    def _in_resource(self) -> Iterator[Found]:
+        resource: Resource | None = None
+        for key in self.members(_IN_RESOURCE):
+            resource = yield from self._member_of_resource(key, resource)
+
+    def _member_of_resource(self, key: str, resource: Resource | None) -> Generator[Found, None, Resource | None]:
+        if key == "resource":
+            return self._resources.of(self.take().raw)
+        if key in SCOPES:
+            if resource is None:
+                resource = self._resource_ahead()
+            for _ in self._maybe_elements():
+                for inner in self.members(_IN_SCOPE):
+                    yield from self._records(RECORDS[inner], resource)
+        else:
+            taken = self.take()
+            reason = (
+                f"legacy: {key} is from before OTLP 0.15; send it through a Collector of 2022, which writes scopeSpans"
+            )
+            yield bad_row(self._file, self._place(taken.offset), reason, taken.raw)
+        return resource
+
+    def _records(self, signal: str, resource: Resource) -> Iterator[Found]:
+        for _ in self._maybe_elements():
+            taken = self.take()
+            yield from json_rows(signal, taken.raw, resource, self._file, self._place(taken.offset))
+
+    def _maybe_elements(self) -> Iterator[None]:
+        if self.peek() == b"n":
+            self.take_checked()
+        else:
+            yield from self.elements()
+
+    def _resource_ahead(self) -> Resource:
+        """The resource that stands after its spans, found by a second look at the file."""
+        with closing(_Ahead(self._piece, offset=self.offset)) as ahead:
+            raw = ahead.resource()
+        return Resource() if raw is None else self._resources.of(raw)
+
+
+class _Ahead(Cursor):
+    """Begins where the value of ``scopeSpans`` does."""
+
+    def resource(self) -> bytes | None:
+        self._skip_scopes()
+        while not self._is_closed_by(b"}"):
+            key = self._key()
+            if key == "resource":
+                return self.take().raw
+            if key in SCOPES:
+                self._skip_scopes()
+            else:
+                self.take()
+        return None
+
+    def _skip_scopes(self) -> None:
+        if self.peek() != b"[":
+            self.take()
+            return
+        for _ in self.elements():
+            for _ in self.members(_IN_SCOPE):
+                if self.peek() != b"[":
+                    self.take()
+                else:
+                    for _ in self.elements():
+                        self.take()
+
+
+def line_found(line: bytes, place: int, file: str, resources: Resources) -> Iterator[Found]:
+    """What one line holds."""
+    if len(line) > LINE_LIMIT_BYTES:
+        yield bad_row(file, place, TOO_LONG, line)
+        return
+    with closing(RequestCursor(_text_piece(file, line), resources, line=place)) as cursor:
+        yield from cursor.found()
+
+
+def _text_piece(file: str, text: bytes) -> Piece:
+    def open_at(offset: int) -> io.BytesIO:
+        return io.BytesIO(text[offset:])
+
+    return Piece(file, open_at)
