@@ -175,12 +175,12 @@ def _look(target: Target, made: list[Made], windows: list[int], keys: pa.Array) 
     return pa.Table.from_pylist(found, pa.schema([("key", pa.string()), ("window", pa.int64()), ("place", pa.int64())]))
 
 
-def told_of(run: Run) -> dict[str, tuple[int, str | None]]:
-    """By id: the correction of an event's time, and the cause it lacks."""
-    found: dict[str, tuple[int, str | None]] = {}
+def told_of(run: Run) -> dict[str, tuple[int, list[str]]]:
+    """By id: the correction of an event's time, and the causes it lacks."""
+    found: dict[str, tuple[int, list[str]]] = {}
     for number in range(len(run.segments)):
         table = run.events(number, ["id", "correction", "missing"], 0, int(run.segments.rows[number]))
-        found |= {row["id"]: (row["correction"], row["missing"]) for row in table.to_pylist()}
+        found |= {row["id"]: (row["correction"], row["missing"] or []) for row in table.to_pylist()}
     return found
 
 

@@ -230,11 +230,15 @@ def test_servers_that_share_their_clients_id_are_told_apart() -> None:
 def test_copies_of_a_span_are_counted_and_change_nothing(copies: int) -> None:
     """Exporters retry: the second copy must not become a second span, and the ledger must say so."""
     parent = Span(TRACE, "p", "web", "GET", 0, 100, kind=SERVER)
-    child = Span(TRACE, "a", "web", "query", 10, 20, parent="p")
-    once, often = table_of([parent, child]), table_of([parent, child] * copies)
+    retries = [Moment(12, "retry"), Moment(12, "retry"), Moment(15, "retry", '{"n":2}')]
+    child = Span(TRACE, "a", "web", "query", 10, 20, parent="p", moments=retries)
+    log = Row(computation=TRACE, process="web", time=12, name="retry", instance_key="a", file="l", place=1)
+    logs = [log, replace(log, place=2)]
+    once, often = table_of([parent, child], logs), table_of([parent, child] * copies, logs)
     solved, _ = _solve_whole(with_lines(often))
     alone, _ = _solve_whole(with_lines(once))
-    assert solved.aside.outcomes == ["duplicate"] * 4 * (copies - 1)
+    assert len(alone.table_rows) == 9
+    assert solved.aside.outcomes == ["duplicate"] * 7 * (copies - 1)
     assert solved.placed.skeleton.process.tolist() == alone.placed.skeleton.process.tolist()
     assert solved.placed.skeleton.back.tolist() == alone.placed.skeleton.back.tolist()
 

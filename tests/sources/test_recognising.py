@@ -27,6 +27,10 @@ OTLP = b'{\n  "resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": [
         (b"", ".jsonl", "whence"),
         (b'{"timestamp":1,"type":"LOG","thread":"1@a"}\n', ".log", None),
         (b"2024-05-01 12:00:00 INFO started\n", ".log", None),
+        (b'{"batches":[{"resource":{},"scopeSpans":[{"spans":[{"traceId":"1","spanId":"2"}]}]}]}', ".json", "otlp"),
+        (b'{"traceId":"1","spanId":"2","operationName":"GET"}', ".json", None),
+        (b'[2013-05-24 12:00:00] INFO started\na {"a":1}\n', ".log", "shiviz"),
+        (b'{"resourceMetrics":[]}', ".json", None),
         (b"\x00\xff{]\nnothing\n", ".jsonl", None),
     ],
 )

@@ -112,7 +112,7 @@ def test_relations_do_not_rest_on_clocks_of_different_machines(history: whence.H
     assert relation(name(2), name(5)) is Relation.CONCURRENT, "the producer's end is not the message"
     assert relation(name(9), name(5)) is Relation.CONCURRENT
     assert relation(name(8, start=True), name(5)) is Relation.CONCURRENT, "its parent is not known"
-    assert history.event(name(8, start=True)).missing == f"span {WORK}/{255:016x}"
+    assert history.event(name(8, start=True)).missing == (f"span {WORK}/{255:016x}",)
 
 
 def test_corrected_times_respect_causality_and_wall_times_stay(history: whence.History) -> None:

@@ -102,7 +102,7 @@ def sentences(found: Clocks, unit: str) -> list[str]:
         named = (
             references[0]
             if len(references) == 1
-            else f"{references[0]} and {len(references) - 1:,} others, one a group,"
+            else f"{references[0]} and {len(references) - 1:,} others, one in each group of clocks"
         )
         lines.append(f"offsets count from {named}, in the middle: no log tells which clock shows the true time")
     else:

@@ -128,7 +128,8 @@ def _message(event: Event) -> str:
     key = event.message or ""
     if not key.startswith(SPAN):
         return key
-    return f"link to {key.rpartition('/')[2]}" if event.receives else ""
+    trace, _, span = key.removeprefix(SPAN).partition("/")
+    return f"link to {span} of trace {trace}" if event.receives else ""
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:

@@ -36,7 +36,7 @@ COLUMNS = pa.schema(
         pa.field("receives", pa.list_(pa.string())),
         pa.field("attributes", pa.string()),
         pa.field("clock_name", pa.string()),
-        pa.field("missing", pa.string()),
+        pa.field("missing", pa.list_(pa.string())),
         pa.field("file", pa.string()),
         pa.field("place", pa.int64()),
         pa.field("source_sends", pa.string()),
@@ -57,13 +57,17 @@ def write_csv(stretches: Stretches, sink: BinaryIO, showing: Showing) -> Iterato
 
     HAZARD: a spreadsheet takes a text that begins with ``=``, ``+``, ``-`` or ``@`` for a formula. Texts are not altered.
     """
-    place = COLUMNS.get_field_index("receives")
-    schema = COLUMNS.set(place, pa.field("receives", pa.string()))
+    lists = [place for place, column in enumerate(COLUMNS) if pa.types.is_list(column.type)]
+    schema = COLUMNS
+    for place in lists:
+        schema = schema.set(place, pa.field(COLUMNS.names[place], pa.string()))
     with pa_csv.CSVWriter(_file(sink), schema) as writer:
         for stretch in stretches.each():
             table = _table(stretches, stretch)
-            lists = [None if each is None else json.dumps(each) for each in table["receives"].to_pylist()]
-            writer.write_table(table.set_column(place, schema.field(place), pa.array(lists, pa.string())))
+            for place in lists:
+                texts = [None if each is None else json.dumps(each) for each in table.column(place).to_pylist()]
+                table = table.set_column(place, schema.field(place), pa.array(texts, pa.string()))
+            writer.write_table(table)
             yield len(stretch)
 
 

@@ -5,6 +5,7 @@ Works on whole computations: what a span has to do with others is known only whe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -111,9 +112,11 @@ class _Chosen:
         return time, order
 
     def _drop_copies(self, order: Longs, is_end: Flags) -> None:
-        """Keep the first row of those that report the same start or end; the kernel's row of each row is `event`."""
+        """Keep the first row of those that report the same; the kernel's row of each row is `event`."""
         instance = self._instance[order]
         kept = np.ones(len(order), np.bool_)
+        same = self._same_moments(order)
+        kept[[at for at, _ in same]] = False
         for flags in (self._is_start, is_end):
             marked = np.flatnonzero(flags[order])
             kept[marked[np.diff(instance[marked], prepend=-1) == 0]] = False
@@ -126,6 +129,47 @@ class _Chosen:
             firsts = marked[kept[marked]]
             event_of[instance[firsts]] = self.event[order[firsts]]
             self.event[order[marked]] = event_of[instance[marked]]
+        for again, first in same:
+            self.event[order[again]] = self.event[order[first]]
+
+    def _same_moments(self, order: Longs) -> list[tuple[int, int]]:
+        """Places in the order of what a span recorded, in a report that is not its first, and of the same in an earlier one.
+
+        The nth of one report that say the same is the nth of another. Log records are reports of their own: two that say
+        the same are two.
+        """
+        reported = np.bincount(self._instance[self._is_start], minlength=len(self._first_time))
+        chosen = np.flatnonzero((reported > 1)[self._instance[order]])
+        if not len(chosen):
+            return []
+        taken = (
+            self.rows.take(pa.array(order[chosen])).select(["file", "place", "time", "name", "attributes"]).to_pylist()
+        )
+        spans = {
+            (instance, row["file"], row["place"])
+            for instance, row, is_start in zip(
+                self._instance[order[chosen]].tolist(), taken, self._is_start[order[chosen]].tolist(), strict=True
+            )
+            if is_start
+        }
+        first: dict[tuple[Any, ...], int] = {}
+        seen: Counter[tuple[Any, ...]] = Counter()
+        found = []
+        inside = ~_flags(pc.is_valid(_text(self.rows, "instance_phase")))[order[chosen]]
+        for at, row in zip(
+            chosen[inside].tolist(), [row for row, is_in in zip(taken, inside, strict=True) if is_in], strict=True
+        ):
+            report = (int(self._instance[order[at]]), row["file"], row["place"])
+            if report not in spans:
+                continue
+            said = (row["time"], row["name"], row["attributes"])
+            seen[*report, *said] += 1
+            key = (report[0], *said, seen[*report, *said])
+            if key in first:
+                found.append((at, first[key]))
+            else:
+                first[key] = at
+        return found
 
     def _described(self, is_end: Flags, phase: Any) -> Instances:
         rows, count = self.first_row, len(self._first_time)

@@ -48,14 +48,14 @@ EVENTS = pa.schema(
         pa.field("attributes", pa.string()),
         pa.field("stamp", pa.string()),
         pa.field("clock_name", pa.string()),
-        pa.field("missing", pa.string()),
+        pa.field("missing", pa.list_(pa.string())),
         pa.field("file", pa.string()),
         pa.field("place", pa.int64()),
     ]
 )
 """``"", "web", 17, null, "GET /", 1700000000000000000, 1700000000000000000, 0, "receive", null, "m-5", ...``. A correction
 is what makes of a wall time one that respects causality; `clock_name` tells whose clock the time is from, if it is not the
-process's own, and `missing` a cause that the event names and nobody reported. Strings may come dictionary-encoded, and a
+process's own, and `missing` the causes that the event names and nobody reported. Strings may come dictionary-encoded, and a
 source's further columns follow."""
 
 COUNTED_BY = "nth"

@@ -129,9 +129,9 @@ def mend(damage: Damage, target: Target) -> Mended:
 def _marked(events: pa.Table, missing: Sequence[tuple[int, str]]) -> pa.Table:
     marks = events["missing"].to_pylist() if missing else []
     for place, key in missing:
-        marks[place] = marks[place] or key
+        marks[place] = sorted({*(marks[place] or ()), key})
     at = events.column_names.index("missing")
-    return events.set_column(at, "missing", pa.array(marks, pa.string())) if missing else events
+    return events.set_column(at, "missing", pa.array(marks, pa.list_(pa.string()))) if missing else events
 
 
 def read_skeleton(target: Target, name: str) -> Skeleton:
@@ -167,10 +167,8 @@ def find_damage(made: Sequence[Made], joined: Joined) -> list[Damage]:
             mine = np.flatnonzero((effect_window == each.window) & (effect_place >= 0))
             mine = mine[np.argsort(effect_place[mine], kind="stable")]
             asked = np.unique(cause_place[(cause_window == each.window) & (cause_place >= 0)])
-            orphans, missing = (
-                tuple(sorted(dict(sorted(lost.get(each.window, ()), reverse=True)).items()))
-                for lost in (joined.orphans, joined.missing)
-            )
+            orphans = tuple(sorted(dict(sorted(joined.orphans.get(each.window, ()), reverse=True)).items()))
+            missing = tuple(sorted(joined.missing.get(each.window, ())))
             damages.append(Damage(each, orphans, missing, effect_place[mine], mine, asked))
     return damages
 

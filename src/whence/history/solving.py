@@ -68,7 +68,7 @@ class Solved:
     correction: Longs
     """By place: what makes the wall time respect causality."""
     missing: pa.Array
-    """By place: the key of a cause that is known and was not reported; null for most."""
+    """By place: the keys of causes that are known and were not reported; null for most."""
     open_receives: pa.Table
     """What crosses the segment's ends: effect's ``place`` (``-1 - process``: that process's next event after the segment),
     and its cause: a ``cause`` place here, or else a ``key``, or else the last event of ``process`` before the segment."""
@@ -127,7 +127,7 @@ def _solve_distinct(
     if len(keys):
         causes = np.where(edges.labels >= 0, sent_by[edges.labels], -1)
         edges = Edges(edges.offsets, causes, edges.labels)
-    missing: dict[int, str] = {}
+    missing: dict[int, list[str]] = {}
     if window.whole and len(keys):
         edges = _without_soft(edges, keys, missing)
     if columns.has("causes"):
@@ -172,7 +172,7 @@ def _solve_distinct(
         placed,
         causal_time[placed.rows],
         correction[placed.rows],
-        _missing_texts(
+        _missing_keys(
             columns, order[placed.rows], [missing.get(row) for row in placed.rows.tolist()] if missing else []
         ),
         open_receives,
@@ -183,17 +183,17 @@ def _solve_distinct(
     )
 
 
-def _without_soft(edges: Edges, keys: pa.Array, missing: dict[int, str]) -> Edges:
+def _without_soft(edges: Edges, keys: pa.Array, missing: dict[int, list[str]]) -> Edges:
     """The edges, without those that name something which nobody reported and whose absence is no fault of the row.
 
-    What a stamp knows of is no message; what a span names is told in `missing`, by row the first of its keys.
+    What a stamp knows of is no message; what a span names is told in `missing`, by row.
     """
     plain = pc.replace_substring_regex(keys, f"^[^{BETWEEN}]*{BETWEEN}", "")
     stamped, spans = (pc.starts_with(plain, prefix).to_numpy(zero_copy_only=False) for prefix in (STAMPED, SPAN))
     lost = (edges.causes < 0) & (edges.labels >= 0)
     named = np.flatnonzero(lost & spans[edges.labels])
     for row, label in zip(edges.effects()[named].tolist(), edges.labels[named].tolist(), strict=True):
-        missing[row] = min(missing.get(row, plain[label].as_py()), plain[label].as_py())
+        missing.setdefault(row, []).append(plain[label].as_py())
     soft = lost & (stamped | spans)[edges.labels]
     return Edges(edges.offsets, edges.causes, np.where(soft, -1, edges.labels))
 
@@ -219,10 +219,15 @@ def _with_given(edges: Edges, columns: _Columns, order: Longs, process: Codes) -
     return Edges(offsets, causes[by_effect], labels[by_effect])
 
 
-def _missing_texts(columns: _Columns, rows: Longs, found: Sequence[str | None]) -> pa.Array:
-    """What each row names and nobody reported: what its own column says, or else what was found."""
-    told = columns.text("missing").take(pa.array(rows))
-    return pc.coalesce(told, pa.array(found, pa.string())) if found else told
+def _missing_keys(columns: _Columns, rows: Longs, found: Sequence[list[str] | None]) -> pa.Array:
+    """What each row names and nobody reported: what its own column says, and what was found; sorted, each once."""
+    if not found and not columns.has("missing"):
+        return pa.nulls(len(rows), pa.list_(pa.string()))
+    told = columns.text("missing").take(pa.array(rows)).to_pylist()
+    both = zip(told, found or [None] * len(rows), strict=True)
+    return pa.array(
+        [sorted({*([one] if one else []), *(others or [])}) or None for one, others in both], pa.list_(pa.string())
+    )
 
 
 def _shown(keys: pa.Array, number: int) -> str:

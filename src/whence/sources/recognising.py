@@ -9,10 +9,10 @@ HEAD_BYTES: Final = 64 << 10
 """How much of a file is looked at, decompressed."""
 
 _MARKS: Final = (
-    ("otlp", re.compile(rb'"resource_?(?:spans|logs)"', re.IGNORECASE)),
+    ("otlp", re.compile(rb'"(?:resource|scope)_?(?:spans|logs)"', re.IGNORECASE)),
     ("tracing", re.compile(rb'"TracerIdentity"')),
     ("jaeger", re.compile(rb'"traceID"')),
-    ("zipkin", re.compile(rb'"traceId"')),
+    ("zipkin", re.compile(rb'"traceId"\s*:.*"id"\s*:|"id"\s*:.*"traceId"\s*:', re.DOTALL)),
     ("whence", re.compile(rb'"process"')),
 )
 """What the JSON of each format cannot do without, most telling first."""
@@ -31,8 +31,8 @@ def recognise(head: bytes, suffix: str) -> str | None:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
     if not text:
         return "whence"
-    if text[:1] in b"{[":
-        return next((name for name, mark in _MARKS if mark.search(text)), None)
+    if text[:1] in b"{[" and (found := next((name for name, mark in _MARKS if mark.search(text)), None)):
+        return found
     if _VECTOR.search(text):
         return "shiviz"
     is_text = suffix in _TEXT_SUFFIXES or not _is_binary(head)

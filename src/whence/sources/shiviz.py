@@ -36,14 +36,17 @@ from whence.sources.times import time_from_text
 from whence.sources.vectors import Growth, key
 from whence.sources.windows import Window
 
-DEFAULT_REGEX: Final = r"(?<host>\S*) (?<clock>{.*})\n(?<event>.*)"
+CLOCK_FIRST: Final = r"(?<host>\S*) (?<clock>{.*})\n(?<event>.*)"
 """What GoVector writes."""
+EVENT_FIRST: Final = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
+"""What ShiViz itself expects, unless it is told otherwise."""
 
 MOST_ENTRY: Final = 1 << 53
 """The largest count that JavaScript, and so ShiViz, can count to."""
 
 _KNOWN_GROUPS = ("host", "clock", "event")
 _TIME_GROUPS = ("timestamp", "date", "time")
+_STAMPED_LINE = re.compile(r"\S+ \{.*\}", re.DOTALL)
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _SHOWN = 60
 
@@ -52,10 +55,12 @@ _SHOWN = 60
 class ShiViz:
     """Text with vector clocks; `regex` has the groups ``host`` and ``clock``, and ``event`` for what happened.
 
-    All further groups become attributes; ``timestamp``, ``date`` or ``time`` is the event's wall time where it is an
-    integer or ISO-8601 text. With `delimiter`, the text between its matches is one execution each, a computation of its
-    own, named by its group ``trace`` or by its number. `complete` says that a file holds the whole of its executions:
-    events whose clocks name an event that is not in it are then set aside; otherwise that is left to the observer.
+    Without one, what happened stands after host and clock, as GoVector writes it, or before them, as ShiViz expects it:
+    whichever the first and the last line say. All further groups become attributes; ``timestamp``, ``date`` or ``time`` is
+    the event's wall time where it is an integer or ISO-8601 text. With `delimiter`, the text between its matches is one
+    execution each, a computation of its own, named by its group ``trace`` or by its number. `complete` says that a file
+    holds the whole of its executions: events whose clocks name an event that is not in it are then set aside; otherwise
+    that is left to the observer.
     """
 
     name: ClassVar[str] = "shiviz"
@@ -63,20 +68,20 @@ class ShiViz:
     splittable: ClassVar[bool] = False
     records: ClassVar[Records] = "lines"
 
-    regex: str = DEFAULT_REGEX
+    regex: str | None = None
     delimiter: str | None = None
     unit: str = "ns"
     complete: bool = True
 
     def __post_init__(self) -> None:
-        _ = self._pattern, self._delimiter
+        _ = self._given, self._delimiter
 
     def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        return compile_javascript(self.regex, what="the regex of an event", needs=("host", "clock"))
+    def _given(self) -> re.Pattern[str] | None:
+        return None if self.regex is None else _event_pattern(self.regex)
 
     @cached_property
     def _delimiter(self) -> re.Pattern[str] | None:
@@ -94,16 +99,20 @@ class ShiViz:
         if len(rows):
             yield rows.batch()
 
-    def _executions(self, piece: Piece) -> Iterator[Iterator[Match]]:
+    def _executions(self, piece: Piece, pattern: re.Pattern[str]) -> Iterator[Iterator[Match]]:
         with closing(Window(piece)) as window:
-            found = matches(window, self._pattern, self._delimiter, piece.file)
+            found = matches(window, pattern, self._delimiter, piece.file)
             for _, execution in groupby(found, key=lambda match: match.execution.number):
                 yield execution
 
     def _rows(self, piece: Piece) -> Iterator[Row]:
         # A clock may name an event that stands further on, so a first pass, one execution ahead, notes what there is.
-        ahead = (_look_ahead(execution) for execution in self._executions(piece)) if self.complete else repeat(None)
-        for execution, seen in zip(self._executions(piece), ahead, strict=False):
+        pattern = self._given or _event_pattern(
+            CLOCK_FIRST if _has_clocks_first(piece, self._delimiter) else EVENT_FIRST
+        )
+        executions = self._executions(piece, pattern)
+        ahead = map(_look_ahead, self._executions(piece, pattern)) if self.complete else repeat(None)
+        for execution, seen in zip(executions, ahead, strict=False):
             present, growth = seen or (None, Growth())
             for match in execution:
                 yield self._row(match, growth, present, piece.file)
@@ -154,7 +163,7 @@ class ShiViz:
         given = [text.strip() for name in _TIME_GROUPS if (text := groups.get(name))]
         date, clock_time = groups.get("date"), groups.get("time")
         if date and clock_time:
-            given.insert(0, f"{date.strip()}T{clock_time.strip()}")
+            given[:0] = [f"{date.strip()}{between}{clock_time.strip()}" for between in "T "]
         for text in given:
             if _INTEGER.fullmatch(text):
                 return int(text)
@@ -163,6 +172,21 @@ class ShiViz:
             except BadRecord:
                 continue
         return None
+
+
+def _event_pattern(regex: str) -> re.Pattern[str]:
+    return compile_javascript(regex, what="the regex of an event", needs=("host", "clock"))
+
+
+def _has_clocks_first(piece: Piece, delimiter: re.Pattern[str] | None) -> bool:
+    """Whether the text of an event follows its clock: unless the file begins with a text and ends with a clock."""
+    with closing(Window(piece)) as window:
+        first = last = None
+        while not window.at_end:
+            line = window.take_line().strip()
+            if line and (delimiter is None or delimiter.match(line) is None):
+                first, last = first or line, line
+    return not (first and last) or bool(_STAMPED_LINE.fullmatch(first)) or not _STAMPED_LINE.fullmatch(last)
 
 
 def _iso(text: str) -> str:

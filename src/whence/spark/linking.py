@@ -22,6 +22,11 @@ def link_traces(session: SparkSession, reports: DataFrame) -> DataFrame:
     other = F.substring_index(F.substring(F.col("key"), len(SPAN) + 1, 1 << 20), "/", 1)
     pairs = linked.where(F.col("key").startswith(SPAN)).select("computation", other.alias("other"))
     pairs = pairs.where(F.col("computation") != F.col("other")).distinct()
+    if pairs.isEmpty():
+        return reports
+    # What nobody reported connects nothing, and gives nothing its name.
+    reported = reports.where(F.col("reason").isNull()).select(F.col("computation").alias("other")).distinct()
+    pairs = pairs.join(reported, "other", "left_semi")
     names = components((row.computation, row.other) for row in pairs.collect())
     if not names:
         return reports

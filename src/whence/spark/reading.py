@@ -122,7 +122,8 @@ def _recognised(file: InputFile, head: bytes, given: Mapping[str, Any]) -> str:
         return "mapped"
     if found is not None:
         return found
-    if file.suffix in known_format("whence").suffixes:
+    if file.suffix in known_format("whence").suffixes and head.lstrip()[:1] not in (b"{", b"["):
+        # Not even JSON: its lines are set aside one by one, with what is wrong with each.
         return "whence"
     raise SourceError(
         f"{file.name} begins like none of the formats there are; say which it is with --format, describe it with --mapping, "

@@ -51,8 +51,8 @@ class Event:
     """What is to be added to the wall time so that no effect comes before its cause; None where it has no time."""
     clock_name: str | None = None
     """The clock that the time was read from, if it is not the process's own."""
-    missing: str | None = None
-    """A cause that the event names and nobody reported."""
+    missing: tuple[str, ...] = ()
+    """Causes that the event names and nobody reported."""
     file: str | None = None
     place: int | None = None
     """Where the source has it: file, and line or row."""
@@ -72,7 +72,7 @@ class Event:
         every = {name: getattr(self, name) for name in KEYS}
         if not self.correction:
             del every["corrected_time"]
-        return {name: value for name, value in every.items() if name in ALWAYS or value not in (None, "", {})}
+        return {name: value for name, value in every.items() if name in ALWAYS or value not in (None, "", {}, ())}
 
 
 def events_at(run: Run, positions: Longs | Sequence[int]) -> tuple[Event, ...]:
@@ -112,7 +112,7 @@ def events_from(run: Run, columns: dict[str, list[Any]], positions: Longs) -> tu
             attributes=_attributes(columns, row, natives),
             correction=columns["correction"][row],
             clock_name=columns["clock_name"][row],
-            missing=columns["missing"][row],
+            missing=tuple(columns["missing"][row] or ()),
             file=columns["file"][row],
             place=columns["place"][row],
         )

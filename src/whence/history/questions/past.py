@@ -197,7 +197,7 @@ def _gaps(run: Run, events: tuple[Event, ...], *, consecutive: bool) -> Iterator
 def _orphans(run: Run, events: tuple[Event, ...]) -> Iterator[Missing]:
     """Causes that events name and nobody reported."""
     for event in events:
-        if event.missing is not None:
-            yield Missing(None, None, None, 1, event.missing, event.id)
-        elif event.receives is not None and not len(direct_causes(run, event.position)):
+        for key in event.missing:
+            yield Missing(None, None, None, 1, key, event.id)
+        if not event.missing and event.receives is not None and not len(direct_causes(run, event.position)):
             yield Missing(None, None, None, 1, event.receives, event.id)
