@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -328,6 +329,11 @@ def _fields(raw: bytes) -> list[bytes]:
         ({"resourceSpans": None}, []),
         ({"resourceMetrics": [{"a": 1}]}, []),
         ({"a": 1}, ["not-otlp"]),
+        ({"result": {}}, []),
+        ({"result": {"a": 1}}, ["not-otlp"]),
+        ({"result": "ok"}, ["not-otlp"]),
+        ({"result": {"trace": {"resourceSpans": []}}}, ["not-otlp"]),
+        ({"data": [{"traceID": "1"}]}, ["unknown-field"]),
         ([], ["not-json"]),
         ({"resourceSpans": [{"instrumentationLibrarySpans": [{"spans": []}]}]}, ["legacy"]),
         ({"resourceSpans": [{"scopeSpans": [{"spans": 7}]}]}, ["not-json"]),
@@ -339,6 +345,111 @@ def test_requests_without_spans(source: Otlp, request_: Any, codes: list[str]) -
     found = rows(source, lines(of_spans(span()), request_, of_spans(span())))
     assert [row["reason"].partition(":")[0] for row in found[2:-2]] == codes
     assert all("reason" not in row for row in found[:2] + found[-2:])
+
+
+ENVELOPES = {
+    "Jaeger, API v3": lambda resources: {"result": {"resourceSpans": resources}},
+    "Tempo, API v2": lambda resources: {
+        "trace": {"resourceSpans": resources},
+        "metrics": {"bytes": "7"},
+        "message": "",
+    },
+    "Tempo, API v1": lambda resources: {"batches": resources},
+    "both of Tempo": lambda resources: {"status": "COMPLETE", "trace": {"batches": resources}},
+}
+
+
+@BOTH
+@pytest.mark.parametrize("envelope", ENVELOPES)
+def test_answers_of_trace_stores_are_read_as_the_request_in_them(source: Otlp, envelope: str) -> None:
+    """A trace saved from Jaeger or Tempo must not come out empty, nor damage in it cost more than elsewhere."""
+    named = [{"attributes": attributes(service__name=name)} for name in "abc"]
+    resources = [of_spans(span(), span(traceId="00"), resource=each)["resourceSpans"][0] for each in named]
+    resources[0] = dict(reversed(resources[0].items()))
+    wrapped = ENVELOPES[envelope](resources)
+    expected = table(PLAIN, lines({"resourceSpans": resources}) * 2)
+    assert expected.num_rows == 18
+    assert table(source, lines(wrapped, wrapped)).equals(expected)
+    text = json.dumps(wrapped, indent=1).encode()
+    assert [row["process"] for row in rows(source, text + text)] == [*"aaabbbccc"] * 2
+    broken = text.replace(b'"scopeSpans": [', b'"scopeSpans" [', 1)
+    found = rows(source, broken + text)
+    assert found[0]["reason"].startswith("not-json: ")
+    assert [row["process"] for row in found if "process" in row] == [*"bbbccc", *"aaabbbccc"]
+
+
+@BOTH
+def test_an_answer_may_be_larger_than_any_record(source: Otlp) -> None:
+    """An envelope that had to fit into memory would set aside exactly the traces that are worth a look."""
+    long = attributes(text="x" * (1 << 20))
+    request = {"result": of_spans(*(span(name=f"s{n}", attributes=long) for n in range(18)))}
+    found = rows(source, lines(request))
+    assert [row["name"] for row in found[::2]] == [f"s{n} starts" for n in range(18)]
+    assert not any("reason" in row for row in found)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (
+            {"resourceSpan": [{"scopeSpans": []}], **of_spans(span())},
+            "'resourceSpan' in a request is a list of objects (1), none of which is read; "
+            "expected resourceSpans, resourceLogs or batches",
+        ),
+        (
+            {"resourceSpans": [{"spans": [span(), span()], "scopeSpans": [{"spans": [span()]}]}]},
+            "'spans' in an element of resourceSpans is a list of objects (2), none of which is read; "
+            "expected scopeSpans or scopeLogs",
+        ),
+        (
+            {"resourceSpans": [{"scopeSpans": [{"spans": [span()]}], "scopeSpan": [None, {"spans": []}]}]},
+            "'scopeSpan' in an element of resourceSpans is a list of objects (1), none of which is read; ",
+        ),
+        (
+            {"trace": {"batches": [{"scope_spans": [{"span": [span()], "spans": [span()]}]}]}},
+            "'span' in an element of scope_spans is a list of objects (1), none of which is read; "
+            "expected spans or logRecords",
+        ),
+    ],
+    ids=["request", "resource", "misspelt", "scope"],
+)
+def test_records_under_a_name_that_nobody_knows_are_complained_of(source: Otlp, request_: Any, said: str) -> None:
+    """One wrong letter in an exporter must not make its spans vanish without a word."""
+    first, line = lines(of_spans(span())), lines(request_)
+    document = json.dumps(request_, indent=1).encode()
+    for data, read_from, place, good in ((first + line, line, 2, 4), (document, document, None, 2)):
+        found = rows(source, data)
+        (bad,) = (row for row in found if "reason" in row)
+        reason = re.fullmatch(r"unknown-field: at byte (\d+): (.*)", bad["reason"])
+        assert reason is not None
+        assert said in reason[2]
+        assert bad["text"].startswith("[")
+        assert read_from[int(reason[1]) :].decode().startswith(bad["text"])
+        assert bad["place"] == (place or int(reason[1]))
+        assert len(found) == good + 1
+
+
+@BOTH
+def test_other_members_that_nobody_knows_are_passed_over(source: Otlp) -> None:
+    """Exporters add fields every year, and metrics may stand beside traces: neither is worth a complaint."""
+    other: Any = {"text": "", "number": 7, "object": {"a": [{}]}, "none": None, "empty": [], "list": [1, "x", [{}]]}
+    metrics = [{"name": "cpu", "gauge": {}}]
+    scope = other | {"scope": {"name": "s"}, "metrics": metrics, "spans": [span()]}
+    resource = other | {"scopeMetrics": [{"metrics": metrics}], "scopeSpans": [scope]}
+    request_ = other | {"resourceMetrics": [resource], "resourceProfiles": [{"a": 1}], "resourceSpans": [resource]}
+    for data in (lines(request_), json.dumps(request_, indent=1).encode()):
+        assert [row.get("name") for row in rows(source, data)] == ["work starts", "work ends"]
+
+
+@BOTH
+@pytest.mark.parametrize("name", [{}, {"name": ""}], ids=["none", "empty"])
+def test_an_event_of_a_span_without_a_name_is_called_event(source: Otlp, name: Any) -> None:
+    """A row without a name cannot be told from another in a list of causes."""
+    moments = [{"timeUnixNano": "5", **name, "attributes": attributes(a=1)}, {"timeUnixNano": "6", "name": "e"}]
+    request_ = of_spans(span(events=moments))
+    for data in (lines(request_), json.dumps(request_, indent=1).encode(), message(request_)):
+        assert [row["name"] for row in rows(source, data)] == ["work starts", "event", "e", "work ends"]
 
 
 @BOTH

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import nullcontext
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +26,8 @@ from tests.sources.otlp_requests import (
     with_lengths,
 )
 from tests.sources.reading import table
+from whence.sources.checking import piece_of
+from whence.sources.otlp import Otlp
 
 SOME = st.lists(REQUESTS, min_size=1, max_size=3)
 
@@ -109,13 +114,38 @@ def test_blocks_may_end_anywhere(monkeypatch: Any) -> None:
     requests = [of_spans(*(span(name=f"s{n}-{m}") for m in range(n % 5)), resource={}) for n in range(40)]
     shapes = {
         "document": json.dumps({"resourceSpans": [each["resourceSpans"][0] for each in requests]}, indent=1).encode(),
+        "answer": json.dumps(
+            {"trace": {"batches": [each["resourceSpans"][0] for each in requests]}}, indent=1
+        ).encode(),
         "protobuf": with_lengths(*map(message, requests)),
     }
     expected = {shape: table(PLAIN, data) for shape, data in shapes.items()}
-    assert expected["document"].num_rows == 2 * sum(n % 5 for n in range(40))
+    assert all(each.num_rows == 2 * sum(n % 5 for n in range(40)) for each in expected.values())
     for size in (50, 333, 4_000):
         monkeypatch.setattr(json_documents, "BLOCK_BYTES", size)
         monkeypatch.setattr(frames, "BLOCK_BYTES", size)
         for shape, data in shapes.items():
             assert table(PLAIN, data).equals(expected[shape])
             assert table(COMPILED, data).equals(expected[shape])
+
+
+def test_small_files_are_read_without_the_scanners_and_large_ones_with_them(monkeypatch: Any) -> None:
+    """Compiling takes 10 to 30 s: whoever looks at one small trace must not wait, and large files must not crawl."""
+    for module in ("json_scanned", "wire_scanned"):
+        monkeypatch.setitem(sys.modules, f"whence.sources.otlp.{module}", None)
+    for size_bytes, is_large in (((2 << 20) - 1_000, False), (2 << 20, True)):
+        request = of_spans(span(attributes=attributes(text="x" * size_bytes)))
+        shapes = (lines(request), json.dumps(request, indent=1).encode(), message(request))
+        for data in shapes:
+            assert is_large == (len(data) >= 2 << 20)
+            with pytest.raises(ImportError) if is_large else nullcontext():
+                assert table(Otlp(), data).num_rows == 2
+
+
+def test_many_small_reads_make_a_large_file(monkeypatch: Any) -> None:
+    """A decompressor gives a file in small parts, and then none of them alone would be worth the scanner."""
+    monkeypatch.setitem(sys.modules, "whence.sources.otlp.json_scanned", None)
+    line = lines(of_spans(span(attributes=attributes(text="x" * 10_000))))
+    piece = piece_of(line * ((2 << 20) // len(line) + 1), most_bytes_a_read=100_000)
+    with pytest.raises(ImportError):
+        list(Otlp().read(piece))

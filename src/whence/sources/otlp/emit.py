@@ -41,7 +41,7 @@ from whence.sources.otlp.layout import (
     TRACE_LOW,
 )
 from whence.sources.otlp.records import KINDS as KINDS_OF_SPANS
-from whence.sources.otlp.records import kind_attributes
+from whence.sources.otlp.records import UNNAMED_MOMENT, kind_attributes
 from whence.sources.spans import CLIENT, CONSUMER, PRODUCER, SERVER
 
 HEAP_BYTES: Final = "uint8[::1]"
@@ -59,6 +59,7 @@ _SPAN_PREFIX = np.frombuffer(b"span ", np.uint8)
 _STARTS = np.frombuffer(b" starts", np.uint8)
 _ENDS = np.frombuffer(b" ends", np.uint8)
 _FAILS = np.frombuffer(b" fails", np.uint8)
+_UNNAMED = np.frombuffer(UNNAMED_MOMENT.encode(), np.uint8)
 _SLASH_START = np.frombuffer(b"/start", np.uint8)
 _KIND_TEXTS = [kind_attributes(kind).encode() for kind in KINDS_OF_SPANS]
 _KIND_TEXT = np.frombuffer(b"".join(_KIND_TEXTS), np.uint8)
@@ -213,7 +214,10 @@ def put_rows(
             elif is_moment:
                 j = records[i, FIRST_MOMENT] + k - 1
                 numbers[ROW_TIME, row] = moments[j, MOMENT_TIME]
-                at_name = _put(names, at_name, heap, moments[j, MOMENT_NAME], moments[j, MOMENT_NAME_BYTES])
+                if moments[j, MOMENT_NAME_BYTES]:
+                    at_name = _put(names, at_name, heap, moments[j, MOMENT_NAME], moments[j, MOMENT_NAME_BYTES])
+                else:
+                    at_name = _put_constant(names, at_name, _UNNAMED, 0, len(_UNNAMED))
                 if moments[j, MOMENT_ATTRIBUTES_BYTES]:
                     attributes[at_attributes] = 123
                     at_attributes = _put_members(

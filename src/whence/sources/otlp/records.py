@@ -51,6 +51,8 @@ BODY: Final = "body"
 EVENT_NAME: Final = "event.name"
 
 NAME_LIMIT_CHARACTERS: Final = 200
+UNNAMED_MOMENT: Final = "event"
+"""The name of a span's event that has none."""
 
 KINDS: Final = (INTERNAL, INTERNAL, SERVER, CLIENT, PRODUCER, CONSUMER)
 """The kind of a span by its number in OTLP."""
@@ -181,7 +183,7 @@ def _moment(event: Fields) -> Moment:
         raise BadRecord("no-time", "an event of a span needs timeUnixNano")
     attributes = attributes_of(event)
     _add(attributes, ((DROPPED_ATTRIBUTES, _dropped(event, "droppedAttributesCount")),))
-    return Moment(time, text_field(event, "name"), object_text(attributes))
+    return Moment(time, text_field(event, "name") or UNNAMED_MOMENT, object_text(attributes))
 
 
 def _log_row(record: Fields, attributes: dict[str, Any], resource: Resource, file: str, place: int) -> Row:

@@ -25,7 +25,8 @@ class Otlp:
     - JSON documents, pretty-printed or not, one or several in a row: read by the piece that begins the file;
     - protobuf, one request or several with their lengths before them: the same. `place` is the byte of the record.
 
-    From `compiled_from_bytes` on, compiled scanners do the work, which take a moment to load and give the same rows.
+    From `compiled_from_bytes` on, by default 2 MiB, compiled scanners do the work, which give the same rows. Loading them
+    takes 10 to 30 s the first time on a machine, when they are compiled: more than a small file takes without them.
     """
 
     name: ClassVar[str] = "otlp"
@@ -33,7 +34,7 @@ class Otlp:
     splittable: ClassVar[bool] = True
     records: ClassVar[Records] = "in lines"
 
-    compiled_from_bytes: int = 128 << 10
+    compiled_from_bytes: int = 2 << 20
 
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         shape = shape_of(piece)
@@ -44,9 +45,12 @@ class Otlp:
 
     def _lines(self, piece: Piece) -> Iterator[Found]:
         resources = Resources({})
+        seen_bytes = 0
         for block in blocks(piece):
             scanned = None
-            if block.problem is None and len(block.data) >= self.compiled_from_bytes:
+            # All that was seen, not the block: those of compressed files may all be small.
+            seen_bytes += len(block.data)
+            if block.problem is None and seen_bytes >= self.compiled_from_bytes:
                 from whence.sources.otlp.json_scanned import scanned_lines
 
                 scanned = scanned_lines(block, piece.file, resources)

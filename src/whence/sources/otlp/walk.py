@@ -1,7 +1,8 @@
 """A request of OTLP in JSON, walked down to its spans and log records; the exact, slow way, in bounded memory.
 
-A request is ``{"resourceSpans": [{"resource": ..., "scopeSpans": [{"spans": [...]}]}]}``, or the same of logs. What stands
-in ``resourceSpans`` may also stand alone: that is how reading goes on after damage.
+A request is ``{"resourceSpans": [{"resource": ..., "scopeSpans": [{"spans": [...]}]}]}``, or the same of logs; it may stand
+in one of `ENVELOPES`. What stands in ``resourceSpans`` may also stand alone: that is how reading goes on after damage.
+Under any other name, a list of objects is not read, and a row says so: records must not vanish by a misspelt name.
 """
 
 from __future__ import annotations
@@ -18,42 +19,31 @@ import pyarrow as pa
 from whence.sources.contract import Piece
 from whence.sources.json_documents import Cursor, Damage
 from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG
-from whence.sources.otlp.records import (
-    LOGS,
-    SPANS,
-    Resource,
-    bad_record,
-    record_rows,
-    resource_from,
-    unreadable_resource,
+from whence.sources.otlp.names import (
+    ENVELOPES,
+    EXPECTED_IN_REQUEST,
+    EXPECTED_IN_RESOURCE,
+    EXPECTED_IN_SCOPE,
+    IN_OTHER_SIGNALS,
+    IN_RESOURCE,
+    OTHER_SIGNALS,
+    RECORDS,
+    RESOURCES,
+    SCOPES,
 )
+from whence.sources.otlp.records import Resource, bad_record, record_rows, resource_from, unreadable_resource
 from whence.sources.rows import BadRecord, Row, bad_row
 from whence.sources.strict_json import value_of
 
-RESOURCES: Final = {"resourceSpans": SPANS, "resource_spans": SPANS, "resourceLogs": LOGS, "resource_logs": LOGS}
-SCOPES: Final = {"scopeSpans": SPANS, "scope_spans": SPANS, "scopeLogs": LOGS, "scope_logs": LOGS}
-RECORDS: Final = {"spans": SPANS, "logRecords": LOGS, "log_records": LOGS}
-OTHER_SIGNALS: Final = ("resourceMetrics", "resource_metrics", "resourceProfiles", "resource_profiles")
-"""What requests may hold that tells nothing of causes, and gives no rows."""
-LEGACY: Final = (
-    "instrumentationLibrarySpans",
-    "instrumentation_library_spans",
-    "instrumentationLibraryLogs",
-    "instrumentation_library_logs",
-)
-_IN_RESOURCE = frozenset({"resource", *SCOPES, *LEGACY})
-_IN_REQUEST = frozenset({*RESOURCES, *OTHER_SIGNALS, *_IN_RESOURCE})
-_IN_SCOPE = frozenset(RECORDS)
-
 _SPACES = rb"[ \t\r\n]{0,64}"
 WAY_ON: Final = re.compile(
-    rb'(?P<marker>\{%b"(?:resource_?(?:[sS]pans|[lL]ogs)|resource)"%b:)|(?<=\n)[\[{]' % (_SPACES, _SPACES)
+    rb'(?P<marker>\{%b"(?:resource_?(?:[sS]pans|[lL]ogs)|resource|batches)"%b:)|(?<=\n)[\[{]' % (_SPACES, _SPACES)
 )
 """Where something begins that can be read by itself."""
 Found: TypeAlias = Row | pa.RecordBatch
 """What a reader gives: rows one by one, or many at once."""
 
-_EMPTY = re.compile(rb"\{[ \t\r\n]*\}")
+_SHOWN = 60
 _HEAD_BYTES = 8 << 10
 _MOST_KNOWN_RESOURCES = 4_096
 
@@ -110,6 +100,16 @@ def fields_of(raw: bytes) -> dict[str, Any] | None:
     return value
 
 
+class _EveryKey(frozenset[str]):
+    """Has all keys: those that are not known are looked at too."""
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+
+_EVERY_KEY = _EveryKey()
+
+
 class RequestCursor(Cursor):
     """A cursor that knows requests."""
 
@@ -141,27 +141,41 @@ class RequestCursor(Cursor):
 
     def _request(self) -> Iterator[Found]:
         start, head = self.offset, self._data[self._position : self._position + _HEAD_BYTES]
-        known = False
+        known = yield from self._in_request(may_wrap=True)
+        if not known:
+            reason = "not-otlp: a request has resourceSpans or resourceLogs, and this has neither"
+            yield bad_row(self._file, self._place(start), reason, head[: self.offset - start])
+
+    def _in_request(self, *, may_wrap: bool) -> Generator[Found, None, bool]:
+        """Gives whether it is empty, or anything in it is known or was complained of."""
+        is_empty, known = True, False
         resource: Resource | None = None
-        for key in self.members(_IN_REQUEST):
-            known = True
+        for key in self.members(_EVERY_KEY):
+            is_empty = False
             if key in RESOURCES:
+                known = True
                 for _ in self._maybe_elements():
-                    yield from self._in_resource()
+                    yield from self._in_resource(key)
             elif key in OTHER_SIGNALS:
+                known = True
                 for _ in self._maybe_elements():
                     self.take()
-            else:
+            elif key in IN_RESOURCE:
+                known = True
                 resource = yield from self._member_of_resource(key, resource)
-        length = self.offset - start
-        if not known and not _EMPTY.fullmatch(head[:length]):
-            reason = "not-otlp: a request has resourceSpans or resourceLogs, and this has neither"
-            yield bad_row(self._file, self._place(start), reason, head[:length])
+            elif may_wrap and key in ENVELOPES and self.peek() == b"{":
+                known |= yield from self._in_request(may_wrap=False)
+            else:
+                known |= yield from self._unknown(key, "a request", EXPECTED_IN_REQUEST)
+        return is_empty or known
 
-    def _in_resource(self) -> Iterator[Found]:
+    def _in_resource(self, holder: str) -> Iterator[Found]:
         resource: Resource | None = None
-        for key in self.members(_IN_RESOURCE):
-            resource = yield from self._member_of_resource(key, resource)
+        for key in self.members(_EVERY_KEY):
+            if key in IN_RESOURCE:
+                resource = yield from self._member_of_resource(key, resource)
+            else:
+                yield from self._unknown(key, f"an element of {holder}", EXPECTED_IN_RESOURCE)
 
     def _member_of_resource(self, key: str, resource: Resource | None) -> Generator[Found, None, Resource | None]:
         if key == "resource":
@@ -170,8 +184,7 @@ class RequestCursor(Cursor):
             if resource is None:
                 resource = self._resource_ahead()
             for _ in self._maybe_elements():
-                for inner in self.members(_IN_SCOPE):
-                    yield from self._records(RECORDS[inner], resource)
+                yield from self._in_scope(key, resource)
         else:
             taken = self.take()
             reason = (
@@ -179,6 +192,28 @@ class RequestCursor(Cursor):
             )
             yield bad_row(self._file, self._place(taken.offset), reason, taken.raw)
         return resource
+
+    def _in_scope(self, holder: str, resource: Resource) -> Iterator[Found]:
+        for key in self.members(_EVERY_KEY):
+            if key in RECORDS:
+                yield from self._records(RECORDS[key], resource)
+            else:
+                yield from self._unknown(key, f"an element of {holder}", EXPECTED_IN_SCOPE)
+
+    def _unknown(self, key: str, where: str, expected: str) -> Generator[Found, None, bool]:
+        """Go over a member that is not read; gives whether it may have held records, which a row then says."""
+        self.peek()
+        offset = self.offset
+        value = self.take_checked()
+        objects = sum(isinstance(each, dict) for each in value) if isinstance(value, list) else 0
+        if not objects or key in IN_OTHER_SIGNALS:
+            return False
+        reason = (
+            f"unknown-field: at byte {offset}: {key[:_SHOWN]!r} in {where} is a list of objects ({objects}), "
+            f"none of which is read; expected {expected}"
+        )
+        yield bad_row(self._file, self._place(offset), reason, self._data[offset - self._base : self._position])
+        return True
 
     def _records(self, signal: str, resource: Resource) -> Iterator[Found]:
         for _ in self._maybe_elements():
@@ -218,7 +253,7 @@ class _Ahead(Cursor):
             self.take()
             return
         for _ in self.elements():
-            for _ in self.members(_IN_SCOPE):
+            for _ in self.members(RECORDS):
                 if self.peek() != b"[":
                     self.take()
                 else:
