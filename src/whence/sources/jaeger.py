@@ -28,8 +28,8 @@ import pyarrow as pa
 from whence.sources.contract import Piece, Records
 from whence.sources.jaeger_spans import ProcessNames, process_names, span_of
 from whence.sources.json_documents import Cursor, Damage, Taken, document_rows
-from whence.sources.rows import Row, bad_row
-from whence.sources.span_fields import batches, rows_of_span, shown
+from whence.sources.rows import Row, bad_row, batches
+from whence.sources.span_fields import rows_of_span, shown
 
 HELD_BYTES: Final = 32 << 20
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from whence.sources.contract import Piece, Records
 from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG, Block, blocks
 from whence.sources.records import row_from_line
-from whence.sources.rows import BATCH_ROWS, Row, Rows, bad_row
+from whence.sources.rows import Row, bad_row, batches
 from whence.sources.vectors import Growth
 
 CELL_BYTES: Final = 32 << 20
@@ -88,18 +88,6 @@ class Cells:
             if not _is_blank(line, offset):
                 yield self._row(line, offset, place, self)
             offset += len(line) + 1
-
-
-def batches(found: Iterable[Row]) -> Iterator[pa.RecordBatch]:
-    """The rows in batches of at most `BATCH_ROWS`."""
-    rows = Rows()
-    for row in found:
-        rows.add(row)
-        if len(rows) == BATCH_ROWS:
-            yield rows.batch()
-            rows = Rows()
-    if len(rows):
-        yield rows.batch()
 
 
 def line_row(line: bytes, offset: int, place: int, file: str, unit: str, cells: Cells) -> Row:

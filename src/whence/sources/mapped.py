@@ -14,7 +14,7 @@ from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG, Block, blocks
 from whence.sources.mapping_file import load_mapping
 from whence.sources.mapping_rules import LogMapping, Rule
 from whence.sources.mapping_values import UNITS, Record
-from whence.sources.rows import BATCH_ROWS, BadRecord, Row, Rows, bad_row
+from whence.sources.rows import BadRecord, Row, bad_row, batches
 from whence.sources.strict_json import members
 
 
@@ -50,15 +50,7 @@ class Mapped:
         return self.rules.has_channels
 
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        rows = Rows()
-        for block in blocks(piece):
-            for row in self._rows(block, piece.file):
-                rows.add(row)
-                if len(rows) == BATCH_ROWS:
-                    yield rows.batch()
-                    rows = Rows()
-        if len(rows):
-            yield rows.batch()
+        yield from batches(row for block in blocks(piece) for row in self._rows(block, piece.file))
 
     def _rows(self, block: Block, file: str) -> Iterator[Row]:
         if block.problem is not None:

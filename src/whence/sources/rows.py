@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final
@@ -11,6 +12,8 @@ import pyarrow as pa
 from whence.events.schema import COLUMNS, LOCAL, REPORTS, TEXT_LIMIT_CHARACTERS
 
 BATCH_ROWS: Final = 16_384
+BATCH_BYTES: Final = 16 << 20
+"""Of attributes in a batch, about."""
 
 MOST_CAUSES: Final = 65_536
 """A record that names more messages than this is set aside: it would cost more than it can tell."""
@@ -108,3 +111,16 @@ class Rows:
         columns = zip(*self._rows, strict=True) if self._rows else ((),) * len(REPORTS)
         arrays = [pa.array(column, kind.type) for column, kind in zip(columns, REPORTS, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=REPORTS)
+
+
+def batches(found: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of at most `BATCH_ROWS` and about `BATCH_BYTES`."""
+    rows, size_bytes = Rows(), 0
+    for row in found:
+        rows.add(row)
+        size_bytes += len(row.attributes or "")
+        if len(rows) == BATCH_ROWS or size_bytes > BATCH_BYTES:
+            yield rows.batch()
+            rows, size_bytes = Rows(), 0
+    if len(rows):
+        yield rows.batch()

@@ -30,7 +30,7 @@ from whence.sources.contract import Piece, Records
 from whence.sources.executions import Match, matches
 from whence.sources.javascript_regex import compile_javascript
 from whence.sources.presence import Presence
-from whence.sources.rows import BATCH_ROWS, BadRecord, Row, Rows, bad_row
+from whence.sources.rows import BadRecord, Row, bad_row, batches
 from whence.sources.strict_json import value_of
 from whence.sources.times import time_from_text
 from whence.sources.vectors import Growth, key
@@ -90,14 +90,7 @@ class ShiViz:
         return compile_javascript(self.delimiter, what="the delimiter of executions")
 
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        rows = Rows()
-        for row in self._rows(piece):
-            rows.add(row)
-            if len(rows) == BATCH_ROWS:
-                yield rows.batch()
-                rows = Rows()
-        if len(rows):
-            yield rows.batch()
+        yield from batches(self._rows(piece))
 
     def _executions(self, piece: Piece, pattern: re.Pattern[str]) -> Iterator[Iterator[Match]]:
         with closing(Window(piece)) as window:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import pyarrow as pa
-
 from whence.sources.json_documents import Taken
-from whence.sources.rows import BATCH_ROWS, BadRecord, Row, Rows, bad_row
+from whence.sources.rows import BadRecord, Row, bad_row
 from whence.sources.spans import Span, span_rows
 from whence.sources.strict_json import value_of
 from whence.sources.times import INT64_MOST
 
 TRACE_DIGITS: Final = 32
 SPAN_DIGITS: Final = 16
-BATCH_BYTES: Final = 32 << 20
-"""Attributes in a batch, at least in its last row: they are what can be long."""
 
 UNNAMED: Final = "unnamed span"
 
@@ -45,19 +41,6 @@ def _record(raw: bytes) -> Record:
     if not isinstance(value, dict):
         raise BadRecord("not-json", f"a record is an object in braces, not {shown(value)}")
     return value
-
-
-def batches(rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
-    """The rows in batches of bounded size."""
-    batch, size_bytes = Rows(), 0
-    for row in rows:
-        batch.add(row)
-        size_bytes += len(row.attributes or "")
-        if len(batch) == BATCH_ROWS or size_bytes > BATCH_BYTES:
-            yield batch.batch()
-            batch, size_bytes = Rows(), 0
-    if len(batch):
-        yield batch.batch()
 
 
 def hex_id(record: Record, field: str, digits: int) -> str | None:

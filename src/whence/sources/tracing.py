@@ -30,9 +30,9 @@ from whence.clocks.json_form import integer
 from whence.clocks.wire import check_name
 from whence.events.schema import LOCAL, RECEIVE, SEND
 from whence.sources.contract import Piece, Records
-from whence.sources.json_lines import Cells, batches, bounded_row
+from whence.sources.json_lines import Cells, bounded_row
 from whence.sources.lines import LINE_LIMIT_BYTES, blocks
-from whence.sources.rows import BadRecord, Row, bad_row
+from whence.sources.rows import BadRecord, Row, bad_row, batches
 from whence.sources.strict_json import members
 from whence.sources.times import INT64_MOST
 from whence.sources.vectors import Growth, stamp_key

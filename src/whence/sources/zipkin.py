@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from whence.sources.contract import Piece, Records
 from whence.sources.json_documents import Cursor, document_rows
-from whence.sources.rows import BadRecord, Row
+from whence.sources.rows import BadRecord, Row, batches
 from whence.sources.span_fields import (
     SPAN_DIGITS,
     TRACE_DIGITS,
@@ -30,7 +30,6 @@ from whence.sources.span_fields import (
     Record,
     an_object,
     as_attributes,
-    batches,
     checked_time,
     hex_id,
     nanoseconds,
