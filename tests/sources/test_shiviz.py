@@ -202,3 +202,13 @@ def test_a_clock_that_is_set_aside_is_no_evidence_against_others() -> None:
     log = "".join(f'a {{"a":{n}}}\nx\n' for n in range(1, 3)) + 'b {"b":1}\nx\nb {"b":2, "a":500}\ncorrupt\n'
     log += "".join(f'b {{"b":{n}, "a":2}}\nx\n' for n in range(3, 6))
     assert codes(rows(ShiViz(), log.encode())) == [None] * 3 + ["unknown-event"] + [None] * 3
+
+
+@pytest.mark.parametrize("header", ["", "a title\n"])
+def test_text_before_or_after_the_clock_is_told_by_the_ends_of_the_file(header: str) -> None:
+    """Both layouts alternate lines: read the wrong way round, every event gets the text of another."""
+    clock_first = header + 'web {"web":1}\norder placed\npay {"pay":1, "web":1}\ncharge\n'
+    event_first = 'order placed\nweb {"web":1}\ncharge\npay {"pay":1, "web":1}\n'
+    for log in (clock_first, event_first):
+        named = {row["process"]: row["name"] for row in rows(ShiViz(), log) if "reason" not in row}
+        assert named == {"web": "order placed", "pay": "charge"}

@@ -254,3 +254,13 @@ def test_shiviz_logs_of_several_files_are_one_computation(spark: SparkSession, f
     assert all("reason" not in row for row in found)
     alone = rows(spark, "b.log", format="shiviz")
     assert alone[0]["reason"].startswith("unknown-process")
+
+
+def test_parquet_may_say_whose_clock_it_was(spark: SparkSession, folder: Path) -> None:
+    """Processes that share a clock would be told to disagree, or be called broken one by one."""
+    shared = pa.table({"process": ["a", "b"], "time": [1, 2], "clock_name": ["host", ""]})
+    pyarrow.parquet.write_table(shared, folder / "shared.parquet")
+    pyarrow.parquet.write_table(shared.set_column(2, "clock_name", pa.array([7, 8])), folder / "own.parquet")
+    assert [row.get("clock_name") for row in rows(spark, "shared.parquet")] == ["host", None]
+    own = read_reports(spark, ["own.parquet"])
+    assert own.native_columns == ("clock_name_given",)

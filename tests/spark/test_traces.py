@@ -124,6 +124,13 @@ def test_corrected_times_respect_causality_and_wall_times_stay(history: whence.H
     assert corrected[name(6, start=True)] <= corrected[name(7, start=True)] <= corrected[name(7)] <= corrected[name(6)]
 
 
+def test_a_service_is_asked_for_by_its_name(history: whence.History) -> None:
+    """A service that did two things at once is two lines; asking for the service must not leave out one of them."""
+    answer = history.why(name(5), processes=["web"])
+    assert {event.process for event in answer.events} == {"web", "web~2"}
+    assert {event.id for event in answer.events} == {name(number, start=True) for number in (1, 2, 3, 4)}
+
+
 def test_what_is_missing_is_counted(history: whence.History) -> None:
     """One parent and one linked span were not reported: nobody is told that the history is whole."""
     assert history.check().ledger["missing_causes"] == 2

@@ -34,6 +34,8 @@ def clocks(
     """
     if (place is None) == (history is None):
         raise typer.BadParameter("name one history, as HISTORY or with --history", param_hint="HISTORY")
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise typer.BadParameter(f"a file that ends in .svg, which is what is written, not {plot}", param_hint="--plot")
     with asking(place or history or "") as asked:
         found, unit = asked.clocks(), asked.unit
     if plot is not None:
@@ -161,8 +163,8 @@ def _delays(what: str, delays: dict[str, int], unit: str) -> str:
         f"delay of {what}: {shown}, by {by}, over {delays['count']:,}"
         + (f"; {early:,} arrived before their event" if early else "")
         + (
-            f"; about {show_duration(delays['corrected_max'], unit)} at most without the offsets, over "
-            f"{delays['corrected_count']:,}"
+            f"; the longest takes about {show_duration(delays['corrected_max'], unit)} if each offset is the middle of its "
+            f"bounds, over {delays['corrected_count']:,}"
             if delays.get("corrected_count")
             else ""
         )

@@ -100,6 +100,11 @@ def observe(
       whence observe chord.log --regex '(?<host>\S*) (?<clock>{.*})\n(?<event>.*)' --to h
     """
     check_master(master)
+    if format is not None:
+        from whence.sources.formats import SOURCES
+
+        if format not in SOURCES:
+            raise typer.BadParameter(f"one of {', '.join(SOURCES)}, not {format!r:.60}", param_hint="--format")
     if unit not in UNITS:
         raise typer.BadParameter(f"one of {', '.join(UNITS)}, not {unit!r:.60}", param_hint="--unit")
     if re.fullmatch(r"[1-9]\d*[kmgt]b?", memory, re.IGNORECASE) is None:
@@ -180,16 +185,22 @@ def _counted(count: int, name: str) -> str:
 def _print(manifest: dict[str, Any], to: str, seconds: float) -> None:
     console = Console(highlight=False)
     unit = manifest["unit"]
-    for line in [*ledger_lines(manifest["ledger"]), *channel_lines(manifest["channels"])]:
-        console.print(line)
-    sizes = ", ".join(_counted(manifest[name], name) for name in ("processes", "computations", "segments"))
-    untimed = manifest["wall_clock"]["violations"].get("events") == 0
-    clocks = "no event has a time" if untimed else f"clocks differ by up to {show_duration(manifest['lag'], unit)}"
-    console.print(f"{sizes}; {clocks}")
-    if not untimed:
+    lines = [*ledger_lines(manifest["ledger"]), *channel_lines(manifest["channels"])]
+    sizes = [_counted(manifest[name], name) for name in ("processes", "computations", "segments")]
+    if manifest["wall_clock"]["violations"].get("events") == 0:
+        lines.append(f"{', '.join(sizes)}; no event has a time")
+    else:
         import whence
 
-        for line in sentences(whence.open(to).clocks(), unit):
-            console.print(f"  {line}", markup=False)
+        found = whence.open(to).clocks()
+        if len(found.clocks) < manifest["processes"]:
+            sizes[0] += f" on {_counted(len(found.clocks), 'clocks')}"
+        lines.append(", ".join(sizes))
+        if manifest["lag"]:
+            amount = show_duration(manifest["lag"], unit)
+            lines.append(f"  clocks disagree by up to {amount}: {manifest['lag_event']} is that far behind its causes")
+        lines += [f"  {line}" for line in sentences(found, unit)]
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
     console.print(orders_table(manifest["wall_clock"], manifest["policies"], unit))
     console.print(f"{to} is ready after {seconds:.1f} s. Ask it: whence why EVENT --history {shlex.quote(to)}")

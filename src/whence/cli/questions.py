@@ -19,6 +19,7 @@ from whence.cli.rendering import (
     Times,
     digits_of,
     format_time,
+    named_cause,
     parse_time,
     print_events,
     print_missing,
@@ -53,7 +54,9 @@ def why(
     history: HistoryOption,
     k: KOption = 25,
     where: Annotated[str | None, typer.Option(help="A condition in SQL over columns and attributes.")] = None,
-    process: Annotated[list[str] | None, typer.Option(help="Only events of this process; may be repeated.")] = None,
+    process: Annotated[
+        list[str] | None, typer.Option(help="Only events of this process, or of all with this clock; may be repeated.")
+    ] = None,
     name: Annotated[list[str] | None, typer.Option(help="Only events of this name; may be repeated.")] = None,
     computation: ComputationOption = None,
     times: TimesOption = Times.WALL,
@@ -156,7 +159,7 @@ def _by(message: str | None) -> str:
     if message is None:
         return "process"
     if message.startswith(SPAN):
-        return f"link to span {message.rpartition('/')[2]}"
+        return named_cause(message)
     return f"message {message}" if message else "start or end of a span"
 
 

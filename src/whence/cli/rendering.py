@@ -128,8 +128,14 @@ def _message(event: Event) -> str:
     key = event.message or ""
     if not key.startswith(SPAN):
         return key
-    trace, _, span = key.removeprefix(SPAN).partition("/")
-    return f"link to {span} of trace {trace}" if event.receives else ""
+    return named_cause(key) if event.receives else ""
+
+
+def named_cause(key: str) -> str:
+    """What a key that begins with `SPAN` names: a span of a trace, or a thread or channel by the words of its mapping."""
+    trace, between, span = key.removeprefix(SPAN).partition("/")
+    is_trace = between and re.fullmatch(r"[0-9a-f]{16,32}", trace)
+    return f"span {span} of trace {trace}" if is_trace else key.removeprefix(SPAN)
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
@@ -144,7 +150,7 @@ def print_missing(missing: Iterable[Missing]) -> None:
     """What is known to be missing, a line each."""
     for gap in missing:
         if gap.message is not None and gap.message.startswith(SPAN):
-            typer.echo(f"missing: {gap.message}, which {gap.received_by} names as its cause")
+            typer.echo(f"missing: {named_cause(gap.message)}, which {gap.received_by} names as a cause")
         elif gap.message is not None:
             typer.echo(f"missing: the event that sent {gap.message}, received by {gap.received_by}")
         else:

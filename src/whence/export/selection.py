@@ -76,7 +76,7 @@ def choose(
     if processes:
         named = np.zeros(len(run.processes), np.bool_)
         for name in processes:
-            mine = run.processes.named(name)
+            mine = run.processes.called(name)
             if not codes[mine].any():
                 raise EventNotFound(unknown_name(run, "process", name))
             named[mine] = True

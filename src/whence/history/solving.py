@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from whence.causality.assembling import Detour, Placed, assemble
 from whence.causality.canonical import Raw, canonical_order, find_copies, tied_places
-from whence.causality.correcting import corrections
+from whence.causality.correcting import corrections, corrections_by_clock
 from whence.causality.ordering import NO_TIME, Edges, order_rows
 from whence.events.schema import SPAN, STAMPED
 from whence.history.aside import Aside
@@ -163,7 +163,10 @@ def _solve_distinct(
         drop(rows, "receive-without-send", [f"no event sends {_shown(keys, int(key))}" for key in unsent])
 
     placed = assemble(process, ordered, member, dropped)
-    correction = corrections(starts, time, causal_time, ordered.edges)
+    if columns.has("causes"):
+        correction = corrections_by_clock(starts, time, ordered.edges, columns.span_clocks()[order])
+    else:
+        correction = corrections(starts, time, causal_time, ordered.edges)
     lag = np.where(time != NO_TIME, causal_time - np.where(time != NO_TIME, time, 0), -1)
     worst = int(lag.argmax()) if len(lag) else -1
     open_receives, open_sends = _open(keys, sends, time, ordered.edges, placed, member, dropped, process, window)
@@ -386,6 +389,12 @@ class _Columns:
             return np.full(len(self.table), NO_TIME, np.int64)
         found: Longs = self._array(name).fill_null(NO_TIME).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         return found
+
+    def span_clocks(self) -> Longs:
+        """By row of a span: a number for its computation and clock; -1 for other rows."""
+        named = pc.binary_join_element_wise(self.text("computation"), self.text("clock_name"), BETWEEN)
+        found: Longs = named.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        return np.where(self._array("causes").is_valid().to_numpy(zero_copy_only=False), found, -1)
 
     def outside(self, name: str, least: int, most: int) -> Flags:
         """Which rows have a number that is not from `least` to `most`."""

@@ -120,6 +120,15 @@ class Processes:
         """Codes of all processes of the same computation, this one included."""
         return np.flatnonzero(self.computation_number == self.computation_number[code])
 
+    def called(self, name: str) -> Longs:
+        """Codes of the processes of this name, and of those whose times are from a clock of this name: all its lines."""
+        own = pc.equal(self.process, name)
+        return np.flatnonzero(
+            pc.or_(own, pc.fill_null(pc.equal(_whole(self.table["clock_name"]), name), False)).to_numpy(
+                zero_copy_only=False
+            )
+        )
+
     def named(self, name: str) -> Longs:
         """Codes of the processes of this name: one a computation."""
         return np.flatnonzero(pc.equal(self.process, name).to_numpy(zero_copy_only=False))

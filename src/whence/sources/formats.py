@@ -53,4 +53,8 @@ def source(format: str, options: Mapping[str, Any]) -> Source:
     for name in given:
         if name not in known:
             raise SourceError(f"the format {format} has no option {name!r}; it has {', '.join(known)}")
+    needed = inspect.signature(SOURCES[format]).parameters.values()
+    for option in needed:
+        if option.default is option.empty and option.name not in given:
+            raise SourceError(f"the format {format} needs --{option.name}; see docs/sources.md")
     return SOURCES[format](**given)

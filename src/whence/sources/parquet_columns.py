@@ -67,7 +67,9 @@ def map_columns(schema: pa.Schema, file: str, unit: str, *, int96: Collection[st
     times = [
         name for name in ("time", "arrival") if name in schema.names and kinds.is_timestamp(schema.field(name).type)
     ]
-    native = {name: _native_name(name, schema) for name in schema.names if name not in FIELDS}
+    native = {
+        name: _native_name(name, schema) for name in schema.names if name not in FIELDS and not _is_clock(name, schema)
+    }
     mapping = Mapping(
         raw_times=frozenset(times) - {*int96},
         timestamps=frozenset(times),
@@ -88,6 +90,11 @@ def _native_name(name: str, schema: pa.Schema) -> str:
     while name in schema.names:
         name += "_given"
     return name
+
+
+def _is_clock(name: str, schema: pa.Schema) -> bool:
+    """Whether the column says whose clock times are from; one of another type is the user's own."""
+    return name == "clock_name" and name in schema.names and _is_text(schema.field(name).type)
 
 
 def _check_names(schema: pa.Schema, file: str) -> None:
@@ -226,6 +233,8 @@ class _Writer:
             "stamp": "__stamp",
             "attributes": self._json("attributes"),
         }
+        if _is_clock("clock_name", self._schema):
+            others["clock_name"] = "nullif(clock_name, '')"
         found = legible | {name: f"CASE WHEN {good} THEN {sql} END" for name, sql in others.items()}
         # Spans and channels are what other formats have.
         kinds_of = {each.name: "BIGINT" if kinds.is_integer(each.type) else "STRING" for each in REPORTS}

@@ -242,6 +242,7 @@ def describe(reading: Reading, found: Survey, segmented: Segmented, *, unit: str
         "unit": unit,
         "eps": segmented.eps,
         "lag": segmented.lag,
+        "lag_event": max(made, key=lambda each: each.lag).lag_event if segmented.lag else None,
         "inputs": [
             {"file": each.name, "bytes": each.size_bytes, "format": name}
             for each, name in zip(reading.inputs, reading.formats, strict=True)

@@ -256,7 +256,7 @@ class History:
     def _filter(self, where: str | None, processes: Iterable[str] | None, names: Iterable[str] | None) -> Filter:
         codes = None
         if processes is not None:
-            asked = [(name, self.run.processes.named(name)) for name in processes]
+            asked = [(name, self.run.processes.called(name)) for name in processes]
             if unknown := [name for name, found in asked if not len(found)]:
                 raise EventNotFound(unknown_name(self.run, "process", unknown[0]))
             codes = np.unique(np.concatenate([np.empty(0, np.int64), *(found for _, found in asked)]))
