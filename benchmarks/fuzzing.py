@@ -20,11 +20,28 @@ from tests.sources.structures import Case, bad_json, complains, nodes, read_chec
 from tests.sources.wire_structures import bad_wire
 from whence.sources import Source, SourceCheckFailed, check_source
 from whence.sources.formats import SOURCES, source
+from whence.sources.otlp import Otlp
 
 CASES, SHARE = 10_000, 1_250
 SAMPLES = Path(__file__).parent.parent / "tests" / "sources" / "samples"
-NAMED_OTHERWISE = {"whence": ["shop.jsonl"], "shiviz": ["shop.log"], "mapped": ["threads.log"]}
+NAMED_OTHERWISE = {
+    "whence": ["shop.jsonl"],
+    "shiviz": ["shop.log"],
+    "mapped": ["threads.log"],
+    "otlp": ["otlp.jsonl"],
+    "otlp, a document": ["otlp.json"],
+    "otlp, protobuf": ["otlp.pb"],
+}
 OPTIONS = {"mapped": {"mapping": "falcon"}}
+
+
+class OtlpAnywhere(Otlp):
+    """Documents and protobuf, in which lines mean nothing."""
+
+    records = "anywhere"
+
+
+READERS = [*SOURCES, "otlp, a document", "otlp, protobuf"]
 
 
 def samples(format: str) -> list[Path]:
@@ -69,7 +86,7 @@ def restructured(format: str, path: Path, number: int) -> Counter[str]:
 
 
 def _source(format: str) -> Source:
-    return source(format, OPTIONS.get(format, {}))
+    return source(format, OPTIONS.get(format, {})) if format in SOURCES else OtlpAnywhere()
 
 
 def _rows(read: Source, data: bytes) -> pa.Table:
@@ -99,7 +116,7 @@ def _is_json(sample: bytes) -> bool:
 def section() -> Section:
     rows, goals = [], []
     with ProcessPoolExecutor(2) as pool:
-        for format in SOURCES:
+        for format in READERS:
             start, found = time.perf_counter(), samples(format)
             tried, contradiction = Counter[str](), None if found else "no sample"
             shares = [
