@@ -13,6 +13,10 @@ from whence.cli.main import cli
     ("arguments", "says"),
     [
         ("simulate --phi 1.5", "from 0 to 1"),
+        ("observe x --to h --format foo", "one of whence, otlp"),
+        ("clocks", "name one history"),
+        ("clocks h --plot c.png", "ends in .svg"),
+        ("export --history h --format foo --to x", "shiviz"),
         ("simulate --phi much", "from 0 to 1"),
         ("simulate --eps -1", "from 1 to"),
         ("simulate --processes 1", "from 2 to"),

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import whence
+from whence.cli.observe import _doubt_of_unit
 from whence.simulation.rawlogs import RawLog
 
 
@@ -69,3 +70,12 @@ def test_garbage_ends_in_a_sentence(tmp_path: Path) -> None:
     assert missing.returncode == 1
     assert "nowhere.jsonl" in missing.stderr
     assert "Traceback" not in missing.stderr
+
+
+def test_times_in_the_wrong_unit_are_asked_about() -> None:
+    """Milliseconds read as nanoseconds are half an hour of 1970: waits and offsets would be a millionth of what they are."""
+    noon_ms = 1_714_564_800_000
+    assert _doubt_of_unit(noon_ms, "ns") == ["  the last event is in the 1970s by --unit ns: are the times in ms?"]
+    assert not any(
+        _doubt_of_unit(*times) for times in ((noon_ms * 10**6, "ns"), (5, "ns"), (noon_ms, "tick"), (0, "s"))
+    )

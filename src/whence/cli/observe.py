@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from whence.cli.clocks import sentences
-from whence.cli.durations import read_duration, show_duration
+from whence.cli.durations import NANOSECONDS, read_duration, show_duration
 from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
 from whence.cli.on_spark import check_master, session_on
 from whence.cli.orders_table import channel_lines, ledger_lines, orders_table
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from whence.spark.causality import OnStage
 
 UNITS = ("ns", "us", "ms", "s", "tick")
+FIRST_YEARS_NS = 10 * 365 * 86_400 * 10**9
+OUR_TIME_NS = (30 * 365 * 86_400 * 10**9, 130 * 365 * 86_400 * 10**9)
 STAGES = {
     "reading": "Reading",
     "survey": "Looking over the reports",
@@ -182,6 +184,14 @@ def _counted(count: int, name: str) -> str:
     return f"{count:,} {name if count != 1 else name.removesuffix('es' if name == 'processes' else 's')}"
 
 
+def _doubt_of_unit(last_time: int, unit: str) -> list[str]:
+    """A question, where the last event is in the years after 1970 and would be in our time in another unit."""
+    if unit not in NANOSECONDS or last_time * NANOSECONDS[unit] >= FIRST_YEARS_NS:
+        return []
+    likely = [each for each in ("us", "ms", "s") if OUR_TIME_NS[0] <= last_time * NANOSECONDS[each] < OUR_TIME_NS[1]]
+    return [f"  the last event is in the 1970s by --unit {unit}: are the times in {each}?" for each in likely]
+
+
 def _print(manifest: dict[str, Any], to: str, seconds: float) -> None:
     console = Console(highlight=False)
     unit = manifest["unit"]
@@ -190,9 +200,12 @@ def _print(manifest: dict[str, Any], to: str, seconds: float) -> None:
     if manifest["wall_clock"]["violations"].get("events") == 0:
         lines.append(f"{', '.join(sizes)}; no event has a time")
     else:
+        import pyarrow.compute as pc
+
         import whence
 
-        found = whence.open(to).clocks()
+        made = whence.open(to)
+        found = made.clocks()
         if len(found.clocks) < manifest["processes"]:
             sizes[0] += f" on {_counted(len(found.clocks), 'clocks')}"
         lines.append(", ".join(sizes))
@@ -200,6 +213,7 @@ def _print(manifest: dict[str, Any], to: str, seconds: float) -> None:
             amount = show_duration(manifest["lag"], unit)
             lines.append(f"  clocks disagree by up to {amount}: {manifest['lag_event']} is that far behind its causes")
         lines += [f"  {line}" for line in sentences(found, unit)]
+        lines += _doubt_of_unit(pc.max(made.run.processes.table["last_time"]).as_py() or 0, unit)
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
     console.print(orders_table(manifest["wall_clock"], manifest["policies"], unit))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -204,6 +205,11 @@ def cut(
         raise typer.BadParameter("give a TIME or an --event, one of them", param_hint="TIME")
     with asking(history) as asked:
         moment = None if time is None else parse_time(time, asked.unit)
+        if time is not None and moment is None and re.match(r"\d{4}-\d", time, re.ASCII):
+            raise typer.BadParameter(
+                f"{time!r:.60} is no time such as 2026-01-31T12:00:00.5Z; an event of that name takes --event",
+                param_hint="TIME",
+            )
         answer = asked.cut(
             time if event is None and moment is None else event, time=moment, k=k, computation=computation
         )

@@ -134,6 +134,8 @@ class RequestCursor(Cursor):
         except Damage as damage:
             row = self.resume(damage, WAY_ON)
             row.place = self._place(damage.offset)
+            if self._line is not None and row.reason is not None:
+                row.reason = row.reason.replace("; the rest is not read", "; the rest of the line is not read")
             yield row
 
     def _place(self, offset: int) -> int:
