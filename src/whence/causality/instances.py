@@ -61,7 +61,7 @@ class Lines:
     """By line."""
     offsets: Longs
     causes: Longs
-    """Those of row r, besides the row before in its line, are at ``offsets[r]:offsets[r + 1]``."""
+    """Those of row r, besides the rows before in its line, are at ``offsets[r]:offsets[r + 1]``."""
 
 
 def string_lines(instances: Instances) -> Lines:
@@ -78,8 +78,8 @@ def string_lines(instances: Instances) -> Lines:
     process = instances.process[instance]
     by_cause = np.argsort(causes, kind="stable")
     later = np.concatenate(([0], np.cumsum(np.bincount(causes, minlength=rows)))).astype(np.int64)
-    line, nth, line_process, before = _string(offsets, causes, later, effects[by_cause], process)
-    kept = causes != before[effects]
+    line, nth, line_process = _string(offsets, causes, later, effects[by_cause], process)
+    kept = line[causes] != line[effects]
     offsets = np.concatenate(([0], np.cumsum(np.bincount(effects[kept], minlength=rows)))).astype(np.int64)
     return Lines(line, nth, line_process, offsets, causes[kept])
 
@@ -196,14 +196,14 @@ def _local_edges(
 
 
 @njit(
-    "Tuple((int64[::1], int64[::1], int64[::1], int64[::1]))(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
+    "UniTuple(int64[::1], 3)(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
     cache=True,
     nogil=True,
 )
 def _string(
     offsets: Longs, causes: Longs, later_offsets: Longs, later: Longs, process: Longs
-) -> tuple[Longs, Longs, Longs, Longs]:
-    """By row: line, number in it; by line: process; by row: the row before in its line, or -1.
+) -> tuple[Longs, Longs, Longs]:
+    """By row: line, and number in it; by line: process.
 
     A row goes where one of its causes is the last one so far, in the line that began first; else it begins one. Rows in a
     circle, which no order reaches, begin one each.
@@ -216,7 +216,7 @@ def _string(
         if waits_for[row] == 0:
             ready[count] = row
             count += 1
-    line, nth, before = np.full(rows, -1, np.int64), np.ones(rows, np.int64), np.full(rows, -1, np.int64)
+    line, nth = np.full(rows, -1, np.int64), np.ones(rows, np.int64)
     last = np.empty(rows, np.int64)
     line_process = np.empty(rows, np.int64)
     lines = 0
@@ -227,7 +227,7 @@ def _string(
                 cause = causes[n]
                 is_last = process[cause] == process[row] and last[line[cause]] == cause
                 if is_last and (line[row] < 0 or line[cause] < line[row]):
-                    line[row], nth[row], before[row] = line[cause], nth[cause] + 1, cause
+                    line[row], nth[row] = line[cause], nth[cause] + 1
             if line[row] < 0:
                 line[row], line_process[lines] = lines, process[row]
                 lines += 1
@@ -241,4 +241,4 @@ def _string(
         if line[row] < 0:
             line[row], line_process[lines] = lines, process[row]
             lines += 1
-    return line, nth, line_process[:lines].copy(), before
+    return line, nth, line_process[:lines].copy()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from whence.events.schema import RECEIVE, SEND
+from whence.events.schema import RECEIVE, SEND, SPAN
 from whence.history import Event, Missing
 
 SEVERITY = ("severity", "level", "severity_text", "status")
@@ -64,5 +64,6 @@ def is_loud(attributes: Mapping[str, Any]) -> bool:
 
 def label(event: Event) -> str:
     """What happened, in short."""
-    verb = {SEND: "sends ", RECEIVE: "gets "}.get(event.kind, "")
+    has_message = event.message is not None and not event.message.startswith(SPAN)
+    verb = {SEND: "sends ", RECEIVE: "gets "}.get(event.kind, "") if has_message else ""
     return verb + (event.name or event.id)
