@@ -100,6 +100,7 @@ def observe(stage: Stage, command: list[str], logs: Path, history: Path, truth: 
             "duplicate": truth.duplicates,
             "quarantined": truth.torn + truth.orphans,
             "reasons": {"not-json": truth.torn, "receive-without-send": truth.orphans},
+            "missing_causes": 0,
         },
     )
     backwards = check.wall_clock["messages_before_cause"]
