@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import QUICK_START
 
 ROOT = Path(__file__).parents[2]
 RUNNER = Path(__file__).with_name("run_page.py")
@@ -19,7 +22,9 @@ def run(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
         if entry.name not in (".git", ".venv"):
             (folder / entry.name).symlink_to(entry)
     command = [sys.executable, RUNNER, page]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    # Pages start Spark a dozen times, for moments: compiling well would take longer than running.
+    env = {**os.environ, "JAVA_TOOL_OPTIONS": QUICK_START}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=env)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
