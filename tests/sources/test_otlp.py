@@ -66,7 +66,7 @@ def test_the_sample_means_what_its_author_meant(source: Otlp) -> None:
         | {"reason": 'bad-id: traceId has 32 hex digits, not "00"'}
         | {"text": '{"traceId":"00","spanId":"00f067aa0ba902ba","name":"bad id","startTimeUnixNano":"5"}'},
         {"computation": "", "file": "sample", "place": 4, "text": "this line is no request"}
-        | {"reason": "not-json: at byte 0: expected '{', found 'this line is no requ'; the rest is not read"},
+        | {"reason": "not-json: at byte 0: expected '{', found 'this line is no requ'; the rest of the line is not read"},
         at | {"process": "unknown_service", "time": NOON_NS - 500_000_000, "kind": "local", "name": "none left", "place": 5}
         | {"attributes": '{"severity":"ERROR","body":"none left\\nat stock.py:7"}', "instance_key": served},
         {"computation": "", "process": "unknown_service", "time": NOON_NS - 400_000_000, "kind": "local", "place": 5}
