@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from whence.causality.instances import Instances, Lines, string_lines
 from whence.causality.ordering import NO_TIME
 from whence.events.schema import ANSWERS, AWAITS, END, SPAN, START
+from whence.history.report_columns import BETWEEN
 
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -25,7 +26,6 @@ SHARED = "/server"
 """After the key of an instance that shares the id of the one it was started from, as Zipkin's servers may."""
 OF_TRACE = ":"
 """Between a trace and a span of it, in the keys of instances whose computation holds several traces."""
-_BETWEEN = "\x00"
 
 
 def has_instances(rows: pa.Table) -> bool:
@@ -60,7 +60,7 @@ class _Chosen:
         keys = _joined(computation, pc.fill_null(_text(rows, "instance_key"), "")).dictionary_encode()
         processes = _joined(computation, _text(rows, "process")).dictionary_encode()
         self._keys: Any = keys.dictionary
-        self.process_names = [str(name).partition(_BETWEEN)[2] for name in processes.dictionary.to_pylist()]
+        self.process_names = [str(name).partition(BETWEEN)[2] for name in processes.dictionary.to_pylist()]
         key, self.process = _ranked(keys), _codes(processes)
         phase = pc.fill_null(_text(rows, "instance_phase"), "")
         self._is_start, is_end = (_flags(pc.is_in(phase, value_set=pa.array(names))) for names in ([START], _ENDS))
@@ -288,7 +288,7 @@ def _text(rows: pa.Table, name: str) -> Any:
 
 
 def _joined(first: Any, second: Any) -> Any:
-    return pc.binary_join_element_wise(first, second, _BETWEEN)
+    return pc.binary_join_element_wise(first, second, BETWEEN)
 
 
 def _codes(encoded: Any) -> Longs:

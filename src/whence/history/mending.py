@@ -22,8 +22,8 @@ from whence.history import layout
 from whence.history.aside import Aside, count_codes
 from whence.history.joining import Crossings, Joined, Neighbours, Place
 from whence.history.reading import skeleton_from
+from whence.history.report_columns import BETWEEN
 from whence.history.segmenting import Made, Target, count_processes
-from whence.history.solving import BETWEEN
 from whence.history.writing import write_aside, write_segment
 
 Longs = NDArray[np.int64]

@@ -20,7 +20,8 @@ from whence.history import layout
 from whence.history.aside import DUPLICATE, QUARANTINED, count_codes
 from whence.history.instancing import with_lines
 from whence.history.plan import Plan
-from whence.history.solving import BETWEEN, Solved, Window, solve
+from whence.history.report_columns import BETWEEN
+from whence.history.solving import Solved, Window, solve
 from whence.history.storage import Store
 from whence.history.writing import SegmentFiles, write_aside, write_segment, write_whole
 

@@ -29,15 +29,12 @@ from whence.causality.correcting import corrections, corrections_by_clock
 from whence.causality.ordering import NO_TIME, Edges, order_rows
 from whence.events.schema import SPAN, STAMPED
 from whence.history.aside import Aside
+from whence.history.report_columns import BETWEEN, ReportColumns
 from whence.history.verifying import contradictions
 
 Longs = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Flags = NDArray[np.bool_]
-
-
-BETWEEN = "\x00"
-"""Between the name of a computation and a name or key within it, where several computations are solved as one."""
 
 
 LARGEST_TIME = 1 << 62
@@ -89,7 +86,7 @@ def solve(table: pa.Table, names: Sequence[str], window: Window) -> Solved:
     false for rows that another window answers for when they turn out to be copies; ``causes``: rows of the table, besides
     those that the keys name, each the first of its copies; and ``missing``.
     """
-    columns = _Columns(table, names)
+    columns = ReportColumns(table, names)
     process = columns.process
     time, seq = columns.longs("time"), columns.longs("seq")
     aside = Aside()
@@ -118,7 +115,7 @@ def solve(table: pa.Table, names: Sequence[str], window: Window) -> Solved:
 
 
 def _solve_distinct(
-    columns: _Columns, order: Longs, process: Codes, time: Longs, window: Window, aside: Aside, processes: int
+    columns: ReportColumns, order: Longs, process: Codes, time: Longs, window: Window, aside: Aside, processes: int
 ) -> Solved:
     """`solve` for the rows of `order`, canonical and each event once."""
     starts = np.concatenate(([0], np.cumsum(np.bincount(process, minlength=processes)))).astype(np.int64)
@@ -201,7 +198,7 @@ def _without_soft(edges: Edges, keys: pa.Array, missing: dict[int, list[str]]) -
     return Edges(edges.offsets, edges.causes, np.where(soft, -1, edges.labels))
 
 
-def _with_given(edges: Edges, columns: _Columns, order: Longs, process: Codes) -> Edges:
+def _with_given(edges: Edges, columns: ReportColumns, order: Longs, process: Codes) -> Edges:
     """The edges, and those of the column ``causes``. Of an event that was reported several times, the copy that was kept is
     meant: it has the same process and number."""
     given = columns.lists("causes", pa.int64()).take(pa.array(order))
@@ -222,7 +219,7 @@ def _with_given(edges: Edges, columns: _Columns, order: Longs, process: Codes) -
     return Edges(offsets, causes[by_effect], labels[by_effect])
 
 
-def _missing_keys(columns: _Columns, rows: Longs, found: Sequence[list[str] | None]) -> pa.Array:
+def _missing_keys(columns: ReportColumns, rows: Longs, found: Sequence[list[str] | None]) -> pa.Array:
     """What each row names and nobody reported: what its own column says, and what was found; sorted, each once."""
     if not found and not columns.has("missing"):
         return pa.nulls(len(rows), pa.list_(pa.string()))
@@ -242,7 +239,7 @@ def _plain(keys: pa.Array, number: int) -> str:
     return str(keys[int(number)].as_py()).rpartition(BETWEEN)[2]
 
 
-def _edges(columns: _Columns, order: Longs) -> tuple[pa.Array, Longs, Edges]:
+def _edges(columns: ReportColumns, order: Longs) -> tuple[pa.Array, Longs, Edges]:
     """All message keys, the number of the key each row sends (-1: none), and the edges by the keys each row receives."""
     rows = len(columns.table)
     several = columns.has("receives_more")
@@ -351,83 +348,3 @@ def _stand_ins(
 
 RECEIVES = pa.schema([("place", pa.int64()), ("key", pa.string()), ("process", pa.int32()), ("cause", pa.int64())])
 SENDS = pa.schema([("key", pa.string()), ("place", pa.int64()), ("process", pa.int32()), ("alias", pa.string())])
-
-
-_TEXT = pa.string()
-
-
-class _Columns:
-    """Columns of a table of reports as arrays; absent ones are null throughout."""
-
-    def __init__(self, table: pa.Table, names: Sequence[str]) -> None:
-        self.table = table.combine_chunks()
-        self.process = self._places_in("process", names)
-        count = len(table)
-        self.own: Flags = np.ones(count, np.bool_)
-        if "own" in table.column_names:
-            self.own = self._array("own").to_numpy(zero_copy_only=False).astype(np.bool_)
-
-    def has(self, name: str) -> bool:
-        return name in self.table.column_names and self._array(name).null_count < len(self.table)
-
-    def _array(self, name: str) -> Any:
-        column = self.table.column(name)
-        return column.chunk(0) if column.num_chunks else pa.array([], column.type)
-
-    def text(self, name: str) -> Any:
-        if name not in self.table.column_names:
-            return pa.nulls(len(self.table), pa.string())
-        array = self._array(name)
-        return array if pa.types.is_string(array.type) else array.cast(pa.string())
-
-    def lists(self, name: str, kind: pa.DataType = _TEXT) -> Any:
-        return self._array(name).cast(pa.list_(kind))
-
-    def longs(self, name: str) -> Longs:
-        """With `NO_TIME` for null."""
-        if name not in self.table.column_names:
-            return np.full(len(self.table), NO_TIME, np.int64)
-        found: Longs = self._array(name).fill_null(NO_TIME).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-        return found
-
-    def span_clocks(self) -> Longs:
-        """By row of a span: a number for its computation and clock; -1 for other rows."""
-        named = pc.binary_join_element_wise(self.text("computation"), self.text("clock_name"), BETWEEN)
-        found: Longs = named.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        return np.where(self._array("causes").is_valid().to_numpy(zero_copy_only=False), found, -1)
-
-    def outside(self, name: str, least: int, most: int) -> Flags:
-        """Which rows have a number that is not from `least` to `most`."""
-        if name not in self.table.column_names:
-            return np.zeros(len(self.table), np.bool_)
-        array = self._array(name)
-        wrong = pc.or_(pc.less(array, least), pc.greater(array, most))
-        found: Flags = pc.fill_null(wrong, False).to_numpy(zero_copy_only=False)
-        return found
-
-    def encoded(self, name: str) -> Any:
-        """The texts as a dictionary array."""
-        if name not in self.table.column_names:
-            return pa.nulls(len(self.table), pa.string()).dictionary_encode()
-        array = self._array(name)
-        return array if pa.types.is_dictionary(array.type) else self.text(name).dictionary_encode()
-
-    def _places_in(self, name: str, values: Sequence[str]) -> Codes:
-        """Where each text is among the values, all of which are there."""
-        encoded = self.encoded(name)
-        places = pc.index_in(encoded.dictionary, value_set=pa.array(values, pa.string())).take(encoded.indices)
-        found: Codes = places.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-        return found
-
-    def codes(self, name: str, rows: Longs) -> Longs:
-        """Numbers equal iff the texts are, for some rows; -1 for null."""
-        indices = self.encoded(name).take(pa.array(rows)).dictionary_encode().indices
-        found: Longs = indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        return found
-
-    def ranks(self, name: str) -> Longs:
-        """Numbers in the order of the texts; -1 for null."""
-        encoded = self.encoded(name)
-        rank = pc.rank(encoded.dictionary, tiebreaker="dense") if len(encoded.dictionary) else pa.array([], pa.uint64())
-        found: Longs = rank.take(encoded.indices).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        return found - 1

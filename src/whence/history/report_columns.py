@@ -1,0 +1,99 @@
+"""Columns of a table of reports as arrays, for the solver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from whence.causality.ordering import NO_TIME
+
+Longs = NDArray[np.int64]
+Codes = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+
+BETWEEN = "\x00"
+"""Between the name of a computation and a name or key within it, where several computations are solved as one."""
+
+_TEXT = pa.string()
+
+
+class ReportColumns:
+    """Columns of a table of reports as arrays; absent ones are null throughout. `names` are its processes, ascending."""
+
+    def __init__(self, table: pa.Table, names: Sequence[str]) -> None:
+        self.table = table.combine_chunks()
+        self.process = self._places_in("process", names)
+        count = len(table)
+        self.own: Flags = np.ones(count, np.bool_)
+        if "own" in table.column_names:
+            self.own = self._array("own").to_numpy(zero_copy_only=False).astype(np.bool_)
+
+    def has(self, name: str) -> bool:
+        return name in self.table.column_names and self._array(name).null_count < len(self.table)
+
+    def _array(self, name: str) -> Any:
+        column = self.table.column(name)
+        return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+    def text(self, name: str) -> Any:
+        if name not in self.table.column_names:
+            return pa.nulls(len(self.table), pa.string())
+        array = self._array(name)
+        return array if pa.types.is_string(array.type) else array.cast(pa.string())
+
+    def lists(self, name: str, kind: pa.DataType = _TEXT) -> Any:
+        return self._array(name).cast(pa.list_(kind))
+
+    def longs(self, name: str) -> Longs:
+        """With `NO_TIME` for null."""
+        if name not in self.table.column_names:
+            return np.full(len(self.table), NO_TIME, np.int64)
+        found: Longs = self._array(name).fill_null(NO_TIME).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        return found
+
+    def span_clocks(self) -> Longs:
+        """By row of a span: a number for its computation and clock; -1 for other rows."""
+        named = pc.binary_join_element_wise(self.text("computation"), self.text("clock_name"), BETWEEN)
+        found: Longs = named.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        return np.where(self._array("causes").is_valid().to_numpy(zero_copy_only=False), found, -1)
+
+    def outside(self, name: str, least: int, most: int) -> Flags:
+        """Which rows have a number that is not from `least` to `most`."""
+        if name not in self.table.column_names:
+            return np.zeros(len(self.table), np.bool_)
+        array = self._array(name)
+        wrong = pc.or_(pc.less(array, least), pc.greater(array, most))
+        found: Flags = pc.fill_null(wrong, False).to_numpy(zero_copy_only=False)
+        return found
+
+    def encoded(self, name: str) -> Any:
+        """The texts as a dictionary array."""
+        if name not in self.table.column_names:
+            return pa.nulls(len(self.table), pa.string()).dictionary_encode()
+        array = self._array(name)
+        return array if pa.types.is_dictionary(array.type) else self.text(name).dictionary_encode()
+
+    def _places_in(self, name: str, values: Sequence[str]) -> Codes:
+        """Where each text is among the values, all of which are there."""
+        encoded = self.encoded(name)
+        places = pc.index_in(encoded.dictionary, value_set=pa.array(values, pa.string())).take(encoded.indices)
+        found: Codes = places.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+        return found
+
+    def codes(self, name: str, rows: Longs) -> Longs:
+        """Numbers equal iff the texts are, for some rows; -1 for null."""
+        indices = self.encoded(name).take(pa.array(rows)).dictionary_encode().indices
+        found: Longs = indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        return found
+
+    def ranks(self, name: str) -> Longs:
+        """Numbers in the order of the texts; -1 for null."""
+        encoded = self.encoded(name)
+        rank = pc.rank(encoded.dictionary, tiebreaker="dense") if len(encoded.dictionary) else pa.array([], pa.uint64())
+        found: Longs = rank.take(encoded.indices).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return found - 1
