@@ -5,6 +5,8 @@ The vector of an event counts, for each process, its events in the past of that 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -57,6 +59,56 @@ class Scan:
         self._process = np.empty(0, np.int32)
         self._index = np.empty(0, np.int64)
         self._known = np.empty((0, processes), np.int32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in self.__dict__.items() if name != "_forward"}
+        held = ("_position", "_process", "_index", "_known")
+        return state | {name: state[name][: self._kept].copy() for name in held}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forward = Forward()
+
+    def grow(self, processes: int) -> None:
+        """Make room for processes that had no event so far; those there keep their numbers."""
+        more = processes - len(self._state.count)
+        self._state = State(
+            np.pad(self._state.count, (0, more)),
+            np.pad(self._state.known, (0, more)),
+            np.arange(processes, dtype=np.int32),
+        )
+        self._known = np.pad(self._known, ((0, 0), (0, more)))
+
+    def copy(self) -> Scan:
+        """A scan that goes its own way from here."""
+        other = Scan(0)
+        other.__setstate__(self.__getstate__())
+        other._state = State(self._state.count.copy(), self._state.known.copy(), self._state.column)
+        return other
+
+    def hold(self, position: int, process: int, index: int, known: ArrayLike) -> None:
+        """Take up an event of an earlier segment, by its vector, as if it had been announced as needed later."""
+        place = int(np.searchsorted(self._position[: self._kept], position))
+        if place < self._kept and self._position[place] == position:
+            return
+        self._make_room(1)
+        for held in (self._position, self._process, self._index, self._known):
+            held[place + 1 : self._kept + 1] = held[place : self._kept].copy()
+        self._position[place], self._process[place], self._index[place] = position, process, index
+        self._known[place] = known
+        self._kept += 1
+
+    def hold_last(self, process: int, position: int) -> None:
+        """Take up the last event of a process so far, which is at this position."""
+        self.hold(position, process, int(self._state.count[process]), self._state.known[process])
+
+    def boundary(self, edge_row: ArrayLike, edge_position: ArrayLike) -> Boundary:
+        """The boundary of a segment that would come next, as `segment` gives it, without passing over it."""
+        return self._boundary(longs(edge_row), longs(edge_position))
+
+    def keep_only(self, positions: ArrayLike) -> None:
+        """Let go of all sends but these."""
+        self.release(np.setdiff1d(self._position[: self._kept], longs(positions)))
 
     @property
     def sends_kept(self) -> int:

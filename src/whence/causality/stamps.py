@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from whence.causality.skeleton import Ints, Longs, Skeleton
 from whence.clocks.errors import ClockDrift
@@ -113,3 +114,63 @@ def count_known(process: Ints, offsets: Longs, back: Longs, r: Longs, top: Longs
                     kn[row, at] = max(kn[row, at], kn[cause, at - shift])
         if top[row] - r[row] < width:
             kn[row, top[row] - r[row]] += 1
+
+
+def stamp_known_rows(
+    skeleton: Skeleton, r: Longs, counted: NDArray[np.bool_], *, eps_ticks: int, elements: int
+) -> Stamps:
+    """Stamps as an observer can know them who has no report of some rows: what is not `counted` is passed on to nobody.
+
+    Readings `r` and eps are in ticks. A cause that is more than eps ahead of its effect breaks the bound, and counts as eps
+    ahead: the stamps stay within bounds, and only the order of what breaks them is not promised.
+    """
+    top, kn = np.empty(len(r), np.int64), np.empty((len(r), elements), np.int32)
+    rows = (skeleton.process, skeleton.offsets, skeleton.back, r, counted, eps_ticks, skeleton.highest_process + 1)
+    count_known_of(*rows, top, kn)
+    return Stamps(r, (top - r).astype(np.int32), kn)
+
+
+@njit(
+    "void(int32[::1], int64[::1], int64[::1], int64[::1], boolean[::1], int64, int64, int64[::1], int32[:, ::1])",
+    cache=True,
+    nogil=True,
+)
+def count_known_of(
+    process: Ints,
+    offsets: Longs,
+    back: Longs,
+    r: Longs,
+    counted: NDArray[np.bool_],
+    eps: int,
+    processes: int,
+    top: Longs,
+    kn: Ints,
+) -> None:
+    """As `count_known`, from counted rows alone; fills `top`, the largest reading known of, too."""
+    width = kn.shape[1]
+    last = np.full(processes, -1, np.int64)
+    for row in range(len(process)):
+        before = last[process[row]]
+        most = r[row]
+        if before >= 0:
+            most = max(most, top[before])
+        for entry in range(offsets[row], offsets[row + 1]):
+            cause = row - back[entry]
+            if cause >= 0 and counted[cause]:
+                most = max(most, top[cause])
+        most = min(most, r[row] + eps)
+        top[row] = most
+        for at in range(width):
+            kn[row, at] = 0
+        if before >= 0 and top[before] <= most:
+            for at in range(most - top[before], width):
+                kn[row, at] = kn[before, at - (most - top[before])]
+        for entry in range(offsets[row], offsets[row + 1]):
+            cause = row - back[entry]
+            if cause >= 0 and counted[cause] and top[cause] <= most:
+                for at in range(most - top[cause], width):
+                    kn[row, at] = max(kn[row, at], kn[cause, at - (most - top[cause])])
+        if most - r[row] < width:
+            kn[row, most - r[row]] += 1
+        if counted[row]:
+            last[process[row]] = row

@@ -130,7 +130,7 @@ class Stretches:
     @cached_property
     def causes_elsewhere(self) -> tuple[Longs, Longs]:
         """Positions of events that are causes in later segments, ascending, and of how many events."""
-        crossings = self.run.table(layout.CROSSINGS_FILE).read(columns=["cause"], use_threads=False)
+        crossings = self.run.table(self.run.table_file("crossings")).read(columns=["cause"], use_threads=False)
         found, counts = np.unique(crossings["cause"].to_numpy(), return_counts=True)
         return found, counts
 

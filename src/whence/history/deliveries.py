@@ -16,7 +16,14 @@ from whence.clocks.errors import ClockDrift
 from whence.delivery.options import PolicyOption, policies_from_options, read_policies
 from whence.delivery.policies import MAX_TICKS, Phi, StampPolicy
 from whence.history import layout
-from whence.history.delivering import DELIVERIES, LIMIT_ROWS, Contradictions, WallClock, deliver_segment
+from whence.history.delivering import (
+    DELIVERIES,
+    LIMIT_ROWS,
+    Contradictions,
+    SegmentDeliveries,
+    WallClock,
+    deliver_segment,
+)
 from whence.history.reading import Run
 from whence.history.spans import Blocks
 from whence.history.writing import ZSTD
@@ -102,7 +109,16 @@ def deliver_and_write(
     run: Run, number: int, terms: Terms, blocks: Blocks, *, attempt: str, limit_rows: int = LIMIT_ROWS
 ) -> Outcome:
     """Deliver a segment and write a file for each policy; `attempt` makes their names unique."""
-    found = deliver_segment(run, number, terms.policies, blocks, eps=terms.eps, tick=terms.tick, limit_rows=limit_rows)
+    return write_deliveries(
+        run,
+        number,
+        deliver_segment(run, number, terms.policies, blocks, eps=terms.eps, tick=terms.tick, limit_rows=limit_rows),
+        attempt=attempt,
+    )
+
+
+def write_deliveries(run: Run, number: int, found: SegmentDeliveries, *, attempt: str) -> Outcome:
+    """Write what was found for a segment."""
     files: dict[str, str] = {}
     for name, deliveries in found.policies.items():
         files[name] = layout.segment_file(f"delivery-{name}", number, attempt, "parquet")

@@ -12,18 +12,18 @@ start of the tick in which its report arrived.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from whence.causality.stamps import eps_ticks, stamp_rows
+from whence.causality.stamps import Stamps, eps_ticks, stamp_known_rows, stamp_rows
 from whence.delivery.policies import StampPolicy
 from whence.delivery.rules import Rule
 from whence.delivery.sorting import argsort_packed
-from whence.delivery.stamped import NO_LOW, Deliverer, Line, Placed, StampedRows, inverse, key_order
+from whence.delivery.stamped import NO_LOW, Deliverer, Line, Placed, StampedRows, inverse, key_order, prompt_ticks
 from whence.history.reach import Chain, chain, delivery_bounds
 from whence.history.reading import Run
 from whence.history.spans import NEVER, Blocks, Span, chain_of, load_span
@@ -125,12 +125,14 @@ def deliver_segment(
     eps: int,
     tick: int,
     limit_rows: int = LIMIT_ROWS,
+    as_known: bool = False,
 ) -> SegmentDeliveries:
     """Deliver a segment's events.
 
     `eps` and `tick` are in the history's unit; the policies' eps and delta are in ticks, and their eps is
     ``eps_ticks(eps, tick)``. `blocks` are those of all segments, or at least of the computation's
-    (`whence.history.spans.survey_segment`).
+    (`whence.history.spans.survey_segment`). With `as_known`, stamps are what an observer could know when a report was due:
+    a cause whose own report had not come by then does not count (`prompt_ticks`).
     """
     ticks = eps_ticks(eps, tick)
     rules = {name: policy.rule() for name, policy in policies.items()}
@@ -139,7 +141,9 @@ def deliver_segment(
             raise ValueError(f"policy {name} has an eps of {rule.eps} ticks; eps {eps} at a tick of {tick} is {ticks}")
     numbers = chain_of(run, number)
     mine = blocks.take(slice(*np.searchsorted(blocks.segment, [numbers.start, numbers.stop])))
-    task = _Task(run, chain(mine, eps_ticks=ticks, tick=tick), rules, eps, tick)
+    delta = max((rule.delta for rule in rules.values()), default=0)
+    near = chain(mine, eps_ticks=ticks, tick=tick, prompt=(delta + ticks) * tick if as_known else None)
+    task = _Task(run, near, rules, eps, tick, as_known)
     own = range(*np.searchsorted(mine.segment, [number, number + 1]).tolist())
     return task.deliver(number, own, limit_rows)
 
@@ -164,8 +168,9 @@ class _Window:
 class _Task:
     """The work on one segment, or on some blocks of its computation."""
 
-    def __init__(self, run: Run, line: Chain, rules: dict[str, Rule], eps: int, tick: int) -> None:
+    def __init__(self, run: Run, line: Chain, rules: dict[str, Rule], eps: int, tick: int, as_known: bool) -> None:
         self.run, self.chain, self.rules, self.eps, self.tick = run, line, rules, eps, tick
+        self.as_known = as_known
 
     def deliver(self, number: int, own: range, limit_rows: int) -> SegmentDeliveries:
         """Deliver a segment, whose blocks are `own`."""
@@ -176,10 +181,10 @@ class _Task:
         bounds = {name: delivery_bounds(self.chain.blocks, rule, self.tick) for name, rule in self.rules.items()}
         reach = self.chain.reach(own, bounds, limit_rows=limit_rows)
         window = self._load(reach.loaded, reach.exact, first, first + rows)
-        deliverer = self._deliverer(window.span)
+        deliver = self._deliverer(window.span)
         found: dict[str, PolicyDeliveries] = {}
         for name, rule in self.rules.items():
-            placed = deliverer.deliver(rule)
+            placed = deliver(rule)
             if name in reach.too_far:
                 contradictions = self._direct_only(
                     window, placed, rule, bounds[name][1], reach.too_far[name], limit_rows
@@ -208,15 +213,28 @@ class _Task:
             np.concatenate((far, span.outside_cause[outside])),
         )
 
-    def _deliverer(self, span: Span) -> Deliverer:
-        whole = eps_ticks(self.eps, self.tick) + 1
-        elements = max((whole if rule.elements is None else rule.elements for rule in self.rules.values()), default=0)
-        times = span.times
-        stamps = stamp_rows(
-            span.skeleton, times.time, times.causal_time, eps=self.eps, tick=self.tick, elements=elements
+    def _deliverer(self, span: Span) -> Callable[[Rule], Placed]:
+        ticks = eps_ticks(self.eps, self.tick)
+        elements = max(
+            (ticks + 1 if rule.elements is None else rule.elements for rule in self.rules.values()), default=0
         )
-        arrival = times.arrival // self.tick
-        return Deliverer(StampedRows(span.starts, span.skeleton.process, stamps.r, stamps.c, stamps.kn, arrival))
+        times = span.times
+        r, arrival = times.time // self.tick, times.arrival // self.tick
+
+        def stamped(stamps: Stamps) -> Deliverer:
+            return Deliverer(StampedRows(span.starts, span.skeleton.process, stamps.r, stamps.c, stamps.kn, arrival))
+
+        def known(rule: Rule) -> Placed:
+            counted = arrival <= r + prompt_ticks(rule)
+            return stamped(stamp_known_rows(span.skeleton, r, counted, eps_ticks=ticks, elements=elements)).deliver(
+                rule
+            )
+
+        if self.as_known:
+            return known
+        return stamped(
+            stamp_rows(span.skeleton, times.time, times.causal_time, eps=self.eps, tick=self.tick, elements=elements)
+        ).deliver
 
     def _direct_only(
         self, window: _Window, placed: Placed, rule: Rule, largest_at: Longs, needed_rows: int, limit_rows: int
@@ -243,7 +261,7 @@ class _Task:
         exact = range(block, block + 1)
         loaded = self.chain.loaded_for(exact)
         span = load_span(self.run, *self._positions(loaded))
-        placed = self._deliverer(span).deliver(rule)
+        placed = self._deliverer(span)(rule)
         row = np.searchsorted(span.position, positions)
         timed = np.isin(positions, span.position)
         found = np.full(len(positions), -NEVER, np.int64)

@@ -49,7 +49,7 @@ class Draft:
     def __init__(self, history: str | os.PathLike[str] | Store) -> None:
         self.store = history if isinstance(history, Store) else Store(history)
         self.run = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
-        _refuse_other_folders(self.store)
+        refuse_other_folders(self.store)
         self._lock: Lock | None = Lock(self.store, self.run)
         try:
             self._clean_up()
@@ -150,13 +150,16 @@ class Draft:
 
     def _crossings(self, segments: pa.Table) -> pa.Table:
         effects, causes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for first, name in zip(
-            segments["first_position"].to_pylist(), segments["boundary_file"].to_pylist(), strict=True
+        base = 0
+        for first, starts, name in zip(
+            *(segments[column].to_pylist() for column in ("first_position", "starts_computation", "boundary_file")),
+            strict=True,
         ):
+            base = first if starts else base
             if name is not None:
                 arrays = np.load(io.BytesIO(self.store.read(f"{self.folder}/{name}")))
                 effects.append(arrays["edge_row"] + first)
-                causes.append(arrays["send_position"][arrays["edge_send"]])
+                causes.append(arrays["send_position"][arrays["edge_send"]] + base)
         return pa.table([np.concatenate(effects), np.concatenate(causes)], schema=layout.CROSSINGS)
 
     def _clean_up(self) -> None:
@@ -182,7 +185,7 @@ class Draft:
             self._lock = None
 
 
-def _refuse_other_folders(store: Store) -> None:
+def refuse_other_folders(store: Store) -> None:
     names = {name for name in store.names("") if not name.startswith(".")}
     if layout.MANIFEST in names or layout.LOCK in names:
         return

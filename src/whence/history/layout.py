@@ -9,7 +9,8 @@
     HISTORY/runs/<run>/events-00000-<attempt>.parquet  the events of segment 0, in history order
     HISTORY/runs/<run>/skeleton-00000-<attempt>.parquet  who, and which earlier rows caused it
     HISTORY/runs/<run>/ids-00000-<attempt>.index       where each of the source's own ids is
-    HISTORY/runs/<run>/boundary-00001-<attempt>.npz    what every process knew when the segment began
+    HISTORY/runs/<run>/boundary-00001-<attempt>.npz    what every process knew when the segment began; positions in it
+                                                       count from the start of the computation
     HISTORY/runs/<run>/aside-<attempt>.parquet         reports that were set aside, and why
 
 A file counts only if `segments.parquet` or the manifest names it: tasks that ran twice leave others behind.
@@ -19,12 +20,15 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-FORMAT = 2
+FORMAT = 3
 """Of the manifest and of all files beside it. A reader refuses any other."""
 MANIFEST = "manifest.json"
 LOCK = "run.lock"
 RUNS = "runs"
 SEGMENTS_FILE, PROCESSES_FILE, CROSSINGS_FILE = "segments.parquet", "processes.parquet", "crossings.parquet"
+TABLES = {"segments": SEGMENTS_FILE, "processes": PROCESSES_FILE, "crossings": CROSSINGS_FILE}
+"""The small tables of a run. Where the manifest has ``tables``, it names them instead: those of a live history come anew
+with every commit."""
 
 EVENT_ROWS = 8_192
 """Rows of a row group of events: what a question reads to show one of them."""

@@ -41,6 +41,11 @@ def read_manifest(store: Store) -> dict[str, Any]:
     return dict(manifest)
 
 
+def version_of(manifest: dict[str, Any]) -> tuple[str, int]:
+    """What changes whenever files of the history may go: the run and, for a live history, the number of its commit."""
+    return str(manifest["run"]), int(manifest.get("stream", {}).get("version", 0))
+
+
 def write_manifest(store: Store, manifest: dict[str, Any]) -> None:
     """Replace the manifest, atomically."""
     data = json.dumps({"format": layout.FORMAT, **manifest}, indent=2, ensure_ascii=False)

@@ -173,7 +173,7 @@ def _boundaries(
             assert each.files is not None
             skeleton = read_skeleton(target, each.files.skeleton_file)
             effects, asked = edges.get(each.window, ([], set()))
-            base = first_position[each.window]
+            base = first_position[each.window] - first_position[mine[0].window]
             for place in asked:
                 position = base + (place if place >= 0 else int(_rows_of(skeleton, -1 - place)[-1]))
                 positions[each.window, place] = position

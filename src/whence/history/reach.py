@@ -91,9 +91,16 @@ class Chain:
         return Reach(exact, self.loaded_for(exact), too_far)
 
 
-def chain(blocks: Blocks, *, eps_ticks: int, tick: int) -> Chain:
-    """The blocks of one computation's segments."""
-    return Chain(blocks, blocks.least_causal // tick, blocks.largest_causal // tick, eps_ticks)
+def chain(blocks: Blocks, *, eps_ticks: int, tick: int, prompt: int | None = None) -> Chain:
+    """The blocks of one computation's segments.
+
+    Where stamps are what was known (`prompt`: the longest that a report which counts took), an event's place may be long
+    after its time, and what its stamp depends on is near its time.
+    """
+    first = blocks.least_causal
+    if prompt is not None:
+        first = np.minimum(first, np.maximum(blocks.least_time, blocks.least_arrival - prompt))
+    return Chain(blocks, first // tick, blocks.largest_causal // tick, eps_ticks)
 
 
 def delivery_bounds(blocks: Blocks, rule: Rule, tick: int) -> tuple[Longs, Longs]:

@@ -26,7 +26,7 @@ from whence.causality.skeleton import Skeleton
 from whence.history import layout
 from whence.history.cache import Cache
 from whence.history.errors import DamagedHistory, HistoryReplaced
-from whence.history.manifest import read_manifest
+from whence.history.manifest import read_manifest, version_of
 from whence.history.storage import Store
 from whence.history.tables import Longs, Processes, Segments, processes_from, segments_from
 
@@ -227,16 +227,21 @@ class Run:
 
         def read() -> Boundary:
             arrays = np.load(io.BytesIO(self.store.read(self._path(name))))
-            before = arrays["before"]
+            told = arrays["before"]
+            known, send_known = (
+                (told[None, :] - arrays[each]).astype(np.int32) for each in ("unknown", "send_unknown")
+            )
+            # Processes that came later than the file had nothing before it.
+            later = len(before) - len(told)
             return Boundary(
-                before,
-                (before[None, :] - arrays["unknown"]).astype(np.int32),
+                np.pad(told, (0, later)),
+                np.pad(known, (0, later)),
                 arrays["edge_row"],
                 arrays["edge_send"],
-                arrays["send_position"],
+                arrays["send_position"] + self.segments.base_of(number),
                 arrays["send_process"],
                 arrays["send_index"],
-                (before[None, :] - arrays["send_unknown"]).astype(np.int32),
+                np.pad(send_known, ((0, 0), (0, later))),
             )
 
         return self._cache.get(
@@ -260,8 +265,10 @@ class Run:
             # Members of the archive are read one by one: the vectors, which are most of it, are left alone.
             arrays = np.load(io.BytesIO(self.store.read(self._path(name))))
             send = arrays["edge_send"]
-            columns = (arrays[f"send_{each}"][send].astype(np.int64) for each in ("position", "process", "index"))
-            return Crossings(arrays["edge_row"], *columns)
+            position, process, index = (
+                arrays[f"send_{each}"][send].astype(np.int64) for each in ("position", "process", "index")
+            )
+            return Crossings(arrays["edge_row"], position + self.segments.base_of(number), process, index)
 
         return self._cache.get(
             ("crossings", number), lambda: self._guarded(name, read), lambda found: 4 * found.row.nbytes
@@ -275,6 +282,10 @@ class Run:
         return self._files.get(
             name, lambda: self._guarded(name, lambda: self.store.open(self._path(name))), lambda _: 4096
         )
+
+    def table_file(self, name: str) -> str:
+        """The file of one of the small tables: segments, processes or crossings."""
+        return str(self.manifest.get("tables", layout.TABLES)[name])
 
     def table(self, name: str) -> pq.ParquetFile:
         """Another Parquet file of the run."""
@@ -305,9 +316,9 @@ class Run:
             with self._reading:
                 return read()
         except FileNotFoundError:
-            if read_manifest(self.store)["run"] != self.name:
+            if version_of(read_manifest(self.store)) != version_of(self.manifest):
                 raise HistoryReplaced(
-                    f"the history at {self.store} was replaced by a newer run while it was open: open it again"
+                    f"the history at {self.store} was replaced by a newer one while it was open: open it again"
                 ) from None
             raise DamagedHistory(f"{self.place(name)} is missing: make the history again with whence observe") from None
         except (pa.ArrowException, zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, OSError) as fault:
@@ -329,13 +340,13 @@ def open_run(store: Store, *, cache_bytes: int = CACHE_BYTES) -> Run:
     manifest = read_manifest(store)
     folder = layout.run_folder(str(manifest["run"]))
     found: list[pa.Table] = []
-    for name in (layout.SEGMENTS_FILE, layout.PROCESSES_FILE):
+    for name in (manifest.get("tables", layout.TABLES)[each] for each in ("segments", "processes")):
         place = store.place(f"{folder}/{name}")
         try:
             with store.open(f"{folder}/{name}") as file:
                 found.append(pq.ParquetFile(file).read(use_threads=False))
         except FileNotFoundError:
-            if read_manifest(store)["run"] != manifest["run"]:
+            if version_of(read_manifest(store)) != version_of(manifest):
                 return open_run(store, cache_bytes=cache_bytes)
             raise DamagedHistory(f"{place} is missing: make the history again with whence observe") from None
         except (pa.ArrowInvalid, OSError) as fault:

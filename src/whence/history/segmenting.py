@@ -28,6 +28,7 @@ from whence.history.writing import SegmentFiles, write_aside, write_segment, wri
 ON_THE_WAY = (
     *("window", "own", "reason", "text", "receives_more", "causes"),
     *("instance_key", "instance_parent", "instance_phase", "channel_key", "channel_bytes"),
+    *("dated", "emitted", "uid"),
 )
 """Columns that only the way here needs."""
 
@@ -96,11 +97,11 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
     good = with_lines(good)
     chosen = plan.solves(window)
     if chosen is None or chosen[1].whole:
-        solved, names = _solve_whole(good)
+        solved, names = solve_whole(good)
     else:
         solved = solve(good, chosen[0].names, chosen[1])
         names = [f"{chosen[0].computation}{BETWEEN}{name}" for name in chosen[0].names]
-    aside = pa.concat_tables([_refused(refused), solved.aside.table(good)])
+    aside = pa.concat_tables([refused(refused), solved.aside.table(good)])
     events = events_table(good, solved, window)
     outcomes = Counter(aside["outcome"].to_pylist())
     counts = count_processes(names, solved.placed.skeleton, events)
@@ -132,7 +133,7 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
     )
 
 
-def _solve_whole(rows: pa.Table) -> tuple[Solved, list[str]]:
+def solve_whole(rows: pa.Table) -> tuple[Solved, list[str]]:
     """Whole computations, and their processes as computation, `BETWEEN`, process.
 
     Several are solved as one, in which processes and keys are told apart by the computation they belong to.
@@ -232,7 +233,7 @@ def attribute_names(events: pa.Table) -> tuple[str, ...]:
     return tuple(sorted(name for (name,) in found))
 
 
-def _refused(rows: pa.Table) -> pa.Table:
+def refused(rows: pa.Table) -> pa.Table:
     columns = {
         "outcome": pa.repeat(QUARANTINED, len(rows)),
         **{

@@ -120,7 +120,8 @@ def read_times(run: Run, number: int, start: int, stop: int) -> Times:
     rows = np.flatnonzero(causal_time != NO_TIME)
     if len(rows) < len(causal_time):
         time, causal_time, arrival = time[rows], causal_time[rows], arrival[rows]
-    time = np.where(time == NO_TIME, causal_time, time)
+    # In a live history, a clock that is far ahead is not believed, and its event may stand before its time.
+    time = np.where(time == NO_TIME, causal_time, np.minimum(time, causal_time))
     missing = arrival == NO_TIME
     return Times(rows, time, causal_time, np.where(missing, time, arrival), int(missing.sum()))
 

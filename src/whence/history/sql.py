@@ -45,7 +45,7 @@ def views(path: str | os.PathLike[str], *, dialect: str = "duckdb") -> str:
             "causes": selects.causes(),
             "deliveries": selects.deliveries(),
             "quarantine": selects.quarantine(),
-            "processes": selects.table(layout.PROCESSES_FILE),
+            "processes": selects.table(run.table_file("processes")),
         }.items()
     )
 
@@ -115,7 +115,7 @@ class _Selects(ABC):
         """Events of each process before each segment, by name of the events' file."""
         return (
             f"SELECT events_file AS name_of_file, computation, process, before FROM (\n  {self.unnested()}\n)\n"
-            f"JOIN ({self.table(layout.PROCESSES_FILE)}) AS named USING (code)"
+            f"JOIN ({self.table(self.run.table_file('processes'))}) AS named USING (code)"
         )
 
     @abstractmethod
@@ -127,7 +127,7 @@ class _Selects(ABC):
             return self.empty(effect="BIGINT", cause="BIGINT")
         inner = self.rows([(first, skeleton) for first, _, skeleton in self.segments], self.distances())
         within = f"SELECT position AS effect, position - back AS cause FROM (\n{inner}\n)"
-        return f"{within}\nUNION ALL\n{self.table(layout.CROSSINGS_FILE)}"
+        return f"{within}\nUNION ALL\n{self.table(self.run.table_file('crossings'))}"
 
     def deliveries(self) -> str:
         selects = []
@@ -166,7 +166,7 @@ class _DuckDB(_Selects):
         )
 
     def unnested(self) -> str:
-        segments = _literal(self.run.place(layout.SEGMENTS_FILE))
+        segments = _literal(self.run.place(self.run.table_file("segments")))
         return f"SELECT events_file, unnest(processes) AS code, unnest(before) AS before FROM read_parquet({segments})"
 
     def attribute(self, name: str) -> str:
@@ -197,7 +197,7 @@ class _Spark(_Selects):
     def unnested(self) -> str:
         return (
             "SELECT events_file, zipped.processes AS code, zipped.before AS before FROM (SELECT events_file, "
-            f"explode(arrays_zip(processes, before)) AS zipped FROM ({self.table(layout.SEGMENTS_FILE)}))"
+            f"explode(arrays_zip(processes, before)) AS zipped FROM ({self.table(self.run.table_file('segments'))}))"
         )
 
     def _place(self, name: str) -> str:

@@ -51,6 +51,11 @@ class Segments:
         """The segment that holds the position."""
         return int(np.searchsorted(self.first_position, position, side="right")) - 1
 
+    def base_of(self, number: int) -> int:
+        """The first position of the computation that the segment goes on with."""
+        starting = np.flatnonzero(self.starts_computation[: number + 1])
+        return int(self.first_position[starting[-1]]) if len(starting) else 0
+
     def entries_of(self, code: int) -> Longs:
         """Places in the flat columns that belong to a process, segment by segment."""
         return np.flatnonzero(self.codes == code)

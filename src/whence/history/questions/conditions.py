@@ -11,7 +11,7 @@ A value that cannot be read so is missing (null), and a condition that is null i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import duckdb
@@ -21,7 +21,6 @@ import pyarrow.types as kinds
 from numpy.typing import NDArray
 
 from whence.history.errors import BadCondition
-from whence.history.reading import Run
 
 DERIVED = {
     "id": ("coalesce(id, process || ':' || seq)", ("id", "process", "seq")),
@@ -44,19 +43,39 @@ READINGS = {
 """How the text of an attribute is read in each context."""
 
 
-class Condition:
-    """A parsed condition; holds a DuckDB connection, so threads do not share it."""
+def closed_connection() -> duckdb.DuckDBPyConnection:
+    """DuckDB without access to files and the network; it has threads of its own, so many conditions share one."""
+    connection = duckdb.connect(config={"enable_external_access": "false", "threads": "1"})
+    connection.execute("SET lock_configuration = true")
+    return connection
 
-    def __init__(self, run: Run, text: str) -> None:
-        schema = run.event_schema()
+
+class Condition:
+    """A condition over rows of a schema that has a column ``attributes`` of JSON.
+
+    `attributes` are the names of the attributes there are; where they are None, nobody knows yet, and every name that is
+    no column is that of an attribute, spelt exactly. A row on which the condition fails, such as by an overflow, is not
+    met by a lenient one, and otherwise raises `BadCondition`. Uses a DuckDB connection, which threads do not share.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        schema: pa.Schema,
+        attributes: Sequence[str] | None,
+        *,
+        connection: duckdb.DuckDBPyConnection | None = None,
+        lenient: bool = False,
+    ) -> None:
         self._text = text
-        self._attributes = [str(name) for name in run.manifest["attributes"]]
+        self._lenient = lenient
+        self._attributes = None if attributes is None else [str(name) for name in attributes]
         self._types = {name: schema.field(name).type for name in schema.names if name != "attributes"}
-        self._types["message"] = pa.string()
+        if {"receives", "sends"} <= self._types.keys():
+            self._types["message"] = pa.string()
         self._projections: dict[str, str] = {}
         self._columns: set[str] = set()
-        self._connection = duckdb.connect(config={"enable_external_access": "false", "threads": "1"})
-        self._connection.execute("SET lock_configuration = true")
+        self._connection = closed_connection() if connection is None else connection
         self._query = self._prepared()
 
     @property
@@ -80,6 +99,8 @@ class Condition:
         expression = tree["where_clause"]
         self._visit(expression, "boolean")
         whole = {"error": False, "statements": [{"node": tree, "named_param_map": []}]}
+        if self._lenient:
+            expression = {"class": "OPERATOR", "type": "OPERATOR_TRY", "alias": "", "children": [expression]}
         tree["select_list"], tree["where_clause"] = [expression], None
         (query,) = self._connection.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(whole)]).fetchall()[0]
         projected = ", ".join(f"{how} AS {_quoted(name)}" for name, how in self._projections.items()) or "seq"
@@ -159,24 +180,29 @@ class Condition:
             self._columns.update(needed)
             self._projections[stored] = how
             return stored
-        pointer = self._pointer(names)
-        name = f"{context} {pointer}"
+        pointers = self._pointers(names)
+        name = f"{context} {pointers[0]}"
         self._columns.add("attributes")
-        text = f"json_extract_string(attributes, {_literal(pointer)})"
+        texts = [f"json_extract_string(attributes, {_literal(each)})" for each in pointers]
+        text = texts[0] if len(texts) == 1 else f"coalesce({', '.join(texts)})"
         self._projections[name] = READINGS[context].format(text)
         return name
 
-    def _pointer(self, names: list[str]) -> str:
+    def _pointers(self, names: list[str]) -> list[str]:
         """Where an attribute is in the JSON: by its whole name, or by the parts of a nested one."""
         parts = names[1:] if len(names) > 1 and names[0].casefold() == "attributes" else names
+        if self._attributes is None:
+            return [_pointer([".".join(parts)]), *([_pointer(parts)] if len(parts) > 1 else [])]
         if (whole := _match(".".join(parts), self._attributes)) is not None:
-            parts = [whole]
-        elif (outer := _match(parts[0], self._attributes)) is not None:
-            parts = [outer, *parts[1:]]
-        else:
-            there_are = ", ".join(sorted({*self._types, *self._attributes}))
-            raise BadCondition(f"there is no column {'.'.join(names)!r}; there are {there_are}")
-        return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+            return [_pointer([whole])]
+        if (outer := _match(parts[0], self._attributes)) is not None:
+            return [_pointer([outer, *parts[1:]])]
+        there_are = ", ".join(sorted({*self._types, *self._attributes}))
+        raise BadCondition(f"there is no column {'.'.join(names)!r}; there are {there_are}")
+
+
+def _pointer(parts: list[str]) -> str:
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 def _match(name: str, known: Any) -> str | None:

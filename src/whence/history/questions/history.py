@@ -70,6 +70,20 @@ class Aside:
 
 
 @dataclass(frozen=True, slots=True)
+class Related:
+    """The answer of `History.related`."""
+
+    first: Event
+    second: Event
+    relation: Relation
+    """How the first stands to the second."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For `json.dumps`."""
+        return {"first": self.first.to_json(), "second": self.second.to_json(), "relation": self.relation.value}
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """The answer of `History.explain`."""
 
@@ -168,6 +182,12 @@ class History:
         places = [locate(self.run, each, computation=computation) for each in (first, second)]
         return relation(self.run, *places)
 
+    def related(self, first: Asked, second: Asked, *, computation: str | None = None) -> Related:
+        """The same, with the two events."""
+        places = [locate(self.run, each, computation=computation) for each in (first, second)]
+        one, other = events_at(self.run, places)
+        return Related(one, other, relation(self.run, *places))
+
     def relations(self, first: ArrayLike | Numbered, second: ArrayLike | Numbered) -> NDArray[np.int8]:
         """How each of many events stands to another, as indices into `RELATIONS`.
 
@@ -264,7 +284,7 @@ class History:
         if where is not None:
             from whence.history.questions.conditions import Condition  # DuckDB takes a while to load.
 
-            condition = Condition(self.run, where)
+            condition = Condition(where, self.run.event_schema(), self.run.manifest["attributes"])
         wanted = None if names is None else pa.array(list(names), pa.string())
         if condition is None and wanted is None:
             return Filter(codes)

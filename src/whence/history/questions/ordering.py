@@ -21,18 +21,22 @@ NEVER = int(np.iinfo(np.int64).max)
 """In place of the time of delivery of events that a policy cannot place: they come last."""
 
 
-def order_tables(run: Run, *, policy: str | None, columns: list[str]) -> Iterator[pa.Table]:
-    """All events, some thousands at a time: ``position``, the columns, and a policy's ``at``, ``waited`` and ``late``."""
+def order_tables(run: Run, *, policy: str | None, columns: list[str], skip: int = 0) -> Iterator[pa.Table]:
+    """All events, some thousands at a time: ``position``, the columns, and a policy's ``at``, ``waited`` and ``late``.
+
+    The first `skip` events are left out, whose columns are not read.
+    """
     if policy is None:
         for number in range(len(run.segments)):
-            for start in range(0, int(run.segments.rows[number]), layout.EVENT_ROWS):
+            begin = int(run.segments.first_position[number])
+            for start in range(max(0, skip - begin), int(run.segments.rows[number]), layout.EVENT_ROWS):
                 stop = min(int(run.segments.rows[number]), start + layout.EVENT_ROWS)
-                first = int(run.segments.first_position[number]) + start
                 yield _with_position(
-                    run.events(number, columns, start, stop), np.arange(first, first + stop - start, dtype=np.int64)
+                    run.events(number, columns, start, stop), np.arange(begin + start, begin + stop, dtype=np.int64)
                 )
         return
     for table in _merged(run, delivery_files(run, policy)):
+        skip, table = max(0, skip - len(table)), table.slice(min(skip, len(table)))
         positions = table["position"].to_numpy()
         for start in range(0, len(positions), layout.EVENT_ROWS):
             chosen = positions[start : start + layout.EVENT_ROWS]
@@ -48,6 +52,17 @@ def order_events(run: Run, *, policy: str | None) -> Iterator[Event]:
     for table in order_tables(run, policy=policy, columns=columns):
         lists: dict[str, list[Any]] = {name: table[name].to_pylist() for name in columns}
         yield from events_from(run, lists, table["position"].to_numpy())
+
+
+def order_documents(run: Run, *, policy: str | None, skip: int = 0) -> Iterator[dict[str, Any]]:
+    """The same for `json.dumps`: events and, under a policy, ``at``, ``waited`` and ``late``."""
+    columns = event_columns(run)
+    further = [name for name in ("at", "waited", "late") if policy is not None]
+    for table in order_tables(run, policy=policy, columns=columns, skip=skip):
+        events = events_from(run, {name: table[name].to_pylist() for name in columns}, table["position"].to_numpy())
+        delivered = table.select(further).to_pylist() if further else [{}] * len(events)
+        for event, delivery in zip(events, delivered, strict=True):
+            yield event.to_json() | delivery
 
 
 def delivery_files(run: Run, policy: str) -> list[str]:

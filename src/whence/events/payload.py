@@ -1,0 +1,43 @@
+"""Rows of reports as the bytes of one message: what stands in a broker between the collector and the stream.
+
+An Arrow stream that holds the columns with a value in them, in the order of `REPORTS`, compressed. Most reports have
+values in few columns, and a message holds a hundred reports: columns that are empty would be most of its bytes.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from whence.clocks.errors import WhenceError
+from whence.events.schema import REPORTS
+
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+class BadPayload(WhenceError):
+    """Bytes that are not rows of reports."""
+
+
+def encode_reports(rows: pa.Table) -> bytes:
+    """The bytes of these rows, which have columns of `REPORTS`."""
+    kept = [field.name for field in REPORTS if field.name in rows.column_names]
+    kept = [name for name in kept if rows[name].null_count < len(rows)]
+    schema = pa.schema([REPORTS.field(name).with_nullable(True) for name in kept])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema, options=_OPTIONS) as writer:
+        writer.write_table(rows.select(kept).cast(schema).combine_chunks())
+    return bytes(sink.getvalue())
+
+
+def decode_reports(payload: bytes) -> pa.Table:
+    """The rows that bytes hold, with the columns that have values. Raises `BadPayload`."""
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
+            rows = reader.read_all()
+        wanted = pa.schema([REPORTS.field(name).with_nullable(True) for name in rows.column_names])
+        rows.validate(full=True)
+        if rows.schema != wanted:
+            raise BadPayload("the columns are not those of reports")
+    except (pa.ArrowException, KeyError, OSError, ValueError) as fault:
+        raise BadPayload(f"not rows of reports: {fault}") from None
+    return rows

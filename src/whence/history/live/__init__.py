@@ -1,0 +1,15 @@
+"""Takes reports as they come; keeps a history that grows with them, and a log of deliveries.
+
+A report is dated (`dating`), goes to its computation's tail, and is closed with it (`intake`, `chain`, `traces`); each
+micro-batch solves the tails anew, delivers, appends to the log (`emitting`, `log`) and commits (`writer`). Readers see each
+commit whole (`reading`). All of it is plain Python on Arrow tables: Spark brings the reports, and none of it knows Spark.
+"""
+
+from __future__ import annotations
+
+from whence.history.live.log import DELIVERED, LogTrimmed
+from whence.history.live.reading import LiveHistory
+from whence.history.live.terms import LiveTerms, OtherTerms
+from whence.history.live.writer import LiveWriter
+
+__all__ = ["DELIVERED", "LiveHistory", "LiveTerms", "LiveWriter", "LogTrimmed", "OtherTerms"]

@@ -1,0 +1,234 @@
+"""One computation of a stream: a chain of closed segments, and a tail that is solved anew as reports come.
+
+A cut at the date T is closed once everything dated before ``T + eps`` has come (`whence.history.live.dating`). What is then
+known to stand before T, by the causal times of dates, becomes a segment, written for good. The rest stays in the tail.
+Where cuts lie depends on the dates alone, so a chain is a function of its reports and their arrivals, not of the
+micro-batches that brought them.
+
+Codes of processes are given out once, in the order in which they first stand in a closed segment or in the tail; those of
+the tail are settled when it is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from whence.causality.boundary import Boundary
+from whence.causality.clocks import Scan
+from whence.causality.skeleton import Skeleton
+from whence.events.schema import STAMPED
+from whence.history.live.dating import DATED
+from whence.history.live.lines import Lines
+from whence.history.report_columns import BETWEEN
+from whence.history.segmenting import Counts, count_processes, events_table
+from whence.history.solving import LARGEST_TIME, Solved, Window, solve
+
+Longs = NDArray[np.int64]
+
+KEPT_SENDS = 100_000
+"""Messages under way that a chain remembers across a cut; a receive of an older one says that its send is missing."""
+FIRST, LAST = -LARGEST_TIME - 1, LARGEST_TIME + 1
+"""Before and after all dates."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A segment of a chain before it is written."""
+
+    events: pa.Table
+    """Columns of a segment's events."""
+    rows: Longs
+    """By event: its row in the table that was solved."""
+    skeleton: Skeleton
+    boundary: Boundary | None
+    """Positions count from the start of the chain. None for whole computations."""
+    counts: Counts
+    aside: pa.Table
+    lag: int
+
+
+@dataclass(slots=True)
+class Chain:
+    """What is known of a computation where its tail begins. Pickles."""
+
+    computation: str
+    names: list[str] = field(default_factory=list)
+    """By code."""
+    scan: Scan = field(default_factory=lambda: Scan(0))
+    end: int = 0
+    """Events closed; the position of the next."""
+    cut: int = FIRST
+    lines: Lines = field(default_factory=Lines)
+    last_position: list[int] = field(default_factory=list)
+    """By code: of the last event closed; -1 for none."""
+    sends: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """By message key: positions of what sent it, which the scan holds."""
+    pending: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """By code: positions that precede the next event of the process, because of reports that were set aside."""
+    tail: pa.Table | None = None
+
+    def peek(self, rows: pa.Table, find_sends: FindSends) -> Part:
+        """The segment that these rows, the whole tail, would be if nothing else came."""
+        return self._solved(rows, find_sends, None)[0]
+
+    def close(self, rows: pa.Table, find_sends: FindSends, high: int) -> Part:
+        """Pass over the events of these rows that stand before the date `high`; the others are then the tail."""
+        part, solved, codes = self._solved(rows, find_sends, high)
+        kept, later = self._kept_sends(solved, codes), self._pending(solved, codes)
+        wanted = {each for positions in (*kept.values(), *later.values()) for each in positions}
+        assert part.boundary is not None
+        self.scan.segment(
+            part.skeleton,
+            self.end,
+            part.boundary.edge_row,
+            part.boundary.send_position[part.boundary.edge_send],
+            [each for each in wanted if each >= self.end],
+        )
+        self.scan.keep_only(sorted(wanted))
+        self.sends, self.pending = kept, later
+        last = np.array(self.last_position)
+        last[part.skeleton.process] = self.end + np.arange(len(part.skeleton))
+        self.last_position = last.tolist()
+        self.lines.pass_over(part.events)
+        self.end += len(part.skeleton)
+        self.cut = high
+        over = np.zeros(len(rows), np.bool_)
+        over[solved.table_rows] = over[solved.aside.rows] = True
+        self.tail = rows.filter(pa.array(~over))
+        return part
+
+    def _solved(
+        self, rows: pa.Table, find_sends: FindSends, high: int | None
+    ) -> tuple[Part, Solved, NDArray[np.int32]]:
+        own = np.ones(len(rows), np.bool_) if high is None else rows[DATED].to_numpy() < high
+        placed = self.lines.placed(rows).append_column("own", pa.array(own))
+        names = sorted(pc.unique(placed["process"]).to_pylist())
+        solved = solve(_by_dates(placed), names, Window(FIRST, LAST if high is None else high))
+        codes = self._codes(names)
+        found = solved.placed.skeleton
+        skeleton = Skeleton(codes[found.process], found.offsets, found.back)
+        edge_row, edge_position, missing = self._crossings(solved, codes, find_sends)
+        events = _with_times(events_table(_by_dates(placed), solved, 0), placed, solved, missing)
+        names = [f"{self.computation}{BETWEEN}{name}" for name in self.names]
+        part = Part(
+            events,
+            solved.table_rows,
+            skeleton,
+            self.scan.boundary(edge_row, edge_position),
+            count_processes(names, skeleton, events),
+            solved.aside.table(placed.drop_columns([DATED, "own"])),
+            solved.lag,
+        )
+        return part, solved, codes
+
+    def _codes(self, names: Sequence[str]) -> NDArray[np.int32]:
+        known = {name: code for code, name in enumerate(self.names)}
+        for name in names:
+            if name not in known:
+                known[name] = len(known)
+                self.names.append(name)
+                self.last_position.append(-1)
+        self.scan.grow(len(self.names))
+        return np.array([known[name] for name in names], np.int32)
+
+    def _crossings(
+        self, solved: Solved, codes: NDArray[np.int32], find_sends: FindSends
+    ) -> tuple[list[int], list[int], dict[int, list[str]]]:
+        """Rows of the segment with causes before it, those causes, and by row the causes that nobody reported."""
+        pairs: set[tuple[int, int]] = set()
+        missing: dict[int, list[str]] = {}
+        open_rows = [row for row in solved.open_receives.to_pylist() if row["place"] >= 0]
+        unknown = {row["key"] for row in open_rows if row["key"] is not None} - self.sends.keys()
+        for key, position, code, index, known in find_sends(self, unknown) if unknown else ():
+            self.scan.hold(position, code, index, np.pad(known, (0, len(self.names) - len(known))))
+            self.sends[key] = (position,)
+        for row in open_rows:
+            if row["key"] is None:
+                found = self._last_of(int(codes[row["process"]]))
+            else:
+                found = self.sends.get(row["key"], ())
+                if row["key"] not in self.sends and not row["key"].startswith(STAMPED):
+                    missing.setdefault(row["place"], []).append(row["key"])
+            pairs.update((row["place"], position) for position in found)
+        first: dict[int, int] = {}
+        for place, code in enumerate(codes[solved.placed.skeleton.process].tolist() if self.pending else ()):
+            first.setdefault(code, place)
+        for code, positions in self.pending.items():
+            if code in first:
+                pairs.update((first[code], position) for position in positions)
+        ordered = sorted(pairs)
+        return [row for row, _ in ordered], [position for _, position in ordered], missing
+
+    def _kept_sends(self, solved: Solved, codes: NDArray[np.int32]) -> dict[str, tuple[int, ...]]:
+        """The messages that may be received later: those remembered, and those of the segment."""
+        offered: dict[str, set[int]] = {}
+        for row in solved.open_sends.to_pylist():
+            found = offered.setdefault(row["key"], set())
+            if row["place"] is not None:
+                found.add(self.end + row["place"])
+            elif row["process"] is not None:
+                found.update(self._last_of(int(codes[row["process"]])))
+            else:
+                found.update(self.sends.get(row["alias"], ()))
+        kept = self.sends | {key: tuple(sorted(positions)) for key, positions in offered.items()}
+        if len(kept) > KEPT_SENDS:
+            newest = sorted(kept, key=lambda key: max(kept[key], default=-1))[-KEPT_SENDS:]
+            kept = {key: kept[key] for key in newest}
+        return kept
+
+    def _pending(self, solved: Solved, codes: NDArray[np.int32]) -> dict[int, tuple[int, ...]]:
+        """What reports that were set aside leave to the next event of their process."""
+        left: dict[int, set[int]] = {}
+        for row in solved.open_receives.to_pylist():
+            if row["place"] >= 0:
+                continue
+            found = left.setdefault(int(codes[-1 - row["place"]]), set())
+            if row["cause"] >= 0:
+                found.add(self.end + row["cause"])
+            elif row["key"] is not None:
+                found.update(self.sends.get(row["key"], ()))
+            else:
+                found.update(self._last_of(int(codes[row["process"]])))
+        seen = set(codes[solved.placed.skeleton.process].tolist())
+        unmet = {code: positions for code, positions in self.pending.items() if code not in seen}
+        return unmet | {code: tuple(sorted(positions)) for code, positions in left.items()}
+
+    def _last_of(self, code: int) -> tuple[int, ...]:
+        """The position of the last event of a process that is closed, which the scan then holds."""
+        position = self.last_position[code]
+        if position < 0:
+            return ()
+        self.scan.hold_last(code, position)
+        return (position,)
+
+
+FindSends = Callable[[Chain, set[str]], Sequence[tuple[str, int, int, int, Any]]]
+"""Key, position, code, number within the process and vector of the closed events that send these keys."""
+
+
+def _by_dates(rows: pa.Table) -> pa.Table:
+    """The rows with their dates in place of their times, as the solver takes them."""
+    return rows.set_column(rows.column_names.index("time"), "time", rows[DATED]).drop_columns([DATED])
+
+
+def _with_times(events: pa.Table, rows: pa.Table, solved: Solved, missing: dict[int, list[str]]) -> pa.Table:
+    """The events with the times that were reported, corrections of those, and all that is known to be missing."""
+    taken = pa.array(solved.table_rows)
+    time, dated = rows["time"].take(taken), rows[DATED].take(taken)
+    correction = pc.subtract(pc.add(events["correction"], dated), time)
+    events = events.set_column(events.column_names.index("time"), "time", time)
+    events = events.set_column(events.column_names.index("correction"), "correction", correction)
+    if not missing:
+        return events
+    lists = events["missing"].to_pylist()
+    for place, keys in missing.items():
+        lists[place] = sorted({*(lists[place] or []), *keys})
+    at = events.column_names.index("missing")
+    return events.set_column(at, "missing", pa.array(lists, pa.list_(pa.string())))

@@ -1,0 +1,76 @@
+"""Which events of the tail are delivered by now, in which order, and each once.
+
+When an event is delivered is a function of its report and of those that had come by then (`whence.history.delivering`, as
+known). A policy that looks at the whole buffer needs a little longer to be sure (`LiveTerms.settling`). So the log is the
+same for every way of cutting the stream. That each event is in it once does not rest on this: the tail says which are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from whence.history.layout import COUNTED_BY
+from whence.history.live.chain import Part
+from whence.history.live.log import DELIVERED
+from whence.history.live.records import Record
+
+Longs = NDArray[np.int64]
+
+
+@dataclass(slots=True, eq=False)
+class Piece:
+    """Events of a segment that may not all be in the log."""
+
+    part: Part
+    before: Longs
+    """By process: events before the segment."""
+    record: Record
+    deliveries: pa.Table
+    """By event: columns of `whence.history.delivering.DELIVERIES`."""
+    emitted: NDArray[np.bool_]
+    """By event; brought up to date here."""
+    final: bool
+    """Whether the segment is closed: then all of its events are delivered."""
+
+
+def emit(pieces: list[Piece], until: int, last_number: int) -> pa.Table:
+    """The deliveries of these pieces up to a time that are not in the log yet, with numbers from `last_number` on."""
+    tables = []
+    for piece in pieces:
+        at = piece.deliveries["at"].fill_null(until if piece.final else until + 1).to_numpy()
+        due = ~piece.emitted & (piece.final | (at <= until))
+        if due.any():
+            tables.append(_rows(piece, np.flatnonzero(due)))
+            piece.emitted |= due
+    if not tables:
+        return DELIVERED.empty_table()
+    rows = pa.concat_tables(tables)
+    # Delivery times are those of the policy; what came up only now, because its time was not known, stays in the order.
+    rows = rows.sort_by(
+        [("at", "ascending"), ("lead", "ascending"), ("computation", "ascending"), ("tie", "ascending")]
+    )
+    numbers = pa.array(np.arange(last_number + 1, last_number + 1 + len(rows)))
+    return rows.append_column("number", numbers).select(DELIVERED.names).cast(DELIVERED)
+
+
+def _rows(piece: Piece, chosen: Longs) -> pa.Table:
+    taken = pa.array(chosen)
+    events, deliveries = piece.part.events.take(taken), piece.deliveries.take(taken)
+    counted = events[COUNTED_BY].to_numpy() + piece.before[piece.part.skeleton.process[chosen]]
+    columns = {
+        name: events[name].cast(DELIVERED.field(name).type)
+        for name in ("computation", "process", "id", "name", "kind", "time", "arrival", "attributes", "missing")
+    }
+    columns["seq"] = pc.coalesce(events["seq"], pa.chunked_array([pa.array(counted, pa.int64())]))
+    arrival = events["arrival"]
+    columns["at"] = pc.coalesce(deliveries["at"], arrival)
+    columns["waited"] = pc.coalesce(deliveries["waited"], pa.scalar(0, pa.int64()))
+    columns["late"] = pc.coalesce(deliveries["late"], pa.scalar(False))
+    columns["lead"] = pc.coalesce(deliveries["lead"], arrival)
+    columns["tie"] = pc.coalesce(deliveries["tie"], pa.scalar(0, pa.int32()))
+    return pa.table(columns)

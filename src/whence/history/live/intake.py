@@ -1,0 +1,178 @@
+"""Reports go where they belong, and what is settled by them is closed. Nothing is written here.
+
+The result is a function of all reports so far, their order and their arrivals: not of how many came at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from whence.history.aside import Aside
+from whence.history.live.chain import FIRST, FindSends, Part
+from whence.history.live.dating import DATED, with_dates
+from whence.history.live.state import TAIL, Closed, Tail
+from whence.history.live.terms import LiveTerms
+from whence.history.live.traces import assign, last_dates, solve_traces
+from whence.history.segmenting import refused
+
+Longs = NDArray[np.int64]
+
+OnClosed = Callable[[str, int, Part], None]
+"""Hears of a segment that was closed: its computation, and where in the chain it begins."""
+
+GRID = 100_000_000
+"""Cuts lie at multiples of this many nanoseconds."""
+READY_SHARE = 5
+"""Whole traces are written when they come to this part of the events that close a chain's stretch."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closing:
+    """A segment to be written for good."""
+
+    computation: str | None
+    """None for whole traces."""
+    part: Part
+    emitted: NDArray[np.bool_]
+    """By event: whether the log has it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taken:
+    """What became of new reports."""
+
+    closings: list[Closing]
+    aside: list[pa.Table]
+    """Tables of `layout.ASIDE`, besides those of the closings' parts."""
+    late: int
+    ahead: int
+
+
+def take(
+    rows: pa.Table, closed: Closed, tail: Tail, now: int, terms: LiveTerms, find_sends: FindSends, on_closed: OnClosed
+) -> Taken:
+    """Bring `closed` and `tail` up to date with new reports, which come in the order of their arrival.
+
+    `now` is the time on the stream's clock, at least the last arrival. Rows have the columns of `TAIL` except the date.
+    """
+    bad = pc.is_valid(rows["reason"])
+    aside = [refused(rows.filter(bad))] if pc.any(bad).as_py() else []
+    good = with_dates(rows.filter(pc.invert(bad)), eps=terms.eps, delta=terms.delta).select(TAIL.names)
+    time, dated = good["time"], good[DATED]
+    late, ahead = (
+        pc.sum(pc.fill_null(each, False)).as_py() or 0 for each in (pc.less(time, dated), pc.greater(time, dated))
+    )
+    in_span = pc.is_valid(good["instance_key"])
+    plain, spans = good.filter(pc.invert(in_span)), good.filter(in_span)
+    closings: list[Closing] = []
+    fresh = {
+        name: plain.filter(pc.equal(plain["computation"], name)) for name in pc.unique(plain["computation"]).to_pylist()
+    }
+    for computation in sorted({*fresh, *tail.plain}):
+        pool = fresh.get(computation, TAIL.empty_table())
+        found, set_aside = _take_plain(computation, pool, closed, tail, now, terms, find_sends, on_closed)
+        closings += found
+        aside += set_aside
+    if len(spans):
+        spans = assign(spans, tail.current, closed.traces, quiet=terms.quiet)
+        tail.traces = pa.concat_tables([tail.traces, spans])
+    closings += _close_traces(closed, tail, now, terms)
+    return Taken(closings, aside, late, ahead)
+
+
+def _take_plain(
+    computation: str,
+    pool: pa.Table,
+    closed: Closed,
+    tail: Tail,
+    now: int,
+    terms: LiveTerms,
+    find_sends: FindSends,
+    on_closed: OnClosed,
+) -> tuple[list[Closing], list[pa.Table]]:
+    chain = closed.chain(computation).chain
+    closings: list[Closing] = []
+    aside: list[pa.Table] = []
+    waiting = tail.plain.get(computation, TAIL.empty_table())
+    while True:
+        pool, again = _without_closed(pool, chain.lines.sort_out(pool))
+        aside += again
+        cut = next_cut(
+            np.concatenate((waiting[DATED].to_numpy(), pool[DATED].to_numpy())),
+            chain.cut,
+            rows=terms.close_rows,
+            after=terms.close_after,
+        )
+        if cut is None or now < cut + terms.patience:
+            break
+        there = pc.less(pool["arrival"], cut + terms.patience)
+        rows = pa.concat_tables([waiting, pool.filter(there)])
+        pool = pool.filter(pc.invert(there))
+        first = chain.end
+        part = chain.close(rows, find_sends, cut)
+        on_closed(computation, first, part)
+        emitted = rows["emitted"].take(pa.array(part.rows)).to_numpy()
+        closings.append(Closing(computation, part, emitted))
+        assert chain.tail is not None
+        waiting, chain.tail = chain.tail, None
+    if not len(pool) and not closings:
+        return closings, aside
+    waiting = pa.concat_tables([waiting, pool])
+    if len(waiting):
+        tail.plain[computation] = waiting.combine_chunks()
+    else:
+        tail.plain.pop(computation, None)
+    return closings, aside
+
+
+def _without_closed(
+    pool: pa.Table, sorted_out: tuple[NDArray[np.bool_], NDArray[np.bool_]]
+) -> tuple[pa.Table, list[pa.Table]]:
+    again, unknown = sorted_out
+    if not (again.any() or unknown.any()):
+        return pool, []
+    aside = Aside()
+    aside.duplicate(np.flatnonzero(again))
+    aside.quarantine(np.flatnonzero(unknown), "too-late", "whether it was delivered before is not known any more")
+    told = aside.table(pool.drop_columns([DATED, "uid", "emitted"]))
+    return pool.filter(pa.array(~(again | unknown))), [told]
+
+
+def next_cut(dated: Longs, last: int, *, rows: int, after: int) -> int | None:
+    """The date at which a chain is to be cut next, given all dates after the last cut; None while there are too few."""
+    if not len(dated):
+        return None
+    cells, counts = np.unique(dated // GRID, return_counts=True)
+    enough = np.flatnonzero(np.cumsum(counts) >= rows)
+    first = max(int(cells[0]), last // GRID if last > FIRST else int(cells[0]))
+    by_age = first + -(-after // GRID)
+    by_rows = int(cells[enough[0]]) + 1 if len(enough) else by_age
+    cut: int = min(by_age, by_rows) * GRID
+    return cut
+
+
+def _close_traces(closed: Closed, tail: Tail, now: int, terms: LiveTerms) -> list[Closing]:
+    if not len(tail.traces):
+        return []
+    settled = now - terms.quiet - terms.patience
+    last = last_dates(tail.traces)
+    ready = [name for name, date in last.items() if date < settled]
+    if not ready:
+        return []
+    mine = pc.is_in(tail.traces["computation"], value_set=pa.array(ready, pa.string()))
+    count = pc.sum(mine).as_py()
+    if count * READY_SHARE < terms.close_rows and min(last[name] for name in ready) > settled - terms.close_after // 10:
+        return []
+    rows = tail.traces.filter(mine)
+    tail.traces = tail.traces.filter(pc.invert(mine)).combine_chunks()
+    closed.traces.update(ready)
+    gone = set(ready)
+    tail.current = {trace: each for trace, each in tail.current.items() if each[0] not in gone}
+    part = solve_traces(rows)
+    return [Closing(None, part, rows["emitted"].take(pa.array(part.rows)).to_numpy())]

@@ -1,0 +1,92 @@
+"""What a live history is between two micro-batches: the closed part, which changes rarely, and the tail."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from whence.events.schema import REPORTS
+from whence.history.deliveries import Outcome
+from whence.history.live.chain import Chain
+from whence.history.live.dating import DATED
+from whence.history.live.records import Record, Totals
+
+TAIL = pa.schema([*REPORTS, pa.field(DATED, pa.int64()), pa.field("uid", pa.int64()), pa.field("emitted", pa.bool_())])
+"""Rows of the tail: reports with their dates; `uid` tells where a row is stored, and `emitted` whether it is in the log."""
+
+
+@dataclass(slots=True)
+class ClosedChain:
+    """A computation: its chain, and the segments that are closed."""
+
+    chain: Chain
+    records: list[Record] = field(default_factory=list)
+    totals: Totals = field(default_factory=Totals)
+
+
+@dataclass(slots=True)
+class Closed:
+    """All that is closed. Pickles; written when something is closed, not with every commit."""
+
+    chains: dict[str, ClosedChain] = field(default_factory=dict)
+    wholes: list[Record] = field(default_factory=list)
+    """Segments of whole traces."""
+    traces: set[str] = field(default_factory=set)
+    """Computations that these hold."""
+    delivered: Outcome | None = None
+    """The sum over all closed segments."""
+    attributes: set[str] = field(default_factory=set)
+
+    def chain(self, computation: str) -> ClosedChain:
+        """The computation's, a new one where it has none."""
+        if computation not in self.chains:
+            self.chains[computation] = ClosedChain(Chain(computation))
+        return self.chains[computation]
+
+    def records(self) -> Iterator[Record]:
+        """All closed segments."""
+        for each in self.chains.values():
+            yield from each.records
+        yield from self.wholes
+
+
+@dataclass(slots=True)
+class Tail:
+    """Reports that are not closed."""
+
+    plain: dict[str, pa.Table] = field(default_factory=dict)
+    """By computation."""
+    traces: pa.Table = field(default_factory=TAIL.empty_table)
+    current: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """By trace: the computation its rows belong to, and the last date in it."""
+
+    def rows(self) -> Iterator[pa.Table]:
+        """All of them."""
+        yield from self.plain.values()
+        yield self.traces
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Where every report went that is not an event. Pickles."""
+
+    reports: int = 0
+    duplicate: int = 0
+    quarantined: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    late: int = 0
+    ahead: int = 0
+
+    def plus(self, other: Ledger) -> Ledger:
+        """Both together."""
+        return Ledger(
+            self.reports + other.reports,
+            self.duplicate + other.duplicate,
+            self.quarantined + other.quarantined,
+            self.reasons + other.reasons,
+            self.late + other.late,
+            self.ahead + other.ahead,
+        )

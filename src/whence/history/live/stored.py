@@ -1,0 +1,99 @@
+"""The tail on disk: rows are written once, when they come; a commit then only says which of them are still in the tail."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from whence.history import layout
+from whence.history.live.state import TAIL, Tail
+from whence.history.live.traces import last_dates
+from whence.history.storage import Store
+
+MOST_CHUNKS = 64
+"""Files of rows after which all are written anew as one."""
+_STORED = pa.schema([each for each in TAIL if each.name not in ("uid", "emitted")])
+_OF_TRACE = re.compile(r"(.*) \(late(?: (\d+))?\)", re.DOTALL)
+
+
+@dataclass(slots=True)
+class StoredTail:
+    """Files that hold rows of the tail, by number; a row's uid is that number and its place in the file."""
+
+    store: Store
+    run: str
+    files: dict[int, str] = field(default_factory=dict)
+
+    def write(self, tail: Tail, name: str) -> None:
+        """Make sure that all rows are in files; `name` is that of a file, if one is needed."""
+        anew = len(self.files) >= MOST_CHUNKS
+        number = max(self.files, default=0) + 1
+        count = 0
+        new: list[pa.Table] = []
+
+        def stored(rows: pa.Table) -> pa.Table:
+            nonlocal count
+            uid = rows["uid"].to_numpy()
+            here = np.ones(len(uid), np.bool_) if anew else uid < 0
+            if not here.any():
+                return rows
+            new.append(rows.filter(pa.array(here)).select(_STORED.names))
+            places = (number << 32) + count + np.cumsum(here) - 1
+            count += int(here.sum())
+            at = rows.column_names.index("uid")
+            return rows.set_column(at, "uid", pa.array(np.where(here, places, uid)))
+
+        tail.plain = {computation: stored(rows) for computation, rows in tail.plain.items()}
+        tail.traces = stored(tail.traces)
+        if new:
+            with (
+                self.store.writing(f"{layout.run_folder(self.run)}/{name}") as file,
+                pa.ipc.new_file(file, _STORED, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer,
+            ):
+                writer.write_table(pa.concat_tables(new))
+            self.files[number] = name
+        alive = {int(each) for rows in tail.rows() for each in np.unique(rows["uid"].to_numpy() >> 32)}
+        self.files = {number: name for number, name in self.files.items() if number in alive}
+
+    def carry(self, tail: Tail) -> bytes:
+        """Which rows the tail has, in order, and which of them are in the log."""
+        uid, emitted = ([rows[name].to_numpy() for rows in tail.rows()] for name in ("uid", "emitted"))
+        return pickle.dumps((self.files, np.concatenate(uid), np.packbits(np.concatenate(emitted).astype(np.bool_))))
+
+    def read(self, carried: bytes) -> Tail:
+        """The tail that `carry` told of."""
+        self.files, uid, packed = pickle.loads(carried)
+        emitted = np.unpackbits(packed, count=len(uid)).astype(np.bool_)
+        parts, start = [], {}
+        total = 0
+        for number, name in self.files.items():
+            with self.store.open(f"{layout.run_folder(self.run)}/{name}") as file, pa.ipc.open_file(file) as reader:
+                parts.append(reader.read_all())
+            start[number] = total
+            total += len(parts[-1])
+        if not len(uid):
+            return Tail()
+        places = np.array([start[number] for number in (uid >> 32).tolist()], np.int64) + (uid & 0xFFFFFFFF)
+        rows = pa.concat_tables(parts).take(pa.array(places))
+        rows = rows.append_column("uid", pa.array(uid)).append_column("emitted", pa.array(emitted)).select(TAIL.names)
+        in_span = pc.is_valid(rows["instance_key"])
+        plain = rows.filter(pc.invert(in_span))
+        names = pc.unique(plain["computation"]).to_pylist()
+        tail = Tail({name: plain.filter(pc.equal(plain["computation"], name)) for name in names}, rows.filter(in_span))
+        for name, date in last_dates(tail.traces).items():
+            found = _OF_TRACE.fullmatch(name)
+            trace = found[1] if found else name
+            known = tail.current.get(trace)
+            if known is None or _part(name) > _part(known[0]):
+                tail.current[trace] = (name, date)
+        return tail
+
+
+def _part(name: str) -> int:
+    found = _OF_TRACE.fullmatch(name)
+    return 0 if found is None else int(found[2] or 1)
