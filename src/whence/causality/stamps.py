@@ -117,21 +117,29 @@ def count_known(process: Ints, offsets: Longs, back: Longs, r: Longs, top: Longs
 
 
 def stamp_known_rows(
-    skeleton: Skeleton, r: Longs, counted: NDArray[np.bool_], *, eps_ticks: int, elements: int
+    skeleton: Skeleton,
+    r: Longs,
+    counted: NDArray[np.bool_],
+    informed: NDArray[np.bool_],
+    *,
+    eps_ticks: int,
+    elements: int,
 ) -> Stamps:
-    """Stamps as an observer can know them who has no report of some rows: what is not `counted` is passed on to nobody.
+    """Stamps as an observer can know them who has some reports too late: what is not `counted` is passed on to nobody, and
+    what is not `informed` knows of nothing but itself.
 
     Readings `r` and eps are in ticks. A cause that is more than eps ahead of its effect breaks the bound, and counts as eps
     ahead: the stamps stay within bounds, and only the order of what breaks them is not promised.
     """
     top, kn = np.empty(len(r), np.int64), np.empty((len(r), elements), np.int32)
-    rows = (skeleton.process, skeleton.offsets, skeleton.back, r, counted, eps_ticks, skeleton.highest_process + 1)
-    count_known_of(*rows, top, kn)
+    rows = (skeleton.process, skeleton.offsets, skeleton.back, r, counted, informed)
+    count_known_of(*rows, eps_ticks, skeleton.highest_process + 1, top, kn)
     return Stamps(r, (top - r).astype(np.int32), kn)
 
 
 @njit(
-    "void(int32[::1], int64[::1], int64[::1], int64[::1], boolean[::1], int64, int64, int64[::1], int32[:, ::1])",
+    "void(int32[::1], int64[::1], int64[::1], int64[::1], boolean[::1], boolean[::1], int64, int64, int64[::1], "
+    "int32[:, ::1])",
     cache=True,
     nogil=True,
 )
@@ -141,6 +149,7 @@ def count_known_of(
     back: Longs,
     r: Longs,
     counted: NDArray[np.bool_],
+    informed: NDArray[np.bool_],
     eps: int,
     processes: int,
     top: Longs,
@@ -150,11 +159,12 @@ def count_known_of(
     width = kn.shape[1]
     last = np.full(processes, -1, np.int64)
     for row in range(len(process)):
-        before = last[process[row]]
+        before = last[process[row]] if informed[row] else -1
+        stop = offsets[row + 1] if informed[row] else offsets[row]
         most = r[row]
         if before >= 0:
             most = max(most, top[before])
-        for entry in range(offsets[row], offsets[row + 1]):
+        for entry in range(offsets[row], stop):
             cause = row - back[entry]
             if cause >= 0 and counted[cause]:
                 most = max(most, top[cause])
@@ -165,7 +175,7 @@ def count_known_of(
         if before >= 0 and top[before] <= most:
             for at in range(most - top[before], width):
                 kn[row, at] = kn[before, at - (most - top[before])]
-        for entry in range(offsets[row], offsets[row + 1]):
+        for entry in range(offsets[row], stop):
             cause = row - back[entry]
             if cause >= 0 and counted[cause] and top[cause] <= most:
                 for at in range(most - top[cause], width):

@@ -74,7 +74,8 @@ def prompt_ticks(rule: Rule) -> int:
     """How long a report may take at most and still be there, whenever an effect of its event is due.
 
     An effect is due ``phi * (c + delta + eps)`` after its own reading r, and knows of no reading after ``r + c``. So a report
-    of an event in its past that takes up to ``phi * (c + delta + eps) - c`` has come by then; c is at most eps.
+    of an event in its past that takes up to ``phi * (c + delta + eps) - c`` has come by then; c is at most eps. A report
+    that itself takes longer than `wait_ticks` is delivered when it comes, and nothing is sure to have come by then.
     """
     return (rule.phi_millionths * (rule.delta + 2 * rule.eps) - MILLION * rule.eps) // MILLION
 

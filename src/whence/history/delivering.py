@@ -23,7 +23,17 @@ from whence.causality.stamps import Stamps, eps_ticks, stamp_known_rows, stamp_r
 from whence.delivery.policies import StampPolicy
 from whence.delivery.rules import Rule
 from whence.delivery.sorting import argsort_packed
-from whence.delivery.stamped import NO_LOW, Deliverer, Line, Placed, StampedRows, inverse, key_order, prompt_ticks
+from whence.delivery.stamped import (
+    NO_LOW,
+    Deliverer,
+    Line,
+    Placed,
+    StampedRows,
+    inverse,
+    key_order,
+    prompt_ticks,
+    wait_ticks,
+)
 from whence.history.reach import Chain, chain, delivery_bounds
 from whence.history.reading import Run
 from whence.history.spans import NEVER, Blocks, Span, chain_of, load_span
@@ -225,10 +235,10 @@ class _Task:
             return Deliverer(StampedRows(span.starts, span.skeleton.process, stamps.r, stamps.c, stamps.kn, arrival))
 
         def known(rule: Rule) -> Placed:
-            counted = arrival <= r + prompt_ticks(rule)
-            return stamped(stamp_known_rows(span.skeleton, r, counted, eps_ticks=ticks, elements=elements)).deliver(
-                rule
-            )
+            counted, informed = (arrival <= r + wait for wait in (prompt_ticks(rule), wait_ticks(rule)))
+            return stamped(
+                stamp_known_rows(span.skeleton, r, counted, informed, eps_ticks=ticks, elements=elements)
+            ).deliver(rule)
 
         if self.as_known:
             return known

@@ -186,6 +186,7 @@ class Draft:
 
 
 def refuse_other_folders(store: Store) -> None:
+    """Raise `HistoryError` where the folder holds things that are no part of a history."""
     names = {name for name in store.names("") if not name.startswith(".")}
     if layout.MANIFEST in names or layout.LOCK in names:
         return

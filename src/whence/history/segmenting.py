@@ -28,7 +28,7 @@ from whence.history.writing import SegmentFiles, write_aside, write_segment, wri
 ON_THE_WAY = (
     *("window", "own", "reason", "text", "receives_more", "causes"),
     *("instance_key", "instance_parent", "instance_phase", "channel_key", "channel_bytes"),
-    *("dated", "emitted", "uid"),
+    *("dated", "wall", "emitted", "uid"),
 )
 """Columns that only the way here needs."""
 
@@ -234,6 +234,7 @@ def attribute_names(events: pa.Table) -> tuple[str, ...]:
 
 
 def refused(rows: pa.Table) -> pa.Table:
+    """Rows that could not be read, as they are set aside."""
     columns = {
         "outcome": pa.repeat(QUARANTINED, len(rows)),
         **{

@@ -84,27 +84,34 @@ def solve(table: pa.Table, names: Sequence[str], window: Window) -> Solved:
 
     `table` has columns of `whence.events.schema.REPORTS`, of which absent ones count as null, and optionally ``own``:
     false for rows that another window answers for when they turn out to be copies; ``causes``: rows of the table, besides
-    those that the keys name, each the first of its copies; and ``missing``.
+    those that the keys name, each the first of its copies; ``missing``; and ``wall``, the times that were reported, by
+    which a process without numbers is in order, where ``time`` has others.
     """
     columns = ReportColumns(table, names)
     process = columns.process
     time, seq = columns.longs("time"), columns.longs("seq")
+    wall = columns.longs("wall") if columns.has("wall") else time
     aside = Aside()
     numbered = np.zeros(len(names), np.bool_)
     numbered[process[seq != NO_TIME]] = True
     good = ~(numbered[process] & (seq == NO_TIME))
     aside.quarantine(np.flatnonzero(~good & columns.own), "no-seq", "other events of its process have one")
-    for name, code, least in (("time", "absurd-time", -LARGEST_TIME), ("seq", "bad-seq", 1)):
+    clock = "wall" if columns.has("wall") else "time"
+    for name, code, least in ((clock, "absurd-time", -LARGEST_TIME), ("seq", "bad-seq", 1)):
         absurd = good & columns.outside(name, least, LARGEST_TIME)
-        aside.quarantine(np.flatnonzero(absurd & columns.own), code, f"{name} runs from {least} to {LARGEST_TIME}")
+        aside.quarantine(
+            np.flatnonzero(absurd & columns.own),
+            code,
+            f"{'seq' if name == 'seq' else 'time'} runs from {least} to {LARGEST_TIME}",
+        )
         good &= ~absurd
 
-    raw = Raw(process, np.where(numbered[process], seq, time), numbered, columns.ranks("file"), columns.longs("place"))
+    raw = Raw(process, np.where(numbered[process], seq, wall), numbered, columns.ranks("file"), columns.longs("place"))
     order = canonical_order(raw)
     tied = order[tied_places(raw, order)]
     if len(tied):
         texts = [columns.codes(name, tied) for name in ("id", "sends", "receives", "name", "kind")]
-        content = np.array([time[tied], *texts]).T
+        content = np.array([wall[tied], *texts]).T
         copies = find_copies(raw, tied, np.array(texts[:3]).T, content, columns.longs("arrival")[tied])
         good[copies.duplicate] = good[copies.conflicting] = False
         same, other = (rows[columns.own[rows]] for rows in (copies.duplicate, copies.conflicting))

@@ -52,6 +52,8 @@ class Part:
     counts: Counts
     aside: pa.Table
     lag: int
+    heard: tuple[tuple[int, str, int], ...] = ()
+    """Events that received a message from before the segment: row, key, and when the report of its send arrived."""
 
 
 @dataclass(slots=True)
@@ -70,6 +72,8 @@ class Chain:
     """By code: of the last event closed; -1 for none."""
     sends: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """By message key: positions of what sent it, which the scan holds."""
+    sent: dict[str, int] = field(default_factory=dict)
+    """By message key: when the report of what sent it arrived."""
     pending: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """By code: positions that precede the next event of the process, because of reports that were set aside."""
     tail: pa.Table | None = None
@@ -92,6 +96,12 @@ class Chain:
             [each for each in wanted if each >= self.end],
         )
         self.scan.keep_only(sorted(wanted))
+        arrival = part.events["arrival"].to_numpy()
+        opened = solved.open_sends
+        for key, place in zip(opened["key"].to_pylist(), opened["place"].to_pylist(), strict=True):
+            if place is not None:
+                self.sent[key] = int(arrival[place])
+        self.sent = {key: arrived for key, arrived in self.sent.items() if key in kept}
         self.sends, self.pending = kept, later
         last = np.array(self.last_position)
         last[part.skeleton.process] = self.end + np.arange(len(part.skeleton))
@@ -125,6 +135,11 @@ class Chain:
             count_processes(names, skeleton, events),
             solved.aside.table(placed.drop_columns([DATED, "own"])),
             solved.lag,
+            tuple(
+                (row["place"], row["key"], self.sent[row["key"]])
+                for row in solved.open_receives.to_pylist()
+                if row["place"] >= 0 and row["key"] in self.sent
+            ),
         )
         return part, solved, codes
 
@@ -215,7 +230,9 @@ FindSends = Callable[[Chain, set[str]], Sequence[tuple[str, int, int, int, Any]]
 
 def _by_dates(rows: pa.Table) -> pa.Table:
     """The rows with their dates in place of their times, as the solver takes them."""
-    return rows.set_column(rows.column_names.index("time"), "time", rows[DATED]).drop_columns([DATED])
+    wall = rows["time"]
+    dated = rows.set_column(rows.column_names.index("time"), "time", rows[DATED]).drop_columns([DATED])
+    return dated.append_column("wall", wall)
 
 
 def _with_times(events: pa.Table, rows: pa.Table, solved: Solved, missing: dict[int, list[str]]) -> pa.Table:

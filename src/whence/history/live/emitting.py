@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.history.layout import COUNTED_BY
 from whence.history.live.chain import Part
 from whence.history.live.log import DELIVERED
 from whence.history.live.records import Record
@@ -27,9 +26,9 @@ class Piece:
     """Events of a segment that may not all be in the log."""
 
     part: Part
-    before: Longs
-    """By process: events before the segment."""
     record: Record
+    reported: pa.Table
+    """By event: process and seq, as they were reported."""
     deliveries: pa.Table
     """By event: columns of `whence.history.delivering.DELIVERIES`."""
     emitted: NDArray[np.bool_]
@@ -38,14 +37,14 @@ class Piece:
     """Whether the segment is closed: then all of its events are delivered."""
 
 
-def emit(pieces: list[Piece], until: int, last_number: int) -> pa.Table:
+def emit(pieces: list[Piece], until: int, last_number: int, *, tick: int) -> pa.Table:
     """The deliveries of these pieces up to a time that are not in the log yet, with numbers from `last_number` on."""
     tables = []
     for piece in pieces:
         at = piece.deliveries["at"].fill_null(until if piece.final else until + 1).to_numpy()
         due = ~piece.emitted & (piece.final | (at <= until))
         if due.any():
-            tables.append(_rows(piece, np.flatnonzero(due)))
+            tables.append(_rows(piece, np.flatnonzero(due), tick))
             piece.emitted |= due
     if not tables:
         return DELIVERED.empty_table()
@@ -58,19 +57,41 @@ def emit(pieces: list[Piece], until: int, last_number: int) -> pa.Table:
     return rows.append_column("number", numbers).select(DELIVERED.names).cast(DELIVERED)
 
 
-def _rows(piece: Piece, chosen: Longs) -> pa.Table:
+def _rows(piece: Piece, chosen: Longs, tick: int) -> pa.Table:
     taken = pa.array(chosen)
     events, deliveries = piece.part.events.take(taken), piece.deliveries.take(taken)
-    counted = events[COUNTED_BY].to_numpy() + piece.before[piece.part.skeleton.process[chosen]]
-    columns = {
-        name: events[name].cast(DELIVERED.field(name).type)
-        for name in ("computation", "process", "id", "name", "kind", "time", "arrival", "attributes", "missing")
-    }
-    columns["seq"] = pc.coalesce(events["seq"], pa.chunked_array([pa.array(counted, pa.int64())]))
+    as_is = ("computation", "id", "name", "kind", "time", "arrival", "attributes", "file", "place")
+    columns = {name: events[name].cast(DELIVERED.field(name).type) for name in as_is}
+    columns |= {name: piece.reported[name].take(taken) for name in ("process", "seq")}
     arrival = events["arrival"]
     columns["at"] = pc.coalesce(deliveries["at"], arrival)
     columns["waited"] = pc.coalesce(deliveries["waited"], pa.scalar(0, pa.int64()))
     columns["late"] = pc.coalesce(deliveries["late"], pa.scalar(False))
     columns["lead"] = pc.coalesce(deliveries["lead"], arrival)
     columns["tie"] = pc.coalesce(deliveries["tie"], pa.scalar(0, pa.int32()))
+    unheard = _unheard(piece, chosen, columns["at"].to_numpy() + tick)
+    missing = [
+        sorted({*(known or ()), *unheard.get(place, ())}) or None
+        for place, known in zip(chosen.tolist(), events["missing"].to_pylist(), strict=True)
+    ]
+    columns["missing"] = pa.array(missing, DELIVERED.field("missing").type)
     return pa.table(columns)
+
+
+def _unheard(piece: Piece, chosen: Longs, until: Longs) -> dict[int, list[str]]:
+    """By event: messages it received whose send was reported only after it was delivered."""
+    skeleton = piece.part.skeleton
+    arrival = piece.part.events["arrival"].to_numpy()
+    end = np.full(len(arrival), np.iinfo(np.int64).max)
+    end[chosen] = until
+    effects = np.repeat(np.arange(len(arrival)), np.diff(skeleton.offsets))
+    causes = effects - skeleton.back
+    found: dict[int, list[str]] = {}
+    for at in np.flatnonzero(arrival[causes] >= end[effects]).tolist():
+        sends = piece.part.events["sends"][int(causes[at])].as_py()
+        if sends is not None:
+            found.setdefault(int(effects[at]), []).append(sends)
+    for place, key, arrived in piece.part.heard:
+        if arrived >= end[place]:
+            found.setdefault(place, []).append(key)
+    return found

@@ -39,8 +39,8 @@ class Closing:
     computation: str | None
     """None for whole traces."""
     part: Part
-    emitted: NDArray[np.bool_]
-    """By event: whether the log has it."""
+    rows: pa.Table
+    """By event: its report."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,8 +117,7 @@ def _take_plain(
         first = chain.end
         part = chain.close(rows, find_sends, cut)
         on_closed(computation, first, part)
-        emitted = rows["emitted"].take(pa.array(part.rows)).to_numpy()
-        closings.append(Closing(computation, part, emitted))
+        closings.append(Closing(computation, part, rows.take(pa.array(part.rows))))
         assert chain.tail is not None
         waiting, chain.tail = chain.tail, None
     if not len(pool) and not closings:
@@ -175,4 +174,4 @@ def _close_traces(closed: Closed, tail: Tail, now: int, terms: LiveTerms) -> lis
     gone = set(ready)
     tail.current = {trace: each for trace, each in tail.current.items() if each[0] not in gone}
     part = solve_traces(rows)
-    return [Closing(None, part, rows["emitted"].take(pa.array(part.rows)).to_numpy())]
+    return [Closing(None, part, rows.take(pa.array(part.rows)))]

@@ -2,12 +2,15 @@
 
 A report that comes so late that events after it are closed cannot take its place any more. It stands on a line of its
 own, ``NAME (late)``: nothing is claimed about its order with the rest of its process, and `missing` says so. A second
-report of an event that is closed is a duplicate, which the numbers that were closed tell.
+report of an event that is closed is a duplicate, which the numbers that were closed tell. A process whose events have no
+numbers is in the order of its own clock, however wrong that is; a second report of one of its events is known as such
+only until the event is closed.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +18,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from whence.causality.ordering import NO_TIME
-from whence.history.live.dating import DATED
 
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -65,14 +67,16 @@ class Lines:
     """All processes of a chain. Pickles."""
 
     closed: dict[str, Closed] = field(default_factory=dict)
-    """By name of a process or line."""
+    """By name of a process or line that has numbers."""
+    last_time: dict[str, int] = field(default_factory=dict)
+    """By name of one that has none: the last time that is closed."""
     of: dict[str, str] = field(default_factory=dict)
     """By name of a line of late reports: the process."""
 
     def sort_out(self, rows: pa.Table) -> tuple[Flags, Flags]:
         """Which rows report events that are closed already, and which may or may not: nobody knows any more."""
         again, unknown = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
-        for row, name, seq in self._behind(rows):
+        for row, name, seq in self._behind(rows, "seq"):
             closed = self.closed[name]
             if seq <= closed.unknown_until:
                 unknown[row] = True
@@ -82,7 +86,7 @@ class Lines:
 
     def placed(self, rows: pa.Table) -> pa.Table:
         """The rows, late ones on lines of their own, with ``missing`` for what is not known of those."""
-        moved = self._moved(rows)
+        moved = {row: line for by in ("seq", "time") for row, line in self._moved(rows, by)}
         if not moved:
             return rows
         names = rows["process"].to_pylist()
@@ -96,61 +100,62 @@ class Lines:
         placed = rows.set_column(at, "process", pa.array(names, pa.string()))
         return placed.append_column("missing", pa.array(missing, pa.string()))
 
-    def _moved(self, rows: pa.Table) -> dict[int, str]:
-        """By row: the line it goes to instead of its process."""
+    def _moved(self, rows: pa.Table, by: str) -> Iterator[tuple[int, str]]:
+        """Rows, and the lines they go to instead of their processes."""
         behind: dict[str, list[tuple[int, int]]] = {}
-        for row, name, seq in self._behind(rows):
-            behind.setdefault(name, []).append((seq, row))
-        moved: dict[int, str] = {}
+        for row, name, value in self._behind(rows, by):
+            behind.setdefault(name, []).append((value, row))
         for name, found in behind.items():
-            line = self._line(name, min(found)[0])
-            moved |= {row: line for _, row in found}
-        time, dated = rows["time"].fill_null(NO_TIME).to_numpy(), rows[DATED].to_numpy()
-        unnumbered = rows["seq"].is_null().to_numpy()
-        for row in np.flatnonzero(unnumbered & (time != NO_TIME) & (dated > time)).tolist():
-            moved[row] = f"{rows['process'][row].as_py()} (late)"
-        return moved
+            line = self._line(name, min(found)[0], by)
+            yield from ((row, line) for _, row in found)
 
-    def _line(self, name: str, first: int) -> str:
+    def _last(self, name: str, by: str) -> int:
+        if by == "seq":
+            return self.closed[name].last if name in self.closed else 0
+        return self.last_time.get(name, NO_TIME)
+
+    def _line(self, name: str, first: int, by: str) -> str:
+        """The first line of late reports of a process that ends before a number or time."""
         number = 1
         while True:
             line = f"{name} (late)" if number == 1 else f"{name} (late {number})"
-            if line not in self.closed or self.closed[line].last < first:
+            if self._last(line, by) < first:
                 return line
             number += 1
 
-    def _behind(self, rows: pa.Table) -> list[tuple[int, str, int]]:
-        """Rows, with process and number, that do not come after all that is closed of their process."""
-        if not self.closed:
+    def _behind(self, rows: pa.Table, by: str) -> list[tuple[int, str, int]]:
+        """Rows, with process and number or time, that do not come after all that is closed of their process."""
+        if not (self.closed if by == "seq" else self.last_time) or not len(rows):
             return []
         encoded = rows["process"].combine_chunks().dictionary_encode()
-        names = encoded.dictionary.to_pylist()
-        last = np.array([self.closed[name].last if name in self.closed else 0 for name in names], np.int64)
-        codes = encoded.indices.to_numpy()
-        seq = rows["seq"].fill_null(NO_TIME).to_numpy()
-        if not names:
-            return []
-        found = np.flatnonzero((seq != NO_TIME) & (seq >= 1) & (seq <= last[codes]))
-        return [(row, names[codes[row]], int(seq[row])) for row in found.tolist()]
+        names, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+        last = np.array([self._last(name, by) for name in names], np.int64)
+        value = rows[by].fill_null(NO_TIME).to_numpy()
+        chosen = (value != NO_TIME) & (value <= last[codes])
+        chosen &= (value >= 1) if by == "seq" else rows["seq"].is_null().to_numpy()
+        return [(row, names[codes[row]], int(value[row])) for row in np.flatnonzero(chosen).tolist()]
 
     def pass_over(self, events: pa.Table) -> None:
         """Close the events of a segment."""
         encoded = events["process"].combine_chunks()
-        encoded = encoded.dictionary_encode() if not pa.types.is_dictionary(encoded.type) else encoded
+        encoded = encoded if pa.types.is_dictionary(encoded.type) else encoded.dictionary_encode()
         codes, names = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
-        seq = events["seq"].fill_null(0).to_numpy()
+        seq, time = events["seq"].fill_null(0).to_numpy(), events["time"].fill_null(NO_TIME).to_numpy()
         order = np.argsort(codes, kind="stable")
         starts = np.searchsorted(codes[order], np.arange(len(names) + 1))
         for code, name in enumerate(names):
-            numbers = seq[order[starts[code] : starts[code + 1]]]
-            numbers = numbers[numbers > 0]
-            if not len(numbers):
-                continue
-            closed = self.closed.setdefault(name, Closed())
-            dense = numbers[0] == closed.last + 1 and numbers[-1] - numbers[0] + 1 == len(numbers)
-            if dense:
-                closed.last = int(numbers[-1])
-            else:
-                closed.add(numbers.tolist())
-            if name in self.of:
-                self.closed.setdefault(self.of[name], Closed()).add(numbers.tolist())
+            mine = order[starts[code] : starts[code + 1]]
+            numbers = seq[mine][seq[mine] > 0]
+            if len(numbers):
+                self._close(name, numbers)
+            elif len(mine):
+                self.last_time[name] = max(self.last_time.get(name, NO_TIME), int(time[mine].max()))
+
+    def _close(self, name: str, numbers: Longs) -> None:
+        closed = self.closed.setdefault(name, Closed())
+        if numbers[0] == closed.last + 1 and numbers[-1] - numbers[0] + 1 == len(numbers):
+            closed.last = int(numbers[-1])
+        else:
+            closed.add(numbers.tolist())
+        if name in self.of:
+            self.closed.setdefault(self.of[name], Closed()).add(numbers.tolist())

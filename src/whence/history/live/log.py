@@ -39,10 +39,13 @@ DELIVERED = pa.schema(
         pa.field("late", pa.bool_()),
         pa.field("attributes", pa.string()),
         pa.field("missing", pa.list_(pa.string())),
+        pa.field("file", pa.string()),
+        pa.field("place", pa.int64()),
     ]
 )
-"""``17, "", "shop", 4, null, "order placed", "send", 1700000000000000000, ..., 2100000000, false, "{...}", null``: numbers
-run from 1 without gaps, in the order of delivery. An event is late if its report came after it was due."""
+"""``17, "", "shop", 4, null, "order placed", "send", 1700000000000000000, ..., 2100000000, false, "{...}", null, ...``:
+numbers run from 1 without gaps, in the order of delivery. Process and seq are as reported. An event is late if its report
+came after it was due; `missing` tells the messages it received of which no report had come when it was delivered."""
 
 
 class LogTrimmed(WhenceError):

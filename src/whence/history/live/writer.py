@@ -77,6 +77,12 @@ class _Aside:
     rows: pa.Table = field(default_factory=layout.ASIDE.empty_table)
 
 
+def _piece(part: Part, record: Record, rows: pa.Table, *, final: bool) -> Piece:
+    """A segment that is to be delivered; `rows` has the report of each event."""
+    emitted = rows["emitted"].to_numpy().copy()
+    return Piece(part, record, rows.select(["process", "seq"]), DELIVERIES.empty_table(), emitted, final)
+
+
 class LiveWriter:
     """Writes the live history at a path: the only one who does, until `close`.
 
@@ -172,7 +178,7 @@ class LiveWriter:
             return False
         run, records = self._assembled()
         self._deliver(run, records, pieces)
-        emitted = emit(pieces, self._until, self.log.last)
+        emitted = emit(pieces, self._until, self.log.last, tick=self.terms.tick_ns)
         self.log = self.log.append(self.store, self.run, emitted)
         self._mark_emitted()
         self._commit(run, records, closing=bool(taken.closings))
@@ -232,7 +238,7 @@ class LiveWriter:
             if record.rows:
                 mine.records.append(record)
         self.closed.attributes.update(record.attributes)
-        return Piece(part, before, record, DELIVERIES.empty_table(), closing.emitted.copy(), final=True)
+        return _piece(part, record, closing.rows, final=True)
 
     def _write_tails(self) -> bool:
         """Solve and write the tails that have changed; gives whether any has."""
@@ -255,10 +261,8 @@ class LiveWriter:
                 mine = self.closed.chain(where)
                 part = mine.chain.peek(rows, self._find_sends)
                 before = np.pad(mine.totals.events, (0, len(part.counts.names) - len(mine.totals.events)))
-            emitted = rows["emitted"].take(pa.array(part.rows)).to_numpy().copy()
             record = self._write_part(part, before)
-            piece = Piece(part, before, record, DELIVERIES.empty_table(), emitted, final=False)
-            self._tails[where] = _Written(piece, rows)
+            self._tails[where] = _Written(_piece(part, record, rows.take(pa.array(part.rows)), final=False), rows)
         return changed
 
     def _write_part(self, part: Part, before: Longs) -> Record:
