@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from whence.events.schema import REPORTS
 from whence.history.instancing import with_lines
-from whence.history.segmenting import _solve_whole
+from whence.history.segmenting import solve_whole
 from whence.sources.rows import Row, Rows
 from whence.sources.spans import CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER, SPAN_KINDS, Moment, Span, span_rows
 
@@ -235,8 +235,8 @@ def test_copies_of_a_span_are_counted_and_change_nothing(copies: int) -> None:
     log = Row(computation=TRACE, process="web", time=12, name="retry", instance_key="a", file="l", place=1)
     logs = [log, replace(log, place=2)]
     once, often = table_of([parent, child], logs), table_of([parent, child] * copies, logs)
-    solved, _ = _solve_whole(with_lines(often))
-    alone, _ = _solve_whole(with_lines(once))
+    solved, _ = solve_whole(with_lines(often))
+    alone, _ = solve_whole(with_lines(once))
     assert len(alone.table_rows) == 9
     assert solved.aside.outcomes == ["duplicate"] * 7 * (copies - 1)
     assert solved.placed.skeleton.process.tolist() == alone.placed.skeleton.process.tolist()

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from whence.cli.clocks import sentences
 from whence.cli.durations import NANOSECONDS, read_duration, show_duration
+from whence.cli.follow import TermsGiven, follow_source
 from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
 from whence.cli.on_spark import check_master, session_on
 from whence.cli.orders_table import channel_lines, ledger_lines, orders_table
@@ -85,6 +86,18 @@ def observe(
     ] = "2g",
     epoch_rows: Annotated[int, typer.Option(help="Events of an epoch, about: what a task holds in memory.")] = 500_000,
     explain: Annotated[bool, typer.Option("--explain", help="Show the plan, and change nothing.")] = False,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            help="Keep a live history of what comes: INPUT is a folder, nats://HOST:PORT/STREAM or kafka://HOST:PORT/TOPIC.",
+        ),
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="--follow: take what is there now, and end.")] = False,
+    trigger: Annotated[str, typer.Option(help="--follow: how often what has come is taken.")] = "1s",
+    option: Annotated[
+        list[str] | None, typer.Option(help="--follow: NAME=VALUE for the source; may be repeated.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
 ) -> None:
     r"""Turn logs into a history that answers questions: causally ordered, checked, and nothing lost.
@@ -100,6 +113,8 @@ def observe(
       whence observe traces.json logs.json.gz --to h
 
       whence observe chord.log --regex '(?<host>\S*) (?<clock>{.*})\n(?<event>.*)' --to h
+
+      whence observe --follow incoming/ --to live --eps 50ms --delta 2s
     """
     check_master(master)
     if format is not None:
@@ -116,14 +131,29 @@ def observe(
     lengths = {name: _length(name, value, unit) for name, value in (("eps", eps), ("delta", delta), ("tick", tick))}
     if lengths["tick"] == 0:
         raise typer.BadParameter("1 or more, not 0", param_hint="--tick")
+    options = {"regex": regex, "delimiter": delimiter, "mapping": mapping}
+    options |= {"unit": unit} if unit != "ns" else {}
+    if follow:
+        follow_source(
+            inputs,
+            to,
+            settings=TermsGiven(policy, phi, lengths["eps"], lengths["delta"], elements, lengths["tick"]),
+            format=format,
+            options=options,
+            source_options=option or [],
+            trigger=trigger,
+            once=once,
+            master=master,
+            memory=memory,
+            as_json=as_json,
+        )
+        return
     from whence.clocks.errors import WhenceError
     from whence.history.storage import StorageError
     from whence.spark.pipeline import Delivering, observe, plan_text
 
     console = Console(stderr=True)
     started = time.monotonic()
-    options = {"regex": regex, "delimiter": delimiter, "mapping": mapping}
-    options |= {"unit": unit} if unit != "ns" else {}
     delivering = Delivering(tuple(policy or ["exact"]), phi, lengths["delta"], elements, lengths["tick"])
     try:
         delivering.check()

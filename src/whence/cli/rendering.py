@@ -16,19 +16,16 @@ from rich.text import Text
 
 from whence.cli.durations import show_duration
 from whence.events.schema import SPAN
+from whence.history.times import PER_SECOND
 
 if TYPE_CHECKING:
     from whence.history.questions.event import Event
     from whence.history.questions.past import Missing
 
-PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 WIDTH_WITHOUT_TERMINAL = 160
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 DISAGREES = "clock behind its causes"
 """Beside an event whose wall time is earlier than that of something that led to it."""
-ISO = re.compile(
-    r"(?P<whole>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?)(?:\.(?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?"
-)
 
 
 def format_time(time: int | None, unit: str, *, digits: int | None = None) -> str:
@@ -56,24 +53,6 @@ def digits_of(times: Iterable[int | None], unit: str) -> int:
     return -(-max(map(len, fractions), default=0) // 3) * 3
 
 
-def parse_time(text: str, unit: str) -> int | None:
-    """A time given as an integer in the history's unit or in ISO 8601 (UTC unless it says otherwise); None for neither."""
-    if re.fullmatch(r"-?\d+", text, re.ASCII):
-        return int(text)
-    found = ISO.fullmatch(text)
-    per_second = PER_SECOND.get(unit)
-    if found is None or per_second is None:
-        return None
-    try:
-        whole = found["whole"] if len(found["whole"]) > len("2026-01-31") else f"{found['whole']}T00:00"
-        moment = datetime.fromisoformat(whole + (found["zone"] or "+00:00"))
-    except ValueError:
-        return None
-    fraction = int((found["fraction"] or "0").ljust(9, "0"))
-    seconds = round((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
-    return seconds * per_second + fraction * per_second // 10**9
-
-
 class Times(StrEnum):
     """Which times are shown."""
 
@@ -90,6 +69,8 @@ class Times(StrEnum):
             sign = "+" if (event.correction or 0) > 0 else ""
             return f"corrected by {sign}{show_duration(event.correction, unit)}" if event.correction else ""
         behind = event.time is not None and event.causal_time is not None and event.causal_time > event.time
+        # What a live history did not believe has another causal time, and no correction.
+        behind = behind and event.corrected_time != event.time
         return DISAGREES if behind else ""
 
 

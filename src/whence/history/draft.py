@@ -52,6 +52,7 @@ class Draft:
         refuse_other_folders(self.store)
         self._lock: Lock | None = Lock(self.store, self.run)
         try:
+            self._refuse_live()
             self._clean_up()
             self.store.make_folder(self.folder)
         except BaseException:
@@ -162,6 +163,14 @@ class Draft:
                 causes.append(arrays["send_position"][arrays["edge_send"]] + base)
         return pa.table([np.concatenate(effects), np.concatenate(causes)], schema=layout.CROSSINGS)
 
+    def _refuse_live(self) -> None:
+        try:
+            live = "stream" in read_manifest(self.store)
+        except HistoryError:
+            return
+        if live:
+            raise HistoryError(f"{self.store} is the history of a stream: name another folder, or remove that one")
+
     def _clean_up(self) -> None:
         """Remove what killed runs left; where the manifest cannot be read, nothing, as any run may be the one it names."""
         try:
@@ -190,7 +199,7 @@ def refuse_other_folders(store: Store) -> None:
     names = {name for name in store.names("") if not name.startswith(".")}
     if layout.MANIFEST in names or layout.LOCK in names:
         return
-    strange = sorted(names - {layout.RUNS}) + [
+    strange = sorted(names - {layout.RUNS, *layout.BESIDE}) + [
         f"{layout.RUNS}/{name}" for name in store.names(layout.RUNS) if not RUN_NAME.fullmatch(name)
     ]
     if strange:

@@ -25,6 +25,8 @@ FORMAT = 3
 MANIFEST = "manifest.json"
 LOCK = "run.lock"
 RUNS = "runs"
+BESIDE = ("broker", "subscriptions", "checkpoint", "checkpoint-files")
+"""Folders of a live history that are not part of it: those of the service, and the journals of the stream."""
 SEGMENTS_FILE, PROCESSES_FILE, CROSSINGS_FILE = "segments.parquet", "processes.parquet", "crossings.parquet"
 TABLES = {"segments": SEGMENTS_FILE, "processes": PROCESSES_FILE, "crossings": CROSSINGS_FILE}
 """The small tables of a run. Where the manifest has ``tables``, it names them instead: those of a live history come anew

@@ -101,7 +101,7 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
     else:
         solved = solve(good, chosen[0].names, chosen[1])
         names = [f"{chosen[0].computation}{BETWEEN}{name}" for name in chosen[0].names]
-    aside = pa.concat_tables([refused(refused), solved.aside.table(good)])
+    aside = pa.concat_tables([refused_rows(refused), solved.aside.table(good)])
     events = events_table(good, solved, window)
     outcomes = Counter(aside["outcome"].to_pylist())
     counts = count_processes(names, solved.placed.skeleton, events)
@@ -228,12 +228,12 @@ def attribute_names(events: pa.Table) -> tuple[str, ...]:
     if events["attributes"].null_count == len(events):
         return ()
     with duckdb.connect(config={"threads": 1}) as database:
-        database.register("events", events.select(["attributes"]))
+        database.register("events", pa.table({"attributes": pc.unique(events["attributes"])}))
         found = database.execute("SELECT DISTINCT unnest(json_keys(attributes)) FROM events").fetchall()
     return tuple(sorted(name for (name,) in found))
 
 
-def refused(rows: pa.Table) -> pa.Table:
+def refused_rows(rows: pa.Table) -> pa.Table:
     """Rows that could not be read, as they are set aside."""
     columns = {
         "outcome": pa.repeat(QUARANTINED, len(rows)),

@@ -169,6 +169,8 @@ def _solve_distinct(
     placed = assemble(process, ordered, member, dropped)
     if columns.has("causes"):
         correction = corrections_by_clock(starts, time, ordered.edges, columns.span_clocks()[order])
+    elif columns.has("wall") and (wall := columns.longs("wall")[order]).tobytes() != time.tobytes():
+        correction = corrections(starts, wall, order_rows(starts, wall, ordered.edges).times.causal_time, ordered.edges)
     else:
         correction = corrections(starts, time, causal_time, ordered.edges)
     lag = np.where(time != NO_TIME, causal_time - np.where(time != NO_TIME, time, 0), -1)

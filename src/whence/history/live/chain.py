@@ -236,12 +236,11 @@ def _by_dates(rows: pa.Table) -> pa.Table:
 
 
 def _with_times(events: pa.Table, rows: pa.Table, solved: Solved, missing: dict[int, list[str]]) -> pa.Table:
-    """The events with the times that were reported, corrections of those, and all that is known to be missing."""
-    taken = pa.array(solved.table_rows)
-    time, dated = rows["time"].take(taken), rows[DATED].take(taken)
-    correction = pc.subtract(pc.add(events["correction"], dated), time)
+    """The events with the times that were reported, and with all that is known to be missing."""
+    time = rows["time"].take(pa.array(solved.table_rows))
     events = events.set_column(events.column_names.index("time"), "time", time)
-    events = events.set_column(events.column_names.index("correction"), "correction", correction)
+    timed = pc.if_else(pc.is_valid(time), events["correction"], pa.scalar(None, pa.int64()))
+    events = events.set_column(events.column_names.index("correction"), "correction", timed)
     if not missing:
         return events
     lists = events["missing"].to_pylist()

@@ -69,12 +69,14 @@ def _rows(piece: Piece, chosen: Longs, tick: int) -> pa.Table:
     columns["late"] = pc.coalesce(deliveries["late"], pa.scalar(False))
     columns["lead"] = pc.coalesce(deliveries["lead"], arrival)
     columns["tie"] = pc.coalesce(deliveries["tie"], pa.scalar(0, pa.int32()))
+    columns["missing"] = events["missing"]
     unheard = _unheard(piece, chosen, columns["at"].to_numpy() + tick)
-    missing = [
-        sorted({*(known or ()), *unheard.get(place, ())}) or None
-        for place, known in zip(chosen.tolist(), events["missing"].to_pylist(), strict=True)
-    ]
-    columns["missing"] = pa.array(missing, DELIVERED.field("missing").type)
+    if unheard:
+        missing = [
+            sorted({*(known or ()), *unheard.get(place, ())}) or None
+            for place, known in zip(chosen.tolist(), events["missing"].to_pylist(), strict=True)
+        ]
+        columns["missing"] = pa.array(missing, DELIVERED.field("missing").type)
     return pa.table(columns)
 
 

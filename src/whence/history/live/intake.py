@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.history.aside import Aside
-from whence.history.live.chain import FIRST, FindSends, Part
+from whence.history.live.chain import FIRST, Chain, FindSends, Part
 from whence.history.live.dating import DATED, with_dates
 from whence.history.live.state import TAIL, Closed, Tail
 from whence.history.live.terms import LiveTerms
 from whence.history.live.traces import assign, last_dates, solve_traces
-from whence.history.segmenting import refused
+from whence.history.segmenting import refused_rows
 
 Longs = NDArray[np.int64]
 
@@ -61,19 +61,18 @@ def take(
 
     `now` is the time on the stream's clock, at least the last arrival. Rows have the columns of `TAIL` except the date.
     """
-    bad = pc.is_valid(rows["reason"])
-    aside = [refused(rows.filter(bad))] if pc.any(bad).as_py() else []
-    good = with_dates(rows.filter(pc.invert(bad)), eps=terms.eps, delta=terms.delta).select(TAIL.names)
+    bad, rows = _split(rows, pc.is_valid(rows["reason"]))
+    aside = [refused_rows(bad)] if len(bad) else []
+    good = with_dates(rows, eps=terms.eps, delta=terms.delta).select(TAIL.names)
     time, dated = good["time"], good[DATED]
     late, ahead = (
         pc.sum(pc.fill_null(each, False)).as_py() or 0 for each in (pc.less(time, dated), pc.greater(time, dated))
     )
-    in_span = pc.is_valid(good["instance_key"])
-    plain, spans = good.filter(pc.invert(in_span)), good.filter(in_span)
+    spans, plain = _split(good, pc.is_valid(good["instance_key"]))
     closings: list[Closing] = []
-    fresh = {
-        name: plain.filter(pc.equal(plain["computation"], name)) for name in pc.unique(plain["computation"]).to_pylist()
-    }
+    fresh: dict[str, pa.Table] = {}
+    for name in pc.unique(plain["computation"]).to_pylist():
+        fresh[name], plain = _split(plain, pc.equal(plain["computation"], name))
     for computation in sorted({*fresh, *tail.plain}):
         pool = fresh.get(computation, TAIL.empty_table())
         found, set_aside = _take_plain(computation, pool, closed, tail, now, terms, find_sends, on_closed)
@@ -84,6 +83,14 @@ def take(
         tail.traces = pa.concat_tables([tail.traces, spans])
     closings += _close_traces(closed, tail, now, terms)
     return Taken(closings, aside, late, ahead)
+
+
+def _split(rows: pa.Table, chosen: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
+    """The rows that are chosen, and the others; copies nothing where they are all of a kind."""
+    count = pc.sum(chosen).as_py() or 0
+    if count in (0, len(rows)):
+        return rows.slice(0, count), rows.slice(count)
+    return rows.filter(chosen), rows.filter(pc.invert(chosen))
 
 
 def _take_plain(
@@ -101,20 +108,13 @@ def _take_plain(
     aside: list[pa.Table] = []
     waiting = tail.plain.get(computation, TAIL.empty_table())
     while True:
-        pool, again = _without_closed(pool, chain.lines.sort_out(pool))
+        pool, again, cut = _next(chain, waiting, pool, terms)
         aside += again
-        cut = next_cut(
-            np.concatenate((waiting[DATED].to_numpy(), pool[DATED].to_numpy())),
-            chain.cut,
-            rows=terms.close_rows,
-            after=terms.close_after,
-        )
         if cut is None or now < cut + terms.patience:
             break
-        there = pc.less(pool["arrival"], cut + terms.patience)
-        rows = pa.concat_tables([waiting, pool.filter(there)])
-        pool = pool.filter(pc.invert(there))
-        first = chain.end
+        there = int(np.searchsorted(pool["arrival"].to_numpy(), cut + terms.patience))
+        rows = pa.concat_tables([waiting, pool.slice(0, there)]).combine_chunks()
+        pool, first = pool.slice(there), chain.end
         part = chain.close(rows, find_sends, cut)
         on_closed(computation, first, part)
         closings.append(Closing(computation, part, rows.take(pa.array(part.rows))))
@@ -130,17 +130,38 @@ def _take_plain(
     return closings, aside
 
 
-def _without_closed(
-    pool: pa.Table, sorted_out: tuple[NDArray[np.bool_], NDArray[np.bool_]]
-) -> tuple[pa.Table, list[pa.Table]]:
-    again, unknown = sorted_out
+def _next(
+    chain: Chain, waiting: pa.Table, pool: pa.Table, terms: LiveTerms
+) -> tuple[pa.Table, list[pa.Table], int | None]:
+    """Where the chain is to be cut next; and the pool, from which second reports of closed events are taken.
+
+    Looks at as many rows of the pool as tell where that is: those dated before a cut arrive at most delta after it.
+    """
+    aside: list[pa.Table] = []
+    looked = 0
+    while True:
+        more = max(looked, 2 * terms.close_rows)
+        fresh, again = _without_closed(chain, pool.slice(looked, more))
+        aside += again
+        if again:
+            pool = pa.concat_tables([pool.slice(0, looked), fresh, pool.slice(looked + more)])
+        looked += len(fresh)
+        dates = np.concatenate((waiting[DATED].to_numpy(), pool.slice(0, looked)[DATED].to_numpy()))
+        cut = next_cut(dates, chain.cut, rows=terms.close_rows, after=terms.close_after)
+        if looked >= len(pool) or (cut is not None and pool["arrival"][looked - 1].as_py() >= cut + terms.delta):
+            return pool, aside, cut
+
+
+def _without_closed(chain: Chain, rows: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+    """The rows without those that report what is closed, which are set aside."""
+    again, unknown = chain.lines.sort_out(rows)
     if not (again.any() or unknown.any()):
-        return pool, []
+        return rows, []
     aside = Aside()
     aside.duplicate(np.flatnonzero(again))
     aside.quarantine(np.flatnonzero(unknown), "too-late", "whether it was delivered before is not known any more")
-    told = aside.table(pool.drop_columns([DATED, "uid", "emitted"]))
-    return pool.filter(pa.array(~(again | unknown))), [told]
+    told = aside.table(rows.drop_columns([DATED, "uid", "emitted"]))
+    return rows.filter(pa.array(~(again | unknown))), [told]
 
 
 def next_cut(dated: Longs, last: int, *, rows: int, after: int) -> int | None:

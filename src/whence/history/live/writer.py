@@ -11,8 +11,10 @@ from __future__ import annotations
 import pickle
 import secrets
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import count
 from time import monotonic, time_ns
 from typing import Any, Self
 from uuid import uuid4
@@ -53,6 +55,8 @@ Longs = NDArray[np.int64]
 
 GRACE_SECONDS = 15.0
 """How long files that a newer version replaced stay, for those who are reading them."""
+WRITERS = 4
+"""Segments that are written and delivered at once: most of that is done outside Python."""
 FILED_ROWS = 10_000
 """Reports set aside after which they get a file of their own."""
 COMMIT_ANYWAY = 30_000_000_000
@@ -99,6 +103,7 @@ class LiveWriter:
         except BaseException:
             self._lock.release()
             raise
+        self._pool = ThreadPoolExecutor(WRITERS, "live-history")
         self._senders = Senders()
         self._old: list[tuple[float, set[str]]] = []
         self._tails: dict[str | None, _Written] = {}
@@ -111,6 +116,7 @@ class LiveWriter:
 
     def close(self) -> None:
         """Let others write."""
+        self._pool.shutdown()
         self._lock.release()
 
     def _open(self, terms: LiveTerms | None) -> None:
@@ -118,8 +124,9 @@ class LiveWriter:
         self.positions: dict[str, int] = {}
         self.now = self.version = self._committed_at = 0
         self._named: set[str] = set()
-        self._serial = 0
+        self._serial = count(1)
         self._run: Run | None = None
+        self.state: dict[str, Any] | None = None
         try:
             manifest = read_manifest(self.store)
         except NoHistory:
@@ -168,7 +175,7 @@ class LiveWriter:
         self.ledger.late += taken.late
         self.ledger.ahead += taken.ahead
         self._set_aside(taken.aside)
-        pieces = [self._write_closing(each) for each in taken.closings]
+        pieces = self._write_closings(taken.closings)
         changed = self._write_tails()
         tails = list(self._tails.values())
         pieces += [each.piece for each in tails]
@@ -222,23 +229,27 @@ class LiveWriter:
             self.ledger.quarantined += int(pc.sum(pc.equal(table["outcome"], QUARANTINED)).as_py() or 0)
             self.ledger.reasons += count_codes(table)
 
-    def _write_closing(self, closing: Closing) -> Piece:
-        part = closing.part
-        self._set_aside([part.aside])
-        if closing.computation is None:
-            before = np.zeros(len(part.counts.names), np.int64)
-            record = self._write_part(part, before)
-            if record.rows:
+    def _write_closings(self, closings: list[Closing]) -> list[Piece]:
+        befores = []
+        for closing in closings:
+            self._set_aside([closing.part.aside])
+            before = np.zeros(len(closing.part.counts.names), np.int64)
+            if closing.computation is not None:
+                mine = self.closed.chain(closing.computation)
+                before[: len(mine.totals.events)] = mine.totals.events
+                mine.totals = mine.totals.plus(closing.part.counts)
+            befores.append(before)
+        records = list(self._pool.map(self._write_part, [each.part for each in closings], befores))
+        for closing, record in zip(closings, records, strict=True):
+            if record.rows and closing.computation is None:
                 self.closed.wholes.append(record)
-        else:
-            mine = self.closed.chain(closing.computation)
-            before = np.pad(mine.totals.events, (0, len(part.counts.names) - len(mine.totals.events)))
-            record = self._write_part(part, before)
-            mine.totals = mine.totals.plus(part.counts)
-            if record.rows:
-                mine.records.append(record)
-        self.closed.attributes.update(record.attributes)
-        return _piece(part, record, closing.rows, final=True)
+            elif record.rows and closing.computation is not None:
+                self.closed.chain(closing.computation).records.append(record)
+            self.closed.attributes.update(record.attributes)
+        return [
+            _piece(closing.part, record, closing.rows, final=True)
+            for closing, record in zip(closings, records, strict=True)
+        ]
 
     def _write_tails(self) -> bool:
         """Solve and write the tails that have changed; gives whether any has."""
@@ -266,13 +277,12 @@ class LiveWriter:
         return changed
 
     def _write_part(self, part: Part, before: Longs) -> Record:
-        self._serial += 1
-        attempt = uuid4().hex[:12]
+        number, attempt = next(self._serial), uuid4().hex[:12]
         files, boundary_file = SegmentFiles("", "", None), None
         if len(part.events):
-            files = write_segment(self.store, self.run, self._serial, part.events, part.skeleton, attempt=attempt)
+            files = write_segment(self.store, self.run, number, part.events, part.skeleton, attempt=attempt)
             if part.boundary is not None and before.any():
-                boundary_file = write_boundary(self.store, self.run, self._serial, part.boundary, attempt=attempt)
+                boundary_file = write_boundary(self.store, self.run, number, part.boundary, attempt=attempt)
         return Record.of(part, before, files, boundary_file, attribute_names(part.events))
 
     def _assembled(self) -> tuple[Run, list[Record]]:
@@ -323,14 +333,18 @@ class LiveWriter:
             ]
         )
         terms = self.terms.delivering
-        for piece in new:
+
+        def deliver(piece: Piece) -> None:
             number = numbers[id(piece.record)]
             found = deliver_segment(run, number, terms.policies, blocks, eps=terms.eps, tick=terms.tick, as_known=True)
             piece.deliveries = found.policies[self.terms.order_policy].table
             piece.record.outcome = write_deliveries(run, number, found, attempt=uuid4().hex[:12])
-            if piece.final:
-                done = [] if self.closed.delivered is None else [self.closed.delivered]
-                self.closed.delivered = summed([*done, piece.record.outcome])
+
+        list(self._pool.map(deliver, new))
+        final = [piece.record.outcome for piece in new if piece.final and piece.record.outcome is not None]
+        if final:
+            done = [] if self.closed.delivered is None else [self.closed.delivered]
+            self.closed.delivered = summed([*done, *final])
 
     def _mark_emitted(self) -> None:
         for where, written in self._tails.items():
@@ -366,7 +380,7 @@ class LiveWriter:
         write_manifest(self.store, manifest)
         self.store.sync("")
         run.manifest = manifest
-        self._run, self._committed_at = run, self.now
+        self._run, self._committed_at, self.state = run, self.now, manifest["stream"]
         self._senders.committed()
         self._clean_up(self._files_of(manifest, records))
 

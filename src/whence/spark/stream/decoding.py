@@ -1,0 +1,157 @@
+"""Frames of a source become rows of reports, where Spark puts the task; what cannot be read is a row that says why."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from whence.events.payload import BadPayload, decode_reports
+from whence.events.schema import REPORTS, TEXT_LIMIT_CHARACTERS
+from whence.sources.contract import Piece, Source, SourceError
+from whence.sources.formats import format_options, source
+from whence.sources.json_lines import JsonLines
+from whence.spark.reading import PARQUET
+from whence.spark.stream.sources import ROWS, opened_piece
+
+TAKEN = "partition string, first long, last long, now long, rows long, payload binary"
+"""What a task gives: the frames of a partition it has read, the last arrival among them, and their reports."""
+FLUSH_ROWS = 250_000
+"""Reports after which a task gives what it has."""
+
+
+@dataclass(slots=True)
+class _Gathered:
+    first: int = -1
+    last: int = -1
+    now: int = 0
+    rows: int = 0
+    tables: list[pa.Table] = field(default_factory=list)
+
+    def flushed(self, partition: str) -> pa.RecordBatch:
+        payload = pickle.dumps(pa.concat_tables(self.tables).combine_chunks(), protocol=5) if self.tables else None
+        return pa.record_batch(
+            {
+                "partition": pa.array([partition]),
+                "first": pa.array([self.first], pa.int64()),
+                "last": pa.array([self.last], pa.int64()),
+                "now": pa.array([self.now], pa.int64()),
+                "rows": pa.array([self.rows], pa.int64()),
+                "payload": pa.array([payload], pa.binary()),
+            }
+        )
+
+
+class Decoder:
+    """Decodes the frames after the positions that are committed. Pickles; `options` are those of formats of files."""
+
+    def __init__(self, positions: Mapping[str, int], options: Mapping[str, Any]) -> None:
+        self._positions, self._options = dict(positions), dict(options)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        gathered: dict[str, _Gathered] = {}
+        for batch in batches:
+            columns = [
+                batch.column(name) for name in ("partition", "sequence", "arrival", "format", "origin", "payload")
+            ]
+            for partition, sequence, arrival, form, origin, payload in zip(*columns, strict=True):
+                name, number = partition.as_py(), sequence.as_py()
+                if number <= self._positions.get(name, -1):
+                    continue
+                mine = gathered.setdefault(name, _Gathered())
+                mine.first = number if mine.first < 0 else mine.first
+                mine.last, mine.now = number, max(mine.now, arrival.as_py())
+                for table in self._decoded(form.as_py(), origin.as_py(), payload.as_buffer(), arrival.as_py()):
+                    mine.tables.append(table)
+                    mine.rows += len(table)
+                if mine.rows >= FLUSH_ROWS:
+                    yield gathered.pop(name).flushed(name)
+        for name, mine in gathered.items():
+            yield mine.flushed(name)
+
+    def _decoded(self, form: str | None, origin: str, payload: pa.Buffer | None, arrival: int) -> Iterator[pa.Table]:
+        if payload is None or not payload.size:
+            return
+        if form == ROWS:
+            try:
+                rows = decode_reports(payload)
+            except BadPayload as fault:
+                rows = _bad(origin, f"bad-payload: {fault}")
+            yield _completed(rows, np.full(len(rows), arrival))
+            return
+        piece = opened_piece(bytes(payload))
+        for rows in self._read(form, piece):
+            given = pc.fill_null(rows["arrival"], arrival).to_numpy()
+            order = np.argsort(given, kind="stable")
+            yield _completed(rows.take(pa.array(order)), given[order])
+
+    def _read(self, form: str | None, piece: Piece) -> Iterator[pa.Table]:
+        if form is None:
+            yield _bad(piece.file, "unknown-format: it begins like none of the formats there are")
+            return
+        reader: Source = JsonLines() if form == PARQUET else self._source(form)
+        batches = list(reader.read(_as_lines(piece) if form == PARQUET else piece))
+        if batches:
+            yield pa.Table.from_batches(batches)
+
+    def _source(self, form: str) -> Source:
+        known = format_options(form)
+        return source(form, {name: value for name, value in self._options.items() if name in known})
+
+
+def rows_of(payload: bytes) -> pa.Table:
+    """The reports that a task gave."""
+    return pickle.loads(payload)
+
+
+def _completed(rows: pa.Table, arrival: Any) -> pa.Table:
+    """With all columns of `REPORTS`, and these arrivals."""
+    columns = {
+        each.name: rows[each.name] if each.name in rows.column_names else pa.nulls(len(rows), each.type)
+        for each in REPORTS
+    }
+    columns["arrival"] = pa.array(arrival, pa.int64())
+    if rows.num_columns < len(REPORTS) and "computation" not in rows.column_names:
+        columns["computation"] = pa.repeat("", len(rows))
+    return pa.table(columns, REPORTS)
+
+
+def _bad(origin: str, reason: str) -> pa.Table:
+    return pa.Table.from_pylist(
+        [{"computation": "", "file": origin, "place": 0, "reason": reason[:TEXT_LIMIT_CHARACTERS], "text": ""}], REPORTS
+    )
+
+
+def _as_lines(piece: Piece) -> Piece:
+    """Parquet as the JSON lines it stands for, so that one reader says what a report is.
+
+    Slow beside a reader of columns, and rarely needed: what comes as Parquet is seldom a stream.
+    """
+    stream = piece.open_at(0)
+    try:
+        content = stream.read(1 << 40)
+    finally:
+        stream.close()
+    try:
+        rows = pq.read_table(BytesIO(content)).to_pylist()
+    except pa.ArrowException as fault:
+        raise SourceError(f"{piece.file} cannot be read as Parquet: {fault}") from None
+    lines = "".join(
+        json.dumps({name: value for name, value in row.items() if value is not None}, default=str) + "\n"
+        for row in rows
+    ).encode()
+
+    def opened(offset: int) -> BytesIO:
+        found = BytesIO(lines)
+        found.seek(offset)
+        return found
+
+    return Piece(piece.file, opened)
