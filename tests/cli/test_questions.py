@@ -16,8 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from whence.cli.main import cli
-from whence.cli.rendering import DISAGREES, format_time, parse_time
+from whence.cli.rendering import DISAGREES, format_time
 from whence.history import History, layout
+from whence.history.times import parse_time
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "history"))
 from building import REASON, Made, draw, write_history

@@ -7,6 +7,7 @@ import sys
 EXTRAS = {"typer": "cli", "rich": "cli", "numpy": "spark", "numba": "spark", "pyspark": "spark"}
 EXTRAS |= {"pyarrow": "spark", "duckdb": "spark", "pandas": "spark"}
 EXTRAS |= {"matplotlib": "papers", "grpc": "papers"}
+EXTRAS |= {"fastapi": "serve", "uvicorn": "serve", "nats": "serve"}
 """Which extra brings a module that a command may miss."""
 
 

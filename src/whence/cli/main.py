@@ -11,6 +11,7 @@ from whence.cli.observe import observe
 from whence.cli.questions_tables import order, sql
 from whence.cli.report import report
 from whence.cli.reproduce import reproduce
+from whence.cli.serve import serve
 from whence.cli.simulate import simulate
 
 cli = typer.Typer(
@@ -20,6 +21,7 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
 )
 cli.command()(observe)
+cli.command()(serve)
 cli.command()(report)
 cli.command()(export)
 cli.command()(simulate)

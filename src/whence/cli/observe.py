@@ -79,6 +79,10 @@ def observe(
     tick: Annotated[
         str | None, typer.Option(help="The clock's step in policies.", show_default="a sixteenth of eps")
     ] = None,
+    as_known: Annotated[
+        bool,
+        typer.Option("--as-known", help="Deliver as a live observer would have: by what had arrived when it was due."),
+    ] = False,
     unit: Annotated[str, typer.Option(help="Of times given as numbers: ns, us, ms, s or tick.")] = "ns",
     master: Annotated[str, typer.Option(help="Spark's master; local[*] takes this machine's cores.")] = "local[*]",
     memory: Annotated[
@@ -154,7 +158,7 @@ def observe(
 
     console = Console(stderr=True)
     started = time.monotonic()
-    delivering = Delivering(tuple(policy or ["exact"]), phi, lengths["delta"], elements, lengths["tick"])
+    delivering = Delivering(tuple(policy or ["exact"]), phi, lengths["delta"], elements, lengths["tick"], as_known)
     try:
         delivering.check()
     except ValueError as refused:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,6 @@ from whence.cli.rendering import (
     digits_of,
     format_time,
     named_cause,
-    parse_time,
     print_events,
     print_missing,
     print_rows,
@@ -29,6 +27,7 @@ from whence.cli.rendering import (
 )
 from whence.cli.wall_clocks import print_between_clocks
 from whence.events.schema import SPAN
+from whence.history.times import time_or_event
 
 if TYPE_CHECKING:
     from whence.history.questions.event import Event
@@ -117,12 +116,11 @@ def relation(
     Example: whence relation shop:42 cart:17 --history shop.history
     """
     with asking(history) as asked:
-        one, other = (asked.event(each, computation=computation) for each in (first, second))
-        found = asked.relation(one, other)
+        answer = asked.related(first, second, computation=computation)
         if as_json:
-            print_json({"first": one.to_json(), "second": other.to_json(), "relation": found.value})
+            print_json(answer.to_json())
             return
-        typer.echo(_sentence(one, other, found.value))
+        typer.echo(_sentence(answer.first, answer.second, answer.relation.value))
 
 
 def explain(
@@ -204,15 +202,11 @@ def cut(
     if (time is None) == (event is None):
         raise typer.BadParameter("give a TIME or an --event, one of them", param_hint="TIME")
     with asking(history) as asked:
-        moment = None if time is None else parse_time(time, asked.unit)
-        if time is not None and moment is None and re.match(r"\d{4}-\d", time, re.ASCII):
-            raise typer.BadParameter(
-                f"{time!r:.60} is no time such as 2026-01-31T12:00:00.5Z; an event of that name takes --event",
-                param_hint="TIME",
-            )
-        answer = asked.cut(
-            time if event is None and moment is None else event, time=moment, k=k, computation=computation
-        )
+        try:
+            moment, named = (None, event) if time is None else time_or_event(time, asked.unit)
+        except ValueError as neither:
+            raise typer.BadParameter(f"{neither}; an event of that name takes --event", param_hint="TIME") from None
+        answer = asked.cut(named, time=moment, k=k, computation=computation)
         if as_json:
             print_json(answer.to_json())
             return

@@ -83,18 +83,10 @@ def _write(asked: History, policy: str | None, form: str, file: Any) -> None:
 
 
 def _lines(asked: History, policy: str | None) -> Iterator[bytes]:
-    from whence.history.questions.event import event_columns, events_from
-    from whence.history.questions.ordering import order_tables
+    from whence.history.questions.ordering import order_documents
 
-    columns = event_columns(asked.run)
-    for table in order_tables(asked.run, policy=policy, columns=columns):
-        events = events_from(
-            asked.run, {name: table[name].to_pylist() for name in columns}, table["position"].to_numpy()
-        )
-        further = [name for name in ("at", "waited", "late") if policy is not None]
-        delivered = table.select(further).to_pylist() if further else [{}] * len(events)
-        for event, delivery in zip(events, delivered, strict=True):
-            yield json.dumps(event.to_json() | delivery, ensure_ascii=False).encode() + b"\n"
+    for document in order_documents(asked.run, policy=policy):
+        yield json.dumps(document, ensure_ascii=False).encode() + b"\n"
 
 
 def _plain(table: pa.Table, *, as_text: bool) -> pa.Table:

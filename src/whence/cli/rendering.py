@@ -70,7 +70,7 @@ class Times(StrEnum):
             return f"corrected by {sign}{show_duration(event.correction, unit)}" if event.correction else ""
         behind = event.time is not None and event.causal_time is not None and event.causal_time > event.time
         # What a live history did not believe has another causal time, and no correction.
-        behind = behind and event.corrected_time != event.time
+        behind = behind and event.correction != 0
         return DISAGREES if behind else ""
 
 

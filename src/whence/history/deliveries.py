@@ -47,6 +47,8 @@ class Terms:
     events: int
     untimed: int
     without_arrival: int
+    as_known: bool = False
+    """Whether stamps are what an observer could know at the time (`whence.history.delivering`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +73,7 @@ def agree_terms(
     tick: int | None = None,
     phi: Phi | None = None,
     elements: int | None = None,
+    as_known: bool = False,
 ) -> Terms:
     """The policies that the texts ask for, with what they leave open taken from the data.
 
@@ -102,6 +105,7 @@ def agree_terms(
         int(blocks.rows.sum()),
         int(blocks.untimed.sum()),
         int(blocks.without_arrival.sum()),
+        as_known,
     )
 
 
@@ -109,11 +113,22 @@ def deliver_and_write(
     run: Run, number: int, terms: Terms, blocks: Blocks, *, attempt: str, limit_rows: int = LIMIT_ROWS
 ) -> Outcome:
     """Deliver a segment and write a file for each policy; `attempt` makes their names unique."""
-    return write_deliveries(
+    return write_deliveries(run, number, deliver_on(terms, run, number, blocks, limit_rows=limit_rows), attempt=attempt)
+
+
+def deliver_on(
+    terms: Terms, run: Run, number: int, blocks: Blocks, *, limit_rows: int = LIMIT_ROWS
+) -> SegmentDeliveries:
+    """Deliver a segment on these terms."""
+    return deliver_segment(
         run,
         number,
-        deliver_segment(run, number, terms.policies, blocks, eps=terms.eps, tick=terms.tick, limit_rows=limit_rows),
-        attempt=attempt,
+        terms.policies,
+        blocks,
+        eps=terms.eps,
+        tick=terms.tick,
+        limit_rows=limit_rows,
+        as_known=terms.as_known,
     )
 
 
@@ -167,6 +182,7 @@ def summary(outcomes: Sequence[Outcome], terms: Terms) -> dict[str, Any]:
             "tick": terms.tick,
             "elements": getattr(terms.policies[name], "elements", None),
             "arrival": _arrival(terms),
+            "as_known": terms.as_known,
             "late": sum(each.late[name] for each in ordered),
             **undelivered,
             "violations": _violations([each.contradictions[name] for each in ordered]),

@@ -48,6 +48,7 @@ def deliver(
     limit_rows: int = LIMIT_ROWS,
     unit: str | None = None,
     measure_clocks: bool = True,
+    as_known: bool = False,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, Any]:
     """Deliver the segments of a run, committed or not: gives the manifest's ``policies``, ``wall_clock`` and ``clocks``.
@@ -55,7 +56,7 @@ def deliver(
     `policies` are ``NAME`` or ``NAME:PHI``; `eps`, `delta` and `tick` are in the history's unit. Files are written under
     names of their own each time a task runs; those that count are listed in the result (``files`` of each policy).
     `whence.history.delivering` says what is exact and when, `agree_terms` what is assumed where nothing is given. Without
-    `measure_clocks`, nothing is said of the clocks.
+    `measure_clocks`, nothing is said of the clocks; with `as_known`, stamps are what an observer could know at the time.
 
     Two jobs: times are surveyed first, so that each task knows which rows of its neighbours it needs.
     """
@@ -75,7 +76,9 @@ def deliver(
     )
     blocks = Blocks.joined([each for each, _ in found])
     level = joined_bins([each for _, each in found if each is not None], most=bins).level if measure_clocks else None
-    terms = agree_terms(policies, blocks, eps=eps, delta=delta, tick=tick, phi=phi, elements=elements)
+    terms = agree_terms(
+        policies, blocks, eps=eps, delta=delta, tick=tick, phi=phi, elements=elements, as_known=as_known
+    )
 
     def work(number: int) -> tuple[Outcome, str | None]:
         attempt, part = uuid4().hex[:12], opened()

@@ -95,6 +95,8 @@ class Delivering:
     delta: int | None = None
     elements: int | None = None
     tick: int | None = None
+    as_known: bool = False
+    """Whether causes whose reports came too late to be known count for nothing, as in a live history."""
 
     def check(self) -> None:
         """Raise `ValueError` for policies that do not exist."""
@@ -118,6 +120,7 @@ class Delivering:
             elements=self.elements,
             tick=self.tick,
             unit=unit,
+            as_known=self.as_known,
             on_progress=lambda done, total: on_stage("delivery", done, total),
         )
 

@@ -170,11 +170,13 @@ def next_cut(dated: Longs, last: int, *, rows: int, after: int) -> int | None:
         return None
     cells, counts = np.unique(dated // GRID, return_counts=True)
     enough = np.flatnonzero(np.cumsum(counts) >= rows)
-    first = max(int(cells[0]), last // GRID if last > FIRST else int(cells[0]))
+    first = int(cells[0])
+    if last > FIRST:
+        # Rows that are dated before the last cut and stand after it do not move the next one back.
+        first = max(first, last // GRID)
     by_age = first + -(-after // GRID)
-    by_rows = int(cells[enough[0]]) + 1 if len(enough) else by_age
-    cut: int = min(by_age, by_rows) * GRID
-    return cut
+    by_rows = max(int(cells[enough[0]]), first) + 1 if len(enough) else by_age
+    return min(by_age, by_rows) * GRID
 
 
 def _close_traces(closed: Closed, tail: Tail, now: int, terms: LiveTerms) -> list[Closing]:

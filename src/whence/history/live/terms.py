@@ -65,6 +65,7 @@ class LiveTerms:
             tick=self.tick_ns,
             phi=self.phi,
             elements=self.elements,
+            as_known=True,
         )
 
     @property

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from whence.history import layout
 from whence.history.aside import DUPLICATE, QUARANTINED, count_codes
-from whence.history.deliveries import write_deliveries
-from whence.history.delivering import DELIVERIES, deliver_segment
+from whence.history.deliveries import deliver_on, write_deliveries
+from whence.history.delivering import DELIVERIES
 from whence.history.draft import KINDS, refuse_other_folders
 from whence.history.errors import HistoryError, NoHistory
 from whence.history.joining import Unbalanced
@@ -179,9 +179,8 @@ class LiveWriter:
         changed = self._write_tails()
         tails = list(self._tails.values())
         pieces += [each.piece for each in tails]
-        if not (len(rows) or taken.closings or changed or self._due(pieces)) and (
-            self.now - self._committed_at < COMMIT_ANYWAY
-        ):
+        idle = not (len(rows) or taken.closings or changed or self._due(pieces))
+        if idle and (not self.version or self.now - self._committed_at < COMMIT_ANYWAY):
             return False
         run, records = self._assembled()
         self._deliver(run, records, pieces)
@@ -318,6 +317,8 @@ class LiveWriter:
         """Deliver the segments that were written just now."""
         numbers = {id(record): number for number, record in enumerate(records)}
         new = [piece for piece in pieces if piece.record.outcome is None and piece.record.rows]
+        if not records:
+            return
         for piece in new:
             piece.record.blocks = survey_segment(run, numbers[id(piece.record)])
         blocks = Blocks.joined(
@@ -336,7 +337,7 @@ class LiveWriter:
 
         def deliver(piece: Piece) -> None:
             number = numbers[id(piece.record)]
-            found = deliver_segment(run, number, terms.policies, blocks, eps=terms.eps, tick=terms.tick, as_known=True)
+            found = deliver_on(terms, run, number, blocks)
             piece.deliveries = found.policies[self.terms.order_policy].table
             piece.record.outcome = write_deliveries(run, number, found, attempt=uuid4().hex[:12])
 

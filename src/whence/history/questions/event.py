@@ -38,7 +38,8 @@ class Event:
     """The wall time it came with, in the history's unit."""
     computation: str
     causal_time: int | None
-    """The largest wall time in its causal past, its own included; None where nothing in it has a time."""
+    """The largest wall time in its causal past, its own included; None where nothing in it has a time. A live history takes
+    other times for those that it does not believe (`whence.history.live.dating`)."""
     kind: str
     sends: str | None
     """The key of the message it sent."""

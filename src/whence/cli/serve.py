@@ -1,0 +1,199 @@
+"""``whence serve``: the event reporting service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from whence.cli.durations import NANOSECONDS, read_duration
+
+if TYPE_CHECKING:
+    from whence.service.serving import Plan, Running
+
+_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SECOND_NS = NANOSECONDS["s"]
+
+
+def serve(
+    history: Annotated[str, typer.Argument(help="The history to write and to answer from: a folder, made if missing.")],
+    host: Annotated[str, typer.Option(help="Where to listen; beyond loopback, tokens are needed.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="4318 is that of OTLP over HTTP; 0 takes a free one.")
+    ] = 4318,
+    broker: Annotated[
+        str | None,
+        typer.Option(
+            envvar="WHENCE_BROKER",
+            help="An existing NATS server with JetStream, as nats://[TOKEN@]HOST:PORT.",
+            show_default="one of our own, with its files in the history's folder",
+            show_envvar=True,
+        ),
+    ] = None,
+    broker_port: Annotated[
+        int | None, typer.Option(min=1, max=65_535, help="Of our own broker.", show_default="a free one")
+    ] = None,
+    stream_name: Annotated[str, typer.Option(help="The broker's stream that holds reports.")] = "whence",
+    no_stream: Annotated[
+        bool, typer.Option("--no-stream", help="Collect only; whence observe --follow may run elsewhere.")
+    ] = False,
+    policy: Annotated[
+        str | None, typer.Option(help="How to deliver, as for whence observe.", show_default="exact")
+    ] = None,
+    eps: Annotated[str | None, typer.Option(help="How far clocks differ at most, such as 250ms.")] = None,
+    delta: Annotated[str | None, typer.Option(help="How long a report takes at most, such as 2s.")] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(help="A file with a line 'writer NAME TOKEN' or 'reader NAME TOKEN' for each caller."),
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="A certificate, with its chain, in PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The certificate's key, in PEM.")] = None,
+    open_to_all: Annotated[
+        bool, typer.Option("--open-to-all", help="Listen beyond loopback without tokens: anybody may send and ask.")
+    ] = False,
+    max_body: Annotated[str, typer.Option(help="Of a request, before and after decompression.")] = "16m",
+    max_reports: Annotated[int, typer.Option(min=1, help="Of a request.")] = 100_000,
+    retention_bytes: Annotated[
+        str, typer.Option(help="What the broker holds at most; beyond that, senders are told to wait.")
+    ] = "8g",
+    retention_age: Annotated[
+        str | None,
+        typer.Option(
+            help="How long the broker holds a report at most, read or not: what is older is lost.",
+            show_default="for ever",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON when ready.")] = False,
+) -> None:
+    """Collect reports over HTTP, deliver them in causal order, and answer questions about them, live.
+
+    Applications send OTLP to /v1/traces and /v1/logs, or reports to /v1/reports. What was answered with 200 is on disk.
+    Ctrl-C answers what came, and ends all that was started.
+
+    For example:
+
+      whence serve shop.history
+
+      whence serve h --host 0.0.0.0 --tokens tokens.txt --tls-cert cert.pem --tls-key key.pem --policy cbd:0.6 --eps 250ms
+    """
+    from whence.clocks.errors import WhenceError
+    from whence.service.access import Access, read_tokens
+    from whence.service.broker import Retention
+    from whence.service.limits import Limits
+    from whence.service.server import Settings
+    from whence.service.serving import Plan
+
+    if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", stream_name) is None:
+        raise typer.BadParameter("up to 64 letters, digits, _ and -", param_hint="--stream-name")
+    if "://" in history:
+        raise typer.BadParameter("a folder of this machine: the live history is written in place", param_hint="HISTORY")
+    if broker is not None and re.match(r"(nats|tls)://[^/]+/?$", broker) is None:
+        raise typer.BadParameter("a broker is named as nats://HOST:PORT", param_hint="--broker")
+    age_s = 0.0
+    if retention_age is not None:
+        age_s = _duration_s("--retention-age", retention_age)
+        if age_s <= 0:
+            raise typer.BadParameter("more than 0", param_hint="--retention-age")
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    try:
+        plan = Plan(
+            history=Path(history),
+            settings=Settings(
+                host=host,
+                port=port,
+                access=Access() if tokens is None else read_tokens(tokens),
+                limits=_limits(Limits, max_body, max_reports),
+                certificate=tls_cert,
+                key=tls_key,
+                open_to_all=open_to_all,
+                expects_stream=not no_stream,
+            ),
+            retention=Retention(bytes=_size("--retention-bytes", retention_bytes), age_s=age_s),
+            broker=broker.rstrip("/") if broker is not None else None,
+            broker_port=broker_port,
+            stream_name=stream_name,
+            stream=not no_stream,
+            stream_options=_stream_options(policy=policy, eps=eps, delta=delta),
+        )
+        _serve(plan, as_json=as_json)
+    except WhenceError as failure:
+        typer.echo(str(failure), err=True)
+        raise typer.Exit(1) from None
+
+
+def _serve(plan: Plan, *, as_json: bool) -> None:
+    from whence.history.live import LiveHistory
+    from whence.service.asking import questions_router
+    from whence.service.serving import serve
+    from whence.service.subscribing import subscriptions_router
+    from whence.service.subscribing_service import Subscriptions
+
+    plan.settings.check()
+    live = LiveHistory(str(plan.history))
+    subscriptions = Subscriptions(live, plan.history / "broker" / "subscriptions")
+    access = plan.settings.access
+    asyncio.run(
+        serve(
+            plan,
+            live=live,
+            routers=[questions_router(live, access), subscriptions_router(subscriptions, access)],
+            on_ready=lambda running: _announce(plan, running, as_json=as_json),
+            on_ending=subscriptions.close_streams,
+        )
+    )
+
+
+def _announce(plan: Plan, running: Running, *, as_json: bool) -> None:
+    if as_json:
+        shown: dict[str, Any] = {"http": running.http, "broker": running.broker, "history": str(plan.history)}
+        shown |= {"broker_pid": running.broker_pid, "stream_pid": running.stream_pid}
+        typer.echo(json.dumps(shown))
+        return
+    kept = "its own files" if plan.broker is not None else f"{plan.history / 'broker'}"
+    access = "everybody on this machine" if plan.settings.access.is_open else "callers with a token"
+    if plan.settings.access.is_open and plan.settings.open_to_all:
+        access = "everybody who reaches it"
+    lines = [
+        f"Collecting  {running.http}/v1/traces  /v1/logs  /v1/reports   for {access}",
+        f"Broker      {running.broker}   in {kept}",
+        f"Stream      {'process ' + str(running.stream_pid) if plan.stream else 'none: run whence observe --follow'}",
+        f"History     {plan.history}   Ask: whence why EVENT --history {plan.history}",
+        f"Health      {running.http}/healthz  /readyz  /metrics",
+    ]
+    typer.echo("\n".join(lines))
+
+
+def _limits(limits: Any, max_body: str, max_reports: int) -> Any:
+    body_bytes = _size("--max-body", max_body)
+    if not 1 << 10 <= body_bytes <= 60 << 20:
+        raise typer.BadParameter("from 1k to 60m", param_hint="--max-body")
+    return limits(body_bytes=body_bytes, reports=max_reports, bytes_in_flight=max(8 * body_bytes, 128 << 20))
+
+
+def _stream_options(**given: str | None) -> list[str]:
+    options: list[str] = []
+    for name, value in given.items():
+        if value is not None:
+            if name != "policy":
+                _duration_s(f"--{name}", value)
+            options += [f"--{name}", value]
+    return options
+
+
+def _duration_s(option: str, text: str) -> float:
+    try:
+        return read_duration(text, "ns") / _SECOND_NS
+    except ValueError as refused:
+        raise typer.BadParameter(str(refused), param_hint=option) from None
+
+
+def _size(option: str, text: str) -> int:
+    found = re.fullmatch(r"([1-9]\d{0,14})([kmgt]?)b?", text.strip(), re.IGNORECASE)
+    if found is None:
+        raise typer.BadParameter(f"a size such as 512m or 8g, not {text!r:.60}", param_hint=option)
+    return int(found[1]) * _SIZES[found[2].lower()]

@@ -1,0 +1,112 @@
+"""What travels with a message: the key of its send and the sender's stamp, in one header.
+
+::
+
+    whence-cause: 1;shop@k2m7:3;EQkJc2hvcEBrMm03;
+
+A version, the key, the stamp's bytes and the computation, the last two perhaps empty. The same text serves as an HTTP
+header and as gRPC metadata.
+
+Guarantees: text that `Message.to_text` wrote reads back as the same message; any other text, of any sort, is no
+message, and reading it never raises. A header is at most `MOST_CHARACTERS` long: a stamp that does not fit is left
+out, since the key alone tells the cause.
+
+HAZARD: whoever can set a request's headers can name a cause. Where requests come from strangers, do not read them: the
+integrations take ``accept_causes=False``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from whence.clocks import Stamp, StampError, stamp_from_bytes
+from whence.clocks.wire import MAX_NAME_BYTES
+
+HEADER: Final = "whence-cause"
+"""The name of the HTTP header and of the gRPC metadata."""
+MOST_CHARACTERS: Final = 4_096
+"""gRPC takes 8 KiB of metadata in all, and HTTP servers not much more."""
+
+_VERSION = "1"
+_SAFE = "@:/+~"
+_KEY_BYTES = MAX_NAME_BYTES + 20
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message under way: what its sender's report calls it, and the stamp it carries."""
+
+    key: str
+    stamp: Stamp | None = None
+    computation: str = ""
+
+    def to_text(self) -> str:
+        """The header's value."""
+        stamp = "" if self.stamp is None else base64.urlsafe_b64encode(self.stamp.to_bytes()).decode().rstrip("=")
+        computation = quote(self.computation, safe=_SAFE)
+        text = f"{_VERSION};{quote(self.key, safe=_SAFE)};{stamp};{computation}"
+        return text if len(text) <= MOST_CHARACTERS else f"{_VERSION};{quote(self.key, safe=_SAFE)};;{computation}"
+
+    @classmethod
+    def from_text(cls, text: object) -> Message | None:
+        """The message that this text is, or None if it is none."""
+        if isinstance(text, bytes):
+            text = text.decode("latin-1")
+        if not isinstance(text, str) or len(text) > MOST_CHARACTERS or not text.isascii():
+            return None
+        parts = text.split(";")
+        if len(parts) != 4 or parts[0] != _VERSION:
+            return None
+        try:
+            key, computation = (unquote(part, errors="strict") for part in (parts[1], parts[3]))
+            raw = base64.b64decode(parts[2] + "=" * (-len(parts[2]) % 4), altchars=b"-_", validate=True)
+            message = cls(key, stamp_from_bytes(raw) if raw else None, computation)
+            legal = check_key(key) and check_key(computation or "-") and message.to_text() == text
+        except (StampError, ValueError, binascii.Error):
+            return None
+        return message if legal else None
+
+
+def check_key(key: str) -> bool:
+    """Whether reports can hold this text as a key or as a computation."""
+    return 0 < len(key.encode()) <= _KEY_BYTES and "\0" not in key
+
+
+def inject(carrier: MutableMapping[str, str], message: Message | None) -> None:
+    """Put the message into headers. None, a send that was not reported, puts nothing there."""
+    if message is not None:
+        carrier[HEADER] = message.to_text()
+
+
+def extract(
+    carrier: Mapping[str, Any] | Iterable[tuple[Any, Any]] | None,
+    *,
+    on_malformed: Callable[[], None] | None = None,
+) -> Message | None:
+    """The message in headers (a mapping, or pairs; text or bytes; in any case of letters), or None.
+
+    None says that the peer does not take part, or that what it sent is no message, or two of them; the latter cases
+    call `on_malformed`. Never raises because of what the carrier holds.
+    """
+    try:
+        pairs = () if carrier is None else carrier.items() if isinstance(carrier, Mapping) else carrier
+        found = [value for name, value in pairs if _is_header(name)]
+    except Exception:
+        found = [None]
+    if not found:
+        return None
+    message = Message.from_text(found[0]) if len(found) == 1 else None
+    if message is None and on_malformed is not None:
+        on_malformed()
+    return message
+
+
+def _is_header(name: object) -> bool:
+    if isinstance(name, bytes):
+        return name.lower() == HEADER.encode()
+    return isinstance(name, str) and name.lower() == HEADER

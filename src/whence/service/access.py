@@ -1,0 +1,116 @@
+"""Who may send and who may ask: bearer tokens from a file.
+
+One token a line; a line that begins with ``#`` is a comment::
+
+    writer shop  3k9-long-and-random
+    reader ops   sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+
+Without a file everybody may do everything, which is why the service then listens on loopback only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from starlette.requests import Request
+
+from whence.clocks.errors import WhenceError
+from whence.service.limits import Refused
+
+Role = Literal["writer", "reader"]
+ANONYMOUS: Final = "anonymous"
+LEAST_TOKEN_CHARACTERS: Final = 16
+"""A shorter token could be guessed."""
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_DIGEST = re.compile(r"sha256:([0-9a-f]{64})", re.IGNORECASE)
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+
+
+class BadTokens(WhenceError):
+    """A file of tokens that cannot be used; the message names the line, never what stands in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One token, by its hash."""
+
+    role: Role
+    name: str
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What callers may do. Without `entries`, everything."""
+
+    entries: tuple[Entry, ...] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody is asked for a token."""
+        return self.entries is None
+
+    def writer(self, request: Request) -> str:
+        """The name of who sends reports. Raises `Refused`. A FastAPI dependency."""
+        return self._caller(request, "writer")
+
+    def reader(self, request: Request) -> str:
+        """The name of who asks or subscribes. Raises `Refused`. A FastAPI dependency."""
+        return self._caller(request, "reader")
+
+    def _caller(self, request: Request, role: Role) -> str:
+        if self.entries is None:
+            return ANONYMOUS
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise Refused(401, "no-token", "this needs the header Authorization: Bearer TOKEN")
+        presented = hashlib.sha256(token.strip().encode()).digest()
+        known = [entry for entry in self.entries if hmac.compare_digest(entry.digest, presented)]
+        if not known:
+            raise Refused(401, "bad-token", "this token is not known")
+        for entry in known:
+            if entry.role == role:
+                return entry.name
+        raise Refused(403, "wrong-role", f"this token is not one of a {role}")
+
+
+def read_tokens(path: Path) -> Access:
+    """Access by the tokens of a file. Raises `BadTokens`."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as fault:
+        raise BadTokens(f"the tokens in {path} cannot be read: {type(fault).__name__}") from None
+    return Access(tuple(_entries(lines)))
+
+
+def _entries(lines: Iterable[str]) -> Iterable[Entry]:
+    found = False
+    for number, line in enumerate(lines, start=1):
+        fields = line.split()
+        if not fields or fields[0].startswith("#"):
+            continue
+        found = True
+        yield _entry(fields, number)
+    if not found:
+        raise BadTokens("the file of tokens has none: give one a line, such as 'writer shop TOKEN'")
+
+
+def _entry(fields: list[str], number: int) -> Entry:
+    wanted = "a line is 'writer NAME TOKEN' or 'reader NAME TOKEN', the token plain or as sha256:HEX"
+    if len(fields) != 3 or fields[0] not in ("writer", "reader"):
+        raise BadTokens(f"line {number} of the tokens: {wanted}")
+    role: Role = "writer" if fields[0] == "writer" else "reader"
+    if _NAME.fullmatch(fields[1]) is None:
+        raise BadTokens(f"line {number} of the tokens: a name is up to 64 letters, digits and . _ -")
+    if digest := _DIGEST.fullmatch(fields[2]):
+        return Entry(role, fields[1], bytes.fromhex(digest[1]))
+    if len(fields[2]) < LEAST_TOKEN_CHARACTERS or _TOKEN.fullmatch(fields[2]) is None:
+        raise BadTokens(f"line {number} of the tokens: a token has {LEAST_TOKEN_CHARACTERS} or more plain characters")
+    return Entry(role, fields[1], hashlib.sha256(fields[2].encode()).digest())

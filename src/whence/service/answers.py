@@ -1,0 +1,203 @@
+"""What questions answer, described for OpenAPI. The documents themselves are those of `whence ... --json`.
+
+A key that says nothing is left out, except where it is listed as always there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Document(BaseModel):
+    """A part of an answer; no key but those that are described."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class EventDocument(Document):
+    """An event. ``id``, ``process``, ``seq``, ``name`` and ``time`` are always there, the others if they say something."""
+
+    id: str = Field(description="The source's own, or PROCESS:SEQ.", examples=["shop:42"])
+    process: str = Field(examples=["shop"])
+    seq: int = Field(description="Its number within its process.", examples=[42])
+    name: str | None = Field(examples=["order placed"])
+    time: int | None = Field(
+        description="The wall time it came with, in the history's unit.", examples=[1700000000120000000]
+    )
+    corrected_time: int | None = Field(None, description="The wall time, moved as little as causality demands.")
+    computation: str | None = Field(None, description="The computation it is part of.")
+    clock_name: str | None = Field(
+        None, description="The clock its time was read from, if it is not its process's own."
+    )
+    causal_time: int | None = Field(None, description="The largest wall time in its causal past, its own included.")
+    kind: str | None = Field(None, description="local, send or receive.", examples=["send"])
+    message: str | None = Field(None, description="The key of the message it received, or else of the one it sent.")
+    position: int | None = Field(None, description="Its place in history order, from 0.")
+    missing: list[str] = Field([], description="Causes that it names and nobody reported.")
+    attributes: dict[str, Any] = Field({}, description="What else was reported with it.", examples=[{"status": 500}])
+    file: str | None = Field(None, description="Where the report came from.")
+    place: int | None = Field(None, description="The line or row there.")
+
+
+class MissingDocument(Document):
+    """Something that is known to have happened and of which the history has no report."""
+
+    process: str | None = Field(None, description="The process whose reports are missing.")
+    after_seq: int | None = Field(None, description="They lie after this number of it ...")
+    before_seq: int | None = Field(None, description="... and before this one.")
+    events: int = Field(description="How many, at least.")
+    message: str | None = Field(None, description="A message that was received and whose sending nobody reported.")
+    received_by: str | None = Field(None, description="The event that received it.")
+
+
+class WhyDocument(Document):
+    """What led to an event."""
+
+    event: EventDocument
+    events: list[EventDocument] = Field(
+        description="The last k events that happened before it, each after its own causes."
+    )
+    more: bool = Field(description="Whether there are further ones before those.")
+    missing: list[MissingDocument] = Field(description="What is known to be missing among them.")
+
+
+class AffectedDocument(Document):
+    """A process that an event had effects in."""
+
+    process: str
+    events: int = Field(description="How many of its events are effects.")
+
+
+class ImpactDocument(Document):
+    """What came of an event."""
+
+    event: EventDocument
+    events: list[EventDocument] = Field(description="The first k effects, each after its own causes.")
+    more: bool
+    total: int = Field(description="How many effects there are in all.")
+    processes: list[AffectedDocument] = Field(description="Where, the process with most first.")
+
+
+class RelationDocument(Document):
+    """How one event stands to another."""
+
+    first: EventDocument
+    second: EventDocument
+    relation: str = Field(description="before, after, equal or concurrent.", examples=["before"])
+
+
+class StepDocument(Document):
+    """One step from a cause to an effect."""
+
+    kind: str = Field(description="process or message.", examples=["message"])
+    cause: EventDocument
+    effect: EventDocument
+    message: str | None = Field(None, description="The key of the message.")
+
+
+class ExplanationDocument(RelationDocument):
+    """How one event led to another."""
+
+    steps: list[StepDocument] = Field(description="From the cause to the effect; none where they are concurrent.")
+
+
+class ConcurrentDocument(Document):
+    """What may have happened at the same time as an event."""
+
+    event: EventDocument
+    events: list[EventDocument] = Field(description="The k nearest in history order.")
+    more: bool
+    total: int
+
+
+class MessageDocument(Document):
+    """A message that was sent inside a cut and received outside of it."""
+
+    key: str | None
+    from_: str = Field(alias="from", description="The process that sent it.")
+    to: str = Field(description="The process that received it.")
+    sent: EventDocument
+    received: EventDocument
+
+
+class CutDocument(Document):
+    """A consistent state: with each event, everything that led to it."""
+
+    event: EventDocument | None = Field(None, description="The event whose causal past this is.")
+    time: int | None = Field(None, description="The time up to which events are in it by their causal times.")
+    total: int = Field(description="How many events are in it.")
+    events: list[EventDocument] = Field(description="The last event of each process that has one in it.")
+    in_flight: list[MessageDocument] = Field(description="The first k messages sent inside and received outside.")
+    in_flight_total: int
+
+
+class ProcessDocument(Document):
+    """A process of the history."""
+
+    code: int
+    computation: str
+    process: str
+    clock_name: str | None
+    events: int
+    first_time: int | None
+    last_time: int | None
+    dense_seq: bool = Field(description="Whether no number is missing between its first event and its last.")
+
+
+class CheckDocument(Document):
+    """What was found when the history was made."""
+
+    events: int
+    ledger: dict[str, Any] = Field(description="Reports, and what became of them.")
+    wall_clock: dict[str, Any] = Field(description="How the order by wall time contradicts causal order.")
+    policies: dict[str, Any] = Field(description="The same, and the delays, for each policy of delivery.")
+    channels: dict[str, int] = Field(description="How sends and receives were matched that only share a channel.")
+
+
+class AsideDocument(Document):
+    """A report that was set aside."""
+
+    outcome: str = Field(description="quarantined or duplicate.")
+    reason: str | None = Field(description="A code and a detail.", examples=["not-json: line 3 is no object"])
+    computation: str | None
+    process: str | None
+    file: str | None
+    place: int | None
+    text: str | None
+
+
+class ClockDocument(BaseModel):
+    """A clock: how far it is ahead of the reference, in the history's unit, and what that rests on."""
+
+    name: str
+    verdict: str
+    offset: int | None = Field(description="The middle of the bounds.")
+    low: int | None = Field(description="At least so far ahead.")
+    high: int | None = Field(description="At most so far ahead.")
+    reference: str | None
+    events: int
+    broken: bool
+    confidence: str
+
+
+class ClocksDocument(Document):
+    """How wrong the clocks are."""
+
+    clocks: list[ClockDocument]
+    broken: list[str] = Field(description="Clocks that are wrong where the others agree.")
+    eps: dict[str, Any] = Field(description="By how much two clocks differ, at_least and at_most.")
+    lag: int | None
+    eps_used: int | None
+    groups: int
+    message_delays: dict[str, Any]
+    report_delays: dict[str, Any]
+
+
+class OrderedDocument(EventDocument):
+    """A line of the order: an event and, under a policy, its delivery."""
+
+    at: int | None = Field(None, description="When it is delivered.")
+    waited: int | None = Field(None, description="How long it waited.")
+    late: bool | None = Field(None, description="Whether it came after its time.")

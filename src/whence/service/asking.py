@@ -1,0 +1,284 @@
+"""Questions over HTTP: those of the command line, under ``/v1/history``, with the documents that ``--json`` prints.
+
+`whence sql` is left out on purpose: a query can take any memory and any time, and no limit of ours would be safe.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from itertools import islice
+from typing import Annotated, Any, Final, Literal, Protocol
+
+import pyarrow.compute as pc
+from fastapi import APIRouter, Depends, FastAPI, Query, Response
+from pydantic import StringConstraints
+
+from whence.history.errors import EventNotFound
+from whence.history.questions.history import History, Process
+from whence.history.questions.locating import unknown_name
+from whence.history.questions.ordering import order_documents
+from whence.history.times import time_or_event
+from whence.service.answers import (
+    AsideDocument,
+    CheckDocument,
+    ClocksDocument,
+    ConcurrentDocument,
+    CutDocument,
+    ExplanationDocument,
+    ImpactDocument,
+    OrderedDocument,
+    ProcessDocument,
+    RelationDocument,
+    WhyDocument,
+)
+from whence.service.asking_pool import Asker, Deadline, HistorySource, QuestionLimits
+from whence.service.asking_problems import PROBLEMS, AskingRoute
+from whence.service.limits import Refused
+from whence.service.matching_limits import MOST_CHARACTERS, ConditionLimits
+
+MOST_K: Final = 1_000
+MOST_ROWS: Final = 10_000
+MOST_NAMES: Final = 100
+LARGEST: Final = 2**63 - 1
+
+Name = Annotated[str, StringConstraints(max_length=1_000)]
+EventParameter = Annotated[
+    Name, Query(description="An id of the source, PROCESS:SEQ, or @POSITION.", examples=["shop:42"], min_length=1)
+]
+ComputationParameter = Annotated[
+    Name | None, Query(description="Which computation, where several have such an event.", examples=[""])
+]
+KParameter = Annotated[int, Query(ge=0, le=MOST_K, description="How many events to list.")]
+SkipParameter = Annotated[int, Query(ge=0, le=LARGEST, description="How many rows to leave out before the first.")]
+LimitParameter = Annotated[int, Query(ge=0, le=MOST_ROWS, description="How many rows to give.")]
+
+
+class Access(Protocol):
+    """FastAPI dependencies that let a request through or raise `Refused`."""
+
+    @property
+    def reader(self) -> Callable[..., Any]:
+        """For those who ask and subscribe."""
+
+
+class OpenAccess:
+    """Everybody may ask."""
+
+    def reader(self) -> None:
+        """Let the request through."""
+
+
+def json_answer(document: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A document as the command line prints it, but for the white space."""
+    # An attribute may hold half of a surrogate pair, which only an escape can say.
+    text = json.dumps(document, ensure_ascii=True, separators=(",", ":"))
+    return Response(text, status, media_type="application/json", headers=headers)
+
+
+def questions_router(
+    live: HistorySource, access: Access | None = None, *, limits: QuestionLimits | None = None
+) -> APIRouter:
+    """The questions, about the newest version of a live history.
+
+    Each is asked in a thread, a few at once, for a bounded time; when the history is replaced meanwhile, again.
+    """
+    asker = Asker(live, limits or QuestionLimits())
+    conditions = ConditionLimits()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        asker.close()
+
+    router = APIRouter(
+        prefix="/v1/history",
+        tags=["questions"],
+        route_class=AskingRoute,
+        dependencies=[Depends((access or OpenAccess()).reader)],
+        responses=PROBLEMS,
+        lifespan=lifespan,
+    )
+
+    async def answer(question: Callable[[History, Deadline], Any]) -> Response:
+        return json_answer(await asker.ask(lambda history, deadline: question(history, deadline).to_json()))
+
+    @router.get("/why", summary="What led to an event", responses=_answers(WhyDocument))
+    async def why(
+        event: EventParameter,
+        k: KParameter = 25,
+        where: Annotated[
+            str | None,
+            Query(
+                max_length=MOST_CHARACTERS,
+                description="Only causes that meet a condition in SQL over columns and attributes, of comparisons and "
+                "simple functions.",
+                examples=["status >= 500 AND name LIKE 'order%'"],
+            ),
+        ] = None,
+        process: Annotated[list[Name] | None, Query(max_length=MOST_NAMES, description="Only causes of these.")] = None,
+        name: Annotated[list[Name] | None, Query(max_length=MOST_NAMES, description="Only causes so named.")] = None,
+        computation: ComputationParameter = None,
+    ) -> Response:
+        """The last k events that happened before it, each after its own causes, and what is known to be missing.
+
+        With a condition or names, the search goes back until k causes meet all of them, or to the start.
+        """
+
+        def question(history: History, deadline: Deadline) -> Any:
+            if where is not None:
+                conditions.check(where)
+            return history.why(
+                event,
+                k=k,
+                where=where,
+                processes=process,
+                names=name,
+                computation=computation,
+                on_progress=deadline.check,
+            )
+
+        return await answer(question)
+
+    @router.get("/impact", summary="What came of an event", responses=_answers(ImpactDocument))
+    async def impact(event: EventParameter, k: KParameter = 25, computation: ComputationParameter = None) -> Response:
+        """How many events of each process it happened before, and the next k."""
+        return await answer(lambda history, _: history.impact(event, k=k, computation=computation))
+
+    @router.get("/relation", summary="How one event stands to another", responses=_answers(RelationDocument))
+    async def relation(
+        first: EventParameter, second: EventParameter, computation: ComputationParameter = None
+    ) -> Response:
+        """before, after, equal or concurrent."""
+        return await answer(lambda history, _: history.related(first, second, computation=computation))
+
+    @router.get("/explain", summary="How one event led to another", responses=_answers(ExplanationDocument))
+    async def explain(
+        first: EventParameter, second: EventParameter, computation: ComputationParameter = None
+    ) -> Response:
+        """The messages and process steps between them."""
+        return await answer(lambda history, _: history.explain(first, second, computation=computation))
+
+    @router.get(
+        "/concurrent", summary="What may have happened at the same time", responses=_answers(ConcurrentDocument)
+    )
+    async def concurrent(
+        event: EventParameter, k: KParameter = 25, computation: ComputationParameter = None
+    ) -> Response:
+        """How many events neither led to it nor came of it, and the k nearest."""
+        return await answer(lambda history, _: history.concurrent(event, k=k, computation=computation))
+
+    @router.get("/cut", summary="A consistent state", responses=_answers(CutDocument))
+    async def cut(
+        time: Annotated[
+            Name | None,
+            Query(
+                description="An integer in the history's unit, a time in ISO 8601, or an event.",
+                examples=["2026-01-31T12:00:00Z"],
+            ),
+        ] = None,
+        event: Annotated[Name | None, Query(description="An event, where its name could be taken for a time.")] = None,
+        k: KParameter = 25,
+        computation: ComputationParameter = None,
+    ) -> Response:
+        """The last event of each process up to a time or an event, and the first k messages under way."""
+        if (time is None) == (event is None):
+            raise Refused(400, "bad-time", "give a time or an event, one of them")
+        return await answer(lambda history, _: _cut(history, time, event, k, computation))
+
+    @router.get(
+        "/order",
+        summary="All events, causes before effects",
+        responses=_answers(OrderedDocument, media_type="application/x-ndjson", what="One document a line."),
+    )
+    async def order(
+        policy: Annotated[Name | None, Query(description="In the order of this policy's deliveries.")] = None,
+        skip: SkipParameter = 0,
+        limit: LimitParameter = 1_000,
+    ) -> Response:
+        """A page of the history in an order in which it may have happened, or as a policy delivers it."""
+
+        def question(history: History, deadline: Deadline) -> str:
+            found = order_documents(history.run, policy=policy, skip=skip)
+            return "".join(json.dumps(each) + "\n" for each in _until(islice(found, limit), deadline))
+
+        return Response(await asker.ask(question), media_type="application/x-ndjson")
+
+    @router.get("/processes", summary="The processes", responses=_answers(list[ProcessDocument]))
+    async def processes(
+        computation: Annotated[Name | None, Query(description="Only those of this computation.")] = None,
+        skip: SkipParameter = 0,
+        limit: LimitParameter = 1_000,
+    ) -> Response:
+        """A page of them; the header `Whence-Total` says how many there are."""
+
+        def question(history: History, _: Deadline) -> tuple[list[Any], int]:
+            table = history.run.processes.table
+            if computation is not None:
+                table = table.filter(pc.equal(table["computation"], computation))
+                if not len(table):
+                    raise EventNotFound(unknown_name(history.run, "computation", computation))
+            rows = table.slice(min(skip, len(table)), limit).to_pylist()
+            return [Process(**row).to_json() for row in rows], len(table)
+
+        found, total = await asker.ask(question)
+        return json_answer(found, headers={"Whence-Total": str(total)})
+
+    @router.get("/check", summary="What was found when the history was made", responses=_answers(CheckDocument))
+    async def check() -> Response:
+        """Reports accounted for, and what wall-clock order and each policy get wrong."""
+        return await answer(lambda history, _: history.check())
+
+    @router.get("/quarantine", summary="Reports that were set aside", responses=_answers(list[AsideDocument]))
+    async def quarantine(
+        k: Annotated[int, Query(ge=0, le=MOST_K, description="How many reports to list.")] = 25,
+        outcome: Literal["quarantined", "duplicate", "all"] = "quarantined",
+    ) -> Response:
+        """With the reasons."""
+
+        def question(history: History, deadline: Deadline) -> list[Any]:
+            found = history.quarantine(outcome=None if outcome == "all" else outcome)
+            return [each.to_json() for each in _until(islice(found, k), deadline)]
+
+        return json_answer(await asker.ask(question))
+
+    @router.get("/clocks", summary="How wrong the clocks are", responses=_answers(ClocksDocument))
+    async def clocks() -> Response:
+        """How far each clock is ahead of the others, how sure that is, and which is broken."""
+
+        def question(history: History, _: Deadline) -> Any:
+            if history.run.manifest.get("clocks") is None:
+                raise Refused(404, "no-clocks", "the history says nothing of its clocks")
+            return history.clocks()
+
+        return await answer(question)
+
+    return router
+
+
+def _answers(model: Any, *, media_type: str = "application/json", what: str = "The answer.") -> dict[int | str, Any]:
+    if media_type == "application/json":
+        return {200: {"model": model, "description": what}}
+    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    return {200: {"model": model, "description": what, "content": {media_type: {"schema": schema}}}}
+
+
+def _cut(history: History, time: str | None, event: str | None, k: int, computation: str | None) -> Any:
+    try:
+        moment, named = (None, event) if time is None else time_or_event(time, history.unit)
+    except ValueError as neither:
+        raise Refused(400, "bad-time", f"{neither}; an event of that name is given as event") from None
+    if moment is not None and abs(moment) > LARGEST:
+        raise Refused(400, "bad-time", f"times are whole numbers of up to 64 bits, in {history.unit}")
+    processes = history.run.processes
+    wide = len(processes) if computation is None else pc.sum(pc.equal(processes.computation, computation)).as_py()
+    if moment is not None and wide > MOST_ROWS:
+        raise Refused(400, "too-wide", f"a cut over HTTP is of up to {MOST_ROWS:,} processes: name a computation")
+    return history.cut(named, time=moment, k=k, computation=computation)
+
+
+def _until(found: Iterator[Any], deadline: Deadline) -> Iterator[Any]:
+    for each in found:
+        deadline.check()
+        yield each

@@ -1,0 +1,173 @@
+"""The HTTP application, and the server that runs it."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import uvicorn
+from fastapi import APIRouter, FastAPI
+
+from whence.clocks.errors import WhenceError
+from whence.service.access import Access
+from whence.service.collecting import Collector, collector_router
+from whence.service.failures import Guard, answer_refusal
+from whence.service.limits import Limits, Refused
+from whence.service.metrics import Metrics
+from whence.service.publishing import Publisher
+from whence.service.watching import Stated, Watch, watching_router
+
+DRAIN_S = 10
+"""How long requests that are being answered may take when the server ends."""
+
+
+class ServiceError(WhenceError):
+    """A service that cannot be started as asked; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How to serve."""
+
+    host: str = "127.0.0.1"
+    port: int = 4318
+    access: Access = field(default_factory=Access)
+    limits: Limits = field(default_factory=Limits)
+    certificate: Path | None = None
+    key: Path | None = None
+    open_to_all: bool = False
+    """Whether to listen beyond loopback without tokens."""
+    expects_stream: bool = True
+    """Whether something reads the broker, and readiness depends on it."""
+
+    def check(self) -> None:
+        """Raise `ServiceError` where everybody on a network could send and ask, and nobody said so."""
+        if self.access.is_open and not self.open_to_all and not is_loopback(self.host):
+            raise ServiceError(
+                f"{self.host} can be reached by others, and there are no tokens: give --tokens, or say --open-to-all"
+            )
+        if (self.certificate is None) != (self.key is None):
+            raise ServiceError("TLS needs both a certificate and its key: give --tls-cert and --tls-key")
+
+
+def make_app(
+    settings: Settings,
+    *,
+    publisher: Publisher,
+    metrics: Metrics,
+    live: Stated | None = None,
+    routers: Sequence[APIRouter] = (),
+) -> FastAPI:
+    """The application: collector, health and metrics, and the `routers` of questions and subscriptions.
+
+    Routers refuse by raising `Refused`, and ask `settings.access` who calls. The publisher is started and closed elsewhere.
+    """
+    collector = Collector(publisher, settings.access, settings.limits, metrics)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        collector.load_compiled()
+        yield
+        collector.close()
+
+    app = FastAPI(title="whence", docs_url=None, redoc_url=None, lifespan=lifespan)
+    app.add_exception_handler(Refused, answer_refusal)
+    # On loopback without tokens, the name is what tells an application from a page in a browser.
+    hosts = _LOOPBACK_NAMES if settings.access.is_open and not settings.open_to_all else None
+    app.add_middleware(Guard, metrics=metrics, hosts=hosts)
+    app.include_router(collector_router(collector))
+    watch = Watch(publisher, metrics, collector.in_flight, live, expects_stream=settings.expects_stream)
+    app.include_router(watching_router(watch, settings.access))
+    for router in routers:
+        app.include_router(router)
+    return app
+
+
+_BACKLOG = 2_048
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+class HttpServer(uvicorn.Server):
+    """Uvicorn, whose signals and socket are ours."""
+
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
+        self._socket = _listening(settings)
+        self.settings = settings
+        try:
+            super().__init__(self._config(app, settings))
+            self.config.load()
+        except (OSError, ValueError) as fault:
+            self._socket.close()
+            raise ServiceError(f"the certificate or its key cannot be used: {type(fault).__name__}") from None
+
+    @staticmethod
+    def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+        return uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=True,
+            proxy_headers=False,
+            h11_max_incomplete_event_size=settings.limits.header_bytes,
+            limit_concurrency=settings.limits.connections,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=DRAIN_S,
+            ssl_certfile=settings.certificate,
+            ssl_keyfile=settings.key,
+        )
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        host, port = self._socket.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        return f"{'https' if self.settings.certificate else 'http'}://{shown}:{port}"
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to who runs the server."""
+        yield
+
+    def close(self) -> None:
+        """Listen no more, where the server never ran."""
+        self._socket.close()
+
+    async def run_until_told(self) -> None:
+        """Serve until `should_exit` is set; requests that came before are answered."""
+        await self.serve(sockets=[self._socket])
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the host."""
+    try:
+        found = {address[4][0] for address in socket.getaddrinfo(host, None)}
+    except OSError:
+        return False
+    return bool(found) and all(ipaddress.ip_address(str(each).partition("%")[0]).is_loopback for each in found)
+
+
+def _listening(settings: Settings) -> socket.socket:
+    settings.check()
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
+        # Asyncio sends answers without delay only on sockets that name their protocol: 40 ms each otherwise.
+        listening = socket.socket(family, kind, socket.IPPROTO_TCP)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(_BACKLOG)
+        except OSError:
+            listening.close()
+            raise
+    except (OSError, OverflowError) as fault:
+        why = getattr(fault, "strerror", None) or type(fault).__name__
+        raise ServiceError(f"cannot listen on {settings.host}:{settings.port}: {why}; choose another --port") from None
+    return listening

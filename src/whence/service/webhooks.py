@@ -1,0 +1,181 @@
+"""Sends answers to webhooks: in order, each until it is taken, from where the last run of the service stopped.
+
+At least once: a receiver that took a delivery just before the service was killed gets it again, with the same
+`Whence-Delivery`. A delivery that is not taken is tried again, ever more slowly, and nothing after it is sent meanwhile.
+A subscription whose webhook has failed for `failing_after_s` is shown as failing; after `most_age_s` it is suspended,
+keeps its place, and goes on from there when it is resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
+
+from whence.service.limits import Refused
+from whence.service.subscribing_steps import Teller, Told
+from whence.service.subscribing_watch import Watch
+from whence.service.subscriptions import Progress, Subscription, SubscriptionStore, failed, taken
+from whence.service.webhooks_sending import NotTaken, Target, WebhookHosts, send
+from whence.service.webhooks_signing import DELIVERY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, signature
+
+log = logging.getLogger("whence.service")
+NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookLimits:
+    """How patient webhooks are."""
+
+    answer_s: float = 10.0
+    """For a receiver to answer."""
+    first_retry_s: float = 1.0
+    """Before the second attempt; twice that before the next, and so on, each shortened at random by up to half."""
+    most_retry_s: float = 300.0
+    failing_after_s: float = 600.0
+    most_age_s: float = 3 * 86_400.0
+    """From the first failure of a delivery until it is no longer tried."""
+    save_s: float = 5.0
+    """Between two notes of how far the log has been looked through where nothing in it matched."""
+
+    def pause_s(self, attempts: int, random: Random) -> float:
+        """Before the next attempt, after so many."""
+        whole = min(self.most_retry_s, self.first_retry_s * 2.0 ** min(max(0, attempts - 1), 40))
+        return whole * (1 - random.random() / 2)
+
+    def state(self, progress: Progress, now_ns: int) -> str:
+        """ok, retrying, failing or suspended."""
+        if progress.suspended:
+            return "suspended"
+        if progress.failing_since is None:
+            return "ok"
+        return "failing" if now_ns - progress.failing_since > self.failing_after_s * NS else "retrying"
+
+
+class Webhooks:
+    """One task for each subscription that has a webhook. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        store: SubscriptionStore,
+        teller: Teller,
+        watch: Watch,
+        hosts: WebhookHosts,
+        *,
+        limits: WebhookLimits,
+        random: Random,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.limits = limits
+        self._store = store
+        self._teller = teller
+        self._watch = watch
+        self._hosts = hosts
+        self._random = random
+        self._now_ns = now_ns
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, subscription: Subscription) -> None:
+        """Send what the subscription has, from its position on."""
+        running = self._tasks.get(subscription.id)
+        if subscription.webhook is not None and (running is None or running.done()):
+            self._tasks[subscription.id] = asyncio.create_task(self._follow(subscription))
+
+    async def stop(self, name: str) -> None:
+        """Send nothing more of it."""
+        task = self._tasks.pop(name, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Stop all; positions are stored already."""
+        for name in list(self._tasks):
+            await self.stop(name)
+
+    async def _follow(self, subscription: Subscription) -> None:
+        faults = 0
+        while True:
+            try:
+                await self._follow_until_suspended(subscription)
+            except Refused:
+                # The hosts of this start of the service are not those of the last.
+                await self._change(subscription, self._after_failure("host not allowed", for_good=True))
+            except Exception as fault:
+                faults += 1
+                log.error("webhook of subscription %s: unexpected %s", subscription.id, type(fault).__name__)
+                await asyncio.sleep(self.limits.pause_s(faults, self._random))
+                continue
+            return
+
+    async def _follow_until_suspended(self, subscription: Subscription) -> None:
+        assert subscription.webhook is not None
+        target = self._hosts.target(subscription.webhook.url)
+        saved_s = time.monotonic()
+        progress = self._store.progress(subscription.id)
+        if progress is None or progress.suspended:
+            return
+        position = progress.position
+        while True:
+            seen = self._watch.changes
+            after = position
+            step = await self._watch.in_thread(partial(self._teller.step, subscription, after))
+            for told in step.told:
+                if not await self._send_until_taken(subscription, target, told):
+                    return
+                position, saved_s = told.number, time.monotonic()
+            position = max(position, step.upto)
+            if position > after and time.monotonic() - saved_s > self.limits.save_s:
+                saved_s = time.monotonic()
+                if await self._take(subscription, position) is None:
+                    return
+            if step.at_end:
+                await self._watch.changed(seen, timeout_s=60.0)
+
+    async def _send_until_taken(self, subscription: Subscription, target: Target, told: Told) -> bool:
+        """Whether it was taken; otherwise the subscription is suspended or gone."""
+        while True:
+            try:
+                await self._send(subscription, target, told)
+            except NotTaken as fault:
+                progress = await self._change(subscription, self._after_failure(str(fault)))
+                if progress is None or progress.suspended:
+                    return False
+                await asyncio.sleep(self.limits.pause_s(progress.attempts, self._random))
+                continue
+            return await self._take(subscription, told.number) is not None
+
+    async def _send(self, subscription: Subscription, target: Target, told: Told) -> None:
+        assert subscription.webhook is not None
+        body = json.dumps(told.document).encode()
+        timestamp = self._now_ns() // NS
+        number = f"trimmed-{told.number}" if told.kind == "trimmed" else str(told.number)
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "whence",
+            DELIVERY_HEADER: f"{subscription.id}/{number}",
+            TIMESTAMP_HEADER: str(timestamp),
+            SIGNATURE_HEADER: signature(subscription.webhook.secret, timestamp, body),
+        }
+        await send(target, body, headers, timeout_s=self.limits.answer_s)
+
+    def _after_failure(self, error: str, *, for_good: bool = False) -> Callable[[Progress], Progress]:
+        now = self._now_ns()
+
+        def change(progress: Progress) -> Progress:
+            after = failed(progress, error, now)
+            age_ns = now - (after.failing_since or now)
+            return replace(after, suspended=for_good or age_ns > self.limits.most_age_s * NS)
+
+        return change
+
+    async def _take(self, subscription: Subscription, position: int) -> Progress | None:
+        return await self._change(subscription, lambda it: taken(it, position))
+
+    async def _change(self, subscription: Subscription, change: Callable[[Progress], Progress]) -> Progress | None:
+        return await self._watch.in_thread(lambda: self._store.save_progress(subscription.id, change))

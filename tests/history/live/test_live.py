@@ -1,0 +1,185 @@
+"""A live history is a function of its reports: by whatever steps they come, and whoever is killed on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.history.cutting import past_of, run_by_hand
+from tests.history.live.streams import BASE, DELTA, EPS, MS, hard_stream, kind_stream, play, terms
+from whence.events.schema import REPORTS
+from whence.history.deliveries import agree_terms, deliver_on
+from whence.history.live import LiveHistory, LiveWriter, OtherTerms
+from whence.history.spans import Blocks, survey_segment
+
+POLICIES = ("exact", "cbd:0.5", "dapw:0.3", "physical-only:0.4", "cbd:1")
+SEEDS = st.integers(0, 1 << 32)
+
+
+@settings(max_examples=25, deadline=None)
+@given(SEEDS)
+def test_what_led_to_an_event_is_what_reachability_says(seed: int) -> None:
+    """Or an engineer is told causes that were none, and not told those that were."""
+    random = Random(seed)
+    drawn, table = kind_stream(random)
+    found = play(table, iter(lambda: random.randint(1, 60), 0), terms(close_rows=random.choice([20, 70])))
+    names = {id(event): f"{event.process}-{event.number}" for event in drawn}
+    truth = {names[id(event)]: sorted(names[each] for each in past_of(drawn)[id(event)]) for event in drawn}
+    assert found.past == truth
+    assert sorted(row["id"] for row in found.log) == sorted(truth)
+    assert [row["number"] for row in found.log] == list(range(1, len(truth) + 1))
+
+
+@settings(max_examples=12, deadline=None)
+@given(SEEDS, st.sampled_from(POLICIES))
+def test_the_log_is_what_batch_delivers(seed: int, policy: str) -> None:
+    """Or the order that a stream engineer gets live is not the one that the papers and the batch promise."""
+    random = Random(seed)
+    _, table = kind_stream(random)
+    live = play(table, iter(lambda: random.randint(1, 60), 0), terms(policies=(policy,), close_rows=40))
+    assert [row["id"] for row in live.log] == batch_order(table, policy)
+
+
+def batch_order(table: object, policy: str) -> list[str]:
+    """Ids in the order in which a history made at once delivers them, as an observer could know it."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        run = run_by_hand(Path(folder), table, [], EPS)  # type: ignore[arg-type]
+        blocks = Blocks.joined([survey_segment(run, number) for number in range(len(run.segments))])
+        agreed = agree_terms([policy], blocks, eps=EPS, delta=DELTA, as_known=True)
+        found = deliver_on(agreed, run, 0, blocks).policies[agreed.options[0].name].table
+        rows = run.events(0, ["id"], 0, int(run.segments.rows[0])).append_column(
+            "place", pc.cast(np.arange(len(found)), "int64")
+        )
+        for name in ("at", "lead", "tie"):
+            rows = rows.append_column(name, found[name])
+        return list(rows.sort_by([(name, "ascending") for name in ("at", "lead", "tie")])["id"].to_pylist())
+
+
+@settings(max_examples=25, deadline=None)
+@given(SEEDS)
+def test_no_cutting_and_no_restart_changes_anything(seed: int) -> None:
+    """Late, doubled, lost and broken reports and clocks hours off included: or what is delivered depends on luck."""
+    random = Random(seed)
+    _, table = hard_stream(random)
+    given_terms = terms(
+        policies=tuple(random.sample(POLICIES, 2)),
+        close_rows=random.choice([20, 60, 1000]),
+        close_after=random.choice([1_000 * MS, 600_000 * MS]),
+    )
+    whole = play(table, [len(table) + 1], given_terms)
+    cut = play(table, iter(lambda: random.randint(1, 25), 0), given_terms, restart=lambda: random.random() < 0.2)
+    assert cut == whole
+    ledger = whole.ledger
+    assert ledger["reports"] == len(table) == ledger["delivered"] + ledger["duplicate"] + ledger["quarantined"]
+    assert len(whole.log) == ledger["delivered"]
+    numbered = [row["id"] for row in whole.log if row["seq"] is not None]
+    assert len({*numbered}) == len(numbered)
+
+
+def test_a_commit_that_is_not_finished_never_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that dies at any write leaves the version before, and the same reports then give the same history."""
+    _, table = kind_stream(Random(5), events=60)
+    whole = play(table, [30, 30], terms(close_rows=20))
+    failing = _FailingWrites(monkeypatch)
+    writes = failing.count(lambda: play(table, [30, 30], terms(close_rows=20)))
+    folder = tmp_path / "history"
+    for stop in range(0, writes, max(1, writes // 12)):
+        at = 0
+        failing.stop_after(stop)
+        while at < len(table):
+            try:
+                with LiveWriter(str(folder), terms(close_rows=20)) as writer:
+                    at = writer.positions.get("rows", 0)
+                    while at < len(table):
+                        part = table.slice(at, 30)
+                        writer.step(part, now=part["arrival"][-1].as_py(), positions={"rows": at + len(part)})
+                        at += len(part)
+            except _Killed:
+                failing.stop_after(None)
+        with LiveWriter(str(folder)) as writer:
+            writer.step(REPORTS.empty_table(), now=writer.now + 10_000 * MS)
+        assert LiveHistory(folder).deliveries(0).drop_columns(["missing"]).to_pylist() == [
+            {name: value for name, value in row.items() if name != "missing"} for row in whole.log
+        ]
+        import shutil
+
+        shutil.rmtree(folder)
+
+
+class _Killed(BaseException):
+    pass
+
+
+class _FailingWrites:
+    """Stands between the writer and its files."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from whence.history.storage import Store
+
+        self._left: int | None = None
+        self.made = 0
+        original = Store.writing
+
+        def writing(store: Store, name: str) -> object:
+            self.made += 1
+            if self._left is not None:
+                self._left -= 1
+                if self._left < 0:
+                    raise _Killed
+            return original(store, name)
+
+        monkeypatch.setattr(Store, "writing", writing)
+
+    def count(self, work: object) -> int:
+        before = self.made
+        work()  # type: ignore[operator]
+        return self.made - before
+
+    def stop_after(self, writes: int | None) -> None:
+        self._left = writes
+
+
+def test_silence_and_noise_grow_nothing(tmp_path: Path) -> None:
+    """A day without reports, then a day of nothing but broken ones: or a quiet week-end fills the disk."""
+    _, table = kind_stream(Random(1), events=40)
+    noise = table.slice(0, 5).set_column(table.column_names.index("reason"), "reason", [["not-json: x"] * 5])
+    with LiveWriter(str(tmp_path / "h"), terms(close_rows=20)) as writer:
+        writer.step(table, now=table["arrival"][-1].as_py(), positions={"p": 0})
+        now = writer.now
+        for _ in range(200):
+            now += 432_000 * MS
+            writer.step(REPORTS.empty_table(), now=now, positions={"p": 1})
+        quiet = (
+            len(writer.closed.chain("").records),
+            writer.tail.plain,
+            len(list((tmp_path / "h" / "runs").rglob("*"))),
+        )
+        for _ in range(200):
+            now += 432_000 * MS
+            arrivals = noise.set_column(noise.column_names.index("arrival"), "arrival", [[now] * 5])
+            writer.step(arrivals, now=now, positions={"p": 2})
+        assert quiet[0] == len(writer.closed.chain("").records)
+        assert not quiet[1]
+        assert not writer.tail.plain
+        assert len(writer._stored.files) == 0
+    state = LiveHistory(tmp_path / "h").state()
+    assert state is not None
+    assert state["counts"]["delivered"] == 40
+    assert state["counts"]["quarantined"] == 1_000
+
+
+def test_a_stream_goes_on_under_its_own_terms(tmp_path: Path) -> None:
+    """Other bounds would date the same reports otherwise, and nobody could tell which rule an order follows."""
+    _, table = kind_stream(Random(2), events=10)
+    with LiveWriter(str(tmp_path / "h"), terms()) as writer:
+        writer.step(table, now=BASE, positions={})
+    with pytest.raises(OtherTerms, match="began with"):
+        LiveWriter(str(tmp_path / "h"), terms(eps=1))

@@ -1,0 +1,66 @@
+"""``whence serve`` as it is started by a user."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.service.collector_stage import Stage
+
+COMMAND = [sys.executable, "-c", "import typer; from whence.cli.serve import serve; typer.run(serve)"]
+
+
+def test_it_says_where_it_listens_takes_reports_and_ends_when_told(tmp_path: Path) -> None:
+    """A user could not start the service from a script, or would have to kill it and clean up after it."""
+    history = tmp_path / "h"
+    arguments = [*COMMAND, str(history), "--port", "0", "--no-stream", "--json"]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        ready = json.loads(process.stdout.readline())
+        stage = Stage(history, type("Running", (), {"http": ready["http"]})(), process.kill)
+        assert stage.post("/v1/reports", b'{"process":"p","seq":1}', "application/x-ndjson").status == 200
+        assert stage.get("/readyz").document == {"broker": "ready"}
+        paths = stage.get("/openapi.json").document["paths"]
+        assert {"/v1/traces", "/v1/logs", "/v1/reports", "/v1/subscriptions", "/metrics"} <= {*paths}
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 0
+        assert not Path(f"/proc/{ready['broker_pid']}").exists()
+        assert "Traceback" not in process.communicate()[1]
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--host", "0.0.0.0"], 1, "--open-to-all"),
+        (["--tls-cert", "c.pem"], 1, "--tls-key"),
+        (["--tokens", "nowhere"], 1, "cannot be read"),
+        (["--max-body", "lots"], 2, "a size such as"),
+        (["--broker", "http://x"], 2, "nats://HOST:PORT"),
+        (["--eps", "soon"], 2, "such as 250ms"),
+        (["--retention-age", "0s"], 2, "more than 0"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_starts(
+    tmp_path: Path, arguments: list[str], status: int, said: str
+) -> None:
+    """A slip on the command line would open the service to a network, or be found out hours later."""
+    import typer
+    from typer.testing import CliRunner
+
+    from whence.cli.serve import serve
+
+    app = typer.Typer()
+    app.command()(serve)
+    found = CliRunner().invoke(app, [str(tmp_path / "h"), *arguments])
+    assert found.exit_code == status, found.output
+    assert said in " ".join(found.output.replace("│", " ").split())
+    assert not (tmp_path / "h").exists()

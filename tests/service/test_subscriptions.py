@@ -1,0 +1,347 @@
+"""Subscriptions as a subscriber sees them: what is told, in which order, and after which interruption."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import stat
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.history.building import Made
+from tests.service.subscriptions_stage import QUICK, Client, StagedLive, drawn, serving, until
+from whence.service import subscribing_documents
+from whence.service.limits import Refused
+from whence.service.matching import Matchers
+from whence.service.sse import EventStream
+from whence.service.subscribing_steps import Step, Teller
+from whence.service.subscriptions import Subscription, SubscriptionStore
+
+
+def failing(event: Made) -> bool:
+    return int((event.attributes or {}).get("status", 0)) >= 5  # type: ignore[call-overload]
+
+
+def everything(teller: Teller, subscription: Subscription, after: int) -> list[Any]:
+    """All that a subscriber is told after a number."""
+    told: list[Any] = []
+    step = Step((), after, at_end=False)
+    while not step.at_end:
+        step = teller.step(subscription, step.upto)
+        told += step.told
+    return told
+
+
+@settings(max_examples=15)
+@given(
+    seed=st.integers(0, 2**32), events=st.integers(1, 40), gaps=st.booleans(), ids=st.booleans(), k=st.integers(0, 30)
+)
+def test_what_is_told_is_what_led_to_it(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, events: int, gaps: bool, ids: bool, k: int
+) -> None:
+    """A subscriber woken at night would look at the wrong events, or take an answer with holes for the whole truth."""
+    live = StagedLive(tmp_path_factory.mktemp("told"), drawn(seed, events, gaps=gaps, ids=ids))
+    live.commit(events)
+    subscription = Subscription("0" * 24, "status >= 5", k, "shop", 0, 0)
+    teller = Teller(live, Matchers())
+    expected = live.numbers(failing)
+    for after in (0, events // 2, events):
+        told = everything(teller, subscription, after)
+        assert [each.number for each in told] == [number for number in expected if number > after]
+        for each in told:
+            event = live.events[each.number - 1]
+            past = sorted((it for it in live.events if it.happened_before(event)), key=lambda it: it.position)
+            listed = past[max(0, len(past) - k) :]
+            document = each.document
+            subscribing_documents.AnswerDocument.model_validate(document)
+            assert document["event"]["id"] == (event.id or event.key)
+            assert [it["position"] for it in document["causes"]] == [it.position for it in listed]
+            assert document["more"] == (len(past) > k)
+            lost = 0
+            for process in {it.process for it in (*listed, event)}:
+                seqs = [it.seq for it in (*listed, event) if it.process == process]
+                lost += seqs[-1] - seqs[0] + 1 - len(seqs)
+            assert sum(gap["events"] for gap in document["missing"]) == lost
+            assert document["complete"] == (lost == 0)
+            assert (document["at"], document["waited"], document["late"]) == (
+                *(each.number * 10 + 5, 5),
+                each.number % 7 == 0,
+            )
+
+
+def test_a_stream_resumed_anywhere_gives_exactly_the_rest(tmp_path: Path) -> None:
+    """A subscriber that lost its connection would miss the one failure that matters, or be woken twice for another."""
+    live = StagedLive(tmp_path, drawn(5, 82))
+    with serving(live, tmp_path / "subscriptions") as client:
+        made = client.subscribe(where="status >= 5", k=3, **{"from": "start"})
+        seen: list[list[dict[str, Any]]] = []
+        expected = live.numbers(failing)
+        readers = [
+            threading.Thread(target=lambda: seen.append(client.answers(made["events_url"], len(expected))))
+            for _ in range(3)
+        ]
+        for reader in readers:
+            reader.start()
+        for upto in (1, 20, 21, 60, 82):
+            live.commit(upto)
+        for reader in readers:
+            reader.join(60)
+        assert [[each["number"] for each in told] for told in seen] == [expected] * 3
+        whole = client.answers(made["events_url"], len(expected))
+        assert [each["number"] for each in whole] == expected
+        for after in range(83):
+            rest = [each for each in whole if each["number"] > after]
+            assert client.answers(made["events_url"], len(rest), after=after) == rest
+        with client.events(made["events_url"], after=expected[-1]) as stream:
+            # Nothing else: the next that comes says where to resume, or only that the connection lives.
+            later = [next(stream) for _ in range(3)]
+        assert all("data" not in frame for frame in later)
+        assert later[1]["id"] == "82"
+        assert client.ask("GET", f"{made['events_url']}?after=83")[0] == 400
+
+
+def test_no_event_is_told_before_the_history_has_it(tmp_path: Path) -> None:
+    """The answer would have no causes, and the subscriber would think that nothing led to the failure."""
+    live = StagedLive(tmp_path, drawn(5, 60))
+    first, second, *_ = live.numbers(failing)
+    teller = Teller(live, Matchers())
+    subscription = Subscription("0" * 24, "status >= 5", 5, None, 0, 0)
+    assert teller.step(subscription, 0) == Step((), 0, at_end=True)
+    live.commit(second - 1, logged=60)
+    step = teller.step(subscription, 0)
+    assert ([each.number for each in step.told], step.upto, step.at_end) == ([first], second - 1, True)
+    assert teller.step(subscription, step.upto) == Step((), second - 1, at_end=True)
+    other = Teller(live, Matchers())
+    assert not other.step(subscription, step.upto).told
+    live.commit(60)
+    rest = everything(teller, subscription, step.upto)
+    assert [each.number for each in rest] == live.numbers(failing, after=first)
+    assert {each.kind for each in rest} == {"answer"}
+
+
+def test_an_event_that_was_set_aside_after_its_delivery_holds_up_no_other(tmp_path: Path) -> None:
+    """One contradicted report would silence a subscription for ever."""
+    live = StagedLive(tmp_path, drawn(5, 60))
+    numbers = live.numbers(failing)
+    teller = Teller(live, Matchers())
+    subscription = Subscription("0" * 24, "status >= 5", 5, None, 0, 0)
+    for _ in range(2):
+        live.commit(numbers[-1] - 1, logged=60)
+        assert [each.number for each in everything(teller, subscription, numbers[-2])] == []
+    live.commit(numbers[-1] - 1, logged=60)
+    (told,) = everything(teller, subscription, numbers[-2])
+    assert (told.number, told.kind) == (numbers[-1], "unplaced")
+    subscribing_documents.UnplacedDocument.model_validate(told.document)
+    assert told.document["process"] == live.events[numbers[-1] - 1].process
+
+
+def test_names_that_mean_another_event_mislead_nobody(tmp_path: Path) -> None:
+    """Ids are the senders': one that looks like a position, or another event's name, would bring the wrong causes."""
+    live = StagedLive(tmp_path, drawn(5, 40))
+    timed = [number for number, event in enumerate(live.events, start=1) if event.time is not None]
+    strange = {timed[3]: "@0", timed[8]: live.events[timed[5] - 1].key, timed[12]: "@999999", timed[15]: f"@{'9' * 30}"}
+    for number, name in strange.items():
+        live.events[number - 1].id = name
+    live.commit(40)
+    teller = Teller(live, Matchers())
+    told = everything(teller, Subscription("0" * 24, "true", 0, None, 0, 0), 0)
+    assert {each.kind for each in told} == {"answer"}
+    for number in (*strange, timed[5]):
+        assert told[number - 1].document["event"]["position"] == live.events[number - 1].position
+
+
+def test_what_was_removed_from_the_log_is_said(tmp_path: Path) -> None:
+    """A subscriber that was away for too long would take silence for health."""
+    live = StagedLive(tmp_path, drawn(5, 60))
+    live.commit(60)
+    live.first = 31
+    with serving(live, tmp_path / "subscriptions") as client:
+        made = client.subscribe(where="true", k=0, **{"from": 10})
+        trimmed, *rest = client.answers(made["events_url"], 31, after=12)
+        subscribing_documents.TrimmedDocument.model_validate(trimmed)
+        assert (trimmed["after"], trimmed["first"], trimmed["removed"]) == (12, 31, 18)
+        assert [each["number"] for each in rest] == list(range(31, 61))
+        with client.events(made["events_url"], after=12) as stream:
+            frame = next(each for each in stream if "data" in each)
+        assert (frame["event"], frame["id"]) == ("trimmed", "30")
+
+
+def test_subscriptions_outlive_the_service_and_tell_no_secrets(tmp_path: Path) -> None:
+    """A restart would end all subscriptions unnoticed; a secret that is shown is none."""
+    live = StagedLive(tmp_path, drawn(5, 60))
+    live.commit(20)
+    folder = tmp_path / "subscriptions"
+    with serving(live, folder) as client:
+        kept = client.subscribe(where="status >= 5", k=2, computation="shop")
+        url = "http://127.0.0.1:9/hook/token-in-path"
+        given_secret = client.subscribe(where="late", webhook={"url": url, "secret": "sixteen characters"})
+        made_secret = client.subscribe(where="late", webhook={"url": url})
+        gone = client.subscribe(where="true")
+        assert client.ask("DELETE", f"/v1/subscriptions/{gone['id']}") == (204, None)
+        assert client.ask("GET", f"/v1/subscriptions/{gone['id']}")[0] == 404
+        assert "secret" not in given_secret
+        secret = made_secret["secret"]
+        assert len(secret) >= 32
+        subscribing_documents.CreatedDocument.model_validate(made_secret)
+    for file in folder.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    (folder / ("f" * 24 + ".json")).write_text("{broken")
+    (folder / ("e" * 24 + ".json.new")).write_text("{unfinished")
+    with serving(live, folder) as client:
+        status, listed = client.ask("GET", "/v1/subscriptions")
+        assert (status, [each["id"] for each in listed]) == (200, [kept["id"], given_secret["id"], made_secret["id"]])
+        for each in listed:
+            subscribing_documents.SubscriptionDocument.model_validate(each)
+            assert client.ask("GET", f"/v1/subscriptions/{each['id']}")[1]["id"] == each["id"]
+        assert listed[0] == kept
+        assert kept["from"] == 20
+        for hidden in (secret, "sixteen characters", "token-in-path"):
+            assert hidden not in json.dumps(listed)
+        live.commit(60)
+        expected = live.numbers(failing, after=20)
+        assert [each["number"] for each in client.answers(kept["events_url"], len(expected))] == expected
+    store = SubscriptionStore(folder, most=3)
+    with pytest.raises(Refused):
+        store.add(Subscription("a" * 24, "true", 1, None, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"where": "random() > 0.5"}, 400),
+        ({"where": "nonsense ("}, 400),
+        ({"where": "name ~ '('"}, 400),
+        ({"where": "flag"}, 201),
+        ({"where": "name"}, 400),
+        ({"where": "seq"}, 400),
+        ({"where": ""}, 422),
+        ({}, 422),
+        ({"where": "true", "k": 1_001}, 422),
+        ({"where": "true", "k": "\ud800"}, 422),
+        ({"where": "\ud800"}, 422),
+        ({"where": "true", "from": -1}, 422),
+        ({"where": "true", "from": 21}, 400),
+        ({"where": "true", "from": "yesterday"}, 422),
+        ({"where": "true", "wher": 1}, 422),
+        ({"where": "true", "webhook": {"url": "http://example.com/"}}, 400),
+        ({"where": "true", "webhook": {"url": "http://127.0.0.1/", "secret": "short"}}, 422),
+        (b"{", 422),
+        (b"[" * 60_000, 400),
+        (b"\xff", 400),
+        (b'{"where": NaN}', 422),
+        (b'{"where": "' + b"x" * 70_000 + b'"}', 413),
+    ],
+    ids=lambda each: str(each)[:40],
+)
+def test_what_cannot_be_subscribed_to_is_refused(body: Any, status: int, stage: Client) -> None:
+    """A subscription that never matches, or costs everybody's memory, is found out when it is made."""
+    answered, document = stage.ask("POST", "/v1/subscriptions", body)
+    assert answered == status, document
+    if status != 201:
+        assert set(document) == {"reason", "message"}
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("refusals")
+    live = StagedLive(folder, drawn(5, 20))
+    live.commit(20)
+    with serving(live, folder / "subscriptions") as client:
+        yield client
+
+
+def test_streams_end_with_their_subscription_and_are_not_without_number(tmp_path: Path) -> None:
+    """Streams that nobody ends would hold the service up when it stops; streams without limit would use it up."""
+    live = StagedLive(tmp_path, drawn(5, 20))
+    live.commit(20)
+    limits = type(QUICK)(poll_s=0.005, keep_alive_s=0.05, streams=1)
+    with serving(live, tmp_path / "subscriptions", limits=limits) as client:
+        made = client.subscribe(where="true")
+        with client.events(made["events_url"]) as stream:
+            next(stream)
+            assert client.ask("GET", made["events_url"])[0] == 503
+            client.ask("DELETE", f"/v1/subscriptions/{made['id']}")
+            for _ in stream:
+                pass
+        again = client.subscribe(where="true")
+        with client.events(again["events_url"]) as stream:
+            next(stream)
+        # The first has left: its place is free once the service has noticed.
+        until(lambda: _opens(client, again["events_url"]))
+
+
+def _opens(client: Client, url: str) -> bool:
+    try:
+        with client.events(url):
+            return True
+    except AssertionError:
+        return False
+
+
+def test_a_client_that_does_not_read_is_let_go() -> None:
+    """Clients that hang would hold memory for ever."""
+    asked = 0
+    closed = asyncio.Event()
+
+    async def frames() -> AsyncIterator[bytes]:
+        nonlocal asked
+        try:
+            while True:
+                asked += 1
+                yield b"data: x\n\n"
+        finally:
+            closed.set()
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    async def leaving() -> Any:
+        return {"type": "http.disconnect"}
+
+    async def run() -> None:
+        await EventStream(frames(), stall_s=0.01)({"type": "http"}, receive, send)
+        await asyncio.wait_for(closed.wait(), 60)
+        assert asked == 1
+        closed.clear()
+        await EventStream(frames(), stall_s=1_000)({"type": "http"}, leaving, send)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("number", ["x", "-1", "1.5", "9" * 30, "٣", "21"])
+def test_a_number_that_is_none_is_refused(number: str, stage: Client) -> None:
+    """A client whose number is not understood would silently get all again, or wait for what never comes."""
+    url = stage.subscribe(where="true")["events_url"]
+    connection = http.client.HTTPConnection("127.0.0.1", stage.port, timeout=60)
+    connection.request("GET", url, headers={"Last-Event-ID": number.encode()})
+    assert connection.getresponse().status == 400
+    connection.close()
+    for name in ("..%2f..%2fetc", "%00", "f" * 24, "x" * 65):
+        assert stage.ask("GET", f"/v1/subscriptions/{name}/events")[0] in (404, 422)
+        assert stage.ask("DELETE", f"/v1/subscriptions/{name}")[0] in (404, 422)
+
+
+def test_openapi_describes_subscriptions(stage: Client) -> None:
+    """A client that is made from the description would not know what it gets."""
+    described = stage.ask("GET", "/openapi.json")[1]
+    paths, schemas = described["paths"], described["components"]["schemas"]
+    assert {"NewSubscription", "AnswerDocument", "TrimmedDocument", "CreatedDocument", "Problem"} <= set(schemas)
+    assert set(schemas["NewSubscription"]["properties"]) == {"where", "k", "computation", "webhook", "from"}
+    for path, operations in paths.items():
+        for operation in operations.values():
+            assert operation["summary"]
+            assert operation["description"], path
+    events = paths["/v1/subscriptions/{id}/events"]["get"]
+    assert "text/event-stream" in events["responses"]["200"]["content"]
+    assert "Last-Event-ID".lower() in [each["name"].lower() for each in events["parameters"]]
