@@ -122,18 +122,18 @@ def stamp_known_rows(
     counted: NDArray[np.bool_],
     informed: NDArray[np.bool_],
     *,
-    eps_ticks: int,
+    most_c: int,
     elements: int,
 ) -> Stamps:
     """Stamps as an observer can know them who has some reports too late: what is not `counted` is passed on to nobody, and
     what is not `informed` knows of nothing but itself.
 
-    Readings `r` and eps are in ticks. A cause that is more than eps ahead of its effect breaks the bound, and counts as eps
-    ahead: the stamps stay within bounds, and only the order of what breaks them is not promised.
+    Readings are in ticks. A cause that is more than `most_c` ahead of its effect is as if it were not known: then the clocks
+    break their bound, and the order of these two is not promised.
     """
     top, kn = np.empty(len(r), np.int64), np.empty((len(r), elements), np.int32)
     rows = (skeleton.process, skeleton.offsets, skeleton.back, r, counted, informed)
-    count_known_of(*rows, eps_ticks, skeleton.highest_process + 1, top, kn)
+    count_known_of(*rows, most_c, skeleton.highest_process + 1, top, kn)
     return Stamps(r, (top - r).astype(np.int32), kn)
 
 
@@ -150,7 +150,7 @@ def count_known_of(
     r: Longs,
     counted: NDArray[np.bool_],
     informed: NDArray[np.bool_],
-    eps: int,
+    most_c: int,
     processes: int,
     top: Longs,
     kn: Ints,
@@ -161,23 +161,22 @@ def count_known_of(
     for row in range(len(process)):
         before = last[process[row]] if informed[row] else -1
         stop = offsets[row + 1] if informed[row] else offsets[row]
-        most = r[row]
-        if before >= 0:
+        most, limit = r[row], r[row] + most_c
+        if before >= 0 and top[before] <= limit:
             most = max(most, top[before])
         for entry in range(offsets[row], stop):
             cause = row - back[entry]
-            if cause >= 0 and counted[cause]:
+            if cause >= 0 and counted[cause] and top[cause] <= limit:
                 most = max(most, top[cause])
-        most = min(most, r[row] + eps)
         top[row] = most
         for at in range(width):
             kn[row, at] = 0
-        if before >= 0 and top[before] <= most:
+        if before >= 0 and top[before] <= limit:
             for at in range(most - top[before], width):
                 kn[row, at] = kn[before, at - (most - top[before])]
         for entry in range(offsets[row], stop):
             cause = row - back[entry]
-            if cause >= 0 and counted[cause] and top[cause] <= most:
+            if cause >= 0 and counted[cause] and top[cause] <= limit:
                 for at in range(most - top[cause], width):
                     kn[row, at] = max(kn[row, at], kn[cause, at - (most - top[cause])])
         if most - r[row] < width:

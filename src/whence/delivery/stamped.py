@@ -73,11 +73,11 @@ def wait_ticks(rule: Rule) -> int:
 def prompt_ticks(rule: Rule) -> int:
     """How long a report may take at most and still be there, whenever an effect of its event is due.
 
-    An effect is due ``phi * (c + delta + eps)`` after its own reading r, and knows of no reading after ``r + c``. So a report
-    of an event in its past that takes up to ``phi * (c + delta + eps) - c`` has come by then; c is at most eps. A report
-    that itself takes longer than `wait_ticks` is delivered when it comes, and nothing is sure to have come by then.
+    An effect is due at its own reading and W, or later. The reading of its cause is at most eps larger, if the clocks keep
+    their bound. So a report that takes up to ``W - eps`` has come by then. A report that itself takes longer than W is
+    delivered when it comes, and nothing is sure to have come by then.
     """
-    return (rule.phi_millionths * (rule.delta + 2 * rule.eps) - MILLION * rule.eps) // MILLION
+    return wait_ticks(rule) - rule.eps
 
 
 class Deliverer:

@@ -229,15 +229,18 @@ class _Task:
             (ticks + 1 if rule.elements is None else rule.elements for rule in self.rules.values()), default=0
         )
         times = span.times
-        r, arrival = times.time // self.tick, times.arrival // self.tick
+        arrival = times.arrival // self.tick
 
         def stamped(stamps: Stamps) -> Deliverer:
             return Deliverer(StampedRows(span.starts, span.skeleton.process, stamps.r, stamps.c, stamps.kn, arrival))
 
         def known(rule: Rule) -> Placed:
-            counted, informed = (arrival <= r + wait for wait in (prompt_ticks(rule), wait_ticks(rule)))
+            # A clock that is ahead by more than eps is not believed (`whence.history.live.dating`).
+            ahead = times.time > times.arrival + self.eps
+            r = np.where(ahead, arrival, times.time // self.tick)
+            counted, informed = (~ahead & (arrival <= r + wait) for wait in (prompt_ticks(rule), wait_ticks(rule)))
             return stamped(
-                stamp_known_rows(span.skeleton, r, counted, informed, eps_ticks=ticks, elements=elements)
+                stamp_known_rows(span.skeleton, r, counted, informed, most_c=ticks, elements=elements)
             ).deliver(rule)
 
         if self.as_known:

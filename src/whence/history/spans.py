@@ -108,8 +108,10 @@ def survey_segment(run: Run, number: int) -> Blocks:
 def _block(times: Times, count: int) -> list[int]:
     if not len(times.rows):
         return [NEVER, -NEVER, NEVER, -NEVER, NEVER, -NEVER, -NEVER, 0, count, times.without_arrival]
-    bounds = [int(end) for each in (times.time, times.causal_time, times.arrival) for end in (each.min(), each.max())]
-    delay, lag = times.arrival - times.time, times.causal_time - times.time
+    # In a live history, a clock that is far ahead is not believed, and its event may stand before its time.
+    time = np.minimum(times.time, times.causal_time)
+    bounds = [int(end) for each in (time, times.causal_time, times.arrival) for end in (each.min(), each.max())]
+    delay, lag = times.arrival - time, times.causal_time - time
     return [*bounds, int(delay.max()), int(lag.max()), count - len(times.rows), times.without_arrival]
 
 
@@ -120,8 +122,7 @@ def read_times(run: Run, number: int, start: int, stop: int) -> Times:
     rows = np.flatnonzero(causal_time != NO_TIME)
     if len(rows) < len(causal_time):
         time, causal_time, arrival = time[rows], causal_time[rows], arrival[rows]
-    # In a live history, a clock that is far ahead is not believed, and its event may stand before its time.
-    time = np.where(time == NO_TIME, causal_time, np.minimum(time, causal_time))
+    time = np.where(time == NO_TIME, causal_time, time)
     missing = arrival == NO_TIME
     return Times(rows, time, causal_time, np.where(missing, time, arrival), int(missing.sum()))
 

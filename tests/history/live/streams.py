@@ -19,6 +19,7 @@ BASE = 1_700_000_000_000_000_000
 MS = 1_000_000
 EPS, DELTA = 60 * MS, 500 * MS
 HOUR = 3_600_000 * MS
+FAR = (0, 0, 0, 0, HOUR, -HOUR, -5_000 * MS)
 
 
 def terms(**given: Any) -> LiveTerms:
@@ -32,11 +33,11 @@ def kind_stream(random: Random, *, processes: int = 4, events: int = 150) -> tup
     return drawn, _table(rows)
 
 
-def hard_stream(random: Random) -> tuple[list[Event], pa.Table]:
+def hard_stream(random: Random, *, off: tuple[int, ...] = FAR) -> tuple[list[Event], pa.Table]:
     """Reports that are late, doubled, lost or not readable; clocks that are hours off; processes that give no numbers."""
     drawn = draw(random, processes=random.randint(1, 5), events=random.randint(5, 120), skew=10, loss=0.03)
     names = {event.process for event in drawn}
-    off = {name: random.choice([0, 0, 0, 0, HOUR, -HOUR, -5_000 * MS]) for name in sorted(names)}
+    wrong = {name: random.choice(off) for name in sorted(names)}
     unnumbered = {name for name in sorted(names) if random.random() < 0.2}
     rows = []
     for event in drawn:
@@ -44,7 +45,7 @@ def hard_stream(random: Random) -> tuple[list[Event], pa.Table]:
             continue
         delay = random.randint(0, DELTA) + (random.randint(0, 3_000 * MS) if random.random() < 0.05 else 0)
         row = row_of(event, delay)
-        row["time"] += off[event.process]
+        row["time"] += wrong[event.process]
         row["seq"] = None if event.process in unnumbered else row["seq"]
         rows.append(row)
         if random.random() < 0.1:
