@@ -63,7 +63,7 @@ def take(
     """
     bad, rows = _split(rows, pc.is_valid(rows["reason"]))
     aside = [refused_rows(bad)] if len(bad) else []
-    good = with_dates(rows, eps=terms.eps, delta=terms.delta).select(TAIL.names)
+    good = with_dates(rows, eps=terms.eps, delta=terms.delta).select(TAIL.names).cast(TAIL)
     time, dated = good["time"], good[DATED]
     late, ahead = (
         pc.sum(pc.fill_null(each, False)).as_py() or 0 for each in (pc.less(time, dated), pc.greater(time, dated))

@@ -14,7 +14,14 @@ from whence.history.live.chain import Chain
 from whence.history.live.dating import DATED
 from whence.history.live.records import Record, Totals
 
-TAIL = pa.schema([*REPORTS, pa.field(DATED, pa.int64()), pa.field("uid", pa.int64()), pa.field("emitted", pa.bool_())])
+TAIL = pa.schema(
+    [
+        *(each.with_nullable(True) for each in REPORTS),
+        pa.field(DATED, pa.int64()),
+        pa.field("uid", pa.int64()),
+        pa.field("emitted", pa.bool_()),
+    ]
+)
 """Rows of the tail: reports with their dates; `uid` tells where a row is stored, and `emitted` whether it is in the log."""
 
 

@@ -7,7 +7,7 @@ not on micro-batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.causality.skeleton import Skeleton
+from whence.events.schema import SPAN, START
 from whence.history.instancing import with_lines
 from whence.history.live.chain import Part
 from whence.history.live.dating import DATED
@@ -81,4 +82,19 @@ def solve_traces(rows: pa.Table) -> Part:
         count_processes(names, found, events),
         solved.aside.table(lined),
         solved.lag,
+        tuple(_heard(rows.take(taken))),
     )
+
+
+def _heard(rows: pa.Table) -> Iterator[tuple[int, str, int]]:
+    """By event: the span it was started from, or the one it belongs to, and when the report of that span's start arrived."""
+    names = ("computation", "instance_key", "instance_parent", "instance_phase", "arrival")
+    said = list(zip(*(rows[name].to_pylist() for name in names), strict=True))
+    started: dict[tuple[str, str], int] = {}
+    for computation, key, _, phase, arrival in said:
+        if phase == START:
+            started[computation, key] = min(arrival, started.get((computation, key), arrival))
+    for place, (computation, key, parent, phase, _) in enumerate(said):
+        named = parent if phase == START else key
+        if named is not None and (computation, named) in started:
+            yield place, f"{SPAN}{computation}/{named}", started[computation, named]

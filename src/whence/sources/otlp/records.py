@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -40,6 +41,9 @@ KEPT_OF_RESOURCE: Final = (
     "deployment.environment.name",
 )
 """Attributes of a resource that its spans' ends and its log records keep, besides those that name the process."""
+
+LONGEST_OF_RESOURCE: Final = 1_000
+"""Characters of each of these, and of each that names the process."""
 
 STATUS_TEXT: Final = "otel.status_description"
 TRACE_STATE: Final = "w3c.tracestate"
@@ -89,9 +93,11 @@ def resource_from(fields: Fields) -> Resource:
         service = _word(attributes, "service.name") or UNKNOWN_SERVICE
         names = (_word(attributes, name) for name in ("service.instance.id", "k8s.pod.name", "host.name"))
         instance = next((name for name in names if name), None)
+        kept = {name: attributes[name] for name in KEPT_OF_RESOURCE if attributes.get(name) is not None}
+        for name, value in kept.items():
+            _check_length(name, value if isinstance(value, str) else json.dumps(value))
     except BadRecord as error:
         return unreadable_resource(error)
-    kept = {name: attributes[name] for name in KEPT_OF_RESOURCE if attributes.get(name) is not None}
     return Resource(service if instance is None else f"{service}@{instance}", kept)
 
 
@@ -107,8 +113,15 @@ def _word(attributes: dict[str, Any], name: str) -> str | None:
     if value is None or isinstance(value, str):
         if value and "\0" in value:
             raise BadRecord("bad-field", f"{name} holds a NUL character")
+        _check_length(name, value or "")
         return value
     raise BadRecord("bad-field", f"{name} is text, not {shown(value)}")
+
+
+def _check_length(name: str, value: str) -> None:
+    # It is copied into every row of the resource: a megabyte in one place would be gigabytes of rows.
+    if len(value) > LONGEST_OF_RESOURCE:
+        raise BadRecord("bad-field", f"{name} has {len(value)} characters, and {LONGEST_OF_RESOURCE} at most are taken")
 
 
 def record_rows(signal: str, record: Fields, resource: Resource, file: str, place: int) -> list[Row]:
