@@ -49,20 +49,31 @@ def emit(pieces: list[Piece], until: int, last_number: int, *, tick: int) -> pa.
     if not tables:
         return DELIVERED.empty_table()
     rows = pa.concat_tables(tables)
-    # Delivery times are those of the policy; what came up only now, because its time was not known, stays in the order.
-    rows = rows.sort_by(
-        [("at", "ascending"), ("lead", "ascending"), ("computation", "ascending"), ("tie", "ascending")]
-    )
+    rows = rows.take(pa.array(_order(rows)))
     numbers = pa.array(np.arange(last_number + 1, last_number + 1 + len(rows)))
     return rows.append_column("number", numbers).select(DELIVERED.names).cast(DELIVERED)
 
 
+def _order(rows: pa.Table) -> Longs:
+    """By time and lead, which the key starts with; among computations by name, and within one as their keys are."""
+    keys: list[Longs] = [rows[name].to_numpy() for name in ("tie", "lead", "at")]
+    names = rows["computation"].combine_chunks().dictionary_encode()
+    if len(names.dictionary) > 1:
+        rank = pc.rank(names.dictionary).to_numpy()
+        keys.insert(1, rank[names.indices.to_numpy()])
+    found: Longs = np.lexsort(keys)
+    return found
+
+
 def _rows(piece: Piece, chosen: Longs, tick: int) -> pa.Table:
     taken = pa.array(chosen)
-    events, deliveries = piece.part.events.take(taken), piece.deliveries.take(taken)
+    every = len(chosen) == len(piece.part.events)
+    events, deliveries, reported = (
+        each if every else each.take(taken) for each in (piece.part.events, piece.deliveries, piece.reported)
+    )
     as_is = ("computation", "id", "name", "kind", "time", "arrival", "attributes", "file", "place")
     columns = {name: events[name].cast(DELIVERED.field(name).type) for name in as_is}
-    columns |= {name: piece.reported[name].take(taken) for name in ("process", "seq")}
+    columns |= {name: reported[name] for name in ("process", "seq")}
     arrival = events["arrival"]
     columns["at"] = pc.coalesce(deliveries["at"], arrival)
     columns["waited"] = pc.coalesce(deliveries["waited"], pa.scalar(0, pa.int64()))

@@ -23,8 +23,8 @@ from whence.history.segmenting import refused_rows
 
 Longs = NDArray[np.int64]
 
-OnClosed = Callable[[str, int, Part], None]
-"""Hears of a segment that was closed: its computation, and where in the chain it begins."""
+OnClosed = Callable[[str | None, int, Part], None]
+"""Hears of a segment that was closed: its computation, if it is not of traces, and where in the chain it begins."""
 
 GRID = 100_000_000
 """Cuts lie at multiples of this many nanoseconds."""
@@ -39,8 +39,8 @@ class Closing:
     computation: str | None
     """None for whole traces."""
     part: Part
-    rows: pa.Table
-    """By event: its report."""
+    reported: pa.Table
+    """By event: what its report said (`reported`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,8 +81,13 @@ def take(
     if len(spans):
         spans = assign(spans, tail.current, closed.traces, quiet=terms.quiet)
         tail.traces = pa.concat_tables([tail.traces, spans])
-    closings += _close_traces(closed, tail, now, terms)
+    closings += _close_traces(closed, tail, now, terms, on_closed)
     return Taken(closings, aside, late, ahead)
+
+
+def reported(rows: pa.Table, part: Part) -> pa.Table:
+    """By event of a part: process and seq, as in the row it came from, and whether that row is in the log."""
+    return rows.select(["process", "seq", "emitted"]).take(pa.array(part.rows))
 
 
 def _split(rows: pa.Table, chosen: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
@@ -117,7 +122,7 @@ def _take_plain(
         pool, first = pool.slice(there), chain.end
         part = chain.close(rows, find_sends, cut)
         on_closed(computation, first, part)
-        closings.append(Closing(computation, part, rows.take(pa.array(part.rows))))
+        closings.append(Closing(computation, part, reported(rows, part)))
         assert chain.tail is not None
         waiting, chain.tail = chain.tail, None
     if not len(pool) and not closings:
@@ -179,7 +184,7 @@ def next_cut(dated: Longs, last: int, *, rows: int, after: int) -> int | None:
     return min(by_age, by_rows) * GRID
 
 
-def _close_traces(closed: Closed, tail: Tail, now: int, terms: LiveTerms) -> list[Closing]:
+def _close_traces(closed: Closed, tail: Tail, now: int, terms: LiveTerms, on_closed: OnClosed) -> list[Closing]:
     if not len(tail.traces):
         return []
     settled = now - terms.quiet - terms.patience
@@ -197,4 +202,5 @@ def _close_traces(closed: Closed, tail: Tail, now: int, terms: LiveTerms) -> lis
     gone = set(ready)
     tail.current = {trace: each for trace, each in tail.current.items() if each[0] not in gone}
     part = solve_traces(rows)
-    return [Closing(None, part, rows.take(pa.array(part.rows)))]
+    on_closed(None, 0, part)
+    return [Closing(None, part, reported(rows, part))]

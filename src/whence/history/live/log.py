@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from whence.clocks.errors import WhenceError
 from whence.history import layout
 from whence.history.storage import Store
-from whence.history.writing import write_whole
+from whence.history.writing import ZSTD
 
 MERGED_AT = 32
 """Files of one size that become one of the next."""
@@ -46,6 +46,9 @@ DELIVERED = pa.schema(
 """``17, "", "shop", 4, null, "order placed", "send", 1700000000000000000, ..., 2100000000, false, "{...}", null, ...``:
 numbers run from 1 without gaps, in the order of delivery. Process and seq are as reported. An event is late if its report
 came after it was due; `missing` tells the messages it received of which no report had come when it was delivered."""
+
+
+_DICTIONARIES = ["computation", "process", "name", "kind", "file"]
 
 
 class LogTrimmed(WhenceError):
@@ -121,7 +124,8 @@ class Log:
 
 def _write(store: Store, run: str, rows: pa.Table, first: int, last: int, size: int) -> LogFile:
     name = f"log-{first:012d}-{last:012d}-{uuid4().hex[:8]}.parquet"
-    write_whole(store, run, name, rows)
+    with store.writing(f"{layout.run_folder(run)}/{name}") as file:
+        pq.write_table(rows, file, **ZSTD, use_dictionary=_DICTIONARIES, write_statistics=False)
     return LogFile(name, first, last, size)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 import secrets
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
@@ -34,7 +34,7 @@ from whence.history.joining import Unbalanced
 from whence.history.live.chain import Chain, Part
 from whence.history.live.describing import described, summed
 from whence.history.live.emitting import Piece, emit
-from whence.history.live.intake import Closing, take
+from whence.history.live.intake import Closing, reported, take
 from whence.history.live.log import Log
 from whence.history.live.records import Record, Totals, crossings_table, processes_table, segments_table
 from whence.history.live.senders import Found, Segment, Senders
@@ -81,10 +81,10 @@ class _Aside:
     rows: pa.Table = field(default_factory=layout.ASIDE.empty_table)
 
 
-def _piece(part: Part, record: Record, rows: pa.Table, *, final: bool) -> Piece:
-    """A segment that is to be delivered; `rows` has the report of each event."""
-    emitted = rows["emitted"].to_numpy().copy()
-    return Piece(part, record, rows.select(["process", "seq"]), DELIVERIES.empty_table(), emitted, final)
+def _piece(part: Part, record: Record, said: pa.Table, *, final: bool) -> Piece:
+    """A segment that is to be delivered; `said` as `reported` gives it."""
+    emitted = said["emitted"].to_numpy().copy()
+    return Piece(part, record, said, DELIVERIES.empty_table(), emitted, final)
 
 
 class LiveWriter:
@@ -104,6 +104,7 @@ class LiveWriter:
             self._lock.release()
             raise
         self._pool = ThreadPoolExecutor(WRITERS, "live-history")
+        self._writing: list[Future[Record]] = []
         self._senders = Senders()
         self._old: list[tuple[float, set[str]]] = []
         self._tails: dict[str | None, _Written] = {}
@@ -171,12 +172,12 @@ class LiveWriter:
         self.ledger.reports += len(rows)
         rows = rows.append_column("uid", pa.array(np.full(len(rows), -1, np.int64)))
         rows = rows.append_column("emitted", pa.array(np.zeros(len(rows), np.bool_)))
-        taken = take(rows, self.closed, self.tail, self.now, self.terms, self._find_sends, self._senders.closed)
+        taken = take(rows, self.closed, self.tail, self.now, self.terms, self._find_sends, self._on_closed)
         self.ledger.late += taken.late
         self.ledger.ahead += taken.ahead
         self._set_aside(taken.aside)
-        pieces = self._write_closings(taken.closings)
         changed = self._write_tails()
+        pieces = self._written(taken.closings)
         tails = list(self._tails.values())
         pieces += [each.piece for each in tails]
         idle = not (len(rows) or taken.closings or changed or self._due(pieces))
@@ -185,9 +186,9 @@ class LiveWriter:
         run, records = self._assembled()
         self._deliver(run, records, pieces)
         emitted = emit(pieces, self._until, self.log.last, tick=self.terms.tick_ns)
-        self.log = self.log.append(self.store, self.run, emitted)
+        log = self._pool.submit(self.log.append, self.store, self.run, emitted)
         self._mark_emitted()
-        self._commit(run, records, closing=bool(taken.closings))
+        self._commit(run, records, log, closing=bool(taken.closings))
         return True
 
     @property
@@ -228,27 +229,30 @@ class LiveWriter:
             self.ledger.quarantined += int(pc.sum(pc.equal(table["outcome"], QUARANTINED)).as_py() or 0)
             self.ledger.reasons += count_codes(table)
 
-    def _write_closings(self, closings: list[Closing]) -> list[Piece]:
-        befores = []
-        for closing in closings:
-            self._set_aside([closing.part.aside])
-            before = np.zeros(len(closing.part.counts.names), np.int64)
-            if closing.computation is not None:
-                mine = self.closed.chain(closing.computation)
-                before[: len(mine.totals.events)] = mine.totals.events
-                mine.totals = mine.totals.plus(closing.part.counts)
-            befores.append(before)
-        records = list(self._pool.map(self._write_part, [each.part for each in closings], befores))
+    def _on_closed(self, computation: str | None, first_position: int, part: Part) -> None:
+        """Begin to write a segment while the next one is solved."""
+        before = np.zeros(len(part.counts.names), np.int64)
+        if computation is not None:
+            self._senders.closed(computation, first_position, part)
+            mine = self.closed.chain(computation)
+            before[: len(mine.totals.events)] = mine.totals.events
+            mine.totals = mine.totals.plus(part.counts)
+        self._writing.append(self._pool.submit(self._write_part, part, before))
+
+    def _written(self, closings: list[Closing]) -> list[Piece]:
+        """The segments that were closed, which are written by now."""
+        records = [each.result() for each in self._writing]
+        self._writing.clear()
+        pieces = []
         for closing, record in zip(closings, records, strict=True):
+            self._set_aside([closing.part.aside])
             if record.rows and closing.computation is None:
                 self.closed.wholes.append(record)
             elif record.rows and closing.computation is not None:
                 self.closed.chain(closing.computation).records.append(record)
             self.closed.attributes.update(record.attributes)
-        return [
-            _piece(closing.part, record, closing.rows, final=True)
-            for closing, record in zip(closings, records, strict=True)
-        ]
+            pieces.append(_piece(closing.part, record, closing.reported, final=True))
+        return pieces
 
     def _write_tails(self) -> bool:
         """Solve and write the tails that have changed; gives whether any has."""
@@ -272,7 +276,7 @@ class LiveWriter:
                 part = mine.chain.peek(rows, self._find_sends)
                 before = np.pad(mine.totals.events, (0, len(part.counts.names) - len(mine.totals.events)))
             record = self._write_part(part, before)
-            self._tails[where] = _Written(_piece(part, record, rows.take(pa.array(part.rows)), final=False), rows)
+            self._tails[where] = _Written(_piece(part, record, reported(rows, part), final=False), rows)
         return changed
 
     def _write_part(self, part: Part, before: Longs) -> Record:
@@ -358,7 +362,7 @@ class LiveWriter:
             else:
                 self.tail.plain[where] = written.rows
 
-    def _commit(self, run: Run, records: list[Record], *, closing: bool) -> None:
+    def _commit(self, run: Run, records: list[Record], log: Future[Log], *, closing: bool) -> None:
         self.version += 1
         tag = f"{self.version:09d}-{uuid4().hex[:8]}"
         self._stored.write(self.tail, f"tail-{tag}.arrow")
@@ -376,6 +380,7 @@ class LiveWriter:
         tables = {name: f"{name}-{tag}.parquet" for name in self._tables}
         for name, table in self._tables.items():
             write_whole(self.store, self.run, tables[name], table)
+        self.log = log.result()
         manifest = self._manifest(records, tables, tail_aside, carry_file)
         self.store.sync(layout.run_folder(self.run))
         write_manifest(self.store, manifest)
