@@ -20,13 +20,19 @@ class BadPayload(WhenceError):
 
 def encode_reports(rows: pa.Table) -> bytes:
     """The bytes of these rows, which have columns of `REPORTS`."""
-    kept = [field.name for field in REPORTS if field.name in rows.column_names]
-    kept = [name for name in kept if rows[name].null_count < len(rows)]
-    schema = pa.schema([REPORTS.field(name).with_nullable(True) for name in kept])
+    kept = [each for each in REPORTS if each.name in rows.column_names and rows[each.name].null_count < len(rows)]
+    schema = pa.schema([each.with_nullable(True) for each in kept])
+    # Column by column: taking and casting whole tables costs twice as much for a hundred rows.
+    columns = [_one(rows[each.name], each.type) for each in kept]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=_OPTIONS) as writer:
-        writer.write_table(rows.select(kept).cast(schema).combine_chunks())
+        writer.write_batch(pa.record_batch(columns, schema))
     return bytes(sink.getvalue())
+
+
+def _one(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return whole if whole.type == kind else whole.cast(kind)
 
 
 def decode_reports(payload: bytes) -> pa.Table:
