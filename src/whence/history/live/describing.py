@@ -7,8 +7,16 @@ from functools import reduce
 from operator import add
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from whence.history import layout
+from whence.history.aside import DUPLICATE, count_codes
 from whence.history.deliveries import Outcome, summary
+from whence.history.joining import Unbalanced
+from whence.history.live.emitting import Piece
 from whence.history.live.records import Record
+from whence.history.live.state import Closed, Ledger
 from whence.history.live.terms import LiveTerms
 
 
@@ -26,25 +34,62 @@ def summed(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def described(
-    records: Sequence[Record], closed: Outcome | None, tails: Sequence[Outcome], terms: LiveTerms
+    records: Sequence[Record], tails: Sequence[Piece], closed: Closed, ledger: Ledger, terms: LiveTerms, *, logged: int
 ) -> dict[str, Any]:
-    """The parts of the manifest that a history made at once has, too, apart from counts of reports.
+    """The manifest, apart from names of files and versions; raises `Unbalanced` unless every report is accounted for.
 
-    `records` are all segments by number; `closed` is the sum over those that are closed, and `tails` are the others.
+    `records` are all segments by number, `tails` those that are not closed, and `logged` events are in the log.
     """
-    outcomes = [*([closed] if closed is not None else []), *tails]
-    told = summary([summed(outcomes)] if outcomes else [], terms.delivering)
-    for name, policy in told["policies"].items():
-        policy["files"] = [each.outcome.files[name] for each in records if each.outcome is not None]
+    told = _delivered(records, tails, closed.delivered, terms)
+    aside = pa.concat_tables([layout.ASIDE.empty_table(), *(each.part.aside for each in tails)])
+    duplicate = int(pc.sum(pc.equal(aside["outcome"], DUPLICATE)).as_py() or 0)
+    events = sum(each.rows for each in records)
+    accounts: dict[str, Any] = {
+        "reports": ledger.reports,
+        "delivered": events,
+        "duplicate": ledger.duplicate + duplicate,
+        "quarantined": ledger.quarantined + len(aside) - duplicate,
+        "reasons": dict(sorted((ledger.reasons + count_codes(aside)).items())),
+        "missing_causes": sum(each.missing for each in records),
+    }
+    if ledger.reports != events + accounts["duplicate"] + accounts["quarantined"]:
+        raise Unbalanced(f"{ledger.reports} reports came in, and these are accounted for: {accounts}")
+    policy = told["policies"][terms.order_policy]
+    counts = {name: accounts[name] for name in ("reports", "duplicate", "quarantined")}
+    counts |= {"delivered": logged, "waiting": events - logged, "late": policy["late"], "ahead": ledger.ahead}
+    counts |= {
+        "messages": policy["violations"].get("messages", 0),
+        "violations": policy["violations"].get("messages_inverted", 0),
+    }
     return {
+        **told,
         "unit": "ns",
         "eps": terms.eps,
         "lag": max((each.lag for each in records), default=0),
         "lag_event": None,
         "inputs": [],
         "native_columns": [],
+        "attributes": sorted(closed.attributes | {name for each in tails for name in each.record.attributes}),
         "has_ids": any(each.files.ids_file is not None for each in records),
         "given_seq": False,
         "channels": {},
-        **told,
+        "events": events,
+        "ledger": accounts,
+        "stream": {
+            "policy": terms.order_policy,
+            "counts": counts,
+            "delay_ns": {name: policy["delays"].get(name) for name in ("p50", "p95", "p99", "max")},
+        },
     }
+
+
+def _delivered(
+    records: Sequence[Record], tails: Sequence[Piece], closed: Outcome | None, terms: LiveTerms
+) -> dict[str, Any]:
+    """What policies came to; `closed` is the sum over all segments that are."""
+    outcomes = [each.record.outcome for each in tails if each.record.outcome is not None]
+    outcomes += [closed] if closed is not None else []
+    told = summary([summed(outcomes)] if outcomes else [], terms.delivering)
+    for name, policy in told["policies"].items():
+        policy["files"] = [each.outcome.files[name] for each in records if each.outcome is not None]
+    return told

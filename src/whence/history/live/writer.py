@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
-from time import monotonic, time_ns
+from time import time_ns
 from typing import Any, Self
 from uuid import uuid4
 
@@ -28,12 +28,12 @@ from whence.history import layout
 from whence.history.aside import DUPLICATE, QUARANTINED, count_codes
 from whence.history.deliveries import deliver_on, write_deliveries
 from whence.history.delivering import DELIVERIES
-from whence.history.draft import KINDS, refuse_other_folders
+from whence.history.draft import refuse_other_folders
 from whence.history.errors import HistoryError, NoHistory
-from whence.history.joining import Unbalanced
 from whence.history.live.chain import Chain, Part
 from whence.history.live.describing import described, summed
 from whence.history.live.emitting import Piece, emit
+from whence.history.live.files import Files, named_by
 from whence.history.live.intake import Closing, reported, take
 from whence.history.live.log import Log
 from whence.history.live.records import Record, Totals, crossings_table, processes_table, segments_table
@@ -53,15 +53,12 @@ from whence.history.writing import SegmentFiles, write_aside, write_boundary, wr
 
 Longs = NDArray[np.int64]
 
-GRACE_SECONDS = 15.0
-"""How long files that a newer version replaced stay, for those who are reading them."""
 WRITERS = 4
 """Segments that are written and delivered at once: most of that is done outside Python."""
 FILED_ROWS = 10_000
 """Reports set aside after which they get a file of their own."""
 COMMIT_ANYWAY = 30_000_000_000
 """Stream time after which positions are committed although nothing else has changed."""
-LIVE_KINDS = (*KINDS, "segments-", "processes-", "crossings-", "log-", "tail-", "closed-", "carry-")
 
 
 @dataclass(slots=True, eq=False)
@@ -106,7 +103,6 @@ class LiveWriter:
         self._pool = ThreadPoolExecutor(WRITERS, "live-history")
         self._writing: list[Future[Record]] = []
         self._senders = Senders()
-        self._old: list[tuple[float, set[str]]] = []
         self._tails: dict[str | None, _Written] = {}
 
     def __enter__(self) -> Self:
@@ -124,7 +120,6 @@ class LiveWriter:
         self.closed, self.tail, self.ledger, self._aside, self.log = Closed(), Tail(), Ledger(), _Aside(), Log()
         self.positions: dict[str, int] = {}
         self.now = self.version = self._committed_at = 0
-        self._named: set[str] = set()
         self._serial = count(1)
         self._run: Run | None = None
         self.state: dict[str, Any] | None = None
@@ -134,7 +129,7 @@ class LiveWriter:
             self.terms = terms or LiveTerms()
             self.run = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
             self.store.make_folder(layout.run_folder(self.run))
-            self._stored = StoredTail(self.store, self.run)
+            self._stored, self._files = StoredTail(self.store, self.run), Files(self.store, self.run)
             return
         stream = manifest.get("stream")
         if stream is None:
@@ -155,8 +150,8 @@ class LiveWriter:
         self.positions, self.now, self.version = dict(stream["positions"]), stream["now"], stream["version"]
         self._committed_at = self.now
         self._closed_file = stream["files"]["closed"]
-        self._named = self._files_of(manifest, [*self.closed.records()])
-        self._remove_leftovers()
+        self._files = Files(self.store, self.run)
+        self._files.go_on(manifest)
 
     def _path(self, name: str) -> str:
         return f"{layout.run_folder(self.run)}/{name}"
@@ -381,14 +376,21 @@ class LiveWriter:
         for name, table in self._tables.items():
             write_whole(self.store, self.run, tables[name], table)
         self.log = log.result()
-        manifest = self._manifest(records, tables, tail_aside, carry_file)
+        manifest = self._manifest(records)
+        manifest["tables"] = tables
+        manifest["aside_files"] = [*self._aside.files, *tail_aside]
+        manifest["stream"]["files"] = {
+            "closed": self._closed_file,
+            "carry": carry_file,
+            "tail": list(self._stored.files.values()),
+        }
         self.store.sync(layout.run_folder(self.run))
         write_manifest(self.store, manifest)
         self.store.sync("")
         run.manifest = manifest
         self._run, self._committed_at, self.state = run, self.now, manifest["stream"]
         self._senders.committed()
-        self._clean_up(self._files_of(manifest, records))
+        self._files.committed(named_by(manifest, records))
 
     def _write(self, name: str, data: bytes) -> None:
         self.store.write(self._path(name), data)
@@ -404,92 +406,28 @@ class LiveWriter:
         rows = pa.concat_tables(tables)
         return [write_aside(self.store, self.run, rows, attempt=f"tail-{tag}")] if len(rows) else []
 
-    def _manifest(
-        self, records: list[Record], tables: dict[str, str], tail_aside: list[str], carry_file: str
-    ) -> dict[str, Any]:
-        pieces = [each.piece for each in self._tails.values()]
-        tails = [each.record.outcome for each in pieces if each.record.outcome is not None]
-        asides = pa.concat_tables([layout.ASIDE.empty_table(), *(each.part.aside for each in pieces)])
-        duplicate = int(pc.sum(pc.equal(asides["outcome"], DUPLICATE)).as_py() or 0)
-        attributes = {name for each in pieces for name in each.record.attributes} | self.closed.attributes
-        told = described(records, self.closed.delivered, tails, self.terms)
-        events = sum(each.rows for each in records)
-        quarantined = self.ledger.quarantined + len(asides) - duplicate
-        policy = told["policies"][self.terms.order_policy]
-        ledger: dict[str, Any] = {
-            "reports": self.ledger.reports,
-            "delivered": events,
-            "duplicate": self.ledger.duplicate + duplicate,
-            "quarantined": quarantined,
-            "reasons": dict(sorted((self.ledger.reasons + count_codes(asides)).items())),
-            "missing_causes": sum(each.missing for each in records),
-        }
-        if ledger["reports"] != events + ledger["duplicate"] + quarantined:
-            raise Unbalanced(f"{ledger['reports']} reports came in and the ledger says {ledger}")
-        delays = policy["delays"]
-        return {
-            **told,
+    def _manifest(self, records: list[Record]) -> dict[str, Any]:
+        """All but the names of files."""
+        told = described(
+            records,
+            [each.piece for each in self._tails.values()],
+            self.closed,
+            self.ledger,
+            self.terms,
+            logged=self.log.last,
+        )
+        told |= {
             "run": self.run,
             "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-            "events": events,
             "segments": len(records),
             "processes": len(self._tables["processes"]),
             "computations": len(pc.unique(self._tables["processes"]["computation"])),
-            "ledger": ledger,
-            "attributes": sorted(attributes),
-            "aside_files": [*self._aside.files, *tail_aside],
-            "tables": tables,
-            "stream": {
-                "version": self.version,
-                "now": self.now,
-                "positions": self.positions,
-                "policy": self.terms.order_policy,
-                "counts": {
-                    **{name: ledger[name] for name in ("reports", "duplicate", "quarantined")},
-                    "delivered": self.log.last,
-                    "late": policy["late"],
-                    "ahead": self.ledger.ahead,
-                    "waiting": events - self.log.last,
-                    "messages": policy["violations"].get("messages", 0),
-                    "violations": policy["violations"].get("messages_inverted", 0),
-                },
-                "delay_ns": {name: delays.get(name) for name in ("p50", "p95", "p99", "max")},
-                "updated": time_ns(),
-                "log": self.log.to_json(),
-                "files": {
-                    "closed": self._closed_file,
-                    "carry": carry_file,
-                    "tail": list(self._stored.files.values()),
-                },
-            },
         }
-
-    def _files_of(self, manifest: dict[str, Any], records: list[Record]) -> set[str]:
-        """All files that count, by the manifest and these segments."""
-        stream = manifest["stream"]
-        named = {*manifest["tables"].values(), *manifest["aside_files"], *stream["files"]["tail"]}
-        named |= {
-            stream["files"]["closed"],
-            stream["files"]["carry"],
-            *(each["file"] for each in stream["log"]["files"]),
+        told["stream"] |= {
+            "version": self.version,
+            "now": self.now,
+            "positions": self.positions,
+            "updated": time_ns(),
+            "log": self.log.to_json(),
         }
-        for record in records:
-            names = (record.files.events_file, record.files.skeleton_file, record.files.ids_file, record.boundary_file)
-            named.update(name for name in names if name)
-            named.update(record.outcome.files.values() if record.outcome is not None else ())
-        return named
-
-    def _clean_up(self, named: set[str]) -> None:
-        """Remove, after a while, what this version no longer names."""
-        at = monotonic()
-        self._old.append((at, self._named - named))
-        self._named = named
-        while self._old and self._old[0][0] < at - GRACE_SECONDS:
-            for name in self._old.pop(0)[1]:
-                self.store.delete(self._path(name))
-
-    def _remove_leftovers(self) -> None:
-        """Remove what was written and never committed, and the tail's segments, which are made anew."""
-        for name in self.store.names(layout.run_folder(self.run)):
-            if name not in self._named and name.startswith(LIVE_KINDS):
-                self.store.delete(self._path(name))
+        return told

@@ -1,0 +1,67 @@
+"""Which files of a live history count, and the removal of those that no longer do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from time import monotonic
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from whence.history import layout
+from whence.history.draft import KINDS, NAMED_BY_TABLES
+from whence.history.live.records import Record
+from whence.history.storage import Store
+
+GRACE_SECONDS = 15.0
+"""How long files that a newer version replaced stay, for those who are reading them."""
+LIVE_KINDS = (*KINDS, "segments-", "processes-", "crossings-", "log-", "tail-", "closed-", "carry-")
+
+
+def named_by(manifest: dict[str, Any], records: Iterable[Record]) -> set[str]:
+    """The files of a version, by its manifest and its segments."""
+    named = _named_by_manifest(manifest)
+    for record in records:
+        names = (record.files.events_file, record.files.skeleton_file, record.files.ids_file, record.boundary_file)
+        named.update(name for name in names if name)
+    return named
+
+
+def _named_by_manifest(manifest: dict[str, Any]) -> set[str]:
+    stream = manifest["stream"]
+    named = {*manifest["tables"].values(), *manifest["aside_files"], *stream["files"]["tail"]}
+    named |= {stream["files"]["closed"], stream["files"]["carry"], *(each["file"] for each in stream["log"]["files"])}
+    for policy in manifest["policies"].values():
+        named.update(policy["files"])
+    return named
+
+
+class Files:
+    """The files of one run."""
+
+    def __init__(self, store: Store, run: str) -> None:
+        self._store, self._run = store, run
+        self._named: set[str] = set()
+        self._old: list[tuple[float, set[str]]] = []
+
+    def go_on(self, manifest: dict[str, Any]) -> None:
+        """Go on from a version that an earlier writer committed; what it wrote and never committed is removed."""
+        with self._store.open(self._path(manifest["tables"]["segments"])) as file:
+            segments = pq.ParquetFile(file).read(columns=list(NAMED_BY_TABLES), use_threads=False)
+        named = _named_by_manifest(manifest)
+        self._named = named | {name for column in segments.columns for name in column.to_pylist() if name}
+        for name in self._store.names(layout.run_folder(self._run)):
+            if name not in self._named and name.startswith(LIVE_KINDS):
+                self._store.delete(self._path(name))
+
+    def committed(self, named: set[str]) -> None:
+        """A version with these files counts from now on: what it no longer names goes, after a while."""
+        at = monotonic()
+        self._old.append((at, self._named - named))
+        self._named = named
+        while self._old and self._old[0][0] < at - GRACE_SECONDS:
+            for name in self._old.pop(0)[1]:
+                self._store.delete(self._path(name))
+
+    def _path(self, name: str) -> str:
+        return f"{layout.run_folder(self._run)}/{name}"
