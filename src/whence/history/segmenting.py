@@ -157,7 +157,9 @@ def solve_whole(rows: pa.Table) -> tuple[Solved, list[str]]:
 
 def events_table(rows: pa.Table, solved: Solved, window: int) -> pa.Table:
     """The segment's events in history order: `layout.EVENTS`, the source's further columns, then ``segment`` and ``nth``."""
-    taken = rows.take(pa.array(solved.table_rows))
+    taken = rows.select([name for name in rows.column_names if name not in ON_THE_WAY]).take(
+        pa.array(solved.table_rows)
+    )
     columns: dict[str, Any] = {}
     for each in layout.EVENTS:
         if each.name == "causal_time":

@@ -34,6 +34,7 @@ Longs = NDArray[np.int64]
 
 KEPT_SENDS = 100_000
 """Messages under way that a chain remembers across a cut; a receive of an older one says that its send is missing."""
+_NEEDED = ("computation", "process", "seq", "time", "arrival", DATED)
 FIRST, LAST = -LARGEST_TIME - 1, LARGEST_TIME + 1
 """Before and after all dates."""
 
@@ -118,7 +119,7 @@ class Chain:
         self, rows: pa.Table, find_sends: FindSends, high: int | None
     ) -> tuple[Part, Solved, NDArray[np.int32]]:
         own = np.ones(len(rows), np.bool_) if high is None else rows[DATED].to_numpy() < high
-        placed = self.lines.placed(rows).append_column("own", pa.array(own))
+        placed = self.lines.placed(_present(rows)).append_column("own", pa.array(own))
         names = sorted(pc.unique(placed["process"]).to_pylist())
         solved = solve(_by_dates(placed), names, Window(FIRST, LAST if high is None else high))
         codes = self._codes(names)
@@ -226,6 +227,12 @@ class Chain:
 
 FindSends = Callable[[Chain, set[str]], Sequence[tuple[str, int, int, int, Any]]]
 """Key, position, code, number within the process and vector of the closed events that send these keys."""
+
+
+def _present(rows: pa.Table) -> pa.Table:
+    """The rows without columns that have no values and that nothing here asks for: most have few."""
+    kept = [name for name in rows.column_names if name in _NEEDED or rows[name].null_count < len(rows)]
+    return rows.select([name for name in kept if name not in ("uid", "emitted")])
 
 
 def _by_dates(rows: pa.Table) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
@@ -37,7 +37,11 @@ class _Gathered:
     tables: list[pa.Table] = field(default_factory=list)
 
     def flushed(self, partition: str) -> pa.RecordBatch:
-        payload = pickle.dumps(pa.concat_tables(self.tables).combine_chunks(), protocol=5) if self.tables else None
+        payload = (
+            pickle.dumps(pa.concat_tables(self.tables, promote_options="default").combine_chunks(), protocol=5)
+            if self.tables
+            else None
+        )
         return pa.record_batch(
             {
                 "partition": pa.array([partition]),
@@ -85,13 +89,13 @@ class Decoder:
                 rows = decode_reports(payload)
             except BadPayload as fault:
                 rows = _bad(origin, f"bad-payload: {fault}")
-            yield _completed(rows, np.full(len(rows), arrival))
+            yield _arrived(rows, np.full(len(rows), arrival))
             return
         piece = opened_piece(bytes(payload))
         for rows in self._read(form, piece):
             given = pc.fill_null(rows["arrival"], arrival).to_numpy()
             order = np.argsort(given, kind="stable")
-            yield _completed(rows.take(pa.array(order)), given[order])
+            yield _arrived(rows.take(pa.array(order)), given[order])
 
     def _read(self, form: str | None, piece: Piece) -> Iterator[pa.Table]:
         if form is None:
@@ -107,21 +111,27 @@ class Decoder:
         return source(form, {name: value for name, value in self._options.items() if name in known})
 
 
-def rows_of(payload: bytes) -> pa.Table:
-    """The reports that a task gave."""
-    return pickle.loads(payload)
-
-
-def _completed(rows: pa.Table, arrival: Any) -> pa.Table:
-    """With all columns of `REPORTS`, and these arrivals."""
+def rows_of(payloads: Iterable[bytes]) -> pa.Table:
+    """The reports that tasks gave, with all columns of `REPORTS`."""
+    tables = [pickle.loads(each) for each in payloads]
+    if not tables:
+        return REPORTS.empty_table()
+    rows = pa.concat_tables(tables, promote_options="default")
     columns = {
         each.name: rows[each.name] if each.name in rows.column_names else pa.nulls(len(rows), each.type)
         for each in REPORTS
     }
-    columns["arrival"] = pa.array(arrival, pa.int64())
-    if rows.num_columns < len(REPORTS) and "computation" not in rows.column_names:
-        columns["computation"] = pa.repeat("", len(rows))
     return pa.table(columns, REPORTS)
+
+
+def _arrived(rows: pa.Table, arrival: Any) -> pa.Table:
+    """The columns that have values, and these arrivals; columns without are most of what a task would have to send."""
+    kept = [each.name for each in REPORTS if each.name in rows.column_names and each.name != "arrival"]
+    schema = pa.schema([REPORTS.field(name).with_nullable(True) for name in kept if rows[name].null_count < len(rows)])
+    if "computation" not in schema.names:
+        rows = rows.append_column("computation", pa.repeat("", len(rows)))
+        schema = schema.insert(0, pa.field("computation", pa.string()))
+    return rows.select(schema.names).cast(schema).append_column("arrival", pa.array(arrival, pa.int64()))
 
 
 def _bad(origin: str, reason: str) -> pa.Table:
