@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 
@@ -24,7 +27,18 @@ def run(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, RUNNER, page]
     # Pages start Spark a dozen times, for moments: compiling well would take longer than running.
     env = {**os.environ, "JAVA_TOOL_OPTIONS": QUICK_START}
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=env)
+    # Files, not pipes: a service that a page leaves running would keep a pipe open.
+    with TemporaryFile("w+") as out, TemporaryFile("w+") as errors:
+        running = subprocess.Popen(command, cwd=folder, stdout=out, stderr=errors, env=env, start_new_session=True)
+        try:
+            running.wait()
+        finally:
+            # What a page starts it ends, unless it fails before.
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGTERM)
+        out.seek(0)
+        errors.seek(0)
+        return subprocess.CompletedProcess(command, running.returncode, out.read(), errors.read())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

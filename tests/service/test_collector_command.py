@@ -47,6 +47,7 @@ def test_it_says_where_it_listens_takes_reports_and_ends_when_told(tmp_path: Pat
         (["--broker", "http://x"], 2, "nats://HOST:PORT"),
         (["--eps", "soon"], 2, "such as 250ms"),
         (["--retention-age", "0s"], 2, "more than 0"),
+        (["--webhook-host", "https://hooks.example.com"], 2, "HOST or HOST:PORT"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_starts(

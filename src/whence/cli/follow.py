@@ -6,7 +6,9 @@ import json
 import signal
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Event
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -14,12 +16,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from whence.cli.durations import read_duration, show_duration
+from whence.cli.interrupts import ended_by_interrupts
 from whence.cli.on_spark import session_on
 
 if TYPE_CHECKING:
     from whence.history.live import LiveTerms, LiveWriter
+    from whence.history.storage import Store
 
 TOLD_EVERY_SECONDS = 10.0
+BROKERS = ("nats", "tls", "kafka")
+"""Schemes of sources that remember by themselves what comes in which order; of files, a journal does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +40,17 @@ class TermsGiven:
     tick: int | None
 
     def terms(self, history: str) -> LiveTerms | None:
-        """None where a stream that has begun is to go on as it began."""
-        from whence.history.live import LiveHistory, LiveTerms
+        """None where a stream has begun, which then goes on as it began.
+
+        Raises `ValueError` for what means nothing, `OtherTerms` where the stream began otherwise, and `HistoryError` where
+        the folder has a history that is no stream's, or something else.
+        """
+        with ended_by_interrupts():
+            from whence.history.draft import refuse_other_folders
+            from whence.history.errors import HistoryError, NoHistory
+            from whence.history.live import LiveTerms
+            from whence.history.manifest import read_manifest
+            from whence.history.storage import Store
 
         given = {
             "policies": tuple(self.policies) if self.policies else None,
@@ -45,10 +60,32 @@ class TermsGiven:
             "elements": self.elements,
             "tick": self.tick,
         }
-        given = {name: value for name, value in given.items() if value is not None}
-        if not given and LiveHistory(history).state() is not None:
-            return None
-        return LiveTerms(**given)  # type: ignore[arg-type]
+        terms = LiveTerms(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+        store = Store(history)
+        refuse_other_folders(store)
+        try:
+            manifest = read_manifest(store)
+        except NoHistory:
+            return terms
+        if "stream" not in manifest:
+            raise HistoryError(f"{store} has a history that was made at once: name another folder for a live one")
+        self._refuse_others(store, terms, manifest["policies"])
+        return None
+
+    def _refuse_others(self, store: Store, terms: LiveTerms, begun: Mapping[str, Any]) -> None:
+        """Compare what is said, and nothing else, with what the stream began with."""
+        from whence.history.live import OtherTerms
+
+        named = [option.name for option in terms.delivering.options]
+        first = next(iter(begun.values()))
+        lengths = {name: getattr(self, name) for name in ("eps", "delta", "tick", "elements")}
+        differs = any(given is not None and given != first[name] for name, given in lengths.items())
+        if differs or (self.policies is not None and named != [*begun]):
+            raise OtherTerms(
+                f"the stream at {store} began with {', '.join(begun)}, eps {show_duration(first['eps'], 'ns')} and "
+                f"delta {show_duration(first['delta'], 'ns')}, and goes on with them: leave out what says otherwise, "
+                "or name another folder"
+            )
 
 
 def follow_source(
@@ -72,10 +109,13 @@ def follow_source(
         seconds = read_duration(trigger, "s") if trigger.isdecimal() else read_duration(trigger, "ns") / 1e9
     except ValueError as refused:
         raise typer.BadParameter(str(refused), param_hint="--trigger") from None
-    from whence.clocks.errors import WhenceError
-    from whence.history.storage import StorageError
-    from whence.spark.stream.following import follow, journal_of
-    from whence.spark.stream.sources import open_source
+    if "://" not in inputs[0] and not any(sign in inputs[0] for sign in "*?[") and not Path(inputs[0]).exists():
+        raise typer.BadParameter(f"{inputs[0]!r:.200} does not exist: make the folder first", param_hint="INPUT")
+    with ended_by_interrupts():
+        from whence.clocks.errors import WhenceError
+        from whence.history.storage import StorageError
+        from whence.spark.stream.following import follow, journal_of
+        from whence.spark.stream.sources import open_source
 
     given: dict[str, Any] = {"format": format} if format is not None else {}
     for text in source_options:
@@ -83,21 +123,20 @@ def follow_source(
         if not equals:
             raise typer.BadParameter(f"NAME=VALUE, not {text!r:.60}", param_hint="--option")
         given[name] = value
-    if "://" not in inputs[0] or inputs[0].startswith("file:"):
-        journal = journal_of(to)
-        journal.parent.mkdir(parents=True, exist_ok=True)
-        given.setdefault("journal", str(journal))
     stop = Event()
-    _stop_on_signals(stop)
-    try:
-        terms = settings.terms(to)
-    except ValueError as refused:
-        raise typer.BadParameter(str(refused)) from None
     teller = _Teller(as_json)
     try:
+        terms = agreed_terms(settings, to)
+        if inputs[0].partition("://")[0].lower() not in BROKERS and "journal" not in given:
+            given["journal"] = str(_made_journal(journal_of(to), to))
         source = open_source(inputs[0], given)
+        _refuse_other_source(to, inputs[0])
         typer.echo(f"Following {source.describe()}; the history is {to}", err=True)
-        with session_on(master, config={"spark.driver.memory": memory}) as session:
+        with ExitStack() as ending:
+            # Nothing is lost by an end at once, as long as nothing has begun.
+            with ended_by_interrupts():
+                session = ending.enter_context(session_on(master, config={"spark.driver.memory": memory}))
+            _stop_on_signals(stop)
             follow(
                 session,
                 source,
@@ -115,9 +154,43 @@ def follow_source(
     teller.last()
 
 
+def agreed_terms(settings: TermsGiven, history: str) -> LiveTerms | None:
+    """The terms of a stream, as `TermsGiven.terms`; what means nothing is an error of the command line."""
+    try:
+        return settings.terms(history)
+    except ValueError as refused:
+        raise typer.BadParameter(str(refused), param_hint="--policy") from None
+
+
+def _refuse_other_source(history: str, source: str) -> None:
+    """Raise `OtherTerms` where the stream that is there has positions that are not those of the source."""
+    from whence.history.live import LiveHistory, OtherTerms
+    from whence.spark.stream.sources.directory import PARTITION
+
+    begun = [*(LiveHistory(history).state() or {}).get("positions", {})]
+    scheme = source.partition("://")[0].lower()
+    other = bool(begun) and (PARTITION in begun) == (scheme in BROKERS)
+    if begun and scheme in ("nats", "tls"):
+        other = begun != [source.rstrip("/").rpartition("/")[2]]
+    if other:
+        raise OtherTerms(f"the stream at {history} began with another source: name that, or another folder")
+
+
+def _made_journal(journal: Path, to: str) -> Path:
+    if "://" in to and not to.startswith("file://"):
+        hint = "a local file that lasts as long as the history, where that is not on this machine"
+        raise typer.BadParameter(f"give journal=FILE: {hint}", param_hint="--option")
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    return journal
+
+
 def _stop_on_signals(stop: Event) -> None:
+    """End with a whole micro-batch at the first signal, and at once at the second: nothing is lost by either."""
+
     def asked(number: int, frame: FrameType | None) -> None:
         stop.set()
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_DFL)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, asked)
@@ -129,6 +202,7 @@ class _Teller:
     def __init__(self, as_json: bool) -> None:
         self._as_json, self._told = as_json, 0.0
         self._state: dict[str, Any] | None = None
+        self._shown: dict[str, Any] | None = None
 
     def tell(self, writer: LiveWriter) -> None:
         self._state = writer.state
@@ -139,8 +213,13 @@ class _Teller:
             self.last()
 
     def last(self) -> None:
-        if self._state is None or self._as_json:
+        """Say where it is, unless that was said."""
+        if self._as_json or (self._state is not None and self._state is self._shown):
             return
+        if self._state is None:
+            typer.echo("Nothing new has come", err=True)
+            return
+        self._shown = self._state
         counts = self._state["counts"]
         waits = self._state["delay_ns"]["p99"]
         typer.echo(

@@ -6,18 +6,20 @@ import asyncio
 import json
 import logging
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from whence.cli.durations import NANOSECONDS, read_duration
+from whence.cli.follow import TermsGiven, agreed_terms
+from whence.cli.interrupts import ended_by_interrupts
 
 if TYPE_CHECKING:
     from whence.service.serving import Plan, Running
 
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SECOND_NS = NANOSECONDS["s"]
 
 
 def serve(
@@ -43,10 +45,17 @@ def serve(
         bool, typer.Option("--no-stream", help="Collect only; whence observe --follow may run elsewhere.")
     ] = False,
     policy: Annotated[
-        str | None, typer.Option(help="How to deliver, as for whence observe.", show_default="exact")
+        list[str] | None,
+        typer.Option(
+            help="How to deliver, as for whence observe; subscribers hear in the first's order.", show_default="exact"
+        ),
     ] = None,
-    eps: Annotated[str | None, typer.Option(help="How far clocks differ at most, such as 250ms.")] = None,
-    delta: Annotated[str | None, typer.Option(help="How long a report takes at most, such as 2s.")] = None,
+    eps: Annotated[
+        str | None, typer.Option(help="How far clocks differ at most, such as 250ms.", show_default="50ms")
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option(help="How long a report takes at most, such as 500ms.", show_default="2s")
+    ] = None,
     tokens: Annotated[
         Path | None,
         typer.Option(help="A file with a line 'writer NAME TOKEN' or 'reader NAME TOKEN' for each caller."),
@@ -56,6 +65,12 @@ def serve(
     open_to_all: Annotated[
         bool, typer.Option("--open-to-all", help="Listen beyond loopback without tokens: anybody may send and ask.")
     ] = False,
+    webhook_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="HOST or HOST:PORT that webhooks may go to; may be repeated.", show_default="this machine only"
+        ),
+    ] = None,
     max_body: Annotated[str, typer.Option(help="Of a request, before and after decompression.")] = "16m",
     max_reports: Annotated[int, typer.Option(min=1, help="Of a request.")] = 100_000,
     retention_bytes: Annotated[
@@ -81,12 +96,14 @@ def serve(
 
       whence serve h --host 0.0.0.0 --tokens tokens.txt --tls-cert cert.pem --tls-key key.pem --policy cbd:0.6 --eps 250ms
     """
-    from whence.clocks.errors import WhenceError
-    from whence.service.access import Access, read_tokens
-    from whence.service.broker import Retention
-    from whence.service.limits import Limits
-    from whence.service.server import Settings
-    from whence.service.serving import Plan
+    # Nothing runs yet that would have to be ended; and compiled code that is interrupted while it is loaded crashes.
+    with ended_by_interrupts():
+        from whence.clocks.errors import WhenceError
+        from whence.service.access import Access, read_tokens
+        from whence.service.broker import Retention
+        from whence.service.limits import Limits
+        from whence.service.server import Settings
+        from whence.service.serving import Plan
 
     if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", stream_name) is None:
         raise typer.BadParameter("up to 64 letters, digits, _ and -", param_hint="--stream-name")
@@ -94,11 +111,17 @@ def serve(
         raise typer.BadParameter("a folder of this machine: the live history is written in place", param_hint="HISTORY")
     if broker is not None and re.match(r"(nats|tls)://[^/]+/?$", broker) is None:
         raise typer.BadParameter("a broker is named as nats://HOST:PORT", param_hint="--broker")
+    if strange := [host for host in webhook_host or [] if re.fullmatch(r"[\w.-]+(:\d+)?", host) is None]:
+        raise typer.BadParameter(f"HOST or HOST:PORT, not {strange[0]!r:.60}", param_hint="--webhook-host")
     age_s = 0.0
     if retention_age is not None:
-        age_s = _duration_s("--retention-age", retention_age)
+        age_s = _length("--retention-age", retention_age) / NANOSECONDS["s"]
         if age_s <= 0:
             raise typer.BadParameter("more than 0", param_hint="--retention-age")
+    if no_stream and (policy or eps or delta):
+        raise typer.BadParameter(
+            "the stream's: give it to whence observe --follow", param_hint="--policy, --eps, --delta"
+        )
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     try:
         plan = Plan(
@@ -118,24 +141,34 @@ def serve(
             broker_port=broker_port,
             stream_name=stream_name,
             stream=not no_stream,
-            stream_options=_stream_options(policy=policy, eps=eps, delta=delta),
+            stream_options=[] if no_stream else _stream_options(history, policy, eps=eps, delta=delta),
         )
-        _serve(plan, as_json=as_json)
+        _serve(plan, webhook_host or [], as_json=as_json)
     except WhenceError as failure:
         typer.echo(str(failure), err=True)
         raise typer.Exit(1) from None
+    except NotADirectoryError:
+        typer.echo(f"{history} is, or is below, a file: name a folder", err=True)
+        raise typer.Exit(1) from None
 
 
-def _serve(plan: Plan, *, as_json: bool) -> None:
-    from whence.history.live import LiveHistory
-    from whence.service.asking import questions_router
-    from whence.service.serving import serve
-    from whence.service.subscribing import subscriptions_router
-    from whence.service.subscribing_service import Subscriptions
+def _serve(plan: Plan, webhook_hosts: Sequence[str], *, as_json: bool) -> None:
+    with ended_by_interrupts():
+        from whence.history.live import LiveHistory
+        from whence.service.asking import questions_router
+        from whence.service.server import ServiceError
+        from whence.service.serving import serve
+        from whence.service.subscribing import subscriptions_router
+        from whence.service.subscribing_service import Subscriptions
+        from whence.service.webhooks_sending import WebhookHosts
 
     plan.settings.check()
     live = LiveHistory(str(plan.history))
-    subscriptions = Subscriptions(live, plan.history / "broker" / "subscriptions")
+    try:
+        hosts = WebhookHosts(webhook_hosts)
+        subscriptions = Subscriptions(live, plan.history / "broker" / "subscriptions", webhook_hosts=hosts)
+    except OSError as fault:
+        raise ServiceError(f"{plan.history} cannot be made or written to: {fault.strerror or fault}") from None
     access = plan.settings.access
     asyncio.run(
         serve(
@@ -149,11 +182,17 @@ def _serve(plan: Plan, *, as_json: bool) -> None:
 
 
 def _announce(plan: Plan, running: Running, *, as_json: bool) -> None:
+    from whence.service.server import is_loopback
+
     if as_json:
         shown: dict[str, Any] = {"http": running.http, "broker": running.broker, "history": str(plan.history)}
         shown |= {"broker_pid": running.broker_pid, "stream_pid": running.stream_pid}
         typer.echo(json.dumps(shown))
         return
+    token = "" if plan.broker is not None else f"WHENCE_BROKER_TOKEN=$(cat {plan.history / 'broker' / 'token'}) "
+    stream = f"none; elsewhere: {token}whence observe --follow {running.broker} --to {plan.history}"
+    if plan.stream:
+        stream = f"process {running.stream_pid}, which begins after some seconds"
     kept = "its own files" if plan.broker is not None else f"{plan.history / 'broker'}"
     access = "everybody on this machine" if plan.settings.access.is_open else "callers with a token"
     if plan.settings.access.is_open and plan.settings.open_to_all:
@@ -161,11 +200,13 @@ def _announce(plan: Plan, running: Running, *, as_json: bool) -> None:
     lines = [
         f"Collecting  {running.http}/v1/traces  /v1/logs  /v1/reports   for {access}",
         f"Broker      {running.broker}   in {kept}",
-        f"Stream      {'process ' + str(running.stream_pid) if plan.stream else 'none: run whence observe --follow'}",
+        f"Stream      {stream}",
         f"History     {plan.history}   Ask: whence why EVENT --history {plan.history}",
         f"Health      {running.http}/healthz  /readyz  /metrics",
     ]
     typer.echo("\n".join(lines))
+    if plan.settings.certificate is None and not is_loopback(plan.settings.host):
+        typer.echo("Without TLS, tokens and reports cross the network in the clear: see --tls-cert", err=True)
 
 
 def _limits(limits: Any, max_body: str, max_reports: int) -> Any:
@@ -175,19 +216,18 @@ def _limits(limits: Any, max_body: str, max_reports: int) -> Any:
     return limits(body_bytes=body_bytes, reports=max_reports, bytes_in_flight=max(8 * body_bytes, 128 << 20))
 
 
-def _stream_options(**given: str | None) -> list[str]:
-    options: list[str] = []
-    for name, value in given.items():
-        if value is not None:
-            if name != "policy":
-                _duration_s(f"--{name}", value)
-            options += [f"--{name}", value]
-    return options
+def _stream_options(history: str, policies: list[str] | None, **lengths: str | None) -> list[str]:
+    """The stream's arguments. Raises `WhenceError` for what it would refuse: it would be started again and again."""
+    given = {name: text for name, text in lengths.items() if text is not None}
+    length = {name: _length(f"--{name}", text) for name, text in given.items()}
+    agreed_terms(TermsGiven(policies, None, length.get("eps"), length.get("delta"), None, None), history)
+    options = [each for policy in policies or [] for each in ("--policy", policy)]
+    return options + [each for name, text in given.items() for each in (f"--{name}", text)]
 
 
-def _duration_s(option: str, text: str) -> float:
+def _length(option: str, text: str) -> int:
     try:
-        return read_duration(text, "ns") / _SECOND_NS
+        return read_duration(text, "ns")
     except ValueError as refused:
         raise typer.BadParameter(str(refused), param_hint=option) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from whence.history.solving import Solved, Window, solve
 from whence.history.storage import Store
 from whence.history.writing import SegmentFiles, write_aside, write_segment, write_whole
 
+FEW_TEXTS = 2_000
+"""Attributes of so many different texts are read faster than a database is opened."""
 ON_THE_WAY = (
     *("window", "own", "reason", "text", "receives_more", "causes"),
     *("instance_key", "instance_parent", "instance_phase", "channel_key", "channel_bytes"),
@@ -229,8 +232,11 @@ def attribute_names(events: pa.Table) -> tuple[str, ...]:
     """All names that occur in the attributes of the events."""
     if events["attributes"].null_count == len(events):
         return ()
+    texts = pc.unique(events["attributes"])
+    if len(texts) <= FEW_TEXTS:
+        return tuple(sorted({name for text in texts.to_pylist() if text is not None for name in json.loads(text)}))
     with duckdb.connect(config={"threads": 1}) as database:
-        database.register("events", pa.table({"attributes": pc.unique(events["attributes"])}))
+        database.register("events", pa.table({"attributes": texts}))
         found = database.execute("SELECT DISTINCT unnest(json_keys(attributes)) FROM events").fetchall()
     return tuple(sorted(name for (name,) in found))
 

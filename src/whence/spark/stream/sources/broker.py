@@ -50,7 +50,7 @@ OPTIONS: Final = (
     "password",
     "tlsCaFile",
 )
-"""What may be given for a broker; see docs/follow_sources.md."""
+"""What may be given for a broker; see docs/follow.md."""
 
 _FORMAT: Final = "whence_nats"
 _MAX_MESSAGES: Final = 10_000

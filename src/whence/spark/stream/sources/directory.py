@@ -38,7 +38,7 @@ from whence.spark.stream.sources.listing import cut, described, listed, new_file
 from whence.spark.stream.sources.ranges import split_by_weight
 
 OPTIONS: Final = ("journal", "format", "maxFiles", "maxBytes", "parallelism")
-"""What may be given for a folder; see docs/follow_sources.md."""
+"""What may be given for a folder; see docs/follow.md."""
 
 PARTITION: Final = "files"
 """The one `partition` of a folder."""
