@@ -22,10 +22,10 @@ def failures_told() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as failure:
-        raise explained(failure) or RunFailed(_in_a_sentence(failure)) from failure
+        raise explained(failure) or RunFailed(in_a_sentence(failure)) from failure
 
 
-def _in_a_sentence(failure: Exception) -> str:
+def in_a_sentence(failure: Exception) -> str:
     """The line of a failure that names the exception; a task's own where there is one."""
     said = str(getattr(failure, "java_exception", None) or failure)
     lines = [line.strip() for line in said.splitlines() if line.strip()]

@@ -55,10 +55,14 @@ class _Gathered:
 
 
 class Decoder:
-    """Decodes the frames after the positions that are committed. Pickles; `options` are those of formats of files."""
+    """Decodes the frames after the positions that are committed. Pickles; `options` are those of formats.
 
-    def __init__(self, positions: Mapping[str, int], options: Mapping[str, Any]) -> None:
-        self._positions, self._options = dict(positions), dict(options)
+    With `names_files`, payloads name pieces of files. HAZARD: that is for sources whose payloads are our own. A message
+    that could name a file would have the stream read whatever its sender likes.
+    """
+
+    def __init__(self, positions: Mapping[str, int], options: Mapping[str, Any], *, names_files: bool) -> None:
+        self._positions, self._options, self._names_files = dict(positions), dict(options), names_files
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         gathered: dict[str, _Gathered] = {}
@@ -91,8 +95,11 @@ class Decoder:
                 rows = _bad(origin, f"bad-payload: {fault}")
             yield _arrived(rows, np.full(len(rows), arrival))
             return
-        piece = opened_piece(bytes(payload))
-        for rows in self._read(form, piece):
+        if not self._names_files:
+            for rows in self._read(form, _held(origin, bytes(payload))):
+                yield _arrived(rows, np.full(len(rows), arrival))
+            return
+        for rows in self._read(form, opened_piece(bytes(payload))):
             given = pc.fill_null(rows["arrival"], arrival).to_numpy()
             order = np.argsort(given, kind="stable")
             yield _arrived(rows.take(pa.array(order)), given[order])
@@ -157,11 +164,16 @@ def _as_lines(piece: Piece) -> Piece:
     lines = "".join(
         json.dumps({name: value for name, value in row.items() if value is not None}, default=str) + "\n"
         for row in rows
-    ).encode()
+    )
+    return _held(piece.file, lines.encode())
+
+
+def _held(file: str, content: bytes) -> Piece:
+    """Bytes in memory as a piece of a file."""
 
     def opened(offset: int) -> BytesIO:
-        found = BytesIO(lines)
+        found = BytesIO(content)
         found.seek(offset)
         return found
 
-    return Piece(piece.file, opened)
+    return Piece(file, opened)

@@ -99,6 +99,11 @@ class BrokerSource:
         """Also the rows' `origin`."""
         return f"nats:{self.stream}"
 
+    @property
+    def names_files(self) -> bool:
+        """Payloads are the messages themselves."""
+        return False
+
     def describe(self) -> str:
         """Where the messages come from."""
         return f"messages of the stream {self.stream} of the NATS server at {self.address}"

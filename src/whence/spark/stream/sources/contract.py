@@ -50,6 +50,11 @@ class StreamSource(Protocol):
         """Short and without secrets, such as ``nats:whence``."""
         ...
 
+    @property
+    def names_files(self) -> bool:
+        """Whether payloads name pieces of files (`opened_piece`), instead of holding reports."""
+        ...
+
     def describe(self) -> str:
         """One line for people: what is read, from where; without secrets."""
         ...

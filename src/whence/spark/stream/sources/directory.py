@@ -83,6 +83,11 @@ class DirectorySource:
         """The place, shortly."""
         return f"files:{self.place}"
 
+    @property
+    def names_files(self) -> bool:
+        """Its payloads do."""
+        return True
+
     def describe(self) -> str:
         """Where the files come from."""
         return f"files of {self.place}"

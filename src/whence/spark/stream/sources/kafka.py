@@ -74,6 +74,11 @@ class KafkaSource:
         """Also the rows' `origin`."""
         return f"kafka:{self.topic}"
 
+    @property
+    def names_files(self) -> bool:
+        """Payloads are the messages themselves."""
+        return False
+
     def describe(self) -> str:
         """Where the records come from."""
         return f"records of the Kafka topic {self.topic} at {self.servers}"
