@@ -24,6 +24,7 @@ from whence.cli.orders_table import channel_lines, ledger_lines, orders_table
 if TYPE_CHECKING:
     from whence.spark.causality import OnStage
 
+TRIGGER = "1s"
 UNITS = ("ns", "us", "ms", "s", "tick")
 FIRST_YEARS_NS = 10 * 365 * 86_400 * 10**9
 OUR_TIME_NS = (30 * 365 * 86_400 * 10**9, 130 * 365 * 86_400 * 10**9)
@@ -70,10 +71,12 @@ def observe(
         str | None, typer.Option(help="Share of the full wait, for policies without one of their own.")
     ] = None,
     eps: Annotated[
-        str | None, typer.Option(help="How far clocks differ at most, such as 250ms.", show_default="found in the data")
+        str | None,
+        typer.Option(help="How far clocks differ at most, such as 250ms.", show_default="found in the data; 50ms live"),
     ] = None,
     delta: Annotated[
-        str | None, typer.Option(help="How long a report takes at most, such as 2s.", show_default="found in the data")
+        str | None,
+        typer.Option(help="How long a report takes at most, such as 2s.", show_default="found in the data; 2s live"),
     ] = None,
     elements: Annotated[int | None, typer.Option(help="Elements of kn compared.", show_default="all")] = None,
     tick: Annotated[
@@ -98,7 +101,7 @@ def observe(
         ),
     ] = False,
     once: Annotated[bool, typer.Option("--once", help="--follow: take what is there now, and end.")] = False,
-    trigger: Annotated[str, typer.Option(help="--follow: how often what has come is taken.")] = "1s",
+    trigger: Annotated[str, typer.Option(help="--follow: how often what has come is taken.")] = TRIGGER,
     option: Annotated[
         list[str] | None, typer.Option(help="--follow: NAME=VALUE for the source; may be repeated.")
     ] = None,
@@ -137,6 +140,7 @@ def observe(
         raise typer.BadParameter("1 or more, not 0", param_hint="--tick")
     options = {"regex": regex, "delimiter": delimiter, "mapping": mapping}
     options |= {"unit": unit} if unit != "ns" else {}
+    _check_together(follow, once=once, trigger=trigger, option=option, as_known=as_known, explain=explain)
     if follow:
         follow_source(
             inputs,
@@ -187,6 +191,18 @@ def observe(
         typer.echo(json.dumps({**manifest, "history": to, "seconds": round(seconds, 3)}, indent=2))
     else:
         _print(manifest, to, seconds)
+
+
+def _check_together(
+    follow: bool, *, once: bool, trigger: str, option: list[str] | None, as_known: bool, explain: bool
+) -> None:
+    """Refuse options that would have no effect."""
+    live = {"--once": once, "--trigger": trigger != TRIGGER, "--option": bool(option)}
+    at_once = {"--as-known": as_known, "--explain": explain}
+    for name, given in (at_once if follow else live).items():
+        if given:
+            said = "is for a history that is made at once: leave out --follow" if follow else "needs --follow"
+            raise typer.BadParameter(f"it {said}", param_hint=name)
 
 
 def _length(name: str, value: str | None, unit: str) -> int | None:

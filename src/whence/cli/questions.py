@@ -26,7 +26,7 @@ from whence.cli.rendering import (
     print_table,
 )
 from whence.cli.wall_clocks import print_between_clocks
-from whence.events.schema import SPAN
+from whence.events.keys import SPAN
 from whence.history.times import time_or_event
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from whence.cli.durations import show_duration
-from whence.events.schema import SPAN
+from whence.events.keys import SPAN
 from whence.history.times import PER_SECOND
 
 if TYPE_CHECKING:

@@ -24,6 +24,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from whence.events.keys import SPAN, STAMPED
+
 REPORTS: Final = pa.schema(
     [
         pa.field("computation", pa.string(), nullable=False),
@@ -71,12 +73,22 @@ AWAITS: Final = "awaits"
 PHASES: Final = (START, END, ANSWERS, AWAITS)
 """What an event's ``instance_phase`` may be; none for an event between start and end."""
 
-SPAN: Final = "span "
-"""What keys begin with that name the start of an instance, as ``span COMPUTATION/INSTANCE``: an event that receives one
-that nobody sends is kept, and its cause is known to be missing."""
-
-STAMPED: Final = "stamp of "
-"""What keys begin with that come from vector stamps: nobody sends or misses a message of that name."""
-
 TEXT_LIMIT_CHARACTERS: Final = 2_000
 """How much of a bad row's text is kept."""
+
+__all__ = [
+    "REPORTS",
+    "COLUMNS",
+    "LOCAL",
+    "SEND",
+    "RECEIVE",
+    "KINDS",
+    "START",
+    "END",
+    "ANSWERS",
+    "AWAITS",
+    "PHASES",
+    "SPAN",
+    "STAMPED",
+    "TEXT_LIMIT_CHARACTERS",
+]

@@ -1,0 +1,12 @@
+"""What message keys begin with that are no messages: known without Arrow, for those who only show them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SPAN: Final = "span "
+"""What keys begin with that name the start of an instance, as ``span COMPUTATION/INSTANCE``: an event that receives one
+that nobody sends is kept, and its cause is known to be missing."""
+
+STAMPED: Final = "stamp of "
+"""What keys begin with that come from vector stamps: nobody sends or misses a message of that name."""
