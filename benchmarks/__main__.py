@@ -7,8 +7,10 @@ import time
 
 from benchmarks import (
     clocks,
+    collector,
     fuzzing,
     growth,
+    killing,
     observer,
     otlp,
     pipeline,
@@ -17,6 +19,10 @@ from benchmarks import (
     reproduction,
     rpc,
     sizes,
+    streaming,
+    streaming_delay,
+    streaming_silence,
+    streaming_state,
     truth,
 )
 from benchmarks.histories import is_trial
@@ -37,6 +43,12 @@ BENCHMARKS = {
     "clocks": clocks.section,
     "otlp": otlp.section,
     "fuzzing": fuzzing.section,
+    "collector": collector.section,
+    "streaming": streaming.section,
+    "streaming-state": streaming_state.section,
+    "streaming-delay": streaming_delay.section,
+    "streaming-silence": streaming_silence.section,
+    "killing": killing.section,
 }
 
 

@@ -104,6 +104,8 @@ class OwnBroker:
                 pid_file=self._folder / "server.pid",
                 marker=str(config),
             )
+            # A server that is about to end would keep its port from the next, and readers would not find it there.
+            await self._child.end_leftover()
             self._write_files()
             await self._child.start()
         except OSError as fault:

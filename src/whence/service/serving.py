@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,8 @@ READY_S: Final = 30.0
 """For the broker to come up, its files read."""
 STREAM_GRACE_S: Final = 60.0
 """For the stream to finish its micro-batch."""
+STREAM_MASTER: Final = "local[*,4]"
+"""Spark's master: a task is tried four times, so that a worker that dies does not end the stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,17 +108,18 @@ async def serve(
         if own is not None:
             mending = asyncio.create_task(_mend(own, publisher, plan.mend_after_s))
             ending.callback(mending.cancel)
-        stream = None
-        if plan.stream:
-            stream = stream_child(plan, url)
-            await stream.start()
+        stream = stream_child(plan, url) if plan.stream else None
+        if stream is not None:
             ending.push_async_callback(stream.stop)
 
-        def tell() -> None:
+        async def begin() -> None:
+            # Reports are taken meanwhile: a stream that an earlier service left may need a while to end.
+            if stream is not None:
+                await stream.start()
             pids = (own.pid if own is not None else None, stream.pid if stream is not None else None)
             on_ready(Running(server.url, f"{without_secrets(url())}/{plan.stream_name}", *pids))
 
-        await _run(server, tell, on_ending, told_to_end)
+        await _run(server, begin, on_ending, told_to_end)
 
 
 def _own_broker(plan: Plan) -> OwnBroker:
@@ -147,7 +150,10 @@ def _set_by_signals(told_to_end: asyncio.Event, ending: AsyncExitStack) -> None:
 
 
 async def _run(
-    server: HttpServer, on_ready: Callable[[], None], on_ending: Callable[[], None], told_to_end: asyncio.Event
+    server: HttpServer,
+    begin: Callable[[], Awaitable[None]],
+    on_ending: Callable[[], None],
+    told_to_end: asyncio.Event,
 ) -> None:
     serving = asyncio.create_task(server.run_until_told())
     told = asyncio.create_task(told_to_end.wait())
@@ -157,12 +163,14 @@ async def _run(
         told.cancel()
         await serving
         raise ServiceError("the HTTP server did not start; the log says why")
-    on_ready()
-    await asyncio.wait([serving, told], return_when=asyncio.FIRST_COMPLETED)
-    on_ending()
-    server.should_exit = True
-    told.cancel()
-    await serving
+    try:
+        await begin()
+        await asyncio.wait([serving, told], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        on_ending()
+        server.should_exit = True
+        told.cancel()
+        await serving
 
 
 def stream_child(plan: Plan, url: Callable[[], str]) -> Supervised:
@@ -182,5 +190,6 @@ def stream_command(plan: Plan, url: str) -> Command:
     """How the stream is started. The broker's token reaches it by its environment. Raises `BrokerError`."""
     follow = f"{without_secrets(url)}/{plan.stream_name}"
     arguments = [sys.executable, "-m", "whence.cli", "observe", "--follow", follow, "--to", str(plan.history)]
+    arguments += ["--master", STREAM_MASTER]
     token = token_of(url)
     return Command([*arguments, *plan.stream_options], {} if token is None else {TOKEN_VARIABLE: token})

@@ -1,8 +1,8 @@
 """Child processes that are kept running, and never outlive the one that started them.
 
-A child that ends is started again, at once the first time and later with back-off. It is told to end by SIGTERM and killed,
-with all its group, when it does not. On Linux the kernel ends it when its parent dies, however that happens; elsewhere the
-next start finds the pid it left and ends it.
+A child that ends is started again: at once, or so that its starts are apart by a time that grows. It is told to end by
+SIGTERM and killed, with all its group, when it does not. On Linux the kernel ends it when its parent dies, however that
+happens; elsewhere the next start finds the pid it left and ends it.
 
 HAZARD: the kernel watches the thread that started the child. Start from a thread that lives as long as the service does.
 """
@@ -29,7 +29,7 @@ _PR_SET_PDEATHSIG: Final = 1
 _FIRST_WAIT_S: Final = 0.1
 _LONGEST_WAIT_S: Final = 10.0
 _LONG_LIFE_S: Final = 30.0
-"""A child that lived so long is started again at once."""
+"""After a child that lived so long, back-off begins anew."""
 _PROC: Final = Path("/proc/self/cmdline")
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -73,9 +73,13 @@ class Supervised:
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
+    async def end_leftover(self) -> None:
+        """End the child of an earlier parent, if it still runs."""
+        await asyncio.to_thread(end_leftover, self._pid_file, self._marker, grace_s=self._grace_s)
+
     async def start(self) -> None:
         """Start the child, and keep it running. Raises `OSError` where it cannot be started at all."""
-        await asyncio.to_thread(end_leftover, self._pid_file, self._marker, grace_s=self._grace_s)
+        await self.end_leftover()
         await self._spawn()
         self._keeper = asyncio.create_task(self._keep(), name=f"keeper of {self.name}")
 
@@ -140,9 +144,11 @@ class Supervised:
                     status = await self._process.wait()
                     log.warning("%s ended with status %d and is started again", self.name, status)
                     _kill_group(self._process.pid)
-                if time.monotonic() - started > _LONG_LIFE_S:
+                lived_s = time.monotonic() - started
+                if lived_s > _LONG_LIFE_S:
                     wait_s = _FIRST_WAIT_S
-                await asyncio.sleep(wait_s)
+                # What counts is how often it is started: one that takes long to start has waited enough.
+                await asyncio.sleep(max(wait_s - lived_s, _FIRST_WAIT_S))
                 wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
                 self.restarts += 1
                 await self._spawn()

@@ -7,9 +7,11 @@ else was killed, finds its frames below these positions and passes over them: ev
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -17,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -24,13 +27,20 @@ from whence.clocks.errors import WhenceError
 from whence.events.schema import REPORTS
 from whence.history.live import LiveTerms, LiveWriter
 from whence.history.storage import Store
+from whence.spark.failures import in_a_sentence
 from whence.spark.stream.decoding import TAKEN, Decoder, rows_of
 from whence.spark.stream.sources import StreamSource
+
+log = logging.getLogger("whence.spark")
 
 CHECKPOINT = "checkpoint"
 """The folder, within the history, of Spark's own journal of the stream."""
 IDLE_SECONDS = 5.0
-"""Without reports and heartbeats for so long, the stream's clock goes on with this machine's."""
+"""Without reports and heartbeats for so long, the stream's clock goes on with this machine's, so far behind it."""
+IDLE_TRIGGERS = 3
+"""And for so many triggers."""
+FINISH_SECONDS = 3.0
+"""How long a micro-batch that is under way at the end may take; longer ones are interrupted, and run again."""
 
 
 class StreamFailed(WhenceError):
@@ -45,6 +55,7 @@ class Follower:
     source: StreamSource
     options: Mapping[str, Any] = field(default_factory=dict)
     on_commit: Callable[[LiveWriter], None] = lambda writer: None
+    idle_seconds: float = IDLE_SECONDS
     _taking: Lock = field(default_factory=Lock)
     _heard: float = field(default_factory=time.monotonic)
     _trimmable: int = -1
@@ -52,19 +63,25 @@ class Follower:
     def take(self, frames: DataFrame, number: int) -> None:
         """One micro-batch, as `foreachBatch` calls it."""
         with self._taking:
-            found = frames.mapInArrow(Decoder(self.writer.positions, self.options), TAKEN).toArrow()
+            found = frames.mapInArrow(
+                Decoder(self.writer.positions, self.options, names_files=self.source.names_files), TAKEN
+            ).toArrow()
             started = min(found["first"].to_pylist(), default=-1)
             self._step(found)
-            # What Spark may still ask for again is this micro-batch; what came before it is safe.
-            if self._trimmable >= 0 and len(self.writer.positions) == 1:
-                self.source.trim(self._trimmable)
-            self._trimmable = max(started, self._trimmable)
+            self._trim(started)
             self._heard = time.monotonic()
+
+    def _trim(self, started: int) -> None:
+        """Let the origin forget what came before the micro-batch before this one: Spark may still ask for that again."""
+        if self._trimmable >= 0 and len(self.writer.positions) == 1:
+            # An origin that is away just now is told the next time.
+            with suppress(WhenceError, OSError):
+                self.source.trim(self._trimmable)
+        self._trimmable = max(started, self._trimmable)
 
     def _step(self, found: pa.Table) -> None:
         taken = sorted(found.to_pylist(), key=lambda each: (each["partition"], each["first"]))
-        tables = [rows_of(each["payload"]) for each in taken if each["payload"] is not None]
-        rows = pa.concat_tables(tables) if tables else REPORTS.empty_table()
+        rows = rows_of(each["payload"] for each in taken if each["payload"] is not None)
         positions: dict[str, int] = {}
         for each in taken:
             positions[each["partition"]] = max(each["last"], positions.get(each["partition"], -1))
@@ -82,12 +99,21 @@ class Follower:
         if self.writer.step(rows, now=now, positions=positions):
             self.on_commit(self.writer)
 
+    def finish(self) -> None:
+        """Wait for the micro-batch that is under way, for a while."""
+        if self._taking.acquire(timeout=FINISH_SECONDS):
+            self._taking.release()
+
     def tick(self) -> None:
-        """Let the stream's time go on where nothing has been heard for a while."""
+        """Let the stream's time go on where nothing has been heard for a while.
+
+        HAZARD: only while the source has nothing that is not read. What came before the time to which the stream goes on
+        would be taken to have come then, and be late.
+        """
         with self._taking:
-            silent = time.monotonic() - self._heard
-            if silent >= IDLE_SECONDS and self.writer.now:
-                self._heard = time.monotonic()
+            silent = time.monotonic() - self._heard - self.idle_seconds
+            if silent > 0 and self.writer.now:
+                self._heard += silent
                 self._advance(REPORTS.empty_table(), self.writer.now + int(silent * 1e9), {})
 
 
@@ -105,27 +131,46 @@ def follow(
 ) -> None:
     """Keep the live history at `history` up to date with a source, until `stop` is set; `once`: with what is there now.
 
-    Goes on where it stopped, however that was. Raises `StreamFailed`, `OtherTerms` for terms that are not those the stream
-    began with, and `HistoryInUse` where another is at work on the history.
+    Goes on where it stopped, however that was; by itself where the stream failed, because a worker died or the source was
+    away, and had committed something since it began. Raises `StreamFailed`, `OtherTerms` for terms that are not those the
+    stream began with, and `HistoryInUse` where another is at work on the history.
     """
-    with LiveWriter(Store(history), terms) as writer:
-        follower = Follower(writer, source, options or {}, on_commit)
-        query = _started(session, source, follower, checkpoint_of(history), trigger_seconds, once)
-        ended = stop or Event()
-        ticker = Thread(target=_tick, args=(follower, query, ended), daemon=True)
-        if not once:
-            ticker.start()
-        try:
-            while query.isActive and not ended.wait(0 if once else 0.2):
+    ended = stop or Event()
+    while True:
+        # A writer that was interrupted is not used again: a new one begins with what was committed.
+        with LiveWriter(Store(history), terms) as writer:
+            began = writer.version
+            idle_seconds = max(IDLE_SECONDS, IDLE_TRIGGERS * trigger_seconds)
+            follower = Follower(writer, source, options or {}, on_commit, idle_seconds)
+            query = _started(session, source, follower, checkpoint_of(history), trigger_seconds, once)
+            failure = _followed(query, follower, once, ended)
+            went_on = writer.version > began
+        if failure is None:
+            return
+        reason = f"{source.describe()}: {in_a_sentence(failure)}"
+        if once or ended.is_set() or not went_on:
+            raise StreamFailed(reason) from failure
+        log.warning("the stream failed and goes on from its last commit: %s", reason)
+
+
+def _followed(query: StreamingQuery, follower: Follower, once: bool, ended: Event) -> StreamingQueryException | None:
+    """Wait until the query ends or is to end; gives what it failed with."""
+    over = Event()
+    ticker = Thread(target=_tick, args=(follower, query, over), daemon=True)
+    if not once:
+        ticker.start()
+    try:
+        while query.isActive and not ended.wait(0 if once else 0.2):
+            # It raises what `exception` gives below.
+            with suppress(StreamingQueryException):
                 query.awaitTermination(1)
-        finally:
-            ended.set()
-            query.stop()
-            if ticker.is_alive():
-                ticker.join()
-        failure = query.exception()
-        if failure is not None:
-            raise StreamFailed(f"{source.describe()}: {str(failure).strip().splitlines()[0]}") from failure
+    finally:
+        over.set()
+        follower.finish()
+        query.stop()
+        if ticker.is_alive():
+            ticker.join()
+    return query.exception()
 
 
 def checkpoint_of(history: str | os.PathLike[str]) -> str:
@@ -145,7 +190,14 @@ def _started(
 
 def _tick(follower: Follower, query: StreamingQuery, ended: Event) -> None:
     while query.isActive and not ended.wait(IDLE_SECONDS / 2):
-        follower.tick()
+        if _has_read_all(query):
+            follower.tick()
+
+
+def _has_read_all(query: StreamingQuery) -> bool:
+    """Whether the last trigger found nothing to read; not so before the first has ended, and while one is at work."""
+    status = query.status
+    return query.lastProgress is not None and not status["isDataAvailable"] and not status["isTriggerActive"]
 
 
 def journal_of(history: str | os.PathLike[str]) -> Path:
