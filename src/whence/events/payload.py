@@ -37,13 +37,25 @@ def _one(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
 
 def decode_reports(payload: bytes) -> pa.Table:
     """The rows that bytes hold, with the columns that have values. Raises `BadPayload`."""
+    return check_reports(read_reports(payload))
+
+
+def read_reports(payload: bytes) -> pa.Table:
+    """The rows that bytes hold, which are still to be checked. Raises `BadPayload`."""
     try:
         with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
-            rows = reader.read_all()
+            return reader.read_all()
+    except (pa.ArrowException, OSError, ValueError) as fault:
+        raise BadPayload(f"not rows of reports: {fault}") from None
+
+
+def check_reports(rows: pa.Table) -> pa.Table:
+    """These rows, if their columns are those of reports and whole. Raises `BadPayload`."""
+    try:
         wanted = pa.schema([REPORTS.field(name).with_nullable(True) for name in rows.column_names])
         rows.validate(full=True)
-        if rows.schema != wanted:
-            raise BadPayload("the columns are not those of reports")
-    except (pa.ArrowException, KeyError, OSError, ValueError) as fault:
+    except (pa.ArrowException, KeyError, ValueError) as fault:
         raise BadPayload(f"not rows of reports: {fault}") from None
+    if rows.schema != wanted:
+        raise BadPayload("the columns are not those of reports")
     return rows

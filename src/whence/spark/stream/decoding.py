@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from whence.events.payload import BadPayload, decode_reports
+from whence.events.payload import BadPayload, check_reports, read_reports
 from whence.events.schema import REPORTS, TEXT_LIMIT_CHARACTERS
 from whence.sources.contract import Piece, Source, SourceError
 from whence.sources.formats import format_options, source
@@ -24,24 +23,47 @@ from whence.spark.stream.sources import ROWS, opened_piece
 
 TAKEN = "partition string, first long, last long, now long, rows long, payload binary"
 """What a task gives: the frames of a partition it has read, the last arrival among them, and their reports."""
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 FLUSH_ROWS = 250_000
 """Reports after which a task gives what it has."""
 
 
 @dataclass(slots=True)
 class _Gathered:
+    """What a task has of one partition."""
+
     first: int = -1
     last: int = -1
     now: int = 0
     rows: int = 0
     tables: list[pa.Table] = field(default_factory=list)
+    messages: list[tuple[pa.Table, int, str]] = field(default_factory=list)
+    """Rows of messages that are still to be checked, with arrival and origin: together that costs a tenth."""
+
+    def checked(self) -> None:
+        """Check the messages, and keep their rows in order."""
+        if not self.messages:
+            return
+        tables, arrivals, _ = zip(*self.messages, strict=True)
+        try:
+            rows = pa.concat_tables(tables, promote_options="default")
+            rows = check_reports(rows)
+        except (pa.ArrowException, BadPayload):
+            for table, arrival, origin in self.messages:
+                self.tables.append(_arrived(_checked(table, origin), arrival))
+        else:
+            self.tables.append(_arrived(rows, np.repeat(arrivals, [len(table) for table in tables])))
+        self.messages = []
 
     def flushed(self, partition: str) -> pa.RecordBatch:
-        payload = (
-            pickle.dumps(pa.concat_tables(self.tables, promote_options="default").combine_chunks(), protocol=5)
-            if self.tables
-            else None
-        )
+        self.checked()
+        payload = None
+        if self.tables:
+            sink = pa.BufferOutputStream()
+            whole = pa.concat_tables(self.tables, promote_options="default").combine_chunks()
+            with pa.ipc.new_stream(sink, whole.schema, options=_COMPRESSED) as writer:
+                writer.write_table(whole)
+            payload = sink.getvalue().to_pybytes()
         return pa.record_batch(
             {
                 "partition": pa.array([partition]),
@@ -77,27 +99,32 @@ class Decoder:
                 mine = gathered.setdefault(name, _Gathered())
                 mine.first = number if mine.first < 0 else mine.first
                 mine.last, mine.now = number, max(mine.now, arrival.as_py())
-                for table in self._decoded(form.as_py(), origin.as_py(), payload.as_buffer(), arrival.as_py()):
-                    mine.tables.append(table)
-                    mine.rows += len(table)
+                self._take(mine, form.as_py(), origin.as_py(), payload.as_buffer(), arrival.as_py())
                 if mine.rows >= FLUSH_ROWS:
                     yield gathered.pop(name).flushed(name)
         for name, mine in gathered.items():
             yield mine.flushed(name)
 
-    def _decoded(self, form: str | None, origin: str, payload: pa.Buffer | None, arrival: int) -> Iterator[pa.Table]:
+    def _take(self, mine: _Gathered, form: str | None, origin: str, payload: pa.Buffer | None, arrival: int) -> None:
         if payload is None or not payload.size:
             return
         if form == ROWS:
             try:
-                rows = decode_reports(payload)
+                rows = read_reports(payload)
             except BadPayload as fault:
                 rows = _bad(origin, f"bad-payload: {fault}")
-            yield _arrived(rows, np.full(len(rows), arrival))
+            mine.messages.append((rows, arrival, origin))
+            mine.rows += len(rows)
             return
+        mine.checked()
+        for rows in self._other(form, origin, payload, arrival):
+            mine.tables.append(rows)
+            mine.rows += len(rows)
+
+    def _other(self, form: str | None, origin: str, payload: pa.Buffer, arrival: int) -> Iterator[pa.Table]:
         if not self._names_files:
             for rows in self._read(form, _held(origin, bytes(payload))):
-                yield _arrived(rows, np.full(len(rows), arrival))
+                yield _arrived(rows, arrival)
             return
         for rows in self._read(form, opened_piece(bytes(payload))):
             given = pc.fill_null(rows["arrival"], arrival).to_numpy()
@@ -120,7 +147,7 @@ class Decoder:
 
 def rows_of(payloads: Iterable[bytes]) -> pa.Table:
     """The reports that tasks gave, with all columns of `REPORTS`."""
-    tables = [pickle.loads(each) for each in payloads]
+    tables = [pa.ipc.open_stream(each).read_all() for each in payloads]
     if not tables:
         return REPORTS.empty_table()
     rows = pa.concat_tables(tables, promote_options="default")
@@ -138,7 +165,15 @@ def _arrived(rows: pa.Table, arrival: Any) -> pa.Table:
     if "computation" not in schema.names:
         rows = rows.append_column("computation", pa.repeat("", len(rows)))
         schema = schema.insert(0, pa.field("computation", pa.string()))
-    return rows.select(schema.names).cast(schema).append_column("arrival", pa.array(arrival, pa.int64()))
+    arrivals = np.full(len(rows), arrival) if isinstance(arrival, int) else arrival
+    return rows.select(schema.names).cast(schema).append_column("arrival", pa.array(arrivals, pa.int64()))
+
+
+def _checked(rows: pa.Table, origin: str) -> pa.Table:
+    try:
+        return check_reports(rows)
+    except BadPayload as fault:
+        return _bad(origin, f"bad-payload: {fault}")
 
 
 def _bad(origin: str, reason: str) -> pa.Table:
