@@ -24,7 +24,7 @@ POLICIES = ("exact", "cbd:0.5", "dapw:0.3", "physical-only:0.4", "cbd:1")
 SEEDS = st.integers(0, 1 << 32)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(SEEDS)
 def test_what_led_to_an_event_is_what_reachability_says(seed: int) -> None:
     """Or an engineer is told causes that were none, and not told those that were."""
@@ -61,7 +61,7 @@ def batch_order(table: pa.Table, policy: str) -> list[str]:
         return list(rows.sort_by([(name, "ascending") for name in ("at", "lead", "tie")])["id"].to_pylist())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(SEEDS)
 def test_no_cutting_and_no_restart_changes_anything(seed: int) -> None:
     """Late, doubled, lost and broken reports and clocks hours off included: or what is delivered depends on luck."""

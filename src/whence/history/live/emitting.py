@@ -2,7 +2,8 @@
 
 When an event is delivered is a function of its report and of those that had come by then (`whence.history.delivering`, as
 known). A policy that looks at the whole buffer needs a little longer to be sure (`LiveTerms.settling`). So the log is the
-same for every way of cutting the stream. That each event is in it once does not rest on this: the tail says which are.
+same for every way of cutting the stream, as long as the clocks that are believed differ by at most eps; where they break
+that, a cause may or may not have come in time. That each event is in it once does not rest on this: the tail says which are.
 """
 
 from __future__ import annotations
