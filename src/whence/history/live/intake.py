@@ -124,7 +124,10 @@ def _take_plain(
         on_closed(computation, first, part)
         closings.append(Closing(computation, part, reported(rows, part)))
         assert chain.tail is not None
-        waiting, chain.tail = chain.tail, None
+        # A copy of what was closed just now may be dated after the cut.
+        waiting, again = _without_closed(chain, chain.tail)
+        chain.tail = None
+        aside += again
     if not len(pool) and not closings:
         return closings, aside
     waiting = pa.concat_tables([waiting, pool])
