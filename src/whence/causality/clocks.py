@@ -79,13 +79,6 @@ class Scan:
         )
         self._known = np.pad(self._known, ((0, 0), (0, more)))
 
-    def copy(self) -> Scan:
-        """A scan that goes its own way from here."""
-        other = Scan(0)
-        other.__setstate__(self.__getstate__())
-        other._state = State(self._state.count.copy(), self._state.known.copy(), self._state.column)
-        return other
-
     def hold(self, position: int, process: int, index: int, known: ArrayLike) -> None:
         """Take up an event of an earlier segment, by its vector, as if it had been announced as needed later."""
         place = int(np.searchsorted(self._position[: self._kept], position))

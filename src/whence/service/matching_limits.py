@@ -9,14 +9,13 @@ time proportional to the text and never backtrack; they and the patterns of LIKE
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from threading import Lock
 from typing import Any, Final
 
 import duckdb
 
 from whence.history.errors import BadCondition
-from whence.history.questions.conditions import closed_connection
+from whence.history.questions.conditions import children_of, closed_connection
 
 MOST_CHARACTERS: Final = 2_000
 MOST_PARTS: Final = 500
@@ -54,14 +53,14 @@ class ConditionLimits:
         if len(text) > MOST_CHARACTERS:
             raise BadCondition(f"a condition has up to {MOST_CHARACTERS:,} characters, not {len(text):,}")
         parts = 0
-        waiting = [(0, node) for node in _expressions(self._tree(text))]
+        waiting = [(0, node) for node in children_of(self._tree(text))]
         while waiting:
             depth, node = waiting.pop()
             parts += 1
             if depth > MOST_DEPTH or parts > MOST_PARTS:
                 raise BadCondition(f"a condition has up to {MOST_PARTS} parts, nested up to {MOST_DEPTH} deep")
             _check_node(node)
-            waiting += ((depth + 1, part) for part in _expressions(node))
+            waiting += ((depth + 1, part) for part in children_of(node))
 
     def _tree(self, text: str) -> dict[str, Any]:
         query = f"SELECT 1 FROM event WHERE {text}\n"
@@ -102,7 +101,7 @@ def _check_function(node: dict[str, Any]) -> None:
         raise BadCondition(f"a condition over HTTP has no function {name!r:.60}; there are {known}")
     if name not in PATTERNED:
         return
-    pattern, *further = [*_expressions(node)][1:] or [{}]
+    pattern, *further = [*children_of(node)][1:] or [{}]
     if any(each.get("class") != "CONSTANT" for each in (pattern, *further)):
         raise BadCondition("a pattern over HTTP is a constant, such as in name LIKE 'order%'")
     if name in LIKE and _text_of(pattern).count("%") > MOST_WILDCARDS:
@@ -118,14 +117,3 @@ def _type_of(cast: dict[str, Any]) -> str:
 def _text_of(constant: dict[str, Any]) -> str:
     held = constant.get("literal") or constant.get("value") or {}
     return str(held.get("text") or held.get("value") or "")
-
-
-def _expressions(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The expressions directly inside one, in order."""
-    for value in node.values():
-        for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, dict):
-                if "class" in part:
-                    yield part
-                else:
-                    yield from _expressions(part)

@@ -179,3 +179,31 @@ def test_a_stream_goes_on_under_its_own_terms(tmp_path: Path) -> None:
         writer.step(table, now=BASE, positions={})
     with pytest.raises(OtherTerms, match="began with"):
         LiveWriter(str(tmp_path / "h"), terms(eps=1))
+
+
+def test_a_message_that_is_received_again_long_after_still_has_its_send(tmp_path: Path) -> None:
+    """Also by a writer that begins with the history of another: or what led to the second receive is lost by a restart."""
+    rows = [
+        {"process": "a", "seq": 1, "time": BASE, "kind": "send", "sends": "news"},
+        {"process": "b", "seq": 1, "time": BASE + MS, "kind": "receive", "receives": "news"},
+        *({"process": "a", "seq": seq, "time": BASE + seq * 20 * MS, "kind": "local"} for seq in range(2, 120)),
+    ]
+    again = {"process": "c", "seq": 1, "time": BASE + 5_000 * MS, "kind": "receive", "receives": "news"}
+    for restart in (False, True):
+        folder = str(tmp_path / f"restart-{restart}")
+        with LiveWriter(folder, terms(close_rows=20)) as writer:
+            writer.step(_reports(rows), now=BASE + 5_000 * MS)
+            assert "news" not in writer.closed.chain("").chain.sends
+            if not restart:
+                writer.step(_reports([again]), now=BASE + 5_000 * MS)
+        if restart:
+            with LiveWriter(folder) as writer:
+                writer.step(_reports([again]), now=BASE + 5_000 * MS)
+        answer = LiveHistory(folder).current().why("c:1")
+        assert [event.id for event in answer.events] == ["a:1"]
+        assert not answer.missing
+
+
+def _reports(rows: list[dict[str, object]]) -> pa.Table:
+    given = [{"computation": "", "arrival": row["time"], **row} for row in rows]
+    return pa.Table.from_pylist(given, REPORTS)

@@ -77,14 +77,13 @@ class Chain:
     """By message key: when the report of what sent it arrived."""
     pending: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """By code: positions that precede the next event of the process, because of reports that were set aside."""
-    tail: pa.Table | None = None
 
     def peek(self, rows: pa.Table, find_sends: FindSends) -> Part:
         """The segment that these rows, the whole tail, would be if nothing else came."""
         return self._solved(rows, find_sends, None)[0]
 
-    def close(self, rows: pa.Table, find_sends: FindSends, high: int) -> Part:
-        """Pass over the events of these rows that stand before the date `high`; the others are then the tail."""
+    def close(self, rows: pa.Table, find_sends: FindSends, high: int) -> tuple[Part, pa.Table]:
+        """Pass over the events of these rows that stand before the date `high`; gives them, and the rows that are left."""
         part, solved, codes = self._solved(rows, find_sends, high)
         kept, later = self._kept_sends(solved, codes), self._pending(solved, codes)
         wanted = {each for positions in (*kept.values(), *later.values()) for each in positions}
@@ -112,8 +111,7 @@ class Chain:
         self.cut = high
         over = np.zeros(len(rows), np.bool_)
         over[solved.table_rows] = over[solved.aside.rows] = True
-        self.tail = rows.filter(pa.array(~over))
-        return part
+        return part, rows.filter(pa.array(~over))
 
     def _solved(
         self, rows: pa.Table, find_sends: FindSends, high: int | None

@@ -7,16 +7,12 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from whence.history import layout
-from whence.history.aside import DUPLICATE, count_codes
 from whence.history.deliveries import Outcome, summary
 from whence.history.joining import Unbalanced
 from whence.history.live.emitting import Piece
 from whence.history.live.records import Record
-from whence.history.live.state import Closed, Ledger
+from whence.history.live.set_aside import SetAside
+from whence.history.live.state import Closed
 from whence.history.live.terms import LiveTerms
 
 
@@ -34,30 +30,27 @@ def summed(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def described(
-    records: Sequence[Record], tails: Sequence[Piece], closed: Closed, ledger: Ledger, terms: LiveTerms, *, logged: int
+    records: Sequence[Record], tails: Sequence[Piece], closed: Closed, aside: SetAside, terms: LiveTerms
 ) -> dict[str, Any]:
-    """The manifest, apart from names of files and versions; raises `Unbalanced` unless every report is accounted for.
+    """The manifest, apart from names of files, versions and what the log has.
 
-    `records` are all segments by number, `tails` those that are not closed, and `logged` events are in the log.
+    `records` are all segments by number, and `tails` those that are not closed.
     """
     told = _delivered(records, tails, closed.delivered, terms)
-    aside = pa.concat_tables([layout.ASIDE.empty_table(), *(each.part.aside for each in tails)])
-    duplicate = int(pc.sum(pc.equal(aside["outcome"], DUPLICATE)).as_py() or 0)
     events = sum(each.rows for each in records)
+    counted = aside.counted_with(each.part.aside for each in tails)
     accounts: dict[str, Any] = {
-        "reports": ledger.reports,
+        "reports": events + counted.duplicate + counted.quarantined,
         "delivered": events,
-        "duplicate": ledger.duplicate + duplicate,
-        "quarantined": ledger.quarantined + len(aside) - duplicate,
-        "reasons": dict(sorted((ledger.reasons + count_codes(aside)).items())),
+        "duplicate": counted.duplicate,
+        "quarantined": counted.quarantined,
+        "reasons": dict(sorted(counted.reasons.items())),
         "missing_causes": sum(each.missing for each in records),
     }
-    if ledger.reports != events + accounts["duplicate"] + accounts["quarantined"]:
-        raise Unbalanced(f"{ledger.reports} reports came in, and these are accounted for: {accounts}")
     policy = told["policies"][terms.order_policy]
     counts = {name: accounts[name] for name in ("reports", "duplicate", "quarantined")}
-    counts |= {"delivered": logged, "waiting": events - logged, "late": policy["late"], "ahead": ledger.ahead}
     counts |= {
+        "late": policy["late"],
         "messages": policy["violations"].get("messages", 0),
         "violations": policy["violations"].get("messages_inverted", 0),
     }
@@ -81,6 +74,12 @@ def described(
             "delay_ns": {name: policy["delays"].get(name) for name in ("p50", "p95", "p99", "max")},
         },
     }
+
+
+def check_accounts(accounts: dict[str, Any], reports: int) -> None:
+    """Raise `Unbalanced` unless every report that came is accounted for once."""
+    if accounts["reports"] != reports:
+        raise Unbalanced(f"{reports} reports came in, and these are accounted for: {accounts}")
 
 
 def _delivered(

@@ -50,8 +50,8 @@ class Taken:
     closings: list[Closing]
     aside: list[pa.Table]
     """Tables of `layout.ASIDE`, besides those of the closings' parts."""
-    late: int
     ahead: int
+    """Reports from clocks that are ahead."""
 
 
 def take(
@@ -64,10 +64,7 @@ def take(
     bad, rows = _split(rows, pc.is_valid(rows["reason"]))
     aside = [refused_rows(bad)] if len(bad) else []
     good = with_dates(rows, eps=terms.eps, delta=terms.delta).select(TAIL.names).cast(TAIL)
-    time, dated = good["time"], good[DATED]
-    late, ahead = (
-        pc.sum(pc.fill_null(each, False)).as_py() or 0 for each in (pc.less(time, dated), pc.greater(time, dated))
-    )
+    ahead = int(pc.sum(pc.greater(good["time"], good[DATED])).as_py() or 0)
     spans, plain = _split(good, pc.is_valid(good["instance_key"]))
     closings: list[Closing] = []
     fresh: dict[str, pa.Table] = {}
@@ -82,7 +79,7 @@ def take(
         spans = assign(spans, tail.current, closed.traces, quiet=terms.quiet)
         tail.traces = pa.concat_tables([tail.traces, spans])
     closings += _close_traces(closed, tail, now, terms, on_closed)
-    return Taken(closings, aside, late, ahead)
+    return Taken(closings, aside, ahead)
 
 
 def reported(rows: pa.Table, part: Part) -> pa.Table:
@@ -120,13 +117,11 @@ def _take_plain(
         there = int(np.searchsorted(pool["arrival"].to_numpy(), cut + terms.patience))
         rows = pa.concat_tables([waiting, pool.slice(0, there)]).combine_chunks()
         pool, first = pool.slice(there), chain.end
-        part = chain.close(rows, find_sends, cut)
+        part, left = chain.close(rows, find_sends, cut)
         on_closed(computation, first, part)
         closings.append(Closing(computation, part, reported(rows, part)))
-        assert chain.tail is not None
         # A copy of what was closed just now may be dated after the cut.
-        waiting, again = _without_closed(chain, chain.tail)
-        chain.tail = None
+        waiting, again = _without_closed(chain, left)
         aside += again
     if not len(pool) and not closings:
         return closings, aside

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -74,26 +73,3 @@ class Tail:
         """All of them."""
         yield from self.plain.values()
         yield self.traces
-
-
-@dataclass(slots=True)
-class Ledger:
-    """Where every report went that is not an event. Pickles."""
-
-    reports: int = 0
-    duplicate: int = 0
-    quarantined: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
-    late: int = 0
-    ahead: int = 0
-
-    def plus(self, other: Ledger) -> Ledger:
-        """Both together."""
-        return Ledger(
-            self.reports + other.reports,
-            self.duplicate + other.duplicate,
-            self.quarantined + other.quarantined,
-            self.reasons + other.reasons,
-            self.late + other.late,
-            self.ahead + other.ahead,
-        )

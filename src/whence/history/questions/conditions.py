@@ -136,7 +136,7 @@ class Condition:
         if kind == "COLUMN_REF":
             node["column_names"] = [self._projection(node["column_names"], context)]
             return
-        children = list(_children(node))
+        children = list(children_of(node))
         if kind in ("COMPARISON", "BETWEEN") or node.get("type") in ("COMPARE_IN", "COMPARE_NOT_IN"):
             context = self._compared_as(children)
         elif kind == "CONJUNCTION" or node.get("type") == "OPERATOR_NOT":
@@ -212,7 +212,7 @@ def _match(name: str, known: Any) -> str | None:
     return alike[0] if len(alike) == 1 else None
 
 
-def _children(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def children_of(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The expressions directly inside one."""
     for value in node.values():
         for part in value if isinstance(value, list) else [value]:
@@ -220,12 +220,12 @@ def _children(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 if "class" in part:
                     yield part
                 else:
-                    yield from _children(part)
+                    yield from children_of(part)
 
 
 def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield node
-    for child in _children(node):
+    for child in children_of(node):
         yield from _nodes(child)
 
 
