@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from whence.events.schema import COLUMNS, KINDS, LOCAL, RECEIVE, SEND
+from whence.events.schema import COLUMNS
 from whence.history.plan import Bins, Plan
 from whence.history.solving import Window
+from whence.sources.contract import SourceError
+from whence.sources.parquet import Mapping, map_schema, reports_of
+from whence.sources.parquet.files import parquet_file
+from whence.sources.parquet.reports import DICTIONARIES as FEW_VALUES
+from whence.sources.times import NANOSECONDS_IN
 
 Opener = Callable[[str], Any]
 """Opens a location as a file that can be read at any place. Pickles."""
 
-PLAIN_TEXT = ("computation", "process", "kind", "id", "name")
-PLAIN_NUMBERS = ("seq", "time", "arrival")
-DICTIONARIES = ("computation", "process", "kind", "name", "file")
+DICTIONARIES = (*FEW_VALUES, "file")
 """Columns with few values, which are read as numbers of them."""
 RECENT_ROWS = 3_000_000
 """Rows of row groups that a worker keeps for its next window, about 60 bytes each."""
@@ -55,7 +58,9 @@ class RowGroup:
     first_time: int
     last_time: int
     dictionaries: tuple[str, ...]
-    """Those of `DICTIONARIES` that the file has."""
+    """Those of `DICTIONARIES` that the file has as text."""
+    mapping: Mapping | None
+    """What the columns of a user's file mean; None if they are those of `REPORTS` already."""
 
 
 _RECENT: dict[RowGroup, pa.Table] = {}
@@ -68,9 +73,9 @@ class Clustered:
 
     groups: tuple[RowGroup, ...]
     columns: tuple[str, ...]
-    """What the files have in common."""
+    """Columns of the rows that may have values, the same in all files."""
     staged: bool
-    """Whether the files have the columns of `REPORTS` already, bad rows included; else they are plain ones of a user."""
+    """Whether the files have the columns of `REPORTS` already, bad rows included; else they are a user's."""
     open_file: Opener
 
     def rows_read(self, plan: Plan) -> int:
@@ -105,10 +110,14 @@ class Clustered:
         if group in _RECENT:
             return _RECENT[group]
         with self.open_file(group.file.location) as file:
-            parquet = pq.ParquetFile(file, read_dictionary=list(group.dictionaries))
+            parquet = parquet_file(file, read_dictionary=list(group.dictionaries))
             table = parquet.read_row_group(group.number, use_threads=False)
-        if not self.staged:
-            table = _plain_reports(table, group)
+        if group.mapping is not None:
+            reports = reports_of(table, group.mapping, group.file.name, group.first_row, keep_dictionaries=True)
+            wanted = self.columns
+            if reports["reason"].null_count < len(reports):
+                wanted = (*wanted, "reason", "text")
+            table = reports.select(wanted).unify_dictionaries()
         _RECENT[group] = table
         while len(_RECENT) > 1 and sum(map(len, _RECENT.values())) > RECENT_ROWS:
             del _RECENT[next(iter(_RECENT))]
@@ -116,7 +125,7 @@ class Clustered:
 
     def _read(self, group: RowGroup, window: Window, eps: int) -> pa.Table:
         table = self._reports(group)
-        time = table["time"].to_numpy()
+        time = pc.fill_null(table["time"], 0).to_numpy()
         low = np.iinfo(np.int64).min if window.low is None else window.low
         high = np.iinfo(np.int64).max if window.high is None else window.high
         inside = np.ones(len(table), np.bool_)
@@ -125,72 +134,35 @@ class Clustered:
         if window.high is not None:
             inside &= time < high + eps
         own = (time >= low) & (time < high)
-        if self.staged and table["reason"].null_count < len(table):
+        if "reason" in table.column_names and table["reason"].null_count < len(table):
             # Bad rows are nobody's by time: the window that holds the first time of their row group takes them.
             bad = pc.is_valid(table["reason"]).to_numpy()
             inside = np.where(bad, low <= group.first_time < high, inside)
+            own &= ~bad
         table = table.append_column("own", pa.array(own))
         return table if inside.all() else table.filter(pa.array(inside))
 
     def process_rows(self, group: RowGroup) -> dict[str, int] | None:
-        """Rows of each process in a row group of a user's file; None if one of them might have to be set aside."""
+        """Rows of each process in a row group of a user's file; None if one of them has to be set aside."""
+        assert group.mapping is not None
         with self.open_file(group.file.location) as file:
-            parquet = pq.ParquetFile(file, read_dictionary=[*group.dictionaries])
-            known = [name for name in ("process", "kind", "message", "id") if name in parquet.schema_arrow.names]
-            table = parquet.read_row_group(group.number, columns=known, use_threads=False)
-        process = table["process"].combine_chunks()
-        if process.null_count or "" in _values(process):
+            parquet = parquet_file(file, read_dictionary=list(group.dictionaries))
+            table = parquet.read_row_group(group.number, columns=sorted(group.mapping.known), use_threads=False)
+        # Further columns are not looked at: they say nothing about causes.
+        mapping = replace(group.mapping, native=())
+        reports = reports_of(table, mapping, group.file.name, group.first_row, keep_dictionaries=True)
+        if reports["reason"].null_count < len(reports):
             return None
-        for name in ("message", "id"):
-            if name in known and pa.types.is_string(table[name].type) and pc.any(pc.equal(table[name], "")).as_py():
-                return None
-        if "kind" in known:
-            kind = table["kind"].combine_chunks()
-            if kind.null_count or not set(_values(kind)) <= set(KINDS):
-                return None
-            if not pc.all(pc.equal(pc.is_valid(table["message"]), pc.not_equal(kind, LOCAL))).as_py():
-                return None
+        process = reports["process"].unify_dictionaries().combine_chunks()
         counts = pc.value_counts(process.indices)
         names = process.dictionary.take(counts.field("values")).to_pylist()
         return dict(zip(names, counts.field("counts").to_pylist(), strict=True))
 
 
-def _values(column: pa.DictionaryArray) -> list[str]:
-    return list(column.dictionary.to_pylist())
-
-
-def _plain_reports(table: pa.Table, group: RowGroup) -> pa.Table:
-    """The columns of a user's file as those of `REPORTS`, and his further ones."""
-    count = len(table)
-    columns: dict[str, Any] = {name: table[name] for name in table.column_names}
-    for name in PLAIN_NUMBERS:
-        if name in columns:
-            columns[name] = _as_longs(columns[name])
-    message = columns.pop("message", None)
-    kind = columns.get("kind")
-    if message is not None and kind is not None:
-        message = message.cast(pa.string())
-        for name, wanted in (("sends", SEND), ("receives", RECEIVE)):
-            columns[name] = pc.if_else(pc.equal(kind, wanted), message, pa.scalar(None, pa.string()))
-    columns["kind"] = pa.repeat(LOCAL, count) if kind is None else pc.fill_null(kind, LOCAL)
-    columns.setdefault("computation", pa.repeat("", count))
-    columns["file"] = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), [group.file.name])
-    columns["place"] = pa.array(np.arange(group.first_row, group.first_row + count))
-    return pa.table(columns)
-
-
-def _as_longs(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("ns", column.type.tz))
-    return column.cast(pa.int64())
-
-
-def find_clusters(
-    files: Sequence[File], open_file: Opener, *, staged: bool, native_columns: Sequence[str]
-) -> Clustered | None:
-    """The row groups of the files; None where a footer does not say their times, or columns need more than renaming."""
+def find_clusters(files: Sequence[File], open_file: Opener, *, staged: bool, unit: str) -> Clustered | None:
+    """The row groups of the files; None where a footer does not say their times, or the files have different columns."""
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
-        found = list(pool.map(lambda file: _row_groups(file, open_file, staged, native_columns), files))
+        found = list(pool.map(lambda file: _row_groups(file, open_file, staged, unit), files))
     groups: list[RowGroup] = []
     columns: set[tuple[str, ...]] = set()
     for each in found:
@@ -202,16 +174,19 @@ def find_clusters(
 
 
 def _row_groups(
-    file: File, open_file: Opener, staged: bool, native_columns: Sequence[str]
+    file: File, open_file: Opener, staged: bool, unit: str
 ) -> tuple[tuple[str, ...], list[RowGroup]] | None:
     with open_file(file.location) as opened:
         parquet = pq.ParquetFile(opened)
         schema, metadata = parquet.schema_arrow, parquet.metadata
-    if not staged and not _is_plain(schema, native_columns):
-        return None
-    at = schema.get_field_index("time")
+    mapping = None
+    if not staged:
+        try:
+            mapping = map_schema(schema, file.name, unit)
+        except SourceError:
+            return None
     # Columns of nested types take several places in the footer: names are compared there.
-    few = tuple(name for name in DICTIONARIES if name in schema.names)
+    few = tuple(name for name in DICTIONARIES if name in schema.names and (staged or _is_few(schema, name)))
     groups, first_row = [], 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -222,30 +197,34 @@ def _row_groups(
         if group.num_rows:
             if statistics is None or not statistics.has_min_max or (statistics.null_count and not staged):
                 return None
-            low, high = (_time(value, schema.field(at).type) for value in (statistics.min, statistics.max))
-            groups.append(RowGroup(file, number, first_row, group.num_rows, low, high, few))
+            kind = schema.field("time").type
+            low, high = (_time(statistics, which, kind, unit) for which in ("min", "max"))
+            groups.append(RowGroup(file, number, first_row, group.num_rows, low, high, few, mapping))
         first_row += group.num_rows
-    return tuple(schema.names), groups
+    return tuple(schema.names) if mapping is None else _columns(mapping), groups
 
 
-def _time(value: Any, kind: pa.DataType) -> int:
+def _is_few(schema: pa.Schema, name: str) -> bool:
+    return name in FEW_VALUES and pa.types.is_string(schema.field(name).type)
+
+
+def _columns(mapping: Mapping) -> tuple[str, ...]:
+    """The columns of `REPORTS` that may have values, and the further ones."""
+    known = mapping.known
+    found = {"computation", "process", "kind", "file", "place", *known} - {"message"}
+    if known & {"message", "stamp"}:
+        found |= {"sends", "receives"}
+    if known & {"message", "receives", "stamp"}:
+        found.add("receives_more")
+    if "stamp" in known:
+        found.add("seq")
+    return (*(name for name in COLUMNS if name in found), *mapping.native_names)
+
+
+def _time(statistics: pq.Statistics, which: str, kind: pa.DataType, unit: str) -> int:
+    """The least or largest time of a row group in the run's unit, rounded down as the rows are."""
     if not pa.types.is_timestamp(kind):
-        return int(value)
-    return int(pa.scalar(value, kind).cast(pa.timestamp("ns", kind.tz)).value)
-
-
-def _is_plain(schema: pa.Schema, native_columns: Sequence[str]) -> bool:
-    """Whether the columns mean what they say: text as text, numbers as numbers, and nothing that must be taken apart."""
-    for each in schema:
-        known = each.name in COLUMNS or each.name == "message"
-        if each.name in PLAIN_TEXT:
-            plain = pa.types.is_string(each.type)
-        elif each.name in PLAIN_NUMBERS:
-            plain = pa.types.is_int64(each.type) or (each.name != "seq" and pa.types.is_timestamp(each.type))
-        elif each.name == "message":
-            plain = pa.types.is_string(each.type) or pa.types.is_int64(each.type)
-        else:
-            plain = not known and each.name in native_columns
-        if not plain:
-            return False
-    return ("kind" in schema.names) == ("message" in schema.names)
+        return int(getattr(statistics, which))
+    # As it is stored: as a date, it would have no nanoseconds.
+    raw = int(getattr(statistics, f"{which}_raw"))
+    return raw * NANOSECONDS_IN[kind.unit] // NANOSECONDS_IN[unit]

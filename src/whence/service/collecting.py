@@ -43,7 +43,6 @@ _REPORT_TYPES: Final = {
     "application/x-ndjson": BodyFormat.LINES,
     "application/jsonl": BodyFormat.LINES,
     "application/json": BodyFormat.LINES,
-    "application/vnd.apache.arrow.stream": BodyFormat.ARROW,
 }
 _BATCH: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _SHOWN: Final = 10
@@ -169,7 +168,7 @@ def collector_router(collector: Collector) -> APIRouter:
     async def logs(request: Request) -> Response:
         return await collector.otlp(request, "logs")
 
-    @router.post("/v1/reports", summary="Reports as JSON lines or as an Arrow stream")
+    @router.post("/v1/reports", summary="Reports as JSON lines")
     async def reports(request: Request) -> Response:
         return await collector.reports(request)
 

@@ -14,7 +14,6 @@ from typing import Final
 import pyarrow as pa
 
 from whence.events.schema import REPORTS
-from whence.service.arrow_rows import arrow_rows
 from whence.service.limits import Limits, Refused, too_large
 from whence.sources.contract import Piece, Source
 from whence.sources.json_lines import BOM, JsonLines
@@ -40,7 +39,6 @@ class BodyFormat(Enum):
     OTLP_JSON = "application/json"
     OTLP_PROTOBUF = "application/x-protobuf"
     LINES = "application/x-ndjson"
-    ARROW = "application/vnd.apache.arrow.stream"
 
 
 class Parser:
@@ -71,8 +69,6 @@ class Parser:
             raise Refused(413, "too-large", "the reports take more memory than there is; send less at a time") from None
 
     def _rows(self, body: bytes, written_in: BodyFormat, file: str) -> pa.Table:
-        if written_in is BodyFormat.ARROW:
-            return arrow_rows(body, file, self._limits)
         piece = _piece(body, file)
         if written_in is BodyFormat.LINES:
             return self._read(self._lines, piece)

@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
 
 from whence.clocks.errors import WhenceError
 from whence.delivery.options import read_policies
@@ -186,7 +185,7 @@ def staged(session: SparkSession, reading: Reading, draft: Draft, on_stage: OnSt
     if not reading.needs_staging:
         return Staged(reading.frame, {})
     folder = draft.store.place(f"{draft.folder}/{STAGING}")
-    frame = _with_one_kind_of_attributes(reading)
+    frame = reading.frame
     matching = None
     if reading.has_channels:
         frame, matching = match_channels(frame)
@@ -201,17 +200,6 @@ def staged(session: SparkSession, reading: Reading, draft: Draft, on_stage: OnSt
     if {*reading.formats} & SPAN_FORMATS:
         reports = link_traces(session, reports)
     return Staged(reports, matching.get() if matching is not None else {})
-
-
-def _with_one_kind_of_attributes(reading: Reading) -> DataFrame:
-    """Where text and Parquet are mixed, columns of the one and attributes of the other mean the same: all attributes."""
-    frame = reading.frame
-    if not reading.native_columns:
-        return frame
-    given, stored = F.col("attributes"), F.to_json(F.struct(*(F.col(f"`{name}`") for name in reading.native_columns)))
-    both = F.concat(F.expr("left(attributes, length(attributes) - 1)"), F.lit(","), F.substring(stored, 2, 1 << 30))
-    merged = F.when(stored == "{}", given).when(given.isNull(), stored).otherwise(both)
-    return frame.withColumn("attributes", merged).drop(*reading.native_columns)
 
 
 def surveyed(
@@ -232,9 +220,9 @@ def clusters_of(reading: Reading, draft: Draft) -> Clustered | None:
         folder = f"{draft.folder}/{STAGING}"
         names = [name for name in draft.store.names(folder) if name.endswith(".parquet")]
         files = [File(draft.store.place(f"{folder}/{name}"), name, draft.run) for name in names]
-        return find_clusters(files, opener, staged=True, native_columns=())
+        return find_clusters(files, opener, staged=True, unit=reading.unit)
     files = [File(each.location, each.name, draft.run) for each in reading.inputs]
-    return find_clusters(files, opener, staged=False, native_columns=reading.native_columns)
+    return find_clusters(files, opener, staged=False, unit=reading.unit)
 
 
 def describe(reading: Reading, found: Survey, segmented: Segmented, *, unit: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""From files to a DataFrame of reports: text through sources in Arrow, Parquet through Spark's own reader."""
+"""From files to a DataFrame of reports: tasks read them in Arrow, text by its source, Parquet by its one mapping."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from whence.sources.files import InputFile, find_files
 from whence.sources.formats import SPAN_FORMATS, format_options, known_format
 from whence.sources.json_lines import CELL_BYTES
 from whence.sources.lines import count_line_ends
+from whence.sources.parquet import PARQUET_SUFFIXES
 from whence.sources.recognising import HEAD_BYTES, recognise
-from whence.spark.parquet_reports import PARQUET_SUFFIXES, read_parquet, union
+from whence.spark.parquet_reports import read_parquet, union
 
 SPLIT_BYTES: Final = CELL_BYTES
 """How much of a file one task reads; a whole number of cells, so that no task reads what comes before its part."""
@@ -38,6 +39,7 @@ PARQUET: Final = "parquet"
 _PARQUET_MAGIC = b"PAR1"
 _OPENED_AT_ONCE = 16
 _FAILED_OPEN = re.compile(r"Failed to open local file '([^']+)'")
+_FAILED_SOURCE = re.compile(r"SourceError: ([^\n]+)")
 _FAILED_FILE = re.compile(r"\[FAILED_READ_FILE[^\]]*\][^\n]*?reading file (?:file:/+(?=/)|file:)?(\S+?)\.(?=\s|$)")
 
 
@@ -48,7 +50,8 @@ class Reading:
     frame: DataFrame
     """The columns of `REPORTS`, then `native_columns`; one row a record, in no order that may be relied on."""
     native_columns: tuple[str, ...]
-    """Columns of Parquet inputs that mean nothing to whence and are kept with their own types."""
+    """Columns of Parquet inputs that mean nothing to whence and are kept with their own types; where text is read as well,
+    they are attributes instead."""
     needs_staging: bool
     """Whether reading is dear, as text is: who reads the frame twice should write it to Parquet first."""
     inputs: tuple[InputFile, ...]
@@ -56,6 +59,8 @@ class Reading:
     """By input."""
     has_channels: bool
     """Whether rows may be ends of channels, that are still to be matched."""
+    unit: str
+    """What the times of Parquet inputs count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +89,14 @@ def read_reports(
     frames: list[tuple[DataFrame, tuple[str, ...]]] = []
     text = [(file, sources[name]) for file, name in zip(files, formats, strict=True) if name != PARQUET]
     parquet = [file for file, name in zip(files, formats, strict=True) if name == PARQUET]
+    unit = given.get("unit", "ns")
     if text:
         frames.append((_text_frame(spark, text), ()))
     if parquet:
-        frames.extend(read_parquet(spark, parquet, unit=given.get("unit", "ns")))
+        frames.extend(read_parquet(spark, parquet, unit=unit, fold=bool(text)))
     frame, native = union(frames)
     has_channels = any(getattr(each, "has_channels", False) for each in sources.values())
-    return Reading(frame, native, bool(text), tuple(files), tuple(formats), has_channels)
+    return Reading(frame, native, bool(text), tuple(files), tuple(formats), has_channels, unit)
 
 
 def _chosen(inputs: Sequence[str], format: str | None, given: Mapping[str, Any]) -> tuple[list[InputFile], list[str]]:
@@ -223,6 +229,8 @@ def explained(error: BaseException) -> SourceError | None:
     Files are looked at before the job, but their insides are read in it: a Parquet page may be damaged, a file may go.
     """
     message = str(error)
+    if (told := _FAILED_SOURCE.search(message)) is not None:
+        return SourceError(told[1])
     found = _FAILED_FILE.search(message) or _FAILED_OPEN.search(message)
     if found is None:
         return None

@@ -110,11 +110,13 @@ def survey(reports: DataFrame, *, window_rows: int) -> Survey:
 
 
 def survey_clusters(session: SparkSession, clustered: Clustered, *, window_rows: int) -> Survey | None:
-    """The same for plain Parquet files, of which tasks read the few columns that matter, at a third of the time.
+    """The same for plain Parquet files, of which tasks read the few columns that matter, at a part of the cost.
 
     None where a row might have to be set aside, or where there are several computations: then all rows are looked at.
     """
-    if clustered.staged or "computation" in clustered.columns or "seq" in clustered.columns:
+    groups = clustered.groups
+    mappings = [group.mapping for group in groups]
+    if any(each is None or each.known & {"computation", "seq", "stamp"} for each in mappings):
         return None
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -123,7 +125,6 @@ def survey_clusters(session: SparkSession, clustered: Clustered, *, window_rows:
                 rows = clustered.process_rows(clustered.groups[number]) or {"": 0}
                 yield pa.record_batch({"process": list(rows), "rows": pa.array(list(rows.values()), pa.int64())})
 
-    groups = clustered.groups
     found = session.range(0, len(groups), 1, len(groups)).mapInArrow(look, "process string, rows long").toArrow()
     names = tuple(sorted(pc.unique(found["process"]).to_pylist()))
     rows = sum(group.rows for group in groups)
@@ -131,7 +132,7 @@ def survey_clusters(session: SparkSession, clustered: Clustered, *, window_rows:
         return None
     times = min(group.first_time for group in groups), max(group.last_time for group in groups)
     large = (Computation("", rows, rows, 0, *times, names),) if rows > window_rows else ()
-    further = [name for name in clustered.columns if name not in ALWAYS and name != "message"]
+    further = [name for name in clustered.columns if name not in ALWAYS]
     return Survey(
         reports=rows,
         bad=0,

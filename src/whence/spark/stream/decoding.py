@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -11,13 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from whence.events.payload import BadPayload, check_reports, read_reports
 from whence.events.schema import REPORTS, TEXT_LIMIT_CHARACTERS
 from whence.sources.contract import Piece, Source, SourceError
 from whence.sources.formats import format_options, source
-from whence.sources.json_lines import JsonLines
+from whence.sources.parquet import as_attributes, read_piece
 from whence.spark.reading import PARQUET
 from whence.spark.stream.sources import ROWS, opened_piece
 
@@ -135,10 +133,20 @@ class Decoder:
         if form is None:
             yield _bad(piece.file, "unknown-format: it begins like none of the formats there are")
             return
-        reader: Source = JsonLines() if form == PARQUET else self._source(form)
-        batches = list(reader.read(_as_lines(piece) if form == PARQUET else piece))
+        if form == PARQUET:
+            yield from self._parquet(piece)
+            return
+        batches = list(self._source(form).read(piece))
         if batches:
             yield pa.Table.from_batches(batches)
+
+    def _parquet(self, piece: Piece) -> Iterator[pa.Table]:
+        """The rows of a file, with further columns as attributes; what cannot be read on is a row that says why."""
+        try:
+            for rows, mapping in read_piece(piece, self._options.get("unit") or "ns"):
+                yield as_attributes(rows, mapping)
+        except SourceError as fault:
+            yield _bad(piece.file, f"not-parquet: {fault}")
 
     def _source(self, form: str) -> Source:
         known = format_options(form)
@@ -180,27 +188,6 @@ def _bad(origin: str, reason: str) -> pa.Table:
     return pa.Table.from_pylist(
         [{"computation": "", "file": origin, "place": 0, "reason": reason[:TEXT_LIMIT_CHARACTERS], "text": ""}], REPORTS
     )
-
-
-def _as_lines(piece: Piece) -> Piece:
-    """Parquet as the JSON lines it stands for, so that one reader says what a report is.
-
-    Slow beside a reader of columns, and rarely needed: what comes as Parquet is seldom a stream.
-    """
-    stream = piece.open_at(0)
-    try:
-        content = stream.read(1 << 40)
-    finally:
-        stream.close()
-    try:
-        rows = pq.read_table(BytesIO(content)).to_pylist()
-    except pa.ArrowException as fault:
-        raise SourceError(f"{piece.file} cannot be read as Parquet: {fault}") from None
-    lines = "".join(
-        json.dumps({name: value for name, value in row.items() if value is not None}, default=str) + "\n"
-        for row in rows
-    )
-    return _held(piece.file, lines.encode())
 
 
 def _held(file: str, content: bytes) -> Piece:

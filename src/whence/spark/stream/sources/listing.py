@@ -16,8 +16,8 @@ from whence.sources.files import InputFile, find_files
 from whence.sources.formats import known_format
 from whence.sources.json_lines import CELL_BYTES
 from whence.sources.lines import count_line_ends
+from whence.sources.parquet import PARQUET_SUFFIXES
 from whence.sources.recognising import HEAD_BYTES, recognise
-from whence.spark.parquet_reports import PARQUET_SUFFIXES
 from whence.spark.reading import PARQUET
 from whence.spark.stream.sources.contract import StreamSourceError
 from whence.spark.stream.sources.journal import Taken

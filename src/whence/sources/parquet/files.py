@@ -1,0 +1,130 @@
+"""Parquet files read row group by row group, with bounded memory, from any location that `whence.sources.files` opens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from whence.sources.contract import Piece, SourceError
+from whence.sources.files import InputFile
+from whence.sources.parquet.columns import Mapping, map_schema
+from whence.sources.parquet.reports import DICTIONARIES, reports_of
+
+PARQUET_SUFFIXES: Final = (".parquet", ".pq")
+
+PART_ROWS: Final = 131_072
+"""Rows that are held at once."""
+_BUFFER_BYTES = 1 << 20
+"""What is read at once of each column."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """A part of a file that can be read by itself."""
+
+    number: int
+    first_row: int
+    rows: int
+    size_bytes: int
+    """As it is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What the end of a file says."""
+
+    mapping: Mapping
+    groups: tuple[RowGroup, ...]
+
+
+def read_footer(file: InputFile, unit: str) -> Footer:
+    """Look at a file's columns and row groups. Raises `SourceError`, which names the file."""
+    with _opened(file.piece()) as parquet:
+        return _footer(parquet, file.name, unit)
+
+
+def parquet_schema(file: InputFile, unit: str) -> Mapping:
+    """Find out what the columns of a file mean. Raises `SourceError`, which names the file."""
+    return read_footer(file, unit).mapping
+
+
+def row_groups(file: InputFile) -> tuple[RowGroup, ...]:
+    """The row groups of a file that have rows. Raises `SourceError`, which names the file."""
+    with _opened(file.piece()) as parquet:
+        return _row_groups(parquet.metadata)
+
+
+def read_parquet_rows(file: InputFile, mapping: Mapping) -> Iterator[pa.Table]:
+    """The reports of a file, in order, at most `PART_ROWS` at a time. Raises `SourceError` where the file is damaged."""
+    with _opened(file.piece(), mapping) as parquet:
+        for group in _row_groups(parquet.metadata):
+            yield from _read(parquet, group, mapping, file.name)
+
+
+def read_row_group(file: InputFile, mapping: Mapping, group: RowGroup) -> Iterator[pa.Table]:
+    """The reports of one row group of a file, as `read_parquet_rows` gives them."""
+    with _opened(file.piece(), mapping) as parquet:
+        yield from _read(parquet, group, mapping, file.name)
+
+
+def read_piece(piece: Piece, unit: str) -> Iterator[tuple[pa.Table, Mapping]]:
+    """The reports of a whole file that is given as a piece, with what its columns mean. Raises `SourceError`."""
+    with _opened(piece) as parquet:
+        mapping = _footer(parquet, piece.file, unit).mapping
+    with _opened(piece, mapping) as parquet:
+        for group in _row_groups(parquet.metadata):
+            for rows in _read(parquet, group, mapping, piece.file):
+                yield rows, mapping
+
+
+def _footer(parquet: pq.ParquetFile, file: str, unit: str) -> Footer:
+    stored = [parquet.schema.column(number) for number in range(len(parquet.schema.names))]
+    int96 = frozenset(column.path for column in stored if column.physical_type == "INT96")
+    return Footer(map_schema(parquet.schema_arrow, file, unit, int96=int96), _row_groups(parquet.metadata))
+
+
+def _row_groups(metadata: pq.FileMetaData) -> tuple[RowGroup, ...]:
+    found, first_row = [], 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if group.num_rows:
+            size_bytes = sum(group.column(each).total_compressed_size for each in range(group.num_columns))
+            found.append(RowGroup(number, first_row, group.num_rows, size_bytes))
+        first_row += group.num_rows
+    return tuple(found)
+
+
+def _read(parquet: pq.ParquetFile, group: RowGroup, mapping: Mapping, file: str) -> Iterator[pa.Table]:
+    first_row = group.first_row
+    for batch in parquet.iter_batches(PART_ROWS, row_groups=[group.number], use_threads=False):
+        yield reports_of(batch, mapping, file, first_row)
+        first_row += batch.num_rows
+
+
+@contextmanager
+def _opened(piece: Piece, mapping: Mapping | None = None) -> Iterator[pq.ParquetFile]:
+    few = [] if mapping is None else [name for name in DICTIONARIES if name in mapping.known]
+    try:
+        with closing(piece.open_at(0)) as stream:
+            yield parquet_file(stream, read_dictionary=few)
+    except (OSError, pa.ArrowException) as error:
+        cause = str(error).partition("\n")[0]
+        raise SourceError(
+            f"{piece.file} cannot be read as Parquet: {cause}. Write it again, or leave it out of the inputs"
+        ) from None
+
+
+def parquet_file(stream: Any, *, read_dictionary: Sequence[str]) -> pq.ParquetFile:
+    """A file of Parquet, with timestamps of 96 bits as microseconds: nanoseconds reach from 1677 to 2262 only."""
+    return pq.ParquetFile(
+        stream,
+        read_dictionary=[*read_dictionary],
+        coerce_int96_timestamp_unit="us",
+        pre_buffer=False,
+        buffer_size=_BUFFER_BYTES,
+    )
