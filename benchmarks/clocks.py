@@ -84,9 +84,10 @@ def delivered(path: Path, *, measure_clocks: bool) -> float:
     import pyarrow.parquet as pq
 
     from whence.history import layout
+    from whence.history.batch.deliver import deliver
     from whence.history.reading import open_run
     from whence.history.storage import Store
-    from whence.spark.delivering import deliver
+    from whence.spark.engine import SparkEngine
 
     spark, store = session(), Store(path)
     run = open_run(store)
@@ -94,6 +95,6 @@ def delivered(path: Path, *, measure_clocks: bool) -> float:
     segments, processes = (pq.read_table(folder / name) for name in (layout.SEGMENTS_FILE, layout.PROCESSES_FILE))
     start = time.perf_counter()
     deliver(
-        spark, store, run.name, segments, processes, (), eps=run.manifest["eps"], measure_clocks=measure_clocks
+        SparkEngine(spark), store, run.name, segments, processes, (), eps=run.manifest["eps"], measure_clocks=measure_clocks
     )  # fmt: skip
     return time.perf_counter() - start

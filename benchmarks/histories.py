@@ -138,13 +138,17 @@ def observe_raw(processes: int, events: int) -> Observed:
 
 def make_history(spark: SparkSession, log_size: tuple[int, int], path: Path) -> float:
     """Seconds that making the history of a raw log took; no events may be missing from it."""
-    from whence.spark.pipeline import Delivering, observe
+    from whence.history.batch.observe import Delivering, Settings, observe
+    from whence.sources.inputs import find_inputs
+    from whence.spark.engine import SparkEngine
 
     raw, events = str(raw_log(*log_size)), log_size[1]
     shutil.rmtree(path, ignore_errors=True)
     eps, nothing = log(*log_size).eps_ns, Delivering(policies=())
     start = time.perf_counter()
-    manifest = observe(spark, [raw], path, eps=eps, delivering=nothing, on_stage=show_stage)
+    manifest = observe(
+        SparkEngine(spark), find_inputs([raw]), path, Settings(eps=eps, delivering=nothing), on_stage=show_stage
+    )
     seconds = time.perf_counter() - start
     if manifest["events"] != events:
         raise AssertionError(f"the history has {manifest['events']} events, and the log {events}")

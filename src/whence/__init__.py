@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
+    from typing import Any
 
     from whence.history.questions.history import History
 
@@ -23,3 +25,43 @@ def open(path: str | os.PathLike[str]) -> History:
     from whence.history.questions.history import open_history
 
     return open_history(path)
+
+
+def observe(
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    to: str | os.PathLike[str],
+    *,
+    engine: str = "inline",
+    format: str | None = None,
+    unit: str = "ns",
+    eps: int | None = None,
+    policies: Sequence[str] = ("exact",),
+    **options: Any,
+) -> History:
+    """Turn logs into the history at `to`, and open it; needs ``whence[spark]``.
+
+    `engine` is ``inline``, which runs in this process and keeps all reports in memory, or ``spark``: the session that is
+    running, or one of its own on this machine. `eps` is in the unit. Other `options` are those of the formats, such as
+    ``mapping`` and ``regex``. Raises `whence.clocks.errors.WhenceError`s that say what to do.
+    """
+    from whence.history.batch.observe import Delivering, Settings
+    from whence.history.batch.observe import observe as observe_with
+    from whence.sources.inputs import find_inputs
+
+    if engine not in ("inline", "spark"):
+        raise ValueError(f"the engine is inline or spark, not {engine!r}")
+    given = [inputs] if isinstance(inputs, str) or hasattr(inputs, "__fspath__") else inputs
+    options |= {"unit": unit} if unit != "ns" else {}
+    files = find_inputs([str(each) for each in given], format=format, options=options)
+    settings = Settings(unit, eps, delivering=Delivering(tuple(policies)))
+    if engine == "inline":
+        from whence.history.batch.inline import InlineEngine
+
+        observe_with(InlineEngine(), files, to, settings)
+    else:
+        from whence.spark.engine import SparkEngine
+        from whence.spark.sweep import borrowed_session
+
+        with borrowed_session() as session:
+            observe_with(SparkEngine(session), files, to, settings)
+    return open(to)

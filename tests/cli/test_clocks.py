@@ -14,7 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tests.history.cutting import run_by_hand
+from tests.history.computations import observe_cut
 from whence.cli.clocks import clocks
 from whence.cli.questions import check
 from whence.events.schema import REPORTS
@@ -79,7 +79,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     "place": len(rows),
                 }
             )
-    run = run_by_hand(folder, pa.Table.from_pylist(rows, REPORTS), [], 10 * SECOND)
+    run = observe_cut(folder, pa.Table.from_pylist(rows, REPORTS), [], 10 * SECOND)
     found = added((measure_segment(run, number, level=30) for number in range(len(run.segments))), level=30)
     manifest = read_manifest(run.store) | {"unit": "ns", "lag": 0}
     manifest["clocks"] = store_clocks(run.store, run.name, found, unit="ns")

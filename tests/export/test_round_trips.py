@@ -40,7 +40,7 @@ def test_what_comes_back_says_what_the_history_says(format: str, seed: int) -> N
 
 def test_what_the_pipeline_makes_of_a_parquet_export(spark, tmp_path: Path) -> None:
     """The file goes through `whence observe` as it is, and comes out as the history it was."""
-    from whence.spark.pipeline import observe
+    from tests.spark.running import observe
 
     with hard_history(11) as (history, events, _, _):
         (tmp_path / "export.parquet").write_bytes(exported(history, "parquet"))

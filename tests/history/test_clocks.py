@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.history import building
-from tests.history.cutting import Event, draw, reports, run_by_hand
+from tests.history.computations import Event, draw, observe_cut, reports
 from whence.history import History, layout
 from whence.history.clock_tables import (
     CLOCK_PAIRS_FILE,
@@ -108,7 +108,7 @@ def test_processes_on_one_machine_share_its_clock(seed: int, tmp_path: Path) -> 
     table = named_reports(events, random, machines)
     eps = 20
     runs = [
-        run_by_hand(tmp_path / str(at), table, cuts, eps) for at, cuts in enumerate(([], [150, 320], [90, 333, 500]))
+        observe_cut(tmp_path / str(at), table, cuts, eps) for at, cuts in enumerate(([], [150, 320], [90, 333, 500]))
     ]
     results = [measured(run) for run in runs]
     assert len(runs[2].segments) > 2
@@ -194,8 +194,8 @@ def test_a_resolution_is_told_from_times_that_happen_to_be_round() -> None:
 
 def test_a_run_measures_the_same_clocks_in_any_number_of_epochs(spark: SparkSession, tmp_path: Path) -> None:
     """The estimate would depend on how the work was spread, and two runs of one log would blame different clocks."""
+    from tests.spark.running import observe
     from whence.simulation.rawlogs import RawLog
-    from whence.spark.pipeline import observe
 
     log = RawLog(5, 6_000, seed=3, gap_ns=10_000_000, with_arrival=True)
     log.write_parquet(tmp_path / "log")

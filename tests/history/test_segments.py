@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.history.cutting import Event, draw, past_of, relations_of, reports, run_by_hand, told_of
+from tests.history.computations import Event, draw, observe_cut, past_of, relations_of, reports, told_of
 from whence.events.schema import SPAN
 from whence.history.joining import EpsTooSmall, Unbalanced
 
@@ -47,14 +47,14 @@ def test_every_cutting_gives_the_true_relations(
     corrected = true_corrections(drawn, past)
     told = {name(each): (corrected[id(each)], sorted({*each.lacks})) for each in delivered}
     with TemporaryDirectory() as folder:
-        whole = run_by_hand(Path(folder) / "whole", table, [], 0)
+        whole = observe_cut(Path(folder) / "whole", table, [], 0)
         order, found = relations_of(whole)
         assert found == expected
         assert told_of(whole) == told
         assert whole.manifest["ledger"]["duplicate"] == len(table) - len(set(table["id"].to_pylist()))
         for eps in (more_eps, skew + more_eps):
             try:
-                cut = run_by_hand(Path(folder) / "cut", table, cuts, eps)
+                cut = observe_cut(Path(folder) / "cut", table, cuts, eps)
             except (EpsTooSmall, Unbalanced):
                 assert eps < skew, "an eps that bounds the difference of the clocks is enough"
                 continue
@@ -84,7 +84,7 @@ def test_no_times_that_respect_causality_are_nearer_to_the_clocks(seed, processe
     past = past_of(drawn)
     time = {id(event): event.time for event in drawn}
     with TemporaryDirectory() as folder:
-        told = told_of(run_by_hand(Path(folder), reports(drawn, Random(0), numbered=True, copies=0.0), [], 0))
+        told = told_of(observe_cut(Path(folder), reports(drawn, Random(0), numbered=True, copies=0.0), [], 0))
     moved = {id(event): told[name(event)][0] for event in drawn}
     pairs = [(cause, effect) for effect in past for cause in past[effect]]
     assert all(time[cause] + moved[cause] <= time[effect] + moved[effect] for cause, effect in pairs)

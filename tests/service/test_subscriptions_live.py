@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.history.cutting import Event, draw, past_of
+from tests.history.computations import Event, draw, past_of
 from whence.events.schema import REPORTS
 from whence.history.live import LiveHistory, LiveTerms, LiveWriter
 from whence.service.matching import Matchers

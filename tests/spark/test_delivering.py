@@ -54,7 +54,8 @@ def pairs_inverted(order: list[Made]) -> int:
 
 def test_a_history_delivered_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
     """A run on Spark would give other deliveries, or other counts, than the observer that users tried first."""
-    from whence.spark.delivering import deliver
+    from whence.history.batch.deliver import deliver
+    from whence.spark.engine import SparkEngine
 
     random = Random(5)
     large = draw(random, "large", 4, 300)
@@ -66,7 +67,7 @@ def test_a_history_delivered_by_tasks(spark: SparkSession, tmp_path: Path) -> No
     segments, processes = (pq.read_table(folder / name) for name in (layout.SEGMENTS_FILE, layout.PROCESSES_FILE))
     heard: list[tuple[int, int]] = []
     told = deliver(
-        spark, store, run.name, segments, processes, ["dapw:0.1", "exact"], eps=EPS, tick=TICK,
+        SparkEngine(spark), store, run.name, segments, processes, ["dapw:0.1", "exact"], eps=EPS, tick=TICK,
         on_progress=lambda done, total: heard.append((done, total)),
     )  # fmt: skip
 
@@ -104,7 +105,7 @@ def test_a_history_delivered_by_tasks(spark: SparkSession, tmp_path: Path) -> No
     assert told["wall_clock"]["messages_before_cause"] == sum(gap > 0 for gap in gaps)
     assert (told["wall_clock"]["ties"], told["wall_clock"]["earlier_by"]) == (gaps.count(0), max(gaps))
 
-    again = deliver(spark, store, run.name, segments, processes, ["dapw:0.1"], eps=EPS, tick=TICK)
+    again = deliver(SparkEngine(spark), store, run.name, segments, processes, ["dapw:0.1"], eps=EPS, tick=TICK)
     assert not set(entry["files"]) & set(again["policies"]["dapw-0.1"]["files"])
 
 
@@ -114,8 +115,9 @@ def _reading(event: Made) -> int:
 
 def test_a_policy_that_does_not_exist_costs_no_job(spark: SparkSession, tmp_path: Path) -> None:
     """A misspelt policy would be noticed after an hour of work."""
-    from whence.spark.delivering import deliver
+    from whence.history.batch.deliver import deliver
+    from whence.spark.engine import SparkEngine
 
     nothing = layout.SEGMENTS.empty_table()
     with pytest.raises(ValueError, match="no delivery policy is called 'cdb'"):
-        deliver(spark, Store(tmp_path), "r", nothing, layout.PROCESSES.empty_table(), ["cdb:0.3"], eps=1)
+        deliver(SparkEngine(spark), Store(tmp_path), "r", nothing, layout.PROCESSES.empty_table(), ["cdb:0.3"], eps=1)

@@ -6,14 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.history.cutting import relations_of
+from tests.history.computations import relations_of
+from tests.spark.running import explain, observe
+from whence.history.batch.observe import Delivering, NothingDelivered
 from whence.history.errors import HistoryError
 from whence.history.joining import EpsTooSmall
 from whence.history.reading import Run, open_run
 from whence.history.storage import Store
 from whence.simulation.rawlogs import RawLog
-from whence.spark import causality
-from whence.spark.pipeline import Delivering, NothingDelivered, observe, plan_text
+from whence.spark import engine
 
 LOG = RawLog(
     processes=7, events=1_500, seed=3, eps_ns=2_000_000, lost=0.02, duplicated=0.05, multicast=0.1, with_seq=True
@@ -60,8 +61,8 @@ def test_however_it_is_cut_the_relations_are_the_true_ones(spark, tmp_path: Path
     manifests = []
     orders = []
     for name, rows, most_read in (("read by its tasks", CUT, 1_000), ("sent by Spark", CUT, 0), ("whole", 10_000, 0)):
-        monkeypatch.setattr(causality, "MOST_READ", most_read)
-        plan = plan_text(spark, [str(tmp_path / "log")], tmp_path / name, epoch_rows=rows)
+        monkeypatch.setattr(engine, "MOST_READ", most_read)
+        plan = explain(spark, [str(tmp_path / "log")], tmp_path / name, epoch_rows=rows)
         assert ("Exchange" in plan) == (most_read == 0)
         manifests.append(observe(spark, [str(tmp_path / "log")], tmp_path / name, epoch_rows=rows))
         order, found = relations_of(opened(tmp_path / name))
@@ -106,7 +107,7 @@ def test_a_run_that_fails_leaves_the_history_as_it_was(spark, tmp_path: Path) ->
     with pytest.raises(NothingDelivered, match=r"bad\.jsonl, 1: "):
         observe(spark, [str(bad)], tmp_path / "h")
     assert opened(tmp_path / "h").manifest == first
-    assert "Exchange" in plan_text(spark, [str(good)], tmp_path / "h")
+    assert "Exchange" in explain(spark, [str(good)], tmp_path / "h")
     again = observe(spark, [str(good)], tmp_path / "h")
     assert {**again, "run": 0, "created": 0, "policies": 0} == {**first, "run": 0, "created": 0, "policies": 0}
 

@@ -14,10 +14,12 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from tests.spark.running import read_reports
 from whence.events.schema import COLUMNS
 from whence.sources import SourceError
+from whence.sources.inputs import find_inputs
 from whence.spark import reading
-from whence.spark.reading import explained, read_reports
+from whence.spark.reading import explained
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +54,7 @@ def test_a_file_read_by_many_tasks_has_its_lines_and_their_numbers(
     assert found.frame.rdd.getNumPartitions() > 10
     assert found.frame.columns == list(COLUMNS)
     assert (found.native_columns, found.needs_staging) == ((), True)
-    assert [(file.name, file.size_bytes) for file in found.inputs] == [
+    assert [(file.name, file.size_bytes) for file in find_inputs(["."]).files] == [
         (name, (folder / name).stat().st_size) for name in ("a.jsonl", "b.jsonl.gz", "c.jsonl")
     ]
     expected = [n for n in range(1, 400) if n % 7]

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import whence
+from tests.spark.running import observe
 from whence.clocks import Relation
+from whence.history.batch.linking import components
 from whence.sources import SourceError
-from whence.spark.linking import components
-from whence.spark.pipeline import observe
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -22,9 +22,11 @@ from whence.cli.on_spark import check_master, session_on
 from whence.cli.orders_table import channel_lines, ledger_lines, orders_table
 
 if TYPE_CHECKING:
-    from whence.spark.causality import OnStage
+    from whence.history.batch.engine import Engine, OnStage
 
 TRIGGER = "1s"
+LOCAL = "local[*]"
+ENGINES = ("spark", "inline")
 UNITS = ("ns", "us", "ms", "s", "tick")
 FIRST_YEARS_NS = 10 * 365 * 86_400 * 10**9
 OUR_TIME_NS = (30 * 365 * 86_400 * 10**9, 130 * 365 * 86_400 * 10**9)
@@ -87,12 +89,15 @@ def observe(
         typer.Option("--as-known", help="Deliver as a live observer would have: by what had arrived when it was due."),
     ] = False,
     unit: Annotated[str, typer.Option(help="Of times given as numbers: ns, us, ms, s or tick.")] = "ns",
-    master: Annotated[str, typer.Option(help="Spark's master; local[*] takes this machine's cores.")] = "local[*]",
+    engine: Annotated[
+        str, typer.Option(help="spark, or inline: in this process, without Java, for logs that fit in memory.")
+    ] = "spark",
+    master: Annotated[str, typer.Option(help="Spark's master; local[*] takes this machine's cores.")] = LOCAL,
     memory: Annotated[
         str, typer.Option(help="Of Spark's driver, which does all the work where the master is local.")
     ] = "2g",
     epoch_rows: Annotated[int, typer.Option(help="Events of an epoch, about: what a task holds in memory.")] = 500_000,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the plan, and change nothing.")] = False,
+    explain_only: Annotated[bool, typer.Option("--explain", help="Show the plan, and change nothing.")] = False,
     follow: Annotated[
         bool,
         typer.Option(
@@ -124,6 +129,10 @@ def observe(
       whence observe --follow incoming/ --to live --eps 50ms --delta 2s
     """
     check_master(master)
+    if engine not in ENGINES:
+        raise typer.BadParameter(f"one of {', '.join(ENGINES)}, not {engine!r:.60}", param_hint="--engine")
+    if engine == "inline" and (follow or master != LOCAL):
+        raise typer.BadParameter("inline has no master and follows nothing: leave out one", param_hint="--engine")
     if format is not None:
         from whence.sources.formats import SOURCES
 
@@ -140,7 +149,7 @@ def observe(
         raise typer.BadParameter("1 or more, not 0", param_hint="--tick")
     options = {"regex": regex, "delimiter": delimiter, "mapping": mapping}
     options |= {"unit": unit} if unit != "ns" else {}
-    _check_together(follow, once=once, trigger=trigger, option=option, as_known=as_known, explain=explain)
+    _check_together(follow, once=once, trigger=trigger, option=option, as_known=as_known, explain=explain_only)
     if follow:
         follow_source(
             inputs,
@@ -157,8 +166,9 @@ def observe(
         )
         return
     from whence.clocks.errors import WhenceError
+    from whence.history.batch.observe import Delivering, Settings, explain, observe
     from whence.history.storage import StorageError
-    from whence.spark.pipeline import Delivering, observe, plan_text
+    from whence.sources.inputs import find_inputs
 
     console = Console(stderr=True)
     started = time.monotonic()
@@ -167,16 +177,14 @@ def observe(
         delivering.check()
     except ValueError as refused:
         raise typer.BadParameter(str(refused), param_hint="--policy") from None
+    settings = Settings(unit, lengths["eps"], epoch_rows, delivering)
     try:
-        with quiet_interrupts(), _stages(console) as on_stage:
-            config = {"spark.driver.memory": memory}
-            with session_on(master, config=config) as session:
-                given: dict[str, Any] = {"format": format, "options": options, "eps": lengths["eps"]}
-                given |= {"epoch_rows": epoch_rows, "on_stage": on_stage}
-                if explain:
-                    typer.echo(plan_text(session, inputs, to, **given))
-                    return
-                manifest = observe(session, inputs, to, unit=unit, delivering=delivering, **given)
+        files = find_inputs(inputs, format=format, options=options)
+        with quiet_interrupts(), _stages(console) as on_stage, _engine(engine, master, memory) as chosen:
+            if explain_only:
+                typer.echo(explain(chosen, files, to, settings, on_stage=on_stage))
+                return
+            manifest = observe(chosen, files, to, settings, on_stage=on_stage)
     except KeyboardInterrupt:
         typer.echo(f"Interrupted: {to} is as it was", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -191,6 +199,20 @@ def observe(
         typer.echo(json.dumps({**manifest, "history": to, "seconds": round(seconds, 3)}, indent=2))
     else:
         _print(manifest, to, seconds)
+
+
+@contextmanager
+def _engine(name: str, master: str, memory: str) -> Iterator[Engine]:
+    """Give the engine that carries out the run; Spark's session ends with it."""
+    if name == "inline":
+        from whence.history.batch.inline import InlineEngine
+
+        yield InlineEngine()
+        return
+    with session_on(master, config={"spark.driver.memory": memory}) as session:
+        from whence.spark.engine import SparkEngine
+
+        yield SparkEngine(session)
 
 
 def _check_together(
@@ -217,7 +239,7 @@ def _stages(console: Console) -> Iterator[OnStage]:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
         bars: dict[str, TaskID] = {}
-        current = progress.add_task("Starting Spark", total=None, count="")
+        current = progress.add_task("Starting", total=None, count="")
 
         def on_stage(stage: str, done: int, total: int) -> None:
             nonlocal current

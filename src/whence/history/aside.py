@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from whence.events.schema import COLUMNS
 from whence.history import layout
 
 DUPLICATE, QUARANTINED = "duplicate", "quarantined"
@@ -59,5 +60,6 @@ def count_codes(aside: pa.Table) -> Counter[str]:
 
 
 def _as_json(record: dict[str, object]) -> str:
-    own = {name: value for name, value in record.items() if value is not None and name not in ("own", "window")}
+    names = [*(name for name in COLUMNS if name in record), *sorted(record.keys() - {*COLUMNS, "own"})]
+    own = {name: record[name] for name in names if record[name] is not None}
     return json.dumps(own, ensure_ascii=False, default=str)[:TEXT_LIMIT]

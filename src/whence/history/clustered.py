@@ -83,15 +83,10 @@ class Clustered:
         (epochs,) = plan.large
         return sum(group.rows for window in epochs.windows() for group in self._touching(window, plan.eps))
 
-    def histogram(self, bins: Bins) -> dict[int, int]:
-        """About how many rows each bin of time holds, as if those of a row group were spread evenly over its time."""
-        found: dict[int, float] = {}
-        for group in self.groups:
-            places = ((time - bins.start) // bins.width for time in (group.first_time, group.last_time))
-            first, last = (min(max(place, 0), bins.count - 1) for place in places)
-            for each in range(first, last + 1):
-                found[each] = found.get(each, 0.0) + group.rows / (last - first + 1)
-        return {each: max(1, round(rows)) for each, rows in found.items()}
+    def count_times(self, group: RowGroup, bins: Bins) -> dict[int, int]:
+        """Count the usable rows of a row group of a user's file by bin of wall time."""
+        reports = self._read_columns(group, ("process", "time"))
+        return bins.count_rows(reports.filter(pc.is_null(reports["reason"]))["time"].drop_null().to_numpy())
 
     def rows(self, window: Window, eps: int) -> pa.Table:
         """The rows of a window, with ``own``, as `whence.history.segmenting.make_segment` takes them."""
@@ -145,18 +140,22 @@ class Clustered:
     def process_rows(self, group: RowGroup) -> dict[str, int] | None:
         """Rows of each process in a row group of a user's file; None if one of them has to be set aside."""
         assert group.mapping is not None
-        with self.open_file(group.file.location) as file:
-            parquet = parquet_file(file, read_dictionary=list(group.dictionaries))
-            table = parquet.read_row_group(group.number, columns=sorted(group.mapping.known), use_threads=False)
-        # Further columns are not looked at: they say nothing about causes.
-        mapping = replace(group.mapping, native=())
-        reports = reports_of(table, mapping, group.file.name, group.first_row, keep_dictionaries=True)
+        reports = self._read_columns(group, sorted(group.mapping.known))
         if reports["reason"].null_count < len(reports):
             return None
         process = reports["process"].unify_dictionaries().combine_chunks()
         counts = pc.value_counts(process.indices)
         names = process.dictionary.take(counts.field("values")).to_pylist()
         return dict(zip(names, counts.field("counts").to_pylist(), strict=True))
+
+    def _read_columns(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
+        """Read the reports of a row group of a user's file by these of its columns alone, and none of his own."""
+        assert group.mapping is not None
+        with self.open_file(group.file.location) as file:
+            parquet = parquet_file(file, read_dictionary=[each for each in group.dictionaries if each in columns])
+            table = parquet.read_row_group(group.number, columns=list(columns), use_threads=False)
+        mapping = replace(group.mapping, native=())
+        return reports_of(table, mapping, group.file.name, group.first_row, keep_dictionaries=True)
 
 
 def find_clusters(files: Sequence[File], open_file: Opener, *, staged: bool, unit: str) -> Clustered | None:

@@ -28,7 +28,7 @@ from whence.history.writing import write_whole
 RUN_NAME = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
 """Folders of other names are never deleted."""
 NAMED_BY_TABLES = ("events_file", "skeleton_file", "boundary_file", "ids_file")
-KINDS = ("events-", "skeleton-", "boundary-", "ids-", "aside-", "delivery-", TEMPORARY)
+KINDS = ("events-", "skeleton-", "boundary-", "ids-", "aside-", "delivery-", "open-", TEMPORARY)
 """Files of these kinds that nothing names were written by attempts that do not count."""
 
 

@@ -42,6 +42,10 @@ ENDS = pa.schema(
 """Open ends of segments: those that receive a key, and those that send one."""
 
 
+FindSenders = Callable[[Sequence[int], pa.Array], pa.Table]
+"""Looks for message keys among the events of windows that were written; gives a table of ``key``, ``window``, ``place``."""
+
+
 class EpsTooSmall(WhenceError):
     """Clocks differ by more than the bound that the windows were cut with; nothing was committed."""
 
@@ -114,9 +118,7 @@ def check_ledger(made: Iterable[Made], reports: int) -> None:
         raise Unbalanced(f"{reports} reports came in and {total} are accounted for")
 
 
-def join(
-    made: Sequence[Made], plan: Plan, target: Target, find_senders: Callable[[Sequence[int], pa.Array], pa.Table]
-) -> Joined:
+def join(made: Sequence[Made], plan: Plan, target: Target, find_senders: FindSenders) -> Joined:
     """Settle the causes that segments name and do not hold.
 
     `find_senders` looks for keys among the events of windows that were written: a table of ``key``, ``window``,
@@ -139,7 +141,7 @@ def _join_computation(
     segments: Sequence[Made],
     plan: Plan,
     target: Target,
-    find_senders: Callable[[Sequence[int], pa.Array], pa.Table],
+    find_senders: FindSenders,
     joined: Joined,
 ) -> None:
     ends = {each.window: _read_ends(target, each) for each in segments if each.open_file is not None}
@@ -173,7 +175,7 @@ def _needed_sends(
     receives: pa.Table,
     sends: pa.Table,
     segments: Sequence[Made],
-    find_senders: Callable[[Sequence[int], pa.Array], pa.Table],
+    find_senders: FindSenders,
 ) -> pa.Table:
     """The sends of keys that are received elsewhere, those that only a look at the events themselves shows included."""
     wanted = pc.unique(pa.chunked_array([*receives["key"].chunks, *sends["alias"].chunks], pa.string()).drop_null())

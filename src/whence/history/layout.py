@@ -25,6 +25,8 @@ FORMAT = 3
 MANIFEST = "manifest.json"
 LOCK = "run.lock"
 RUNS = "runs"
+STAGING = "staging"
+"""In a run's folder: reports that are dear to read twice, as Parquet, while the run is being made."""
 BESIDE = ("broker", "subscriptions", "checkpoint", "checkpoint-files")
 """Folders of a live history that are not part of it: those of the service, and the journals of the stream."""
 SEGMENTS_FILE, PROCESSES_FILE, CROSSINGS_FILE = "segments.parquet", "processes.parquet", "crossings.parquet"

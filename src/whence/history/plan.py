@@ -7,6 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+from numpy.typing import NDArray
+
 from whence.clocks.errors import WhenceError
 from whence.history.solving import LARGEST_TIME, Window
 
@@ -33,6 +36,18 @@ class Bins:
         """Bins that reach from the first time to the last."""
         first, last = max(first, -LARGEST_TIME), min(last, LARGEST_TIME)
         return cls(first, max(1, -(-(last - first + 1) // BINS)))
+
+    def places(self, time: NDArray[np.int64], *, shift: int = 0) -> NDArray[np.int64]:
+        """Give the bin of each time plus `shift`; times outside fall into the first and the last."""
+        low, high = self.start - shift, self.start - shift + self.width * self.count - 1
+        # Clamped to what times may be as well: a difference of times may not fit 64 bits.
+        inside = np.clip(time, max(low, -LARGEST_TIME), min(high, LARGEST_TIME))
+        return np.asarray((inside - low) // self.width, np.int64)
+
+    def count_rows(self, time: NDArray[np.int64]) -> dict[int, int]:
+        """Count the times in each bin that has any."""
+        places, counts = np.unique(self.places(time), return_counts=True)
+        return dict(zip(places.tolist(), counts.tolist(), strict=True))
 
 
 def spread_bins(

@@ -105,6 +105,7 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
         solved = solve(good, chosen[0].names, chosen[1])
         names = [f"{chosen[0].computation}{BETWEEN}{name}" for name in chosen[0].names]
     aside = pa.concat_tables([refused_rows(refused), solved.aside.table(good)])
+    aside = aside.sort_by([(name, "ascending") for name in ("file", "place", "outcome", "reason")])
     events = events_table(good, solved, window)
     outcomes = Counter(aside["outcome"].to_pylist())
     counts = count_processes(names, solved.placed.skeleton, events)
@@ -173,15 +174,39 @@ def events_table(rows: pa.Table, solved: Solved, window: int) -> pa.Table:
         elif each.name == "missing":
             columns[each.name] = solved.missing
         elif each.name in rows.column_names:
-            column = taken[each.name]
-            columns[each.name] = column if pa.types.is_dictionary(column.type) else column.cast(each.type)
+            columns[each.name] = _stored(taken[each.name], each)
         else:
-            columns[each.name] = pa.nulls(len(taken), each.type)
+            columns[each.name] = _stored(pa.chunked_array([pa.nulls(len(taken), each.type)]), each)
     further = [name for name in rows.column_names if name not in columns and name not in ON_THE_WAY]
     columns |= {name: taken[name] for name in further}
     columns["segment"] = pa.repeat(pa.scalar(window, pa.int32()), len(taken))
     columns["nth"] = pa.array(solved.placed.nth)
     return pa.table(columns)
+
+
+def _stored(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray | pa.Array:
+    """Give a column the one form in which it is stored, however it came: the same events make the same bytes.
+
+    Columns with few values are dictionaries whose values stand in the order in which they first occur.
+    """
+    if field.name not in layout.EVENT_DICTIONARIES:
+        return column.cast(field.type)
+    encoded = column.combine_chunks()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = pa.concat_arrays(encoded.chunks) if encoded.num_chunks else pa.array([], encoded.type)
+    if not pa.types.is_dictionary(encoded.type):
+        return encoded.cast(field.type).dictionary_encode()
+    used = pc.unique(encoded.indices.drop_null())
+    new_code = np.full(len(encoded.dictionary), -1, np.int32)
+    new_code[used.to_numpy()] = np.arange(len(used), dtype=np.int32)
+    valid = encoded.indices.is_valid()
+    codes = new_code[encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)] if len(new_code) else new_code
+    return pa.DictionaryArray.from_arrays(
+        pa.array(
+            codes if len(new_code) else np.zeros(len(encoded), np.int32), mask=~valid.to_numpy(zero_copy_only=False)
+        ),
+        encoded.dictionary.take(used).cast(field.type),
+    )
 
 
 def count_processes(names: Sequence[str], skeleton: Skeleton, events: pa.Table) -> Counts:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
 
 from whence.events.schema import SPAN
+from whence.history.batch.linking import INSTANCE_KEYS, components
 from whence.history.instancing import OF_TRACE
 
 
@@ -33,24 +32,8 @@ def link_traces(session: SparkSession, reports: DataFrame) -> DataFrame:
     renamed = session.createDataFrame(list(names.items()), "trace string, linked string")
     joined = reports.join(F.broadcast(renamed), F.col("computation") == F.col("trace"), "left")
     is_linked = F.col("linked").isNotNull()
-    for column in ("instance_key", "instance_parent"):
+    for column in INSTANCE_KEYS:
         within = F.concat(F.col("trace"), F.lit(OF_TRACE), F.col(column))
         joined = joined.withColumn(column, F.when(is_linked, within).otherwise(F.col(column)))
     joined = joined.withColumn("computation", F.coalesce("linked", "computation"))
     return joined.select(*reports.columns)
-
-
-def components(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """By name: the first of all names that pairs connect it with, itself included."""
-    above: dict[str, str] = {}
-
-    def top(name: str) -> str:
-        while (higher := above.setdefault(name, name)) != name:
-            above[name] = above[higher]
-            name = higher
-        return name
-
-    for one, other in pairs:
-        low, high = sorted((top(one), top(other)))
-        above[high] = low
-    return {name: top(name) for name in above}

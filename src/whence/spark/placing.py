@@ -39,8 +39,9 @@ def _by_computation(plan: Plan, shift: int) -> Column:
 def _shared_window(plan: Plan) -> Column:
     """Whole computations are spread by name; what a source set aside goes anywhere, since nothing is solved with it."""
     windows = max(1, plan.shared)
-    by_name = F.pmod(F.xxhash64("computation"), F.lit(windows))
-    anywhere = F.pmod(F.xxhash64("file", "place"), F.lit(plan.windows))
+    # By a hash that the inline engine knows as well (`whence.history.batch.inline.window_of`).
+    by_name = F.pmod(F.crc32("computation"), F.lit(windows))
+    anywhere = F.pmod(F.crc32(F.concat_ws(":", "file", "place")), F.lit(plan.windows))
     return F.when(F.col("reason").isNull(), by_name).otherwise(anywhere).cast("int")
 
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from whence.events.schema import COLUMNS
-from whence.sources import SOURCES, Source, SourceError, source
-from whence.sources.files import InputFile, find_files
-from whence.sources.formats import SPAN_FORMATS, format_options, known_format
+from whence.sources import Source, SourceError
+from whence.sources.files import InputFile
+from whence.sources.inputs import Inputs
 from whence.sources.json_lines import CELL_BYTES
 from whence.sources.lines import count_line_ends
-from whence.sources.parquet import PARQUET_SUFFIXES
-from whence.sources.recognising import HEAD_BYTES, recognise
 from whence.spark.parquet_reports import read_parquet, union
 
 SPLIT_BYTES: Final = CELL_BYTES
@@ -33,11 +30,6 @@ REPORTS_DDL: Final = (
 )
 """The columns of `REPORTS` as Spark spells them."""
 
-PARQUET: Final = "parquet"
-"""In place of a format's name."""
-
-_PARQUET_MAGIC = b"PAR1"
-_OPENED_AT_ONCE = 16
 _FAILED_OPEN = re.compile(r"Failed to open local file '([^']+)'")
 _FAILED_SOURCE = re.compile(r"SourceError: ([^\n]+)")
 _FAILED_FILE = re.compile(r"\[FAILED_READ_FILE[^\]]*\][^\n]*?reading file (?:file:/+(?=/)|file:)?(\S+?)\.(?=\s|$)")
@@ -54,13 +46,6 @@ class Reading:
     they are attributes instead."""
     needs_staging: bool
     """Whether reading is dear, as text is: who reads the frame twice should write it to Parquet first."""
-    inputs: tuple[InputFile, ...]
-    formats: tuple[str, ...]
-    """By input."""
-    has_channels: bool
-    """Whether rows may be ends of channels, that are still to be matched."""
-    unit: str
-    """What the times of Parquet inputs count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,91 +57,18 @@ class _Split:
     lines_before: int = 0
 
 
-def read_reports(
-    spark: SparkSession, inputs: Sequence[str], *, format: str | None = None, options: Mapping[str, Any] | None = None
-) -> Reading:
-    """The reports in files, folders and patterns, as `whence.sources.files.find_files` takes them.
+def read_frame(spark: SparkSession, inputs: Inputs) -> Reading:
+    """Describe the reports of the inputs. Large text files cost one job here, which counts lines.
 
-    `format` is a name of `whence.sources.SOURCES`; without one, each file is taken for what its first bytes say, and Parquet
-    is read as well. `options` are those of the formats: each takes the ones it has. Files and columns are looked at before
-    this returns; the rows are read when the frame is. Large text files cost one job here, which counts lines. Raises
-    `SourceError` for inputs that do not exist, cannot be opened or recognised, or whose columns do not fit, and for options
-    that no input's format has.
+    Raises `SourceError` for Parquet files that cannot be opened, or whose columns do not fit.
     """
-    given = {name: value for name, value in (options or {}).items() if value is not None}
-    files, formats = _chosen(inputs, format, given)
-    sources = _sources(files, formats, given)
     frames: list[tuple[DataFrame, tuple[str, ...]]] = []
-    text = [(file, sources[name]) for file, name in zip(files, formats, strict=True) if name != PARQUET]
-    parquet = [file for file, name in zip(files, formats, strict=True) if name == PARQUET]
-    unit = given.get("unit", "ns")
-    if text:
+    if text := inputs.text:
         frames.append((_text_frame(spark, text), ()))
-    if parquet:
-        frames.extend(read_parquet(spark, parquet, unit=unit, fold=bool(text)))
+    if parquet := inputs.parquet:
+        frames.extend(read_parquet(spark, parquet, unit=inputs.unit, fold=bool(text)))
     frame, native = union(frames)
-    has_channels = any(getattr(each, "has_channels", False) for each in sources.values())
-    return Reading(frame, native, bool(text), tuple(files), tuple(formats), has_channels, unit)
-
-
-def _chosen(inputs: Sequence[str], format: str | None, given: Mapping[str, Any]) -> tuple[list[InputFile], list[str]]:
-    """The files, and the format of each."""
-    takes_parquet = format in (None, "whence")
-    every = [format] if format is not None else list(SOURCES)
-    suffixes = [suffix for name in every for suffix in known_format(name).suffixes]
-    files = find_files(inputs, tuple(dict.fromkeys((*suffixes, *(PARQUET_SUFFIXES if takes_parquet else ())))))
-    with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
-        heads = list(pool.map(lambda file: file.head(HEAD_BYTES if format is None else 4), files))
-    formats = []
-    for file, head in zip(files, heads, strict=True):
-        if head[:4] == _PARQUET_MAGIC or (takes_parquet and file.suffix in PARQUET_SUFFIXES):
-            if not takes_parquet:
-                raise SourceError(
-                    f"{file.name} is Parquet, which the format {format} does not read; leave out --format"
-                )
-            formats.append(PARQUET)
-        else:
-            formats.append(format or _recognised(file, head, given))
-    return files, formats
-
-
-def _recognised(file: InputFile, head: bytes, given: Mapping[str, Any]) -> str:
-    found = recognise(head, file.suffix)
-    if found in (None, "shiviz") and ("regex" in given or "delimiter" in given):
-        return "shiviz"
-    if found is None and "mapping" in given:
-        return "mapped"
-    if found is not None:
-        return found
-    if file.suffix in known_format("whence").suffixes and head.lstrip()[:1] not in (b"{", b"["):
-        # Not even JSON: its lines are set aside one by one, with what is wrong with each.
-        return "whence"
-    raise SourceError(
-        f"{file.name} begins like none of the formats there are; say which it is with --format, describe it with --mapping, "
-        "or leave it out"
-    )
-
-
-def _sources(files: Sequence[InputFile], formats: Sequence[str], given: Mapping[str, Any]) -> dict[str, Source]:
-    """The source of each format that occurs."""
-    used = sorted({*formats} - {PARQUET})
-    known = {name: format_options(name) for name in used}
-    taken = {option for options in known.values() for option in options} | ({"unit"} if PARQUET in formats else set())
-    if given.get("unit", "ns") != "ns" and (spans := sorted({*used} & SPAN_FORMATS)):
-        raise SourceError(
-            f"times of the format {spans[0]} count nanoseconds, and --unit says {given['unit']}; leave out --unit"
-        )
-    if unknown := sorted({*given} - taken):
-        raise SourceError(
-            f"no input is of a format that has the option {unknown[0]!r}; they are: {', '.join(used) or PARQUET}"
-        )
-    sources = {}
-    for name in used:
-        mine = {option: value for option, value in given.items() if option in known[name]}
-        if name == "shiviz" and sum(each == name for each in formats) > 1:
-            mine["complete"] = False
-        sources[name] = source(name, mine)
-    return sources
+    return Reading(frame, native, bool(text))
 
 
 def _text_frame(spark: SparkSession, files: Sequence[tuple[InputFile, Source]]) -> DataFrame:

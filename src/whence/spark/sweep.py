@@ -80,7 +80,11 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def sweep(
-    session: SparkSession, tasks: Sequence[Callable[[], R]], *, on_progress: Callable[[int], None] = lambda _: None
+    session: SparkSession,
+    tasks: Sequence[Callable[[], R]],
+    *,
+    description: str = "sweep",
+    on_progress: Callable[[int], None] = lambda _: None,
 ) -> list[R]:
     """Call every task on a worker, each as a Spark task of its own; the results in the order of the tasks.
 
@@ -97,6 +101,6 @@ def sweep(
         places = session.sparkContext.parallelize(range(len(given)), len(given))
         return places.map(lambda i: given[i]()).collect()
 
-    results = run_job(session, run, f"sweep of {len(given)} tasks", on_progress=lambda done, _: on_progress(done))
+    results = run_job(session, run, f"{description}: {len(given)} tasks", on_progress=lambda done, _: on_progress(done))
     on_progress(len(given))
     return results

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.history.cutting import Event, draw, relations_of
+from tests.history.computations import Event, draw, relations_of
 from whence.events.schema import REPORTS
 from whence.history.live import LiveHistory, LiveTerms, LiveWriter
 

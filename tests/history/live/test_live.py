@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.history.cutting import past_of, run_by_hand
+from tests.history.computations import observe_cut, past_of
 from tests.history.live.streams import BASE, DELTA, EPS, HOUR, MS, hard_stream, kind_stream, play, terms, told
 from whence.events.schema import REPORTS
 from whence.history.deliveries import agree_terms, deliver_on
@@ -51,7 +51,7 @@ def test_the_log_is_what_batch_delivers(seed: int, policy: str) -> None:
 def batch_order(table: pa.Table, policy: str) -> list[str]:
     """Ids in the order in which a history made at once delivers them, as an observer could know it."""
     with tempfile.TemporaryDirectory() as folder:
-        run = run_by_hand(Path(folder), table, [], EPS)
+        run = observe_cut(Path(folder), table, [], EPS)
         blocks = Blocks.joined([survey_segment(run, number) for number in range(len(run.segments))])
         agreed = agree_terms([policy], blocks, eps=EPS, delta=DELTA, as_known=True)
         found = deliver_on(agreed, run, 0, blocks).policies[agreed.options[0].name].table

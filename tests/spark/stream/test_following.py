@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tests.history.live.streams import BASE, DELTA, EPS, kind_stream, terms
+from tests.spark.running import observe
 from whence.history import open_history
+from whence.history.batch.observe import Delivering
 from whence.history.live import LiveHistory
-from whence.spark.pipeline import Delivering, observe
 from whence.spark.stream.following import follow, journal_of
 from whence.spark.stream.sources import open_source
 

@@ -15,8 +15,8 @@ from whence.events.payload import BadPayload, check_reports, read_reports
 from whence.events.schema import REPORTS, TEXT_LIMIT_CHARACTERS
 from whence.sources.contract import Piece, Source, SourceError
 from whence.sources.formats import format_options, source
+from whence.sources.inputs import PARQUET
 from whence.sources.parquet import as_attributes, read_piece
-from whence.spark.reading import PARQUET
 from whence.spark.stream.sources import ROWS, opened_piece
 
 TAKEN = "partition string, first long, last long, now long, rows long, payload binary"

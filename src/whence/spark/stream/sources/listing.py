@@ -14,11 +14,11 @@ import pyarrow.fs
 from whence.sources import SOURCES, Piece, SourceError
 from whence.sources.files import InputFile, find_files
 from whence.sources.formats import known_format
+from whence.sources.inputs import PARQUET
 from whence.sources.json_lines import CELL_BYTES
 from whence.sources.lines import count_line_ends
 from whence.sources.parquet import PARQUET_SUFFIXES
 from whence.sources.recognising import HEAD_BYTES, recognise
-from whence.spark.reading import PARQUET
 from whence.spark.stream.sources.contract import StreamSourceError
 from whence.spark.stream.sources.journal import Taken
 

@@ -13,11 +13,11 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 
 from whence.delivery.options import read_policies
 from whence.delivery.policies import Phi
 from whence.history import layout
+from whence.history.batch.engine import Engine
 from whence.history.clock_tables import between_clocks, store_clocks
 from whence.history.clocks import SegmentClocks, added, measure_segment, segment_file, time_bins
 from whence.history.deliveries import Outcome, agree_terms, deliver_and_write, summary
@@ -27,13 +27,12 @@ from whence.history.spans import Blocks, survey_segment
 from whence.history.storage import Store
 from whence.history.tables import processes_from, segments_from
 from whence.measures.clock_pairs import Bins, bins_for, joined_bins
-from whence.spark.sweep import sweep
 
 CACHE_BYTES = 64 << 20
 
 
 def deliver(
-    session: SparkSession,
+    engine: Engine,
     store: Store,
     run: str,
     segments: pa.Table,
@@ -71,8 +70,10 @@ def deliver(
         part = opened()
         return survey_segment(part, number), time_bins(part, number, most=bins) if measure_clocks else None
 
-    found = sweep(
-        session, [partial(survey, number) for number in numbers], on_progress=lambda done: on_progress(done, 2 * count)
+    found = engine.run_tasks(
+        [partial(survey, number) for number in numbers],
+        "survey of times",
+        on_progress=lambda done: on_progress(done, 2 * count),
     )
     blocks = Blocks.joined([each for each, _ in found])
     level = joined_bins([each for _, each in found if each is not None], most=bins).level if measure_clocks else None
@@ -90,9 +91,9 @@ def deliver(
         store.write(f"{layout.run_folder(run)}/{name}", pickle.dumps(measured, protocol=5))
         return outcome, name
 
-    done = sweep(
-        session,
+    done = engine.run_tasks(
         [partial(work, number) for number in numbers],
+        "delivery",
         on_progress=lambda done: on_progress(count + done, 2 * count),
     )
     told = summary([outcome for outcome, _ in done], terms)

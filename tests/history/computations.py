@@ -1,4 +1,4 @@
-"""Runs without Spark: rows are cut into windows, solved, joined, mended, numbered and committed, as the pipeline does it."""
+"""Computations drawn at random, what is true of them, and histories made of their reports, cut wherever a test likes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from whence.causality.clocks import vector_clocks
 from whence.events.schema import REPORTS, SPAN
-from whence.history import layout
+from whence.history.batch.inline import InlineEngine, InlineReports
+from whence.history.batch.observe import Delivering, Settings, run_from
 from whence.history.draft import Draft
-from whence.history.joining import check_lags, check_ledger, check_sequences, join
-from whence.history.mending import find_damage, follow, mend
-from whence.history.numbering import number_segments
 from whence.history.plan import Bins, Epochs, Plan
 from whence.history.reading import Run, open_run
-from whence.history.segmenting import Made, Target, make_segment
+from whence.history.segmenting import Target
+from whence.sources.inputs import Inputs
 
 
 @dataclass
@@ -119,60 +117,40 @@ def reports(events: list[Event], random: Random, *, numbered: bool, copies: floa
     return pa.Table.from_pylist(rows, REPORTS)
 
 
-def run_by_hand(folder: Path, table: pa.Table, cuts: list[int], eps: int) -> Run:
-    """The history at `folder` from the rows, cut at these times; raises what the pipeline would raise."""
-    names = tuple(sorted(pc.unique(table["process"]).to_pylist()))
-    start = min(0, pc.min(table["time"]).as_py())
-    bins = Bins(start, 1, 1_000)
-    epochs = Epochs("", names, bins, (0, *sorted({cut - start for cut in cuts if cut > start})), len(table))
-    plan = Plan(0, (epochs,), eps)
-    time = table["time"].to_numpy()
+class CutAt:
+    """A planner that cuts at given times."""
+
+    def __init__(self, table: pa.Table, cuts: list[int]) -> None:
+        start = min(0, pc.min(table["time"]).as_py())
+        names = tuple(sorted(pc.unique(table["process"]).to_pylist()))
+        firsts = (0, *sorted({cut - start for cut in cuts if cut > start}))
+        self.epochs = Epochs("", names, Bins(start, 1, 1_000), firsts, len(table))
+
+    def plan(self, eps: int) -> Plan:
+        return Plan(0, (self.epochs,), eps)
+
+    def guess_eps(self) -> int:
+        return 0
+
+
+def observe_cut(folder: Path, table: pa.Table, cuts: list[int], eps: int) -> Run:
+    """Make the history at `folder` from the rows, cut at these times; raises what the pipeline would raise.
+
+    Where nothing is cut, eps bounds nothing.
+    """
+    reports = InlineReports(table)
     with Draft(folder) as draft:
-        target = Target(draft.store, draft.run)
-        made = []
-        for number, window in enumerate(epochs.windows()):
-            low = -np.inf if window.low is None else window.low
-            high = np.inf if window.high is None else window.high
-            inside = (time >= low - eps) & (time < high + eps)
-            rows = table.filter(pa.array(inside))
-            own = (time >= low) & (time < high)
-            rows = rows.append_column("own", pa.array(own[inside]))
-            rows = rows.append_column("window", pa.repeat(number, len(rows)))
-            made.append(make_segment(rows, number, plan, target))
-        if len(epochs.first_bins) > 1:
-            check_lags(made, eps)
-            check_sequences(made, plan)
-            check_ledger(made, len(table))
-        joined = join(made, plan, target, lambda windows, keys: _look(target, made, windows, keys))
-        repairs = [mend(damage, target) for damage in find_damage(made, joined)]
-        made, crossings = follow(joined.crossings, repairs, made)
-        check_ledger(made, len(table))
-        tables = number_segments(made, plan, target, crossings)
-        aside = [each.aside_file for each in made if each.aside_file] + [
-            each.orphan_aside_file for each in repairs if each.orphan_aside_file
-        ]
-        manifest = {
-            "unit": "ticks",
-            "eps": eps,
-            "attributes": [],
-            "native_columns": [],
-            "has_ids": True,
-            "policies": {},
-            "aside_files": aside,
-            "ledger": {"duplicate": sum(each.duplicates for each in made)},
-        }
-        draft.commit(manifest, tables.segments, tables.processes)
+        made = run_from(
+            InlineEngine(),
+            Inputs((), (), {}, "tick"),
+            reports,
+            reports.survey(window_rows=0),
+            CutAt(table, cuts),
+            Target(draft.store, draft.run),
+            Settings("tick", eps if cuts else None, delivering=Delivering(())),
+        )
+        draft.commit(made.manifest, made.tables.segments, made.tables.processes)
     return open_run(draft.store)
-
-
-def _look(target: Target, made: list[Made], windows: list[int], keys: pa.Array) -> pa.Table:
-    found = []
-    for window in windows:
-        with target.store.open(f"{layout.run_folder(target.run)}/{made[window].files.events_file}") as file:
-            sends = pq.ParquetFile(file).read(columns=["sends"])["sends"].to_pylist()
-        wanted = set(keys.to_pylist())
-        found += [{"key": key, "window": window, "place": at} for at, key in enumerate(sends) if key in wanted]
-    return pa.Table.from_pylist(found, pa.schema([("key", pa.string()), ("window", pa.int64()), ("place", pa.int64())]))
 
 
 def told_of(run: Run) -> dict[str, tuple[int, list[str]]]:

@@ -1,0 +1,208 @@
+"""The engine of the pipeline: Spark, on this machine by default and on a cluster unchanged."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
+
+from whence.history import layout
+from whence.history.batch.engine import OnStage
+from whence.history.batch.survey import Computation, Survey, survey_clusters
+from whence.history.clustered import Clustered, File, find_clusters
+from whence.history.plan import Bins, Plan
+from whence.history.segmenting import Made, Target, make_segment
+from whence.history.solving import Window
+from whence.sources.files import open_at
+from whence.sources.inputs import Inputs
+from whence.spark.failures import failures_told
+from whence.spark.jobs import run_job
+from whence.spark.linking import link_traces
+from whence.spark.matching import match_channels
+from whence.spark.placing import place_by_window
+from whence.spark.reading import Reading, read_frame
+from whence.spark.survey import histogram, survey
+from whence.spark.sweep import sweep
+
+R = TypeVar("R")
+Batches = Iterator[pa.RecordBatch]
+
+AT_ONCE_BYTES = 24 << 20
+"""About so much text is read, ordered and delivered by one task sooner than Spark starts a second job."""
+MOST_READ = 6
+"""Reading a row with pyarrow costs about a sixth of sending it through Spark's shuffle and on to Python."""
+SAMPLE_LIMIT_ROWS = 800_000
+WINDOWS_A_TASK = 4
+MADE = "made binary"
+"""Results of tasks come back pickled, one a row: they are small, our own, and never stored."""
+
+
+class SparkEngine:
+    """Carries out a run on a Spark session."""
+
+    def __init__(self, session: SparkSession, *, at_once_bytes: int = AT_ONCE_BYTES) -> None:
+        self.session = session
+        self._at_once_bytes = at_once_bytes
+
+    @failures_told()
+    def run_tasks(
+        self,
+        tasks: Sequence[Callable[[], R]],
+        description: str,
+        *,
+        on_progress: Callable[[int], None] = lambda done: None,
+    ) -> list[R]:
+        return sweep(self.session, tasks, description=description, on_progress=on_progress)
+
+    @failures_told()
+    def read(self, inputs: Inputs, target: Target | None, on_stage: OnStage) -> SparkReports:
+        reading = read_frame(self.session, inputs)
+        frame, channels = reading.frame, None
+        if inputs.has_channels:
+            frame, channels = match_channels(frame)
+        staging = None
+        if reading.needs_staging and target is not None:
+            staging = f"{layout.run_folder(target.run)}/{layout.STAGING}"
+            write = frame.write.mode("overwrite").option("compression", "lz4_raw")
+            place = target.store.place(staging)
+            run_job(
+                self.session,
+                lambda: write.parquet(place),
+                "read text",
+                on_progress=lambda done, total: on_stage("reading", done, total),
+            )
+            frame = self.session.read.parquet(place)
+        if inputs.has_spans:
+            frame = link_traces(self.session, frame)
+        counts = channels.get() if channels is not None and staging is not None else {}
+        return SparkReports(self, frame, reading, _clusters(inputs, reading, target, staging), counts)
+
+    def takes_at_once(self, inputs: Inputs) -> bool:
+        return inputs.text_bytes <= self._at_once_bytes
+
+
+def _clusters(inputs: Inputs, reading: Reading, target: Target | None, staging: str | None) -> Clustered | None:
+    """List the row groups that tasks can read by themselves; None where rows need more than that."""
+    opener = partial(open_at, compression=None, offset=0)
+    if staging is not None:
+        assert target is not None
+        names = [name for name in target.store.names(staging) if name.endswith(".parquet")]
+        files = [File(target.store.place(f"{staging}/{name}"), name, target.run) for name in names]
+        return find_clusters(files, opener, staged=True, unit=inputs.unit)
+    if reading.needs_staging:
+        return None
+    run = "" if target is None else target.run
+    files = [File(each.location, each.name, run) for each in inputs.files]
+    return find_clusters(files, opener, staged=False, unit=inputs.unit)
+
+
+@dataclass(slots=True)
+class SparkReports:
+    """Reports as a DataFrame and, where their row groups follow the time, as row groups that tasks read by themselves."""
+
+    engine: SparkEngine
+    frame: DataFrame
+    reading: Reading
+    clustered: Clustered | None
+    channels: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def native_columns(self) -> tuple[str, ...]:
+        return self.reading.native_columns
+
+    @failures_told()
+    def survey(self, *, window_rows: int) -> Survey:
+        quick = self.clustered and survey_clusters(self.engine, self.clustered, window_rows=window_rows)
+        counted = quick or run_job(self.engine.session, lambda: survey(self.frame, window_rows=window_rows), "survey")
+        cut_alone = counted.computations == 1 and all(each.timed for each in counted.large)
+        if not counted.large or not cut_alone or (counted.bad and not self.reading.needs_staging):
+            self.clustered = None
+        return counted
+
+    @failures_told()
+    def histogram(self, computation: Computation, bins: Bins) -> dict[int, int]:
+        if self.clustered is not None and not self.clustered.staged:
+            tasks = [partial(self.clustered.count_times, group, bins) for group in self.clustered.groups]
+            counts: Counter[int] = Counter()
+            for each in self.engine.run_tasks(tasks, "count times"):
+                counts.update(each)
+            return dict(counts)
+        return histogram(self.frame, computation, bins)
+
+    @failures_told()
+    def sample(self, computation: Computation, start: int, stop: int, columns: Sequence[str]) -> pa.Table:
+        if self.clustered is not None:
+            table = self.clustered.rows(Window(start, stop), 0)
+            if "reason" in table.column_names:
+                table = table.filter(pc.is_null(table["reason"]))
+            return table
+        mine = (F.col("computation") == computation.name) & F.col("reason").isNull()
+        inside = self.frame.where(mine & (F.col("time") >= start) & (F.col("time") < stop))
+        return inside.limit(SAMPLE_LIMIT_ROWS).select(*columns).toArrow()
+
+    @failures_told()
+    def make_segments(
+        self, plan: Plan, columns: Sequence[str], target: Target, on_progress: Callable[[int, int], None]
+    ) -> list[Made]:
+        answers = self._solving(plan, columns, target)
+        rows = run_job(self.engine.session, answers.collect, "causality by epochs", on_progress=on_progress)
+        return [pickle.loads(row["made"]) for row in rows]
+
+    @failures_told()
+    def explain(self, plan: Plan, columns: Sequence[str], target: Target) -> str:
+        context = self.engine.session.sparkContext
+        execution = self._solving(plan, columns, target)._jdf.queryExecution()
+        return str(context._jvm.PythonSQLUtils.explainString(execution, "formatted")).strip()  # type: ignore[union-attr]
+
+    def _solving(self, plan: Plan, columns: Sequence[str], target: Target) -> DataFrame:
+        """Describe the job that solves all windows: one row a window, what `make_segment` gave.
+
+        Where the row groups of the input follow the time, tasks read their own; else each row is sent to its window.
+        """
+        clustered = self.clustered
+        if clustered is not None and clustered.rows_read(plan) <= MOST_READ * sum(g.rows for g in clustered.groups):
+            return _read_windows(self.engine.session, clustered, plan, target)
+        return _solve_windows(place_by_window(self.frame, plan, columns), plan, target)
+
+
+def _solve_windows(placed: DataFrame, plan: Plan, target: Target) -> DataFrame:
+    """Solve windows whose rows were sent to partitions of their own."""
+
+    def solve(batches: Batches) -> Batches:
+        rows = list(batches)
+        if not rows:
+            return
+        table = pa.Table.from_batches(rows)
+        for window in pc.unique(table["window"]).to_pylist():
+            mine = table.filter(pc.equal(table["window"], window)).drop_columns(["window"])
+            yield _answer(make_segment(mine, window, plan, target))
+
+    return placed.mapInArrow(solve, MADE)
+
+
+def _read_windows(session: SparkSession, clustered: Clustered, plan: Plan, target: Target) -> DataFrame:
+    """Solve windows of inputs in order of time: each task reads its own rows."""
+
+    def solve(batches: Batches) -> Batches:
+        for batch in batches:
+            for window in batch["id"].to_pylist():
+                chosen = plan.solves(window)
+                assert chosen is not None
+                yield _answer(make_segment(clustered.rows(chosen[1], plan.eps), window, plan, target))
+
+    # Neighbouring windows share row groups, which a task that solves several reads once.
+    cores = session.sparkContext.defaultParallelism
+    tasks = min(plan.windows, max(3 * cores, -(-plan.windows // WINDOWS_A_TASK)))
+    return session.range(0, plan.windows, 1, tasks).mapInArrow(solve, MADE)
+
+
+def _answer(made: Made) -> pa.RecordBatch:
+    return pa.record_batch({"made": pa.array([pickle.dumps(made)], pa.binary())})

@@ -1,0 +1,55 @@
+"""Runs on a session that tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whence.history.batch.observe import Delivering, Settings
+from whence.history.batch.observe import explain as explain_with
+from whence.history.batch.observe import observe as observe_with
+from whence.history.plan import EPOCH_ROWS
+from whence.sources.inputs import find_inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from whence.spark.reading import Reading
+
+
+def observe(
+    session: SparkSession,
+    inputs: Sequence[str],
+    history: Path,
+    *,
+    format: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    unit: str = "ns",
+    eps: int | None = None,
+    delivering: Delivering | None = None,
+    epoch_rows: int = EPOCH_ROWS,
+    at_once_bytes: int = 0,
+) -> dict[str, Any]:
+    """Make a history on Spark, by default with a job for each step however small the inputs are."""
+    from whence.spark.engine import SparkEngine
+
+    engine = SparkEngine(session, at_once_bytes=at_once_bytes)
+    settings = Settings(unit, eps, epoch_rows, delivering or Delivering())
+    return observe_with(engine, find_inputs(inputs, format=format, options=options), history, settings)
+
+
+def explain(session: SparkSession, inputs: Sequence[str], history: Path, *, epoch_rows: int = EPOCH_ROWS) -> str:
+    """Say what `observe` would do."""
+    from whence.spark.engine import SparkEngine
+
+    return explain_with(SparkEngine(session), find_inputs(inputs), history, Settings(epoch_rows=epoch_rows))
+
+
+def read_reports(
+    session: SparkSession, inputs: Sequence[str], *, format: str | None = None, options: Mapping[str, Any] | None = None
+) -> Reading:
+    """Describe the reports of these inputs."""
+    from whence.spark.reading import read_frame
+
+    return read_frame(session, find_inputs(inputs, format=format, options=options))
