@@ -1,4 +1,4 @@
-"""Files as a DataFrame of reports: cut, compressed, mixed, and as Parquet through Spark's own reader."""
+"""Files as a DataFrame of reports: cut, compressed, mixed, and as Parquet."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gzip
 import json
 from datetime import UTC, date, datetime
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,10 +15,13 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from tests.spark.running import read_reports
+from tests.sources.parquet_tables import table
+from tests.spark.running import observe, read_reports
 from whence.events.schema import COLUMNS
 from whence.sources import SourceError
+from whence.sources.files import find_files
 from whence.sources.inputs import find_inputs
+from whence.sources.parquet import parquet_schema, read_parquet_rows
 from whence.spark import reading
 from whence.spark.reading import explained
 
@@ -94,7 +98,7 @@ RECORDS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("with_stamps", [True, False])
 def test_parquet_and_json_lines_mean_the_same(spark: SparkSession, folder: Path, with_stamps: bool) -> None:
-    """One format has two forms; SQL writes one and Python the other, and a user may mix them."""
+    """One format has two forms, each with a reader of its own, and a user may mix them."""
     records = RECORDS if with_stamps else [record for record in RECORDS if "stamp" not in record]
     as_json = [r | {"stamp": json.loads(r["stamp"])} if "stamp" in r else r for r in records]
     (folder / "r.jsonl").write_text("".join(json.dumps(record, separators=(",", ":")) + "\n" for record in as_json))
@@ -136,9 +140,13 @@ def timestamps(unit: str, zone: str | None = None) -> pa.Array:
 def test_times_of_every_type_are_the_same_moments(
     spark: SparkSession, folder: Path, column: pa.Array, how: dict[str, Any], expected: list[int]
 ) -> None:
-    """Spark's timestamps are microseconds in the session's zone: taken so, nanoseconds or hours would be lost."""
-    table = pa.table({"process": ["a", "b", "c"], "time": column, "seq": [1, 1, 1]})
-    pyarrow.parquet.write_table(table, folder / "t.parquet", **how)
+    """Spark's timestamps are microseconds in the session's zone: taken so, nanoseconds or hours would be lost.
+
+    The session is the user's: what he reads with it afterwards must not come out otherwise than before.
+    """
+    settings = {**spark.conf.getAll}
+    given = pa.table({"process": ["a", "b", "c"], "time": column, "seq": [1, 1, 1]})
+    pyarrow.parquet.write_table(given, folder / "t.parquet", **how)
     before = spark.conf.get("spark.sql.session.timeZone")
     try:
         spark.conf.set("spark.sql.session.timeZone", "America/St_Johns")
@@ -149,6 +157,7 @@ def test_times_of_every_type_are_the_same_moments(
             assert [row.get("time") for row in by_unit] == [expected[0] // 10**6, -1, None]
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
+    assert {**spark.conf.getAll} == settings
 
 
 def test_columns_that_mean_nothing_here_are_kept_as_they_are(spark: SparkSession, folder: Path) -> None:
@@ -223,6 +232,8 @@ def test_what_cannot_be_read_is_an_error_that_names_it(spark: SparkSession, fold
     assert explanation is not None
     assert "torn.parquet cannot be read" in str(explanation)
     assert explained(ValueError("another")) is None
+    with pytest.raises(SourceError, match=r"torn.parquet cannot be read as Parquet: .*Write it again"):
+        observe(spark, ["torn.parquet"], folder / "h")
     pyarrow.parquet.write_table(good.set_column(2, "x", good["process"]), folder / "other.parquet")
     with pytest.raises(SourceError, match="the column x is double and string in different inputs"):
         read_reports(spark, ["good.parquet", "other.parquet"])
@@ -242,6 +253,33 @@ def test_names_of_files_survive_spark(spark: SparkSession, folder: Path) -> None
     (odd / "x y.jsonl").write_text('{"process":"a","seq":1}\n')
     found = rows(spark, str(odd))
     assert [row["file"] for row in found] == [f"{odd.name}/x y.jsonl", f"{odd.name}/x y.parquet"]
+
+
+def test_native_columns_beside_text_are_attributes(spark: SparkSession, folder: Path) -> None:
+    """Half of a run's events would have no attributes, or a query would have to look in two places."""
+    given = {"process": ["a"], "seq": [1], "latency": [0.5], "attributes": ['{"x":1}']}
+    pyarrow.parquet.write_table(pa.table(given), folder / "a.parquet")
+    (folder / "b.jsonl").write_text('{"process":"b","seq":1,"latency":0.25}\n')
+    found = read_reports(spark, ["a.parquet", "b.jsonl"])
+    assert (found.native_columns, found.frame.columns) == ((), list(COLUMNS))
+    assert [row["attributes"] for row in rows(spark, "a.parquet", "b.jsonl")] == [
+        '{"x":1,"latency":0.5}',
+        '{"latency":0.25}',
+    ]
+
+
+def test_columns_of_every_type_pass_through_spark(spark: SparkSession, folder: Path) -> None:
+    """A history that Spark made would differ from one made without it."""
+    for seed in range(12):
+        given = table(Random(seed))
+        pyarrow.parquet.write_table(given, folder / f"{seed}.parquet", row_group_size=15)
+        (file,) = find_files([f"{seed}.parquet"], ())
+        mapping = parquet_schema(file, "us")
+        plain = pa.concat_tables(read_parquet_rows(file, mapping))
+        found = read_reports(spark, [file.name], options={"unit": "us"})
+        assert found.native_columns == mapping.native_names
+        through = found.frame.toArrow().sort_by("place")
+        assert through.to_pylist() == plain.to_pylist()
 
 
 def test_shiviz_logs_of_several_files_are_one_computation(spark: SparkSession, folder: Path) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from whence.events.payload import encode_reports
@@ -58,3 +59,28 @@ def test_what_is_committed_is_passed_over() -> None:
     """A micro-batch that runs again would count its reports twice."""
     rows = decoded(("whence", LINE), ("whence", LINE), ("whence", LINE), positions={"t": 1})
     assert rows["arrival"].to_pylist() == [102]
+
+
+def test_parquet_in_a_stream_is_what_it_is_in_a_file() -> None:
+    """A folder that is followed would give other events than the same folder read at once."""
+    given = pa.table(
+        {
+            "process": ["p", None, "p"],
+            "time": pa.array([1_500, 2_500, -1], pa.timestamp("us")),
+            "kind": ["send", "local", "receive"],
+            "message": pa.array([7, None, 8]),
+            "latency": [0.5, None, None],
+        }
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(given, sink)
+    payload = sink.getvalue().to_pybytes()
+    rows = decoded(("parquet", payload), ("parquet", payload[:-9]), ("whence", LINE)).to_pylist()
+    assert [(row["time"], row["sends"], row["receives"], row["attributes"]) for row in rows[:3]] == [
+        (1_500_000, "7", None, '{"latency":0.5}'),
+        (None, None, None, None),
+        (-1_000, None, "8", None),
+    ]
+    codes = [(row["reason"] or "").partition(":")[0] for row in rows]
+    assert codes == ["", "no-process", "", "not-parquet", ""]
+    assert rows[1]["place"] == 1

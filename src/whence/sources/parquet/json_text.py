@@ -3,7 +3,7 @@
 The spelling is stable, so that a history does not depend on what read the file: members in the order of the fields, those
 of a struct that are null left out, no blanks. Floats are the shortest text that reads back the same, with a point or an
 exponent; those that JSON has no number for are ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``. Times are ISO-8601 text with
-all their digits, those with a zone in UTC. Binary values are base64.
+all their digits, those with a zone in UTC, or their count outside of the years 1 to 9999. Binary values are base64.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from whence.sources.times import INT64_LEAST, INT64_MOST, NANOSECONDS_IN
+
+_SECONDS = -62_135_596_800, 253_402_300_800
+"""From the year 1 to before the year 10000."""
 NO_TEXT = pa.scalar(None, pa.string())
 _CONTROLS = r"[\x00-\x1f]"
 
@@ -74,11 +78,17 @@ def _float_text(values: pa.Array) -> pa.Array:
 
 
 def _time_text(values: pa.Array) -> pa.Array:
-    kind = values.type
-    if kinds.is_timestamp(kind) and kind.tz is not None:
-        values = values.cast(pa.timestamp(kind.unit, "UTC"))
-    text = pc.replace_substring(values.cast(pa.string()), " ", "T", max_replacements=1)
-    return pc.binary_join_element_wise('"', text, '"', "")
+    if not kinds.is_timestamp(values.type):
+        return pc.binary_join_element_wise('"', values.cast(pa.string()), '"', "")
+    unit, zone = values.type.unit, values.type.tz
+    count = values.cast(pa.int64())
+    first, last = (second * (10**9 // NANOSECONDS_IN[unit]) for second in _SECONDS)
+    # Arrow's calendar goes wrong far away from our time.
+    near = pc.and_(pc.greater_equal(count, max(first, INT64_LEAST)), pc.less(count, min(last, INT64_MOST)))
+    text = pc.if_else(near, count, 0).cast(pa.timestamp(unit)).cast(pa.string())
+    text = pc.replace_substring(text, " ", "T", max_replacements=1)
+    text = pc.binary_join_element_wise('"', text, '"' if zone is None else 'Z"', "")
+    return pc.if_else(near, text, count.cast(pa.string()))
 
 
 def _object_text(values: pa.Array) -> pa.Array:
