@@ -33,6 +33,8 @@ DICTIONARIES = (*FEW_VALUES, "file")
 """Columns with few values, which are read as numbers of them."""
 RECENT_ROWS = 3_000_000
 """Rows of row groups that a worker keeps for its next window, about 60 bytes each."""
+READABLE_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "ZSTD", "LZ4"})
+"""Codecs of Parquet that pyarrow reads. What Spark and Hadoop write as ``lz4`` is none of them: only Spark reads it."""
 _FOOTERS_AT_ONCE = 16
 
 
@@ -159,7 +161,8 @@ class Clustered:
 
 
 def find_clusters(files: Sequence[File], open_file: Opener, *, staged: bool, unit: str) -> Clustered | None:
-    """The row groups of the files; None where a footer does not say their times, or the files have different columns."""
+    """The row groups of the files; None where a footer does not say their times, the files have
+    different columns, or a codec is not pyarrow's."""
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
         found = list(pool.map(lambda file: _row_groups(file, open_file, staged, unit), files))
     groups: list[RowGroup] = []
@@ -189,9 +192,10 @@ def _row_groups(
     groups, first_row = [], 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        stored = next(
-            (each for each in map(group.column, range(group.num_columns)) if each.path_in_schema == "time"), None
-        )
+        columns = [group.column(at) for at in range(group.num_columns)]
+        if not READABLE_CODECS.issuperset(column.compression for column in columns):
+            return None
+        stored = next((column for column in columns if column.path_in_schema == "time"), None)
         statistics = None if stored is None else stored.statistics
         if group.num_rows:
             if statistics is None or not statistics.has_min_max or (statistics.null_count and not staged):
