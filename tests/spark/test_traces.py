@@ -156,3 +156,19 @@ def test_linked_names_form_components() -> None:
     """Traces that are linked through others are one computation, whatever the order of the links."""
     found = components([("d", "c"), ("x", "y"), ("b", "d"), ("a", "b")])
     assert found == {"a": "a", "b": "a", "c": "a", "d": "a", "x": "x", "y": "x"}
+
+
+@pytest.mark.parametrize("format", ["jaeger", "zipkin"])
+def test_spans_without_any_tags_may_come_twice(spark, tmp_path: Path, format: str) -> None:
+    """Exporters retry, and plain spans have no tags at all: the second copy would end the run instead of being counted."""
+    if format == "zipkin":
+        sent: dict[str, Any] = {"traceId": ORDER, "id": "1", "timestamp": 10, "duration": 5, "name": "get"}
+        sent |= {"localEndpoint": {"serviceName": "web"}, "annotations": [{"timestamp": 12, "value": "miss"}]}
+        document: Any = [sent, sent]
+    else:
+        sent = {"traceID": ORDER, "spanID": "1", "startTime": 10, "duration": 5, "operationName": "get"}
+        sent |= {"processID": "p", "logs": [{"timestamp": 12, "fields": [{"key": "event", "value": "miss"}]}]}
+        document = {"traceID": ORDER, "spans": [sent, sent], "processes": {"p": {"serviceName": "web"}}}
+    (tmp_path / "spans.json").write_text(json.dumps(document))
+    ledger = observe(spark, [str(tmp_path / "spans.json")], tmp_path / "h", format=format)["ledger"]
+    assert (ledger["reports"], ledger["delivered"], ledger["duplicate"], ledger["quarantined"]) == (6, 3, 3, 0)

@@ -142,9 +142,10 @@ class _Chosen:
         chosen = np.flatnonzero((reported > 1)[self._instance[order]])
         if not len(chosen):
             return []
-        taken = (
-            self.rows.take(pa.array(order[chosen])).select(["file", "place", "time", "name", "attributes"]).to_pylist()
-        )
+        told = self.rows.take(pa.array(order[chosen]))
+        # Attributes are not among the columns where no row of the run has any.
+        attributes = _text(told, "attributes")
+        taken = told.select(["file", "place", "time", "name"]).append_column("attributes", attributes).to_pylist()
         spans = {
             (instance, row["file"], row["place"])
             for instance, row, is_start in zip(
