@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 from tests.sources.reading import table
 from whence.events.schema import STAMPED
-from whence.sources import Source
+from whence.sources import Source, vectors
 from whence.sources.json_lines import JsonLines
 from whence.sources.shiviz import ShiViz
 
@@ -114,3 +116,21 @@ def test_only_direct_causes_are_named() -> None:
             others = [clocks[other] for other in causes if other != cause]
             assert all(other.get(name, 0) < int(count) for other in others), "implied by another cause"
     assert named > 100
+
+
+def test_forgetting_a_clock_looks_at_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log with more clocks than are remembered would take hours: each one forgotten was searched for among all before."""
+    monkeypatch.setattr(vectors, "REMEMBERED_ENTRIES", 100)
+    looked_at = Counter[str]()
+
+    class Counted(OrderedDict[Any, Any]):
+        def __iter__(self) -> Iterator[Any]:
+            looked_at["entries, from the first on"] += 1
+            return super().__iter__()
+
+    growth = vectors.Growth(_clocks=Counted())
+    for count in range(1, 1_001):
+        growth.note("", "a", {"a": count, "b": 1})
+    assert not looked_at
+    assert len(growth._clocks) == 50, "of two entries each"
+    assert growth._clocks.popitem(last=False)[0] == ("", "a", 951), "the oldest that is left"

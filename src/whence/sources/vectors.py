@@ -7,6 +7,7 @@ that another cause's own clock reaches: leaving them out loses nothing, and nami
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -41,7 +42,8 @@ class Growth:
     """The last clock of each process, and some clocks besides; memory is bounded, whatever the number of events."""
 
     _last: dict[tuple[str, str], _Last] = field(default_factory=dict)
-    _clocks: dict[tuple[str, str, int], Mapping[str, int]] = field(default_factory=dict)
+    _clocks: OrderedDict[tuple[str, str, int], Mapping[str, int]] = field(default_factory=OrderedDict)
+    """The oldest first. A plain dict would look for its first entry past all those that were removed before it."""
     _entries: int = 0
 
     def grown(self, computation: str, process: str, clock: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -81,7 +83,8 @@ class Growth:
         self._clocks[event] = clock
         self._entries += len(clock)
         while self._entries > REMEMBERED_ENTRIES and len(self._clocks) > 1:
-            self._entries -= len(self._clocks.pop(next(iter(self._clocks))))
+            _, forgotten = self._clocks.popitem(last=False)
+            self._entries -= len(forgotten)
 
     def note_only(self, computation: str, process: str, own: int, entries: Mapping[str, int]) -> None:
         """Take only these entries as known: of an event that is left out, and whose other causes the next one inherits."""
