@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.sources.reading import SAMPLES, rows, table
+from tests.sources.reading import SAMPLES, piece, rows, table
 from whence.sources import SourceError, shiviz
-from whence.sources.shiviz import ShiViz
+from whence.sources.executions import Match, matches
+from whence.sources.javascript_regex import compile_javascript
+from whence.sources.shiviz import CLOCK_FIRST, EVENT_FIRST, ShiViz
 from whence.sources.windows import Window
 
 RUNS_REGEX = r"(?<timestamp>\S+) \[(?<level>\w+)\] (?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
@@ -166,28 +169,36 @@ def test_an_expression_that_cannot_work_is_refused_at_once(options: dict[str, st
 def test_times_are_taken_where_they_are_times() -> None:
     """A date that nobody can read must stay to be seen, and must not become a time."""
     regex = r"(?<date>.*?);(?<time>.*?);(?<host>\S*) (?<clock>{.*})"
-    log = '2024-05-01;12:00:00Z;a {"a":1}\n77;;a {"a":2}\n5/27/2013;10:53 AM;a {"a":3}\n;;a {"a":4}\n'
+    given = ["2024-05-01;12:00:00Z", "77;", "5/27/2013;10:53 AM", ";", "1714564800000000001;", ";-9223372036854775808"]
+    given += ["9223372036854775808;", "12345678901234567890;"]
+    log = "".join(f'{times};a {{"a":{n}}}\n' for n, times in enumerate(given, start=1))
     found = rows(ShiViz(regex=regex), log)
-    assert [row.get("time") for row in found] == [1_714_564_800_000_000_000, 77, None, None]
+    nanoseconds = 1_714_564_800_000_000_001
+    times = [row.get("time") for row in found]
+    assert times == [nanoseconds - 1, 77, None, None, nanoseconds, -(1 << 63), None, None]
     assert found[2]["attributes"] == '{"date":"5/27/2013","time":"10:53 AM"}'
 
 
 @settings(max_examples=60)
-@given(st.lists(st.integers(0, 90), min_size=1, max_size=12), st.integers(1, 40))
+@given(st.lists(st.integers(0, 50) | st.integers(300, 600), min_size=1, max_size=12), st.integers(1, 40))
 def test_a_window_over_the_text_changes_nothing_but_what_it_cannot_see(sizes: list[int], read_bytes: int) -> None:
     """Memory stays bounded on a file of any size; that must not depend on how the bytes come in."""
     log = "".join(f'h {{"h":{n}}}\n{"é" * size}\n' for n, size in enumerate(sizes, start=1))
     whole = rows(ShiViz(), log)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(shiviz, "Window", partial(Window, window_characters=80, read_bytes=read_bytes))
+        patched.setattr(shiviz, "Window", partial(Window, window_characters=256, read_bytes=read_bytes))
         seen = rows(ShiViz(), log)
-    assert codes(whole) == [None] * len(sizes)
-    for size, row in zip(
-        sizes, (row for row in seen if row.get("text", "").strip("é") or "reason" not in row), strict=True
-    ):
-        fits = 9 + len(str(row["seq"])) + size < 80
-        assert (row.get("name", "") == "é" * size) == fits or not size
-    assert sum(row.get("text", "").startswith("é") for row in seen) == sum(size >= 69 for size in sizes)
+        patched.setattr(shiviz, "Window", partial(Window, window_characters=256, read_bytes=10_000))
+        assert seen == rows(ShiViz(), log)
+    assert [row.get("name", "") for row in whole] == ["é" * size for size in sizes]
+    events = [row for row in seen if "reason" not in row]
+    for event, size in zip(events, sizes, strict=True):
+        name = event.get("name", "")
+        assert name == "é" * size or (size >= 300 and name == "é" * len(name))
+    for size, row in zip(sizes, events, strict=True):
+        # The rest of what is longer than the window is told, and itself cut.
+        told = [each["text"] for each in seen if "reason" in each and row["place"] <= each["place"] <= row["place"] + 1]
+        assert bool(told) == (row.get("name", "") != "é" * size)
 
 
 def test_bytes_that_are_no_text_set_their_event_aside_alone() -> None:
@@ -212,3 +223,100 @@ def test_text_before_or_after_the_clock_is_told_by_the_ends_of_the_file(header: 
     for log in (clock_first, event_first):
         named = {row["process"]: row["name"] for row in rows(ShiViz(), log) if "reason" not in row}
         assert named == {"web": "order placed", "pay": "charge"}
+
+
+EXPRESSIONS = [
+    CLOCK_FIRST,
+    EVENT_FIRST,
+    r"(?<host>\w+) (?<clock>{.*})",
+    r"(?<host>[ab]+) (?<clock>{.*?})(?<event>.?)",
+    r"(?<event>\d+: \w*)\n(?<host>\w+) (?<clock>{.*})",
+    r"^(?<host>\S*) (?<clock>{.*})$",
+    r"(?<host>a|b) (?<clock>\{1\})|(?<event>1: )",
+    r"(?<host>(?:a*b)*)(?<clock>{?)",
+]
+DELIMITERS = [None, "^--$", "--", r"-(?<trace>\w*)-\n?"]
+
+
+def as_shiviz_reads(text: str, event: str, delimiter: str | None) -> list[tuple[int, int, str]]:
+    """Number of the execution, line and text of each event: all text at once, split, then matched from left to right."""
+
+    def found(expression: str, stretch: str) -> list[re.Match[str]]:
+        pattern = re.compile(expression.replace("(?<", "(?P<"), re.MULTILINE | re.ASCII)
+        return [match for match in pattern.finditer(stretch) if match[0]]
+
+    stretches, start = [], 0
+    for border in found(delimiter, text) if delimiter else []:
+        stretches.append((start, text[start : border.start()]))
+        start = border.end()
+    stretches.append((start, text[start:]))
+    number, events = 0, []
+    for start, stretch in stretches:
+        number += bool(stretch.strip())
+        at = [(match, text.count("\n", 0, start + match.start()) + 1) for match in found(event, stretch)]
+        events += [(number, line, match[0]) for match, line in at]
+    return events
+
+
+def as_we_read(text: str, event: str, delimiter: str | None, **window: int) -> list[Match]:
+    expression = compile_javascript(event, what="")
+    border = None if delimiter is None else compile_javascript(delimiter, what="")
+    return list(matches(Window(piece(text.encode()), **window), expression, border, "sample"))
+
+
+PIECES = st.sampled_from(["a", "b", " ", " {1}", "\n", "\n", "--", "-", "1: ", "x", "{", "}"])
+
+
+@given(
+    st.lists(PIECES, max_size=60).map("".join).filter(lambda text: all(len(line) < 30 for line in text.split("\n"))),
+    st.sampled_from(EXPRESSIONS),
+    st.sampled_from(DELIMITERS),
+    st.integers(1, 40),
+)
+def test_events_are_found_where_shiviz_finds_them(text: str, event: str, delimiter: str | None, read: int) -> None:
+    """An expression that works in ShiViz would find nothing here, or other events, if it begins amid a line."""
+    expected = as_shiviz_reads(text, event, delimiter)
+    for window in ({}, {"window_characters": 256, "read_bytes": read}):
+        found = as_we_read(text, event, delimiter, **window)
+        assert [(each.execution.number, each.line, each.text) for each in found if each.groups is not None] == expected
+        shown = "".join(each.text for each in found)
+        between = re.sub((delimiter or "$^").replace("(?<trace>", "(?:"), "", text, flags=re.MULTILINE)
+        assert "".join(shown.split()) == "".join(between.split()), "nothing is dropped"
+
+
+@pytest.mark.parametrize("regex", [None, EVENT_FIRST, r"(?<time>[^;]*);(?<host>\S+ ?) (?<clock>{.*})"])
+def test_a_long_line_without_an_event_is_looked_through_once(regex: str | None) -> None:
+    """A picture in a log, as one line of text, would hold up the run for hours: once for each of its characters."""
+    log = f'a {{"a":1}}\nfirst\n{"x" * 300_000}\na {{"a":2}}\nlast\n'
+    found = as_we_read(log, regex or CLOCK_FIRST, None)
+    assert sum(each.groups is None and "x" * 300_000 in each.text for each in found) <= 1
+
+
+def test_a_behaviour_that_tla_prints_is_read() -> None:
+    """TLA+ users bring the expression of its ShiViz module: it begins amid a line, and clocks stand in quotes."""
+    regex = r'(?<event>[0-9]+: <\w*) .*>\n\/\\ Host = (?<host>.*)\n\/\\ Clock = "(?<clock>.*)"\n\/\\ sent = (?<sent>.*)'
+    steps = [
+        ("Ask", "n1", {"n1": 1, "n2": 0}),
+        ("Answer", "n2", {"n1": 1, "n2": 1}),
+        ("Hear", "n1", {"n1": 2, "n2": 1}),
+    ]
+    log = "Error: Invariant Inv is violated.\nState 1: <Initial predicate>\n/\\ sent = 0\n\n"
+    for number, (action, host, clock) in enumerate(steps, start=2):
+        shown = "{" + ",".join(f'\\"{name}\\":{count}' for name, count in clock.items()) + "}"
+        log += f"State {number}: <{action} line 3, col 1 to line 4, col 9 of module Shop>\n"
+        log += f'/\\ Host = {host}\n/\\ Clock = "{shown}"\n/\\ sent = {number}\n\n'
+    found = [row for row in rows(ShiViz(regex=regex), log) if "reason" not in row]
+    seen = [(row["process"], row["seq"], row["name"], row.get("receives"), row["attributes"]) for row in found]
+    assert seen == [
+        ("n1", 1, "2: <Ask", None, '{"sent":"2"}'),
+        ("n2", 1, "3: <Answer", "n1:1", '{"sent":"3"}'),
+        ("n1", 2, "4: <Hear", "n2:1", '{"sent":"4"}'),
+    ]
+    assert [row["place"] for row in found] == [5, 10, 15]
+
+
+@pytest.mark.parametrize("clock", [r"{\"a\":1", r"{\"a\":1\}", r"{\"a\\\"\":1}", r'{\"a":1}', r"{\u0022a\u0022:1}"])
+def test_a_clock_that_is_escaped_by_half_is_set_aside(clock: str) -> None:
+    """A guess at a broken clock would make an event of another process."""
+    (only,) = rows(ShiViz(regex=r"(?<host>\S*) (?<clock>.*)"), f"a {clock}\n")
+    assert only["reason"].partition(":")[0] in ("not-json", "bad-clock")

@@ -1,15 +1,19 @@
-"""The events of a text log, and the executions they belong to: what the expressions match, and what they leave."""
+"""The events of a text log, and the executions they belong to: what the expressions match, and what they leave.
+
+As in ShiViz, delimiters are found first, wherever they stand. Events are then found in the text between them, from left to
+right, each after the end of the one before it, also in the middle of a line.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from whence.sources.javascript_regex import Expression
 from whence.sources.windows import Window
 
-_NO_MATCH = "no-match: this line belongs to no event as the regex reads them"
+_NO_MATCH = "no-match: this text belongs to no event as the regex reads them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +35,40 @@ class Match:
     problem: str = ""
 
 
-def matches(window: Window, event: re.Pattern[str], delimiter: re.Pattern[str] | None, file: str) -> Iterator[Match]:
-    """What the log holds, in order: every line that is not blank is part of a match or of a delimiter.
+def matches(window: Window, event: Expression, delimiter: Expression | None, file: str) -> Iterator[Match]:
+    """What the log holds, in order. All text but blanks is part of an event, of a delimiter, or of a `Match` without groups.
 
-    Events and delimiters begin at the beginning of a line; what follows them on their last line belongs to no event.
+    Text that is part of no event comes line by line, and so does the rest of a line before and after an event.
     """
     borders = _Borders(window, delimiter, PurePosixPath(file).name)
+    unused = _Unused(window, borders)
     while not window.at_end:
-        found = borders.crossing()
-        if found is None:
-            found = event.match(window.text, window.position, borders.limit())
-            if found is not None and found.end() > window.position:
-                yield Match(borders.used(), window.line, found[0], found.groupdict())
-        ends_line = False
-        if found is not None and found.end() > window.position:
-            ends_line = found[0].endswith("\n")
-            window.advance(found.end())
-        if not ends_line:
-            line, rest = window.line, window.take_line()
-            if rest.strip():
-                yield Match(borders.used(), line, rest, None, _NO_MATCH)
+        delimiter_end = borders.delimiter_end()
+        if delimiter_end is not None:
+            yield from unused.rest()
+            borders.cross()
+            window.advance(delimiter_end)
+            continue
+        limit, is_border = borders.limit()
+        # An event that begins in the second half might reach beyond what is seen: it is looked for again from there.
+        half = (window.position + limit) // 2
+        horizon = limit if is_border else window.line_start(half, least=(window.position + half) // 2)
+        text, before = window.text, 0
+        if borders.is_first_look():
+            # For an expression, its execution begins here, also amid a line.
+            text, before = window.text[window.position : limit], window.position
+        found = event.search(text, window.position - before, limit - before)
+        if found is None or before + found.start() >= horizon:
+            yield from unused.up_to(horizon)
+            continue
+        begins_later, is_cut = before + found.start() > window.position, before + found.end() == limit
+        yield from unused.up_to(before + found.start())
+        if begins_later and is_cut and not is_border:
+            continue  # More of it is seen from where it begins.
+        yield from unused.rest()
+        yield Match(borders.used(), window.line, found[0], found.groupdict())
+        window.advance(window.position + len(found[0]))
+    yield from unused.rest()
     if window.torn is not None:
         yield Match(
             borders.used(), window.line, "", None, f"torn-file: nothing can be read from here on: {window.torn}"
@@ -60,15 +78,17 @@ def matches(window: Window, event: re.Pattern[str], delimiter: re.Pattern[str] |
 class _Borders:
     """Where the executions begin and end."""
 
-    def __init__(self, window: Window, delimiter: re.Pattern[str] | None, file: str) -> None:
+    def __init__(self, window: Window, delimiter: Expression | None, file: str) -> None:
         self._window = window
         self._delimiter = delimiter
         self._file = file
         self._names: set[str] = set()
         self._in_use = False
         self._execution = Execution(1, "" if delimiter is None else f"{file}#1")
+        self._is_new = False
         self._searched_to = 0
-        self._next: int | None = None
+        self._next: tuple[int, int, str] | None = None
+        """Of the next delimiter: where in the file it begins and ends, and what it calls the execution."""
 
     def used(self) -> Execution:
         """The execution that the position belongs to, which now holds something."""
@@ -77,50 +97,90 @@ class _Borders:
             self._names.add(self._execution.name)
         return self._execution
 
-    def crossing(self) -> re.Match[str] | None:
-        """The delimiter at the position, if there is one; what follows belongs to the next execution."""
-        if self._delimiter is None or self._next_index() != self._window.position:
+    def delimiter_end(self) -> int | None:
+        """Where the delimiter ends that begins at the position; None if none does."""
+        self._look_ahead()
+        if self._next is None or self._next[0] != self._window.base + self._window.position:
             return None
-        found = self._match(self._window.position)
-        assert found is not None
+        return self._next[1] - self._window.base
+
+    def cross(self) -> None:
+        """Go over the delimiter at the position: what follows belongs to the next execution."""
+        assert self._next is not None
+        _, self._searched_to, trace = self._next
         self._next = None
-        self._searched_to += 1
         number = self._execution.number + self._in_use
-        trace = (found.groupdict().get("trace") or "").strip()
-        self._execution = Execution(number, self._unused(trace, number))
+        self._execution = Execution(number, self._unused_name(trace, number))
         self._in_use = False
-        return found
+        self._is_new = True
 
-    def limit(self) -> int:
-        """How far an event at the position may reach: its window, or the next delimiter."""
-        limit = self._window.limit(self._window.position)
-        following = self._next_index()
-        return limit if following is None else min(limit, following)
+    def is_first_look(self) -> bool:
+        """Whether this is asked for the first time after a delimiter."""
+        is_new, self._is_new = self._is_new, False
+        return is_new
 
-    def _unused(self, trace: str, number: int) -> str:
+    def limit(self) -> tuple[int, bool]:
+        """How far an event after the position may reach, and whether nothing of its execution follows."""
+        window = self._window
+        limit = window.limit(window.position)
+        if self._next is not None and self._next[0] - window.base <= limit:
+            return self._next[0] - window.base, True
+        if self._delimiter is not None:
+            limit = min(limit, self._searched_to - window.base)
+        return limit, window.is_last(limit)
+
+    def _unused_name(self, trace: str, number: int) -> str:
         name = trace.encode("utf-8", "backslashreplace").decode() or f"{self._file}#{number}"
         while name in self._names:
             name = f"{name}#{number}"
         return name
 
-    def _next_index(self) -> int | None:
-        """The next delimiter within the window; what was searched once is not searched again."""
-        if self._delimiter is None:
-            return None
-        window = self._window
-        if self._next is None:
-            limit = window.limit(window.position)
-            index = max(window.position, self._searched_to - window.base)
-            if index > window.position and window.text[index - 1] != "\n":
-                index = (window.text.find("\n", index) + 1) or len(window.text)
-            while index < limit:
-                if self._match(index) is not None:
-                    self._next = window.base + index
-                    break
-                index = (window.text.find("\n", index, limit) + 1) or limit
-            self._searched_to = window.base + index
-        return None if self._next is None else self._next - window.base
+    def _look_ahead(self) -> None:
+        """Find the next delimiter, if it is less than a window away. What was searched is not searched again."""
+        window, expression = self._window, self._delimiter
+        searched = self._searched_to - window.base
+        if expression is None or self._next is not None:
+            return
+        if searched - window.position >= window.width // 2 or window.is_last(searched):
+            return
+        limit, half = window.limit(window.position, windows=2), window.width // 2
+        stop = window.line_start(window.position + window.width, least=window.position + half)
+        stop = limit if window.is_last(limit) else stop
+        found = expression.search(window.text, max(searched, window.position), limit)
+        if found is not None and found.start() < stop:
+            name = (found.groupdict().get("trace") or "").strip()
+            self._next = (window.base + found.start(), window.base + found.end(), name)
+        self._searched_to = window.base + stop
 
-    def _match(self, index: int) -> re.Match[str] | None:
-        assert self._delimiter is not None
-        return self._delimiter.match(self._window.text, index, self._window.limit(index))
+
+class _Unused:
+    """Text that is part of no event, as rows of one line each; of a line that is longer than the window, its beginning."""
+
+    def __init__(self, window: Window, borders: _Borders) -> None:
+        self._window = window
+        self._borders = borders
+        self._line = 0
+        self._text = ""
+
+    def up_to(self, index: int) -> Iterator[Match]:
+        """Go on to an index of the window's text. Gives the lines that end before it, and holds what follows the last."""
+        window = self._window
+        if not self._text and window.text[window.position : index].isspace():
+            window.advance(index)
+            return
+        goal = window.base + index
+        while window.base + window.position < goal:
+            end = window.text.find("\n", window.position, goal - window.base)
+            stop = goal - window.base if end < 0 else end
+            if not self._text:
+                self._line = window.line
+            self._text += window.text[window.position : stop][: window.width - len(self._text)]
+            if end >= 0:
+                yield from self.rest()
+            window.advance(stop if end < 0 else end + 1)
+
+    def rest(self) -> Iterator[Match]:
+        """What is held, unless it is blank."""
+        text, self._text = self._text, ""
+        if text.strip():
+            yield Match(self._borders.used(), self._line, text, None, _NO_MATCH)

@@ -6,9 +6,9 @@ One literal event, as the default expression reads it::
     order placed
 
 An event's own entry is its number in its host; the foreign entries that grew name its causes (`whence.sources.vectors`).
-A match begins at the beginning of a line and sees `WINDOW_CHARACTERS` of text. Lines that belong to no match are set
-aside one by one. HAZARD: an expression that takes exponential time on some text does so here as well; the window bounds
-the text, not the time.
+Events are found as ShiViz finds them (`whence.sources.executions`). Text that belongs to no event is set aside, line by
+line. HAZARD: an expression that takes exponential time on some text does so here as well; the window bounds the text, not
+the time.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ import pyarrow as pa
 from whence.events.schema import LOCAL, RECEIVE
 from whence.sources.contract import Piece, Records
 from whence.sources.executions import Match, matches
-from whence.sources.javascript_regex import compile_javascript
+from whence.sources.javascript_regex import Expression, compile_javascript
 from whence.sources.presence import Presence
 from whence.sources.rows import BadRecord, Row, bad_row, batches
 from whence.sources.strict_json import value_of
-from whence.sources.times import time_from_text
+from whence.sources.times import INT64_LEAST, INT64_MOST, time_from_text
 from whence.sources.vectors import Growth, key
 from whence.sources.windows import Window
 
@@ -47,7 +47,8 @@ MOST_ENTRY: Final = 1 << 53
 _KNOWN_GROUPS = ("host", "clock", "event")
 _TIME_GROUPS = ("timestamp", "date", "time")
 _STAMPED_LINE = re.compile(r"\S+ \{.*\}", re.DOTALL)
-_INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
+_INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
+_ESCAPED_CLOCK = re.compile(r'\s*\{\s*\\"')
 _SHOWN = 60
 
 
@@ -80,11 +81,11 @@ class ShiViz:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @cached_property
-    def _given(self) -> re.Pattern[str] | None:
+    def _given(self) -> Expression | None:
         return None if self.regex is None else _event_pattern(self.regex)
 
     @cached_property
-    def _delimiter(self) -> re.Pattern[str] | None:
+    def _delimiter(self) -> Expression | None:
         if self.delimiter is None:
             return None
         return compile_javascript(self.delimiter, what="the delimiter of executions")
@@ -92,7 +93,7 @@ class ShiViz:
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         yield from batches(self._rows(piece))
 
-    def _executions(self, piece: Piece, pattern: re.Pattern[str]) -> Iterator[Iterator[Match]]:
+    def _executions(self, piece: Piece, pattern: Expression) -> Iterator[Iterator[Match]]:
         with closing(Window(piece)) as window:
             found = matches(window, pattern, self._delimiter, piece.file)
             for _, execution in groupby(found, key=lambda match: match.execution.number):
@@ -158,7 +159,7 @@ class ShiViz:
         if date and clock_time:
             given[:0] = [f"{date.strip()}{between}{clock_time.strip()}" for between in "T "]
         for text in given:
-            if _INTEGER.fullmatch(text):
+            if _INTEGER.fullmatch(text) and INT64_LEAST <= int(text) <= INT64_MOST:
                 return int(text)
             try:
                 return time_from_text(_iso(text), self.unit)
@@ -167,17 +168,17 @@ class ShiViz:
         return None
 
 
-def _event_pattern(regex: str) -> re.Pattern[str]:
+def _event_pattern(regex: str) -> Expression:
     return compile_javascript(regex, what="the regex of an event", needs=("host", "clock"))
 
 
-def _has_clocks_first(piece: Piece, delimiter: re.Pattern[str] | None) -> bool:
+def _has_clocks_first(piece: Piece, delimiter: Expression | None) -> bool:
     """Whether the text of an event follows its clock: unless the file begins with a text and ends with a clock."""
     with closing(Window(piece)) as window:
         first = last = None
         while not window.at_end:
             line = window.take_line().strip()
-            if line and (delimiter is None or delimiter.match(line) is None):
+            if line and (delimiter is None or delimiter.pattern.search(line) is None):
                 first, last = first or line, line
     return not (first and last) or bool(_STAMPED_LINE.fullmatch(first)) or not _STAMPED_LINE.fullmatch(last)
 
@@ -213,7 +214,7 @@ def _stamped(match: Match) -> tuple[str, dict[str, int]]:
         raise BadRecord("no-process", "the host is empty")
     if "\0" in host:
         raise BadRecord("bad-field", "the host holds a NUL character")
-    clock = value_of(text)
+    clock = value_of(_unescaped(text))
     if not isinstance(clock, dict):
         raise BadRecord("bad-clock", f"a clock is an object of counts, not {text[:_SHOWN]}")
     for name, count in clock.items():
@@ -224,6 +225,14 @@ def _stamped(match: Match) -> tuple[str, dict[str, int]]:
     if not clock.get(host):
         raise BadRecord("bad-clock", f"the clock does not count its own host {host[:_SHOWN]!r}")
     return host, clock
+
+
+def _unescaped(clock: str) -> str:
+    r"""The clock without the backslashes of a text that it stands in, as TLA+ prints it: ``{\"n1\":1}``."""
+    if _ESCAPED_CLOCK.match(clock):
+        with suppress(ValueError):
+            return str(json.loads(f'"{clock}"'))
+    return clock
 
 
 def _attributes(groups: Mapping[str, str | None]) -> str | None:

@@ -7,8 +7,8 @@ from typing import Final
 
 from whence.sources.contract import Piece, TornStream
 
-WINDOW_CHARACTERS: Final = 1 << 20
-"""How far an expression can see from where it begins to match; a longer match is not found."""
+WINDOW_CHARACTERS: Final = 1 << 22
+"""How far is looked at once. What matches is found whole if it is no longer than a quarter of it."""
 
 _READ_BYTES = 4 << 20
 
@@ -23,7 +23,7 @@ class Window:
     def __init__(
         self, piece: Piece, *, window_characters: int = WINDOW_CHARACTERS, read_bytes: int = _READ_BYTES
     ) -> None:
-        self._width = window_characters
+        self.width = window_characters
         self._read_bytes = read_bytes
         self._stream = piece.open_at(0)
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")("surrogateescape")
@@ -47,26 +47,37 @@ class Window:
         """Whether there is no more text."""
         return self.position >= len(self.text)
 
-    def limit(self, start: int) -> int:
-        """Where the window that begins at `start` ends: after a line end, or amid a line that is longer than it."""
-        end = start + self._width
-        if end >= len(self.text):
+    def is_last(self, index: int) -> bool:
+        """Whether the file has no text from this index on."""
+        return self._ended and index >= len(self.text)
+
+    def limit(self, start: int, *, windows: int = 1) -> int:
+        """Where the window that begins at `start` ends: after a line end, unless its last line is longer than half of it.
+
+        There is text for two `windows` after the position, unless the file ends.
+        """
+        end = start + windows * self.width
+        if self._ended and end >= len(self.text):
             return len(self.text)
-        return self.text.rfind("\n", start, end) + 1 or end
+        return self.line_start(end, least=(start + end) // 2)
+
+    def line_start(self, index: int, *, least: int) -> int:
+        """The last place from `least` to `index` at which a line begins; `index` where none does."""
+        return self.text.rfind("\n", least - 1, index) + 1 or index
 
     def advance(self, to: int) -> None:
         """Go on to a later position; indices into `text` from before are void."""
         self.line += self.text.count("\n", self.position, to)
         self.position = to
-        if len(self.text) - to < 2 * self._width:
+        if len(self.text) - to < 2 * self.width:
             self._fill()
 
     def take_line(self) -> str:
         """Go on to the next line; gives the rest of this one, cut where it is longer than the window."""
         taken: str | None = None
         while True:
-            end = self.text.find("\n", self.position, self.position + self._width)
-            stop = min(self.position + self._width, len(self.text)) if end < 0 else end
+            end = self.text.find("\n", self.position, self.position + self.width)
+            stop = min(self.position + self.width, len(self.text)) if end < 0 else end
             if taken is None:
                 taken = self.text[self.position : stop]
             self.advance(stop if end < 0 else end + 1)
@@ -80,7 +91,7 @@ class Window:
         self.base += self.position
         self.position = 0
         length = len(parts[0])
-        while length < 2 * self._width and not self._ended:
+        while length < 2 * self.width and not self._ended:
             data = self._read()
             self._ended = not data
             parts.append(self._unix_line_ends(self._decoder.decode(data, final=self._ended)))
