@@ -104,6 +104,7 @@ def serve(
         from whence.service.limits import Limits
         from whence.service.server import Settings
         from whence.service.serving import Plan
+        from whence.spark.java import find_java
 
     if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", stream_name) is None:
         raise typer.BadParameter("up to 64 letters, digits, _ and -", param_hint="--stream-name")
@@ -143,6 +144,9 @@ def serve(
             stream=not no_stream,
             stream_options=[] if no_stream else _stream_options(history, policy, eps=eps, delta=delta),
         )
+        if not no_stream:
+            # The stream would end for want of it, and be started again and again.
+            find_java()
         _serve(plan, webhook_host or [], as_json=as_json)
     except WhenceError as failure:
         typer.echo(str(failure), err=True)

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
+from whence.spark.java import JavaNotFound
 from whence.spark.jobs import run_job
 from whence.spark.session import spark_session
 
@@ -18,7 +19,7 @@ R = TypeVar("R")
 
 
 class SparkNotStarted(RuntimeError):
-    """No session could be had; the message is the first line of the reason, and the cause has the rest."""
+    """No session could be had; the message is the reason, without Java's trace-back, which the cause has."""
 
 
 @contextmanager
@@ -47,6 +48,8 @@ def borrowed_session(
 def _started(master: str | None, config: Mapping[str, str | int | bool] | None) -> SparkSession:
     try:
         return spark_session(master=master, config=config)
+    except JavaNotFound as failure:
+        raise SparkNotStarted(str(failure)) from failure
     except Exception as failure:
         # Py4j's own message only says which call failed; Java's says why.
         reason = str(getattr(failure, "java_exception", failure)).strip()
