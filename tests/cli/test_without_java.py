@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("command", ["observe log.jsonl --to h", "observe --follow incoming --to h", "serve h --port 0"])
+@pytest.mark.parametrize(
+    "command", ["observe log.jsonl --to h", "observe --follow incoming --to h", "serve h --port 0"]
+)
 def test_the_whole_advice_is_given_and_the_command_ends(tmp_path: Path, command: str) -> None:
     """A user without Java would read the first half of the advice, or watch the service start its stream for ever."""
     (tmp_path / "log.jsonl").write_text('{"process": "a", "time": 1}\n')

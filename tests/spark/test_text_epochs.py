@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.history.cutting import Event, draw
+from tests.history.computations import Event, draw
+from tests.spark.running import explain, observe
 from whence.causality.clocks import vector_clocks
 from whence.history.reading import Run, open_run
 from whence.history.storage import Store
-from whence.sources import SOURCES
-from whence.spark import causality
-from whence.spark.pipeline import observe, plan_text
+from whence.sources import SOURCES, SourceError
+from whence.spark import engine
 
 EPOCH_ROWS = 1_000
 EVENTS = draw(Random(5), processes=5, events=6_000, skew=40, loss=0)
@@ -129,13 +129,13 @@ FORMATS: dict[str, tuple[Callable[[Path], Path], dict[str, Any]]] = {
 @pytest.mark.parametrize("format", FORMATS)
 def test_events_of_several_epochs_have_their_true_pasts(spark, tmp_path: Path, monkeypatch, format: str) -> None:
     """A user's log of more than one epoch would end the run with an error about corrupt data, or have other causes."""
-    monkeypatch.setattr(causality, "MOST_READ", 1_000)  # Small files, which tasks read all the same.
+    monkeypatch.setattr(engine, "MOST_READ", 1_000)  # Small files, which tasks read all the same.
     write, options = FORMATS[format]
     path = write(tmp_path)
     options = options | ({"mapping": str(tmp_path / "mapping.toml")} if "mapping" in options else {})
     given: dict[str, Any] = {"format": format, "options": options, "epoch_rows": EPOCH_ROWS}
     has_times = format != "tracing"
-    assert ("Exchange" not in plan_text(spark, [str(path)], tmp_path / "h", **given)) == has_times, "who reads"
+    assert ("Exchange" not in explain(spark, [str(path)], tmp_path / "h", **given)) == has_times, "who reads"
     manifest = observe(spark, [str(path)], tmp_path / "h", **given)
     assert manifest["ledger"]["delivered"] == manifest["ledger"]["reports"] == len(EVENTS)
     assert (manifest["segments"] > 3) == has_times, "without times nothing can be cut"
@@ -244,15 +244,10 @@ def test_every_text_format_is_here() -> None:
     assert {*FORMATS, *TRACE_FORMATS} == set(SOURCES)
 
 
-def test_parquet_that_only_spark_can_read_is_left_to_spark(spark, tmp_path: Path, monkeypatch) -> None:
-    """Spark's own lz4 is read by no other reader; a user who wrote his log with it would get an error about corrupt data."""
-    monkeypatch.setattr(causality, "MOST_READ", 1_000)
-    rows = [{"process": each.process, "time": each.time, "name": text_of(at)} for at, each in enumerate(EVENTS)]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "log.parquet")
+def test_parquet_that_only_spark_can_read_is_refused_by_name(spark, tmp_path: Path) -> None:
+    """Spark's own lz4 is read by no other reader; a user who wrote his log with it would be told of corrupt data."""
+    pq.write_table(pa.table({"process": ["p"], "time": [1]}), tmp_path / "log.parquet")
     folder = str(tmp_path / "lz4")
     spark.read.parquet(str(tmp_path / "log.parquet")).write.option("compression", "lz4").parquet(folder)
-    manifest = observe(spark, [folder], tmp_path / "h", epoch_rows=EPOCH_ROWS)
-    assert manifest["ledger"]["delivered"] == len(EVENTS)
-    assert manifest["segments"] > 3
-    shown = texts_of(opened(tmp_path / "h"), "name")
-    assert all(shown[event.process, event.number] == text_of(at) for at, event in enumerate(EVENTS))
+    with pytest.raises(SourceError, match=r"lz4.*write it again with zstd"):
+        observe(spark, [folder], tmp_path / "h")

@@ -22,7 +22,7 @@ from whence.history.plan import Bins, Plan
 from whence.history.solving import Window
 from whence.sources.contract import SourceError
 from whence.sources.parquet import Mapping, map_schema, reports_of
-from whence.sources.parquet.files import parquet_file
+from whence.sources.parquet.files import READABLE_CODECS, parquet_file
 from whence.sources.parquet.reports import DICTIONARIES as FEW_VALUES
 from whence.sources.times import NANOSECONDS_IN
 
@@ -33,8 +33,6 @@ DICTIONARIES = (*FEW_VALUES, "file")
 """Columns with few values, which are read as numbers of them."""
 RECENT_ROWS = 3_000_000
 """Rows of row groups that a worker keeps for its next window, about 60 bytes each."""
-READABLE_CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "ZSTD", "LZ4"})
-"""Codecs of Parquet that pyarrow reads. What Spark and Hadoop write as ``lz4`` is none of them: only Spark reads it."""
 _FOOTERS_AT_ONCE = 16
 
 

@@ -19,6 +19,8 @@ PARQUET_SUFFIXES: Final = (".parquet", ".pq")
 
 PART_ROWS: Final = 131_072
 """Rows that are held at once."""
+READABLE_CODECS: Final = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "ZSTD", "LZ4"})
+"""Codecs that pyarrow reads. What Spark and Hadoop write as ``lz4`` is none of them."""
 _BUFFER_BYTES = 1 << 20
 """What is read at once of each column."""
 
@@ -82,7 +84,19 @@ def read_piece(piece: Piece, unit: str) -> Iterator[tuple[pa.Table, Mapping]]:
                 yield rows, mapping
 
 
+def _check_codecs(metadata: pq.FileMetaData, file: str) -> None:
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for column in map(group.column, range(group.num_columns)):
+            if column.compression not in READABLE_CODECS:
+                raise SourceError(
+                    f"{file} is compressed with {column.compression}, the lz4 of Spark and Hadoop, which no other reader "
+                    "reads; write it again with zstd or lz4_raw"
+                )
+
+
 def _footer(parquet: pq.ParquetFile, file: str, unit: str) -> Footer:
+    _check_codecs(parquet.metadata, file)
     stored = [parquet.schema.column(number) for number in range(len(parquet.schema.names))]
     int96 = frozenset(column.path for column in stored if column.physical_type == "INT96")
     return Footer(map_schema(parquet.schema_arrow, file, unit, int96=int96), _row_groups(parquet.metadata))
