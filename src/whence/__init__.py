@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from whence.folders import keep_compiled_code
+
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from whence.history.questions.history import History
 
 __version__ = "0.1.0"
+
+keep_compiled_code()
 
 
 def open(path: str | os.PathLike[str]) -> History:

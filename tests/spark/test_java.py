@@ -4,6 +4,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -142,12 +143,22 @@ def test_two_processes_may_build_the_shim_at_once(
     assert list((tmp_path / "cache" / "whence").iterdir()) == [mine]
 
 
-def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, no_java: dict[str, str]) -> None:
-    """On a read-only home the user must learn which folder, and which variable moves it."""
+def test_without_a_home_the_shim_stands_among_private_temporary_files(
+    tmp_path: Path, no_java: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container whose home is read-only, Spark must start all the same; else the user learns which variable helps."""
     bare = install_fake_java(tmp_path / "bare", "25.0.2", has_vector_module=False)
     (tmp_path / "file").write_text("")
-    with pytest.raises(JavaNotFound, match=r"file/whence, which cannot be written.*set XDG_CACHE_HOME"):
-        find_java(environ=no_java | {"JAVA_HOME": str(bare), "XDG_CACHE_HOME": str(tmp_path / "file")})
+    (tmp_path / "temporary").mkdir()
+    environ = no_java | {"JAVA_HOME": str(bare), "XDG_CACHE_HOME": str(tmp_path / "file")}
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    home = find_java(environ=environ).path
+    assert home.parent.parent == tmp_path / "temporary"
+    assert home.parent.stat().st_mode & 0o777 == 0o700
+    assert find_java(environ=environ).path == home
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    with pytest.raises(JavaNotFound, match=r"file/whence, which cannot be written.*set XDG_CACHE_HOME or TMPDIR"):
+        find_java(environ=environ)
 
 
 def test_as_a_program_it_tells_which_java_or_why_none(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -145,3 +146,20 @@ def test_only_histories_are_replaced(spark, tmp_path: Path) -> None:
     with pytest.raises(HistoryError):
         observe(spark, [str(tmp_path / "log.jsonl")], tmp_path / "photos")
     assert (tmp_path / "photos" / "one.jpg").exists()
+
+
+def test_staged_text_is_private_whatever_the_umask(spark, tmp_path: Path) -> None:
+    """Other users of the machine would read the log while it is observed, though its own file is closed to them."""
+    (tmp_path / "log.jsonl").write_text('{"process": "a", "time": 1}\n{"process": "a", "time": 2}\n')
+    modes: dict[str, int] = {}
+
+    def look(stage: str, done: int, total: int) -> None:
+        modes.update({path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "h").glob("runs/*/staging")})
+
+    before = os.umask(0)
+    try:
+        observe(spark, [str(tmp_path / "log.jsonl")], tmp_path / "h", on_stage=look)
+    finally:
+        os.umask(before)
+    assert modes == {"staging": 0o700}
+    assert not [*(tmp_path / "h").glob("runs/*/staging")]

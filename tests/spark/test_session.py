@@ -1,6 +1,12 @@
 from __future__ import annotations
 
+import getpass
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -49,3 +55,42 @@ def test_a_running_session_is_shared_and_its_settings_can_be_changed(spark: Spar
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
         spark.conf.unset("spark.whence.flag")
+
+
+def test_temporary_files_are_private_whatever_the_umask_and_go_at_an_interrupt(tmp_path: Path) -> None:
+    """On a machine with other users, they would read a log from the temporary files of its run; or the disk would fill."""
+    (tmp_path / "here").mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        cwd=tmp_path / "here",
+        env={**os.environ, "TMPDIR": str(tmp_path), "SPARK_LOCAL_DIRS": str(tmp_path / "fast disk")},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    *told, last = ended.stdout.splitlines()
+    seen = {name: Path(path) for name, path in (line.split(" ", 1) for line in told)}
+    for name in ("spark.local.dir", "java.io.tmpdir"):
+        assert seen[name].parent == tmp_path / "fast disk"
+        assert not seen[name].exists(), "it goes with the run"
+    assert last == "private"
+    assert [*(tmp_path / "here").iterdir()] == [], "a table that was made is not in the current folder"
+    assert {path.name for path in tmp_path.iterdir()} <= {"here", "fast disk", f"hsperfdata_{getpass.getuser()}"}
+    assert [*(tmp_path / "fast disk").iterdir()] == []
+    assert ended.returncode in (130, -signal.SIGINT)
+
+
+INTERRUPTED = """
+import os, signal
+os.umask(0)
+from whence.spark.sweep import borrowed_session
+
+with borrowed_session(master="local[1]") as session:
+    session.range(1000).repartition(3).write.saveAsTable("made")
+    context = session.sparkContext
+    local = context.getConf().get("spark.local.dir")
+    print("spark.local.dir", local)
+    print("java.io.tmpdir", context._jvm.System.getProperty("java.io.tmpdir"))
+    print("private" if os.stat(local).st_mode & 0o777 == 0o700 else oct(os.stat(local).st_mode), flush=True)
+    signal.raise_signal(signal.SIGINT)
+"""

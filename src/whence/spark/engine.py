@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -72,7 +73,7 @@ class SparkEngine:
             frame, channels = match_channels(frame)
         staging = None
         if reading.needs_staging and target is not None:
-            staging = f"{layout.run_folder(target.run)}/{layout.STAGING}"
+            staging = _make_staging(target)
             write = frame.write.mode("overwrite").option("compression", STAGING_CODEC)
             place = target.store.place(staging)
             run_job(
@@ -89,6 +90,14 @@ class SparkEngine:
 
     def takes_at_once(self, inputs: Inputs) -> bool:
         return inputs.text_bytes <= self._at_once_bytes
+
+
+def _make_staging(target: Target) -> str:
+    """Make the folder for what a run keeps until it ends, into which nobody else can look; give Spark's part of it."""
+    staging = f"{layout.run_folder(target.run)}/{layout.STAGING}"
+    if target.store.is_local:
+        os.makedirs(target.store.place(staging), mode=0o700)
+    return f"{staging}/reports"
 
 
 def _clusters(inputs: Inputs, reading: Reading, target: Target | None, staging: str | None) -> Clustered | None:

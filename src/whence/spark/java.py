@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from whence.clocks import WhenceError
+from whence.folders import can_write, home_cache, lasting_folder
 
 OLDEST_JAVA = 17
 """The oldest release that Spark 4 runs on."""
@@ -158,16 +159,19 @@ def _shim(real: Path, environ: Mapping[str, str]) -> Path:
     """A ``JAVA_HOME`` whose ``bin/java`` drops `VECTOR_FLAG`.
 
     It is built aside and renamed into place, so two processes may ask at once and neither sees half of it. Its name is
-    a digest of its script, so another runtime, or another version of the script, gets another folder.
+    a digest of its script, so another runtime, or another version of the script, gets another folder. Where the home
+    cannot be written, it stands among the temporary files.
     """
     script = _SHIM_SCRIPT.format(flag=VECTOR_FLAG, java=shlex.quote(str(real / "bin" / "java")))
-    cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "whence")
-    shim = cache / f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
-    if shim.exists():
-        return shim
+    name = f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
+    shim = home_cache(environ) / "whence" / name
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f"{shim.name}.", dir=cache) as aside:
+        if not os.path.exists(shim) and not can_write(shim.parent):
+            shim = lasting_folder("whence-java") / name
+        if os.path.exists(shim):
+            return shim
+        shim.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{name}.", dir=shim.parent) as aside:
             building = Path(aside, "home")
             (building / "bin").mkdir(parents=True)
             for entry in real.iterdir():
@@ -178,11 +182,11 @@ def _shim(real: Path, environ: Mapping[str, str]) -> Path:
             launcher.chmod(0o755)
             building.rename(shim)
     except OSError as error:
-        if shim.exists():
+        if os.path.exists(shim):
             return shim
         raise _Unusable(
-            f"needs a start script in {cache}, which cannot be written ({error}); "
-            "set XDG_CACHE_HOME to a folder that can"
+            f"needs a start script in {shim.parent}, which cannot be written ({error}); "
+            "set XDG_CACHE_HOME or TMPDIR to a folder that can"
         ) from error
     return shim
 

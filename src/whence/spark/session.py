@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import whence
+from whence.folders import temporary_folder
 from whence.spark.java import find_java
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+_LOCAL_DIR, _LOCAL_DIRS_VARIABLE = "spark.local.dir", "SPARK_LOCAL_DIRS"
+
+_made_private: set[str] = set()
 
 _EVERYWHERE: dict[str, str | int | bool] = {
     "spark.ui.enabled": False,
@@ -38,6 +44,9 @@ def spark_session(
     this interpreter and can import whence as the driver does; on a cluster, install whence on its machines, and set
     ``PYSPARK_PYTHON`` when their interpreter has another path.
 
+    With a local master, all temporary files, Java's too, are in folders that only this user can read, below those that
+    ``spark.local.dir`` or ``SPARK_LOCAL_DIRS`` names, and go when this process ends.
+
     Raises `whence.spark.java.JavaNotFound` when there is no Java to start. Sets ``JAVA_HOME``, ``PYSPARK_PYTHON`` and
     ``PYSPARK_DRIVER_PYTHON`` in this process's environment, because Spark reads them from nowhere else.
 
@@ -45,8 +54,11 @@ def spark_session(
     takes effect. The master changes after ``stop()``; memory and Java options need a new process: Java outlives it.
     """
     local = master is not None and re.match(r"local(\[|$)", master) is not None
-    settings = _settings(config or {}, local=local)
+    given = dict(config or {})
     _prepare_environment(local=local)
+    if local:
+        _keep_files_private(given)
+    settings = _settings(given, local=local)
     builder = SparkSession.builder.appName(app_name)
     if master is not None:
         builder = builder.master(master)
@@ -75,6 +87,31 @@ def _on_this_machine() -> dict[str, str | int | bool]:
         # Workers do not see what was done to the driver's sys.path, so a source tree must be named to them.
         settings["spark.executorEnv.PYTHONPATH"] = str(root)
     return settings
+
+
+def _keep_files_private(config: dict[str, str | int | bool]) -> None:
+    """Set where temporary files are: in folders of our own, below the ones that were named, or among all temporary files."""
+    named = os.environ.get(_LOCAL_DIRS_VARIABLE) or str(config.get(_LOCAL_DIR, ""))
+    private = named if named in _made_private else _private_folders(named)
+    config[_LOCAL_DIR] = private
+    if _LOCAL_DIRS_VARIABLE in os.environ:
+        os.environ[_LOCAL_DIRS_VARIABLE] = private  # It wins over the setting.
+    first = private.partition(",")[0]
+    # Otherwise Spark thinks of a folder of tables below the current one.
+    config.setdefault("spark.sql.warehouse.dir", str(Path(first, "warehouse")))
+    quoted = first.replace("\\", "\\\\").replace('"', '\\"')
+    config[_JAVA_OPTIONS] = f'-Djava.io.tmpdir="{quoted}" {config.get(_JAVA_OPTIONS, "")}'.strip()
+
+
+@cache
+def _private_folders(named: str) -> str:
+    """A folder in each of the named ones, separated by commas as Spark takes them; the same ones while this process runs."""
+    places = [place.strip() for place in named.split(",") if place.strip()] or [tempfile.gettempdir()]
+    for place in places:
+        Path(place).mkdir(parents=True, exist_ok=True)
+    made = ",".join(str(temporary_folder("whence-spark", within=place)) for place in places)
+    _made_private.add(made)
+    return made
 
 
 def _prepare_environment(*, local: bool) -> None:
