@@ -243,6 +243,14 @@ def test_copies_of_a_span_are_counted_and_change_nothing(copies: int) -> None:
     assert solved.placed.skeleton.back.tolist() == alone.placed.skeleton.back.tolist()
 
 
+def test_copies_are_found_where_no_row_has_attributes() -> None:
+    """A run leaves out columns in which nothing stands; a retry of a bare span must not make it fail."""
+    twice = table_of([Span(TRACE, "p", "web", "GET", 0, 100, moments=[Moment(5, "retry")])] * 2)
+    assert twice["attributes"].null_count == len(twice)
+    solved, _ = solve_whole(with_lines(twice.drop_columns(["attributes"])))
+    assert solved.aside.outcomes == ["duplicate"] * 3
+
+
 def test_computations_without_spans_are_left_alone() -> None:
     """Logs outside any trace stay on their process's own line, beside traces in the same window."""
     plain = [Row(process="web", time=at, name=f"n{at}", file="l", place=at) for at in range(3)]

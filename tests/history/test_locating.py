@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from whence.history import AmbiguousEvent, EventNotFound, History
+from whence.history import AmbiguousEvent, EventNotFound, History, layout
 from whence.history.ids import LARGEST_HASH, candidate_rows, index_of_ids
+from whence.history.tables import processes_from
 
 from .building import draw, write_history
 
@@ -80,3 +81,19 @@ def test_ids_are_found_when_hashes_crowd_together(tmp_path: Path) -> None:
         with pa.OSFile(str(path)) as file:
             assert candidate_rows(file, text) == [77]
     assert int(own) >> 32 < LARGEST_HASH
+
+
+def test_a_service_means_all_lines_of_all_its_instances() -> None:
+    """Who asks about a service need not know how many instances it had, nor what they did at once."""
+    names = [
+        *(("auth", "auth"), ("auth~2", "auth"), ("auth@10.0.3.17", "auth@10.0.3.17"), ("auth@pod-1~2", "auth@pod-1")),
+        *(("auth@pod-1", None), ("author", "author"), ("oauth@pod-1", None), ("auth2@x", None)),
+    ]
+    rows = [
+        {"code": code, "computation": "", "process": name, "clock_name": clock, "events": 1, "dense_seq": True}
+        for code, (name, clock) in enumerate(names)
+    ]
+    processes = processes_from(pa.Table.from_pylist(rows, layout.PROCESSES))
+    assert processes.called("auth").tolist() == [0, 1, 2, 3, 4]
+    assert processes.called("auth@pod-1").tolist() == [3, 4]
+    assert processes.called("aut").tolist() == processes.called("pod-1").tolist() == []

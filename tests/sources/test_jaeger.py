@@ -143,7 +143,7 @@ def test_a_field_that_means_nothing_sets_its_span_aside(change: dict[str, Any], 
     ("tags", "process"),
     [
         ([], "shop"),
-        ([("hostname", "pod-1"), ("ip", "10.0.0.1")], "shop@pod-1"),
+        ([("hostname", "pod-1"), ("ip", "10.0.0.1")], "shop@pod-1/10.0.0.1"),
         ([("ip", "10.0.0.1")], "shop@10.0.0.1"),
         ([("ip", 7), ("service.instance.id", "i-1"), ("hostname", "pod-1")], "shop@i-1"),
         ([("hostname", "")], "shop"),

@@ -162,9 +162,10 @@ def test_what_other_readers_would_read_in_another_way_is_refused(source: Otlp, r
         ({"service__name": ""}, "unknown_service"),
         ({"service__name": "shop"}, "shop"),
         ({"service__name": "shop", "service__instance__id": "a", "k8s__pod__name": "b"}, "shop@a"),
-        ({"service__name": "shop", "k8s__pod__name": "b", "host__name": "c", "process__pid": 7}, "shop@b"),
+        ({"service__name": "shop", "k8s__pod__name": "b", "host__name": "c", "process__pid": 7}, "shop@b/c/pid-7"),
         ({"service__name": "shop", "host__name": "c"}, "shop@c"),
-        ({"service__name": "shop", "process__pid": 7}, "shop"),
+        ({"service__name": "shop", "host__ip": ["10.0.0.2", "10.0.0.1"]}, "shop@10.0.0.1/10.0.0.2"),
+        ({"service__name": "shop", "process__pid": 7}, "shop@pid-7"),
         ({"service__instance__id": 7}, "unknown_service@7"),
     ],
 )

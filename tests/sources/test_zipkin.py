@@ -47,8 +47,8 @@ def test_the_sample_means_what_its_author_meant() -> None:
 
     remote = '{"remoteEndpoint":{"ipv4":"10.0.0.2","port":8080},"http.path":"/stock"}'
     assert read(GOOD) == [
-        start(trace, a1, "shop", 0, "checkout", "receive"),
-        end(trace, a1, "shop", 9000, "checkout ends", "send", "answers"),
+        start(trace, a1, "shop@10.0.0.1", 0, "checkout", "receive"),
+        end(trace, a1, "shop@10.0.0.1", 9000, "checkout ends", "send", "answers"),
         start(trace, b2, "shop", 1000, "get /stock", "send", instance_parent=a1),
         {"computation": trace, "process": "shop", "time": (T0 + 1500) * 1000, "kind": "local", "name": "ws"}
         | {"instance_key": b2},
@@ -138,6 +138,26 @@ def test_only_the_servers_side_of_a_shared_span_gets_a_key_of_its_own() -> None:
     assert key(kind="SERVER") == key(kind="SERVER", shared=False) == (own, parent)
     assert key(kind="CLIENT", shared=True) == (own, parent)
     assert key(kind="SERVER", shared=True) == key(shared=True) == (f"{own}/server", own)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "tags", "process"),
+    [
+        ({}, {}, "shop"),
+        ({"ipv4": "10.0.0.1"}, {}, "shop@10.0.0.1"),
+        ({"ipv4": "10.0.0.1", "port": 8080}, {}, "shop@10.0.0.1:8080"),
+        ({"ipv6": "2001:db8::1", "port": 0}, {}, "shop@[2001:db8::1]"),
+        ({"ipv4": "10.0.0.1", "ipv6": "::1", "port": 80}, {}, "shop@10.0.0.1:80/[::1]:80"),
+        ({"port": 8080}, {}, "shop@:8080"),
+        ({"ipv4": "10.0.0.1"}, {"service.instance.id": "i-1", "http.path": "/"}, "shop@i-1"),
+        ({"ipv4": "10.0.0.1"}, {"hostname": "h", "process.pid": "7"}, "shop@h/10.0.0.1/pid-7"),
+    ],
+    ids=repr,
+)
+def test_a_process_is_a_service_and_its_address(endpoint: Any, tags: Any, process: str) -> None:
+    """Instances of a service run on machines of their own: one process of all would be in the order of many clocks."""
+    found = read([SPAN | {"localEndpoint": {"serviceName": "shop", **endpoint}, "tags": tags}])
+    assert {row["process"] for row in found} == {process}
 
 
 SPANS = st.lists(

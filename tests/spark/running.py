@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whence.history.batch.engine import OnStage, ignore_stages
 from whence.history.batch.observe import Delivering, Settings
 from whence.history.batch.observe import explain as explain_with
 from whence.history.batch.observe import observe as observe_with
@@ -30,13 +31,14 @@ def observe(
     delivering: Delivering | None = None,
     epoch_rows: int = EPOCH_ROWS,
     at_once_bytes: int = 0,
+    on_stage: OnStage = ignore_stages,
 ) -> dict[str, Any]:
     """Make a history on Spark, by default with a job for each step however small the inputs are."""
     from whence.spark.engine import SparkEngine
 
     engine = SparkEngine(session, at_once_bytes=at_once_bytes)
     settings = Settings(unit, eps, epoch_rows, delivering or Delivering())
-    return observe_with(engine, find_inputs(inputs, format=format, options=options), history, settings)
+    return observe_with(engine, find_inputs(inputs, format=format, options=options), history, settings, on_stage=on_stage)
 
 
 def explain(session: SparkSession, inputs: Sequence[str], history: Path, *, epoch_rows: int = EPOCH_ROWS) -> str:

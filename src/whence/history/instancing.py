@@ -163,7 +163,7 @@ class _Chosen:
             report = (int(self._instance[order[at]]), row["file"], row["place"])
             if report not in spans:
                 continue
-            said = (row["time"], row["name"], row["attributes"])
+            said = (row["time"], row.get("name"), row.get("attributes"))
             seen[*report, *said] += 1
             key = (report[0], *said, seen[*report, *said])
             if key in first:

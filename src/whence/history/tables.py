@@ -126,13 +126,15 @@ class Processes:
         return np.flatnonzero(self.computation_number == self.computation_number[code])
 
     def called(self, name: str) -> Longs:
-        """Codes of the processes of this name, and of those whose times are from a clock of this name: all its lines."""
-        own = pc.equal(self.process, name)
-        return np.flatnonzero(
-            pc.or_(own, pc.fill_null(pc.equal(_whole(self.table["clock_name"]), name), False)).to_numpy(
-                zero_copy_only=False
-            )
-        )
+        """Codes of the processes of this name, of the lines of such a process, and of the instances of such a service.
+
+        A line is known by the name of its clock; an instance is called ``service@instance``.
+        """
+        found = np.zeros(len(self.table), np.bool_)
+        for names in (self.process, _whole(self.table["clock_name"])):
+            is_it = pc.or_(pc.equal(names, name), pc.starts_with(names, f"{name}@"))
+            found |= pc.fill_null(is_it, False).to_numpy(zero_copy_only=False)
+        return np.flatnonzero(found)
 
     def named(self, name: str) -> Longs:
         """Codes of the processes of this name: one a computation."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from whence.sources.process_names import process_name
 from whence.sources.rows import BadRecord
 from whence.sources.span_fields import (
     SPAN_DIGITS,
@@ -25,7 +26,6 @@ from whence.sources.spans import INTERNAL, SPAN_KINDS, Moment, Span
 CHILD_OF: Final = "CHILD_OF"
 FOLLOWS_FROM: Final = "FOLLOWS_FROM"
 
-_INSTANCE_TAGS = ("service.instance.id", "hostname", "ip")
 _NAMES_OF_LOGS = ("event", "message")
 
 
@@ -144,13 +144,7 @@ def _process_name(process: Record) -> str:
     service = text(process, "serviceName")
     if service is None:
         raise BadRecord("no-process", f"the process has no serviceName: {shown(process)}")
-    tags = _tags(process)
-    instance = next((tags[tag] for tag in _INSTANCE_TAGS if tags.get(tag) not in (None, "")), None)
-    if instance is None:
-        return service
-    if not isinstance(instance, str | int) or "\0" in str(instance):
-        raise BadRecord("bad-field", f"the instance of a process is text, not {shown(instance)}")
-    return f"{service}@{instance}"
+    return process_name(service, _tags(process))
 
 
 def _moment(log: Record) -> Moment:

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from whence.sources.contract import Piece, Records
 from whence.sources.json_documents import Cursor, document_rows
+from whence.sources.process_names import IDENTIFYING, process_name
 from whence.sources.rows import BadRecord, Row, batches
 from whence.sources.span_fields import (
     SPAN_DIGITS,
@@ -89,7 +90,7 @@ def _span(record: Record) -> Span:
     return Span(
         trace=trace,
         key=key,
-        process=_process(record),
+        process=_process(record, tags),
         name=text(record, "name") or UNNAMED,
         start=start,
         end=checked_time(start + duration, "timestamp + duration") if duration else None,
@@ -117,18 +118,21 @@ def _is_shared(record: Record) -> bool:
     return bool(shared)
 
 
-def _process(record: Record) -> str:
+def _process(record: Record, tags: Record) -> str:
+    """Its service and where that ran: the address, and what OpenTelemetry's exporters tell of their resource in tags."""
     endpoint = an_object(record, "localEndpoint")
     service = text(endpoint, "serviceName")
-    if service is not None:
-        return service
     ipv4, ipv6, port = text(endpoint, "ipv4"), text(endpoint, "ipv6"), endpoint.get("port")
-    address = ipv4 or (f"[{ipv6}]" if ipv6 else None)
-    if address is None:
-        raise BadRecord("no-process", "localEndpoint gives neither serviceName nor an address")
     if port is not None and type(port) is not int:
         raise BadRecord("bad-field", f"port is an integer, not {shown(port)}")
-    return f"{address}:{port}" if port else address
+    behind = f":{port}" if port else ""
+    addresses = [f"{each}{behind}" for each in (ipv4, f"[{ipv6}]" if ipv6 else None) if each]
+    if service is not None:
+        told = {name: tags[name] for name in IDENTIFYING if name in tags}
+        return process_name(service, {**told, "ip": addresses or behind})
+    if not addresses:
+        raise BadRecord("no-process", "localEndpoint gives neither serviceName nor an address")
+    return addresses[0]
 
 
 def _moment(annotation: Record) -> Moment:

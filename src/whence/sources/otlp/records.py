@@ -23,9 +23,9 @@ from whence.sources.otlp.values import (
     needed_id,
     object_field,
     object_text,
-    shown,
     text_field,
 )
+from whence.sources.process_names import attribute_text, check_length, process_name
 from whence.sources.rows import BadRecord, Row, bad_row
 from whence.sources.spans import CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER, Moment, Span, span_rows
 
@@ -41,9 +41,6 @@ KEPT_OF_RESOURCE: Final = (
     "deployment.environment.name",
 )
 """Attributes of a resource that its spans' ends and its log records keep, besides those that name the process."""
-
-LONGEST_OF_RESOURCE: Final = 1_000
-"""Characters of each of these, and of each that names the process."""
 
 STATUS_TEXT: Final = "otel.status_description"
 TRACE_STATE: Final = "w3c.tracestate"
@@ -87,41 +84,21 @@ class Resource:
 
 
 def resource_from(fields: Fields) -> Resource:
-    """The process is ``service.name``, and after an ``@`` its instance or, without one, its pod or host."""
+    """What the records of a resource share; the process is named as `whence.sources.process_names` says."""
     try:
         attributes = attributes_of(fields)
-        service = _word(attributes, "service.name") or UNKNOWN_SERVICE
-        names = (_word(attributes, name) for name in ("service.instance.id", "k8s.pod.name", "host.name"))
-        instance = next((name for name in names if name), None)
+        process = process_name(attribute_text(attributes, "service.name") or UNKNOWN_SERVICE, attributes)
         kept = {name: attributes[name] for name in KEPT_OF_RESOURCE if attributes.get(name) is not None}
         for name, value in kept.items():
-            _check_length(name, value if isinstance(value, str) else json.dumps(value))
+            check_length(name, value if isinstance(value, str) else json.dumps(value))
     except BadRecord as error:
         return unreadable_resource(error)
-    return Resource(service if instance is None else f"{service}@{instance}", kept)
+    return Resource(process, kept)
 
 
 def unreadable_resource(error: BadRecord) -> Resource:
     """A resource whose records are all set aside, because nobody knows whose they are."""
     return Resource(problem=f"bad-resource: {error}")
-
-
-def _word(attributes: dict[str, Any], name: str) -> str | None:
-    value = attributes.get(name)
-    if type(value) is int:
-        return str(value)
-    if value is None or isinstance(value, str):
-        if value and "\0" in value:
-            raise BadRecord("bad-field", f"{name} holds a NUL character")
-        _check_length(name, value or "")
-        return value
-    raise BadRecord("bad-field", f"{name} is text, not {shown(value)}")
-
-
-def _check_length(name: str, value: str) -> None:
-    # It is copied into every row of the resource: a megabyte in one place would be gigabytes of rows.
-    if len(value) > LONGEST_OF_RESOURCE:
-        raise BadRecord("bad-field", f"{name} has {len(value)} characters, and {LONGEST_OF_RESOURCE} at most are taken")
 
 
 def record_rows(signal: str, record: Fields, resource: Resource, file: str, place: int) -> list[Row]:
