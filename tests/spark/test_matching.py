@@ -35,15 +35,16 @@ def frame_of(spark: SparkSession, rows: list[dict[str, Any]], *, tasks: int = 3)
 
 
 def sample(seed: int, count: int) -> list[dict[str, Any]]:
-    """Some computations, each with channels of bytes that several threads use, and rows that have none."""
+    """Some computations, each with channels of bytes that lose some, which one or several threads use, and other rows."""
     random = Random(seed)
     rows: list[dict[str, Any]] = []
     for time in range(count):
         kind = random.choice(["send", "receive", "local"])
         row: dict[str, Any] = {"computation": random.choice(["", "other"]), "time": time // 20, "kind": kind}
-        row |= {"process": f"{kind}-{random.randrange(2)}", "clock_name": kind, "name": f"event {time}"}
+        channel, thread = random.randrange(5), random.randrange(2)
+        row |= {"process": f"{kind}-{thread if channel < 2 else 0}", "clock_name": kind, "name": f"event {time}"}
         if kind != "local":
-            row |= {"channel_key": f"c{random.randrange(5)}", "channel_bytes": random.randrange(9)}
+            row |= {"channel_key": f"c{channel}", "channel_bytes": random.randrange(9 if kind == "send" else 7)}
         rows.append(row)
     return rows
 
@@ -62,7 +63,7 @@ def test_channels_spread_over_tasks_are_matched_whole(spark: SparkSession) -> No
             expected[at] = row["sends"], row["receives"], row["receives_more"]
         counts = {name: counts.get(name, 0) + count for name, count in count_outcomes(outcomes).items()}
     assert counts["matched"] > 50
-    assert counts["ambiguous_order"] > 5
+    assert min(counts["ambiguous_order"], counts["ambiguous_loss"], counts["left_out"]) > 5
     before = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
     try:
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "7")

@@ -25,28 +25,43 @@ from whence.events.schema import SEND, SPAN
 MATCHED: Final = 16
 UNMATCHED_SEND: Final = 32
 UNMATCHED_RECEIVE: Final = 64
+LEFT_OUT: Final = 256
 OUTCOMES: Final[Mapping[str, int]] = {
     "matched": MATCHED,
     "unmatched_sends": UNMATCHED_SEND,
     "unmatched_receives": UNMATCHED_RECEIVE,
-    "ambiguous": int(Doubt.ORDER | Doubt.SURPLUS | Doubt.BACKWARDS | Doubt.SIZES),
+    "ambiguous": int(Doubt.LOSS | Doubt.ORDER | Doubt.SURPLUS | Doubt.BACKWARDS | Doubt.SIZES),
+    "ambiguous_loss": int(Doubt.LOSS),
     "ambiguous_order": int(Doubt.ORDER),
     "ambiguous_surplus": int(Doubt.SURPLUS),
     "ambiguous_backwards": int(Doubt.BACKWARDS),
     "ambiguous_sizes": int(Doubt.SIZES),
+    "left_out": LEFT_OUT,
 }
-"""What is counted of a row: those whose outcome has one of these bits. Sends are unmatched if nobody received any of them,
-receives if nobody known sent all of it; all other receives of at least one byte are matched. A receive that took something
-is ambiguous if a doubt is left; each kind of doubt is counted as well."""
+"""What is counted of a row: those whose outcome has one of these bits.
+
+- matched: receives that follow sends of all that they took;
+- unmatched: sends of which nobody received anything, and receives of which nobody known sent all;
+- ambiguous: receives that may have taken something else, and each kind of doubt by itself;
+- left out: those of them whose sends are a mere guess, so that nothing is said about what precedes them.
+"""
+
+Outcomes = NDArray[np.int16]
 
 CHANNEL_COLUMNS: Final = ("channel_key", "channel_bytes")
 
+OR_LATER: Final = " or later"
+"""After the name of a message that a receive took, or else one that the same process sent later."""
 
-def match_table(table: pa.Table) -> tuple[pa.Table, NDArray[np.uint8]]:
+
+def match_table(table: pa.Table) -> tuple[pa.Table, Outcomes]:
     """The rows with `sends`, `receives` and `receives_more` set and no channel; and the outcome of each, see `OUTCOMES`.
 
     `table` has the columns of `REPORTS`, perhaps among others, and only sends and receives with a `channel_key`, all those
     of a channel: what is left out counts as never sent or received. Computations have no channel in common.
+
+    A receive whose match is a guess gets no send: its cause is known to be missing. Where it is only unknown whether the
+    send or a later one of the same process was taken, the name of the message says so.
     """
     table = table.combine_chunks()
     channel = _ranks(table, "computation") * (table.num_rows + 1) + _ranks(table, "channel_key")
@@ -67,17 +82,18 @@ def match_table(table: pa.Table) -> tuple[pa.Table, NDArray[np.uint8]]:
     )
     found = match_ends(ends)
     named = _with_names(table, ends, found)
-    outcome = found.doubts.copy()
+    outcome = found.doubts.astype(np.int16)
     is_receive = ~ends.is_send
     took = np.diff(found.offsets) > 0
-    outcome[is_receive & took & ~found.missing] |= MATCHED
+    outcome[is_receive & took & ~found.missing & ~found.guessed] |= MATCHED
     outcome[is_receive & found.missing] |= UNMATCHED_RECEIVE
+    outcome[found.guessed] |= LEFT_OUT
     outcome[ends.is_send & found.unreceived] |= UNMATCHED_SEND
     outcome[found.copy] = 0
     return named, outcome
 
 
-def count_outcomes(outcomes: NDArray[np.uint8]) -> dict[str, int]:
+def count_outcomes(outcomes: Outcomes) -> dict[str, int]:
     """How many rows have each of `OUTCOMES`."""
     return {name: int(np.count_nonzero(outcomes & bits)) for name, bits in OUTCOMES.items()}
 
@@ -85,21 +101,28 @@ def count_outcomes(outcomes: NDArray[np.uint8]) -> dict[str, int]:
 def _with_names(table: pa.Table, ends: Ends, found: Matched) -> pa.Table:
     keys, rows = table["channel_key"].combine_chunks(), table.num_rows
     number = pa.array(found.number).cast(pa.string())
-    sent = pc.binary_join_element_wise("channel ", keys, " #", number, "")
+    of_receive = np.repeat(np.arange(rows), np.diff(found.offsets))
+    perhaps_later = np.zeros(rows, np.bool_)
+    perhaps_later[found.causes[(found.doubts[of_receive] != 0) & ~found.guessed[of_receive]]] = True
+    # Copies of a send are called as it is.
+    perhaps_later = _by_event(ends, found, perhaps_later)
+    later = pc.if_else(pa.array(perhaps_later), OR_LATER, "")
+    sent = pc.binary_join_element_wise(pc.binary_join_element_wise("channel ", keys, " #", number, ""), later, "")
     # A name of its own, which nobody asks for: it tells an event from its twin.
     told_apart = pc.binary_join_element_wise("channel ", keys, " receive #", number, "")
     # Nobody sends a message of this name, and its beginning says that it is missed and not a mistake.
     unknown = pc.binary_join_element_wise(f"{SPAN}in channel ", keys, "")
     names = pa.chunked_array([sent, unknown])
 
-    counts = np.diff(found.offsets)
-    longer = counts + found.missing
+    known = ~found.guessed[of_receive]
+    missing = found.missing | found.guessed
+    longer = np.where(found.guessed, 0, np.diff(found.offsets)) + missing
     offsets = np.concatenate(([0], np.cumsum(longer)))
     taken: Longs = np.empty(offsets[-1], np.int64)
     is_missing = np.zeros(offsets[-1], np.bool_)
-    is_missing[offsets[1:][found.missing] - 1] = True
-    taken[~is_missing] = found.causes
-    taken[is_missing] = rows + np.flatnonzero(found.missing)
+    is_missing[offsets[1:][missing] - 1] = True
+    taken[~is_missing] = found.causes[known]
+    taken[is_missing] = rows + np.flatnonzero(missing)
 
     has_any = longer > 0
     firsts = np.where(has_any, offsets[:-1], 0)
@@ -123,6 +146,15 @@ def _with_names(table: pa.Table, ends: Ends, found: Matched) -> pa.Table:
         "receives_more": pc.if_else(is_send, table["receives_more"], more),
     }
     return without_channels(_replaced(table, columns))
+
+
+def _by_event(ends: Ends, found: Matched, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The flags, also on the copies of the rows that have them: those of the same end and number."""
+    event = np.stack((ends.channel * 2 + ~ends.is_send, found.number))
+    place = np.unique(event, axis=1, return_inverse=True)[1].reshape(-1)
+    any_of = np.zeros(place.max(initial=-1) + 1, np.bool_)
+    any_of[place[flags]] = True
+    return any_of[place]
 
 
 def _has_twin(ends: Ends) -> NDArray[np.bool_]:

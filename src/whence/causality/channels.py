@@ -8,14 +8,19 @@ the nth receive takes the nth send.
 The order of one end is that of its process: by sequence numbers, or else by time, file and place. Rows of several
 processes (threads that use one socket) are merged by time, each process keeping its own order.
 
-What this takes for granted: both ends were recorded from the channel's beginning, and nothing between was lost. Where the
-rows themselves show that a match rests on more than that, it is made all the same, and the receive has its `Doubt`:
+What this takes for granted: the channel keeps the order of its messages, and nothing is received that was not sent, or more
+often than it was sent. Where the rows show that a receive may have taken something else, it has its `Doubt`:
 
+- LOSS: more was sent than received. Which sends were lost is unknown, and without a lost one this receive would have taken
+  a later one;
 - ORDER: rows of several processes at one time, or on several clocks, or without a time: their order is unknown, and in
   another one this receive might have taken something else;
 - SURPLUS: more was received than sent, so some sends are not known, and they need not be the last ones;
 - BACKWARDS: by the one clock of both, it was received before it was sent;
 - SIZES: some rows of the channel count bytes and others do not, so messages were counted.
+
+A match with a doubt is a *guess*, but for one kind: if only losses are in doubt, and all sends that the receive may have
+taken are of one process, then the first of them precedes the receive whichever it was. docs/decisions/0014 has the proof.
 """
 
 from __future__ import annotations
@@ -47,9 +52,12 @@ class Doubt(IntFlag):
     SURPLUS = 2
     BACKWARDS = 4
     SIZES = 8
+    LOSS = 128
 
 
-_ORDER, _SURPLUS, _BACKWARDS = int(Doubt.ORDER), int(Doubt.SURPLUS), int(Doubt.BACKWARDS)
+_ORDER, _SURPLUS, _BACKWARDS, _LOSS = (
+    int(doubt) for doubt in (Doubt.ORDER, Doubt.SURPLUS, Doubt.BACKWARDS, Doubt.LOSS)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,8 @@ class Matched:
     """Sends of which nothing was received by anybody known."""
     doubts: Codes
     """Of a receive that took something: its `Doubt`."""
+    guessed: Flags
+    """Receives of which nobody knows that the sends given here precede them."""
     copy: Flags
     """Rows that repeat the report of another row, and are as that one is."""
 
@@ -116,10 +126,11 @@ def match_ends(ends: Ends) -> Matched:
         np.append(starts, len(order)),
         ends.is_send[order],
         *(first, last, low, high),
-        *(ends.clock[order], ends.time[order]),
+        *(ends.clock[order], ends.time[order], ends.process[order]),
     )
-    number, counts, causes, missing, unreceived, doubts = found
+    number, counts, causes, missing, unreceived, doubts, guessed = found
     doubts[(counts > 0) & (sized & unsized)[of_channel]] |= int(Doubt.SIZES)
+    guessed |= (doubts & ~np.uint8(Doubt.LOSS)) != 0
 
     at = np.empty(rows, np.int64)
     at[order] = np.arange(len(order))
@@ -127,7 +138,9 @@ def match_ends(ends: Ends) -> Matched:
     begins = np.concatenate(([0], np.cumsum(counts)))
     offsets = np.concatenate(([0], np.cumsum(counts[at])))
     taken = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - begins[at], counts[at])
-    return Matched(number[at], offsets, order[causes[taken]], missing[at], unreceived[at], doubts[at], copy)
+    return Matched(
+        number[at], offsets, order[causes[taken]], missing[at], unreceived[at], doubts[at], guessed[at], copy
+    )
 
 
 def _originals(ends: Ends, side: Longs) -> Longs:
@@ -218,22 +231,49 @@ def _unordered(
     return low, high
 
 
+@njit("int64[::1](boolean[::1], int64[::1], int64[::1], int64[::1], int64[::1])", cache=True, nogil=True)
+def _own_stretches(is_send: Flags, first: Longs, last: Longs, low: Longs, process: Longs) -> Longs:
+    """By send: up to where in its stream all that follows it is of its own process, in a known order."""
+    until = last.copy()
+    follower = -1
+    for row in range(len(is_send) - 1, -1, -1):
+        if not is_send[row]:
+            follower = -1
+        elif last[row] > first[row]:
+            if low[row] >= 0:
+                until[row] = first[row]
+            # The stream of another channel begins anew, and nothing but the next send begins where this one ends.
+            elif follower >= 0 and first[follower] == last[row] and process[follower] == process[row]:
+                until[row] = until[follower]
+            follower = row
+    return until
+
+
 @njit(
-    "Tuple((int64[::1], int64[::1], int64[::1], boolean[::1], boolean[::1], uint8[::1]))(int64[::1], boolean[::1], "
-    "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
+    "Tuple((int64[::1], int64[::1], int64[::1], boolean[::1], boolean[::1], uint8[::1], boolean[::1]))(int64[::1], "
+    "boolean[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
     cache=True,
     nogil=True,
 )
 def _match(
-    starts: Longs, is_send: Flags, first: Longs, last: Longs, low: Longs, high: Longs, clock: Longs, time: Longs
-) -> tuple[Longs, Longs, Longs, Flags, Flags, Codes]:
+    starts: Longs,
+    is_send: Flags,
+    first: Longs,
+    last: Longs,
+    low: Longs,
+    high: Longs,
+    clock: Longs,
+    time: Longs,
+    process: Longs,
+) -> tuple[Longs, Longs, Longs, Flags, Flags, Codes, Flags]:
     """Both streams of each channel, side by side; causes are places in the order given, receive after receive."""
     rows = len(is_send)
     number, counts = np.empty(rows, np.int64), np.zeros(rows, np.int64)
     # Two streams cut each other into fewer parts than they have, and each part is at most one pair.
     causes = np.empty(rows, np.int64)
     missing, unreceived = np.zeros(rows, np.bool_), np.zeros(rows, np.bool_)
-    doubts = np.zeros(rows, np.uint8)
+    doubts, guessed = np.zeros(rows, np.uint8), np.zeros(rows, np.bool_)
+    own_until = _own_stretches(is_send, first, last, low, process)
     pairs = 0
     for channel in range(len(starts) - 1):
         begin, end = starts[channel], starts[channel + 1]
@@ -244,6 +284,9 @@ def _match(
             middle += 1
         sent = last[middle - 1] if middle > begin else 0
         received = last[end - 1] if end > middle else 0
+        lost = sent - received
+        # What can have been lost, of the sends up to the last that a receive may have taken.
+        losable, looked_at = 0, begin
         send = begin
         for row in range(middle, end):
             number[row] = row - middle
@@ -269,6 +312,17 @@ def _match(
                     if low[row] >= 0 and not (first[taken] <= low[row] and high[row] <= last[taken]):
                         doubt |= _ORDER
                 taken += 1
-            if counts[row]:
-                doubts[row] = doubt
-    return number, counts, causes[:pairs].copy(), missing, unreceived, doubts
+            if not counts[row]:
+                continue
+            # Without what was lost before, this receive took what lies so much further on.
+            while looked_at < middle and first[looked_at] < last[row] + min(lost, losable):
+                size = last[looked_at] - first[looked_at]
+                if size <= lost:
+                    losable = min(losable + size, LONGEST_STREAM_BYTES)
+                looked_at += 1
+            furthest = last[row] + min(lost, losable)
+            if lost > 0 and losable > 0 and furthest > last[send]:
+                doubt |= _LOSS
+                guessed[row] = own_until[causes[pairs - counts[row]]] < furthest
+            doubts[row] = doubt
+    return number, counts, causes[:pairs].copy(), missing, unreceived, doubts, guessed

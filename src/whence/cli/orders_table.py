@@ -33,7 +33,9 @@ def channel_lines(channels: dict[str, int]) -> list[str]:
         name.partition("_")[2]: count for name, count in channels.items() if name.startswith("ambiguous_") and count
     }
     why = f" ({', '.join(f'{count:,} {name}' for name, count in doubts.items())})" if doubts else ""
-    return [f"channels: {shown}; {channels.get('ambiguous', 0):,} ambiguous{why}"]
+    left_out = channels.get("left_out", 0)
+    unknown = f", of which {left_out:,} follow no send, for it would be a guess" if left_out else ""
+    return [f"channels: {shown}; {channels.get('ambiguous', 0):,} ambiguous{why}{unknown}"]
 
 
 def orders_table(wall_clock: dict[str, Any], policies: dict[str, Any], unit: str) -> Table:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Observation
@@ -42,11 +41,11 @@ class ChannelCounts:
 def match_channels(frame: DataFrame) -> tuple[DataFrame, ChannelCounts]:
     """The same rows and columns with every channel resolved into message keys; reads the frame once, in one shuffle.
 
-    A send in a channel gets `sends`; a receive gets `receives` and `receives_more`, and where its sender is not known a
-    key that begins with `SPAN`, so that it stays and its cause is known to be missing. Rows without a channel, and rows
-    that were set aside, stay as they are, but no row comes out with a channel. The same rows give the same keys however
-    they are spread. A channel (of one computation, one direction) is matched by one task, which holds all its rows: about
-    600 bytes a row beside the row itself.
+    A send in a channel gets `sends`; a receive gets `receives` and `receives_more`. Where its sender is not known, or would
+    be no more than a guess, it gets a key that begins with `SPAN`, so that it stays and its cause is known to be missing.
+    Rows without a channel, and rows that were set aside, stay as they are, but no row comes out with a channel. The same
+    rows give the same keys however they are spread. A channel (of one computation, one direction) is matched by one task,
+    which holds all its rows: about 600 bytes a row beside the row itself.
     """
     in_channel = F.col("reason").isNull() & F.col("channel_key").isNotNull() & F.col("kind").isin(SEND, RECEIVE)
     spread = F.when(in_channel, F.xxhash64("computation", "channel_key")).otherwise(F.xxhash64("file", "place"))
@@ -102,5 +101,5 @@ def _last_channel_rows(held: list[pa.Table]) -> int:
 def _matched(rows: pa.Table) -> Iterator[pa.RecordBatch]:
     named, outcomes = match_table(rows)
     at = named.schema.get_field_index(_OUTCOME)
-    counted = named.set_column(at, named.schema.field(at), pa.array(outcomes.astype(np.int16)))
+    counted = named.set_column(at, named.schema.field(at), pa.array(outcomes))
     yield from counted.to_batches(max_chunksize=AT_ONCE_ROWS)
