@@ -46,6 +46,23 @@ def test_what_contradicts_itself_is_set_aside_and_nothing_else() -> None:
     assert aside({"process": "a", "seq": 0}, {"process": "a", "seq": -5}) == dict.fromkeys((0, 1), "bad-seq")
 
 
+def test_what_is_set_aside_is_set_aside_once() -> None:
+    """A report that is broken and came twice would be counted twice: no account is right then, and no run commits."""
+    table = reports(
+        {"process": "mixed", "time": 5},
+        {"process": "mixed", "time": 6},
+        {"process": "mixed", "seq": 14},
+        *[{"process": "zero", "seq": 0}] * 2,
+        *[{"process": "huge", "seq": (1 << 62) + 1}] * 2,
+        {"process": "late", "seq": 1, "time": 7},
+        {"process": "late", "seq": 1, "time": (1 << 62) + 1},
+    )
+    found = solve(table, sorted(set(table["process"].to_pylist())), Window())
+    assert sorted([*found.aside.rows, *found.table_rows.tolist()]) == list(range(len(table)))
+    codes = {row: reason.partition(":")[0] for row, reason in zip(found.aside.rows, found.aside.reasons, strict=True)}
+    assert codes == {0: "no-seq", 1: "no-seq", **dict.fromkeys(range(3, 7), "bad-seq"), 8: "absurd-time"}
+
+
 def test_a_missing_message_sets_its_receive_aside_and_a_missing_stamp_does_not() -> None:
     """What a stamp knows of may never have been logged; a message that was received must have been sent."""
     assert aside({"process": "a", "seq": 1, "receives": "m"}) == {0: "receive-without-send"}

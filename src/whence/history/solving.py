@@ -107,7 +107,9 @@ def solve(table: pa.Table, names: Sequence[str], window: Window) -> Solved:
         good &= ~absurd
 
     raw = Raw(process, np.where(numbered[process], seq, wall), numbered, columns.ranks("file"), columns.longs("place"))
+    # A row that is set aside is no copy of another: it would be counted twice.
     order = canonical_order(raw)
+    order = order[good[order]]
     tied = order[tied_places(raw, order)]
     if len(tied):
         texts = [columns.codes(name, tied) for name in ("id", "sends", "receives", "name", "kind")]
