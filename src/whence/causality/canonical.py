@@ -34,10 +34,11 @@ class Raw:
 class Copies:
     """Rows that repeat an event that another row reports."""
 
-    duplicate: Longs
-    """They say the same."""
-    conflicting: Longs
-    """They say something else of it."""
+    rows: Longs
+    of: Longs
+    """By copy: the row that stays."""
+    agrees: Flags
+    """By copy: whether it says the same."""
 
 
 def canonical_order(raw: Raw) -> Longs:
@@ -80,4 +81,4 @@ def find_copies(raw: Raw, rows: Longs, identity: Longs, content: Longs, arrival:
     repeats &= nameable[by_claim]
     first = np.maximum.accumulate(np.where(repeats, 0, np.arange(len(rows))))
     agrees = (content == content[first]).all(axis=1)
-    return Copies(rows[by_claim[repeats & agrees]], rows[by_claim[repeats & ~agrees]])
+    return Copies(rows[by_claim[repeats]], rows[by_claim[first[repeats]]], agrees[repeats])

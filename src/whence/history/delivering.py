@@ -235,8 +235,9 @@ class _Task:
             return Deliverer(StampedRows(span.starts, span.skeleton.process, stamps.r, stamps.c, stamps.kn, arrival))
 
         def known(rule: Rule) -> Placed:
-            # A clock that is ahead by more than eps is not believed (`whence.history.live.dating`).
-            ahead = times.time > times.arrival + self.eps
+            # A clock that is ahead by more than eps is not believed, and no clock is, where there is none: the arrival
+            # stands for the time (`whence.history.live.dating`).
+            ahead = times.untold | (times.time > times.arrival + self.eps)
             r = np.where(ahead, arrival, times.time // self.tick)
             counted, informed = (~ahead & (arrival <= r + wait) for wait in (prompt_ticks(rule), wait_ticks(rule)))
             return stamped(

@@ -5,6 +5,7 @@ Works on whole computations: what a span has to do with others is known only whe
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from whence.causality.instances import Instances, Lines, string_lines
 from whence.causality.ordering import NO_TIME
 from whence.events.schema import ANSWERS, AWAITS, END, SPAN, START
-from whence.history.report_columns import BETWEEN
+from whence.history.report_columns import BETWEEN, numbered_names
 
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -56,11 +57,16 @@ class _Chosen:
 
     def __init__(self, rows: pa.Table) -> None:
         self.rows = rows
+        # By number: no name can then be taken for another with a key after it.
         computation = _text(rows, "computation")
+        computation = numbered_names(computation, sorted(pc.unique(computation).to_pylist()))
         keys = _joined(computation, pc.fill_null(_text(rows, "instance_key"), "")).dictionary_encode()
         processes = _joined(computation, _text(rows, "process")).dictionary_encode()
         self._keys: Any = keys.dictionary
-        self.process_names = [str(name).partition(BETWEEN)[2] for name in processes.dictionary.to_pylist()]
+        split = [str(name).partition(BETWEEN) for name in processes.dictionary.to_pylist()]
+        self.processes = [(int(number), name) for number, _, name in split]
+        """Each with the number of its computation."""
+        self._computation = computation
         key, self.process = _ranked(keys), _codes(processes)
         phase = pc.fill_null(_text(rows, "instance_phase"), "")
         self._is_start, is_end = (_flags(pc.is_in(phase, value_set=pa.array(names))) for names in ([START], _ENDS))
@@ -76,7 +82,7 @@ class _Chosen:
 
     def _number_instances(self, key: Longs, time: Longs) -> None:
         """Number what one process did for one span, by computation and time of its start."""
-        pairs, instance = np.unique(key * len(self.process_names) + self.process, return_inverse=True)
+        pairs, instance = np.unique(key * len(self.processes) + self.process, return_inverse=True)
         first = np.full(len(pairs), np.iinfo(np.int64).max)
         np.minimum.at(first, instance[self._is_start], time[self._is_start])
         unstarted = np.full(len(pairs), np.iinfo(np.int64).max)
@@ -199,11 +205,12 @@ class _Chosen:
         """By instance: what it was started from, nearest first: in its own process, then elsewhere."""
         first = self.first_row[starts[:-1]]
         named = _text(self.rows, "instance_parent").take(pa.array(first))
-        computation = _text(self.rows, "computation").take(pa.array(first))
+        computation = self._computation.take(pa.array(first))
+        traces = _text(self.rows, "computation")
         home = np.full(len(self._keys), -1, np.int64)
         begun = np.flatnonzero(self._begun)[::-1]
         home[self._key_of_instance[begun]] = begun
-        width = len(self.process_names)
+        width = len(self.processes)
         begun_pairs = self._key_of_instance[begun] * width + process[begun]
         by_pair = np.argsort(begun_pairs, kind="stable")
         begun_pairs, begun = begun_pairs[by_pair], begun[by_pair]
@@ -231,7 +238,7 @@ class _Chosen:
         is_named = _flags(pc.is_valid(named))
         for at in np.flatnonzero((found < 0) & (is_named | stray)).tolist():
             key = named[at].as_py() if is_named[at] else self.rows["instance_key"][int(first[at])].as_py()
-            trace, _, span = f"{computation[at]}{OF_TRACE}{key}".rpartition(OF_TRACE)
+            trace, _, span = f"{traces[int(first[at])]}{OF_TRACE}{key}".rpartition(OF_TRACE)
             self.missing[int(first[at])] = f"{SPAN}{trace.rpartition(OF_TRACE)[2]}/{span}"
         return np.where(found == itself, -1, found)
 
@@ -242,7 +249,7 @@ _ENDS = [END, ANSWERS, AWAITS]
 def _replaced(rows: pa.Table, inside: Longs, chosen: _Chosen, lines: Lines) -> pa.Table:
     """The table with the columns that say where rows stand."""
     event = chosen.event
-    names = pa.array(_line_names(lines.process, chosen.process_names), pa.string())
+    names = pa.array(_line_names(lines.process, chosen.processes), pa.string())
     process = pa.DictionaryArray.from_arrays(pa.array(lines.line[event].astype(np.int32)), names).cast(pa.string())
     lengths = np.diff(lines.offsets)[event]
     offsets = np.concatenate(([0], np.cumsum(lengths)))
@@ -268,16 +275,18 @@ def _replaced(rows: pa.Table, inside: Longs, chosen: _Chosen, lines: Lines) -> p
     return rows
 
 
-def _line_names(processes: Longs, names: Sequence[str]) -> list[str]:
-    """Of each line: its process's name, with a number from the second of a process on."""
-    mark = "~"
-    while any(mark in name for name in names):
-        mark += "~"
+def _line_names(lines: Longs, processes: Sequence[tuple[int, str]]) -> list[str]:
+    """Of each line: its process's name, with a number from the second of a process on. Processes have a computation."""
+    marks: dict[int, str] = {}
+    for computation, name in processes:
+        mark = marks.setdefault(computation, "~")
+        marks[computation] = max(mark, "~" * (1 + max(map(len, re.findall("~+", name)), default=0)))
     seen: dict[int, int] = {}
     found = []
-    for process in processes.tolist():
+    for process in lines.tolist():
         seen[process] = count = seen.get(process, 0) + 1
-        found.append(names[process] if count == 1 else f"{names[process]}{mark}{count}")
+        computation, name = processes[process]
+        found.append(name if count == 1 else f"{name}{marks[computation]}{count}")
     return found
 
 

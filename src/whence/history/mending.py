@@ -22,7 +22,6 @@ from whence.history import layout
 from whence.history.aside import Aside, count_codes
 from whence.history.joining import Crossings, Joined, Neighbours, Place
 from whence.history.reading import skeleton_from
-from whence.history.report_columns import BETWEEN
 from whence.history.segmenting import Made, Target, count_processes
 from whence.history.writing import write_aside, write_segment
 
@@ -87,10 +86,7 @@ def mend(damage: Damage, target: Target) -> Mended:
     files = None
     if len(kept):
         files = write_segment(target.store, target.run, made.window, kept, placed.skeleton, attempt=attempt)
-    names = [
-        f"{computation}{BETWEEN}{name}"
-        for computation, name in zip(made.counts.computations, made.counts.names, strict=True)
-    ]
+    names = list(zip(made.counts.computations, made.counts.names, strict=True))
     causal_time = kept["causal_time"]
     replaced = Made(
         made.window,

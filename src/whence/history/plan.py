@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.clocks.errors import WhenceError
-from whence.history.solving import LARGEST_TIME, Window
+from whence.history.report_columns import LARGEST_TIME
+from whence.history.solving import Window
 
 BINS = 4096
 """In which the rows of a computation are counted by wall time, to cut it."""

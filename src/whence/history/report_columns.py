@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,9 @@ Flags = NDArray[np.bool_]
 
 BETWEEN = "\x00"
 """Between the name of a computation and a name or key within it, where several computations are solved as one."""
+
+LARGEST_TIME = 1 << 62
+"""Times beyond it are set aside, so that differences of times fit in 64 bits: the year 2116, in nanoseconds."""
 
 _TEXT = pa.string()
 
@@ -62,13 +65,17 @@ class ReportColumns:
         found: Longs = named.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         return np.where(self._array("causes").is_valid().to_numpy(zero_copy_only=False), found, -1)
 
-    def outside(self, name: str, least: int, most: int) -> Flags:
-        """Which rows have a number that is not from `least` to `most`."""
-        if name not in self.table.column_names:
+    def came(self) -> Longs:
+        """By row of a table in order of arrival: its turn. What is delivered comes before all that is not."""
+        found = np.empty(len(self.table), np.int64)
+        found[np.argsort(~self.emitted(), kind="stable")] = np.arange(len(self.table))
+        return found
+
+    def emitted(self) -> Flags:
+        """By row: whether its event is delivered."""
+        if "emitted" not in self.table.column_names:
             return np.zeros(len(self.table), np.bool_)
-        array = self._array(name)
-        wrong = pc.or_(pc.less(array, least), pc.greater(array, most))
-        found: Flags = pc.fill_null(wrong, False).to_numpy(zero_copy_only=False)
+        found: Flags = self._array("emitted").to_numpy(zero_copy_only=False).astype(np.bool_)
         return found
 
     def encoded(self, name: str) -> Any:
@@ -97,3 +104,28 @@ class ReportColumns:
         rank = pc.rank(encoded.dictionary, tiebreaker="dense") if len(encoded.dictionary) else pa.array([], pa.uint64())
         found: Longs = rank.take(encoded.indices).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         return found - 1
+
+
+def out_of_range(table: pa.Table, *columns: str) -> Iterator[tuple[Flags, str, str]]:
+    """Rows whose time or number cannot be meant, column by column: which, the code of the reason, and its detail."""
+    for name in columns:
+        what, code, least = ("seq", "bad-seq", 1) if name == "seq" else ("time", "absurd-time", -LARGEST_TIME)
+        yield _outside(table, name, least), code, f"{what} runs from {least} to {LARGEST_TIME}"
+
+
+def _outside(table: pa.Table, name: str, least: int) -> Flags:
+    if name not in table.column_names:
+        return np.zeros(len(table), np.bool_)
+    wrong = pc.or_(pc.less(table[name], least), pc.greater(table[name], LARGEST_TIME))
+    found: Flags = pc.fill_null(wrong, False).to_numpy().astype(np.bool_)
+    return found
+
+
+def numbered_names(values: Any, names: Sequence[str]) -> Any:
+    """By value: its number among `names`, as digits that sort as the numbers do.
+
+    Put before `BETWEEN` and another text, it says whose text that is, whatever characters are in the names.
+    """
+    width = len(str(len(names)))
+    digits = pa.array([f"{number:0{width}d}" for number in range(len(names))], pa.string())
+    return digits.take(pc.index_in(values, value_set=pa.array(names, pa.string())))

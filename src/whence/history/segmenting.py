@@ -21,7 +21,7 @@ from whence.history import layout
 from whence.history.aside import DUPLICATE, QUARANTINED, count_codes
 from whence.history.instancing import with_lines
 from whence.history.plan import Plan
-from whence.history.report_columns import BETWEEN
+from whence.history.report_columns import BETWEEN, numbered_names
 from whence.history.solving import Solved, Window, solve
 from whence.history.storage import Store
 from whence.history.writing import SegmentFiles, write_aside, write_segment, write_whole
@@ -103,7 +103,7 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
         solved, names = solve_whole(good)
     else:
         solved = solve(good, chosen[0].names, chosen[1])
-        names = [f"{chosen[0].computation}{BETWEEN}{name}" for name in chosen[0].names]
+        names = [(chosen[0].computation, name) for name in chosen[0].names]
     aside = pa.concat_tables([refused_rows(refused), solved.aside.table(good)])
     aside = aside.sort_by([(name, "ascending") for name in ("file", "place", "outcome", "reason")])
     events = events_table(good, solved, window)
@@ -137,26 +137,29 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
     )
 
 
-def solve_whole(rows: pa.Table) -> tuple[Solved, list[str]]:
-    """Whole computations, and their processes as computation, `BETWEEN`, process.
+def solve_whole(rows: pa.Table, *, first_come: bool = False) -> tuple[Solved, list[tuple[str, str]]]:
+    """Whole computations, and their processes, each with its computation; `first_come` as for `solve`.
 
     Several are solved as one, in which processes and keys are told apart by the computation they belong to.
     """
-    computations = pc.unique(rows["computation"]).to_pylist()
+    computations = sorted(pc.unique(rows["computation"]).to_pylist())
     if len(computations) == 1:
         names = sorted(pc.unique(rows["process"]).to_pylist())
-        return solve(rows, names, Window()), [f"{computations[0]}{BETWEEN}{name}" for name in names]
+        return solve(rows, names, Window(), first_come=first_come), [(computations[0], name) for name in names]
+    own = numbered_names(rows["computation"], computations)
     together = rows
     for at, name in enumerate(rows.column_names):
         if name in ("process", "sends", "receives", "id"):
-            told_apart = pc.binary_join_element_wise(rows["computation"], rows[name].cast(pa.string()), BETWEEN)
+            told_apart = pc.binary_join_element_wise(own, rows[name].cast(pa.string()), BETWEEN)
             together = together.set_column(at, name, told_apart)
         elif name == "receives_more":
-            pairs = zip(rows["computation"].to_pylist(), rows[name].to_pylist(), strict=True)
-            lists = [None if keys is None else [f"{own}{BETWEEN}{key}" for key in keys] for own, keys in pairs]
+            pairs = zip(own.to_pylist(), rows[name].to_pylist(), strict=True)
+            lists = [None if keys is None else [f"{each}{BETWEEN}{key}" for key in keys] for each, keys in pairs]
             together = together.set_column(at, name, pa.array(lists, pa.list_(pa.string())))
     names = sorted(pc.unique(together["process"]).to_pylist())
-    return solve(together, names, Window()), names
+    split = [name.partition(BETWEEN) for name in names]
+    found = solve(together, names, Window(), first_come=first_come, told_apart=True)
+    return found, [(computations[int(number)], name) for number, _, name in split]
 
 
 def events_table(rows: pa.Table, solved: Solved, window: int) -> pa.Table:
@@ -209,8 +212,8 @@ def _stored(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray | pa.Ar
     )
 
 
-def count_processes(names: Sequence[str], skeleton: Skeleton, events: pa.Table) -> Counts:
-    """What each process has in the segment; names come as computation, `BETWEEN`, process."""
+def count_processes(names: Sequence[tuple[str, str]], skeleton: Skeleton, events: pa.Table) -> Counts:
+    """What each process, given with its computation, has in the segment."""
     count = len(names)
     process = skeleton.process
     seq = events["seq"].fill_null(0).to_numpy()
@@ -224,10 +227,9 @@ def count_processes(names: Sequence[str], skeleton: Skeleton, events: pa.Table) 
     np.minimum.at(first_time, process[known], time[known])
     np.maximum.at(last_time, process[known], time[known])
     first_time[last_time == NO_TIME] = NO_TIME
-    split = [name.partition(BETWEEN) for name in names]
     return Counts(
-        tuple(computation for computation, _, _ in split),
-        tuple(name for _, _, name in split),
+        tuple(computation for computation, _ in names),
+        tuple(name for _, name in names),
         _clocks(process, count, events["clock_name"]),
         np.bincount(process, minlength=count).astype(np.int64),
         first_seq,

@@ -24,21 +24,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.causality.assembling import Detour, Placed, assemble
-from whence.causality.canonical import Raw, canonical_order, find_copies, tied_places
+from whence.causality.canonical import Copies, Raw, canonical_order, find_copies, tied_places
 from whence.causality.correcting import corrections, corrections_by_clock
-from whence.causality.ordering import NO_TIME, Edges, order_rows
+from whence.causality.ordering import NO_TIME, Edges, Ordered, order_rows
 from whence.events.schema import SPAN, STAMPED
 from whence.history.aside import Aside
-from whence.history.report_columns import BETWEEN, ReportColumns
-from whence.history.verifying import contradictions
+from whence.history.report_columns import BETWEEN, ReportColumns, out_of_range
+from whence.history.verifying import contradictions, first_contradictions
 
 Longs = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Flags = NDArray[np.bool_]
-
-
-LARGEST_TIME = 1 << 62
-"""Times beyond it are set aside, so that differences of times fit in 64 bits: the year 2116, in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +75,17 @@ class Solved:
     """The table's row where that is; -1 without a time."""
 
 
-def solve(table: pa.Table, names: Sequence[str], window: Window) -> Solved:
+def solve(
+    table: pa.Table, names: Sequence[str], window: Window, *, first_come: bool = False, told_apart: bool = False
+) -> Solved:
     """The segment of `window` from the rows of one computation, whose processes are `names`, ascending.
+
+    `first_come` is for streams, in which what is delivered cannot be taken back. Rows come in the order of their arrival,
+    and where two contradict each other, the first stays: an event that was in order stays so, whatever comes later.
+    Messages that go in a circle or that nobody sent are left out and told in `Solved.missing`; their receives stay. A copy
+    is set aside with the row that it repeats. The column ``emitted`` tells which rows are delivered.
+
+    `told_apart`: processes and keys begin with the number of their computation and `BETWEEN`.
 
     `table` has columns of `whence.events.schema.REPORTS`, of which absent ones count as null, and optionally ``own``:
     false for rows that another window answers for when they turn out to be copies; ``causes``: rows of the table, besides
@@ -96,117 +101,167 @@ def solve(table: pa.Table, names: Sequence[str], window: Window) -> Solved:
     numbered[process[seq != NO_TIME]] = True
     good = ~(numbered[process] & (seq == NO_TIME))
     aside.quarantine(np.flatnonzero(~good & columns.own), "no-seq", "other events of its process have one")
-    clock = "wall" if columns.has("wall") else "time"
-    for name, code, least in ((clock, "absurd-time", -LARGEST_TIME), ("seq", "bad-seq", 1)):
-        absurd = good & columns.outside(name, least, LARGEST_TIME)
-        aside.quarantine(
-            np.flatnonzero(absurd & columns.own),
-            code,
-            f"{'seq' if name == 'seq' else 'time'} runs from {least} to {LARGEST_TIME}",
-        )
+    for absurd, code, detail in out_of_range(table, "wall" if columns.has("wall") else "time", "seq"):
+        aside.quarantine(np.flatnonzero(good & absurd & columns.own), code, detail)
         good &= ~absurd
 
     raw = Raw(process, np.where(numbered[process], seq, wall), numbered, columns.ranks("file"), columns.longs("place"))
     # A row that is set aside is no copy of another: it would be counted twice.
     order = canonical_order(raw)
     order = order[good[order]]
+    came = columns.came() if first_come else None
     tied = order[tied_places(raw, order)]
+    copies = NO_COPIES
     if len(tied):
         texts = [columns.codes(name, tied) for name in ("id", "sends", "receives", "name", "kind")]
         content = np.array([wall[tied], *texts]).T
-        copies = find_copies(raw, tied, np.array(texts[:3]).T, content, columns.longs("arrival")[tied])
-        good[copies.duplicate] = good[copies.conflicting] = False
-        same, other = (rows[columns.own[rows]] for rows in (copies.duplicate, copies.conflicting))
-        aside.duplicate(same)
-        aside.quarantine(other, "conflict", "another report of this event says otherwise")
+        arrival = columns.longs("arrival") if came is None else came
+        copies = find_copies(raw, tied, np.array(texts[:3]).T, content, arrival[tied])
+        good[copies.rows] = False
+        if not first_come:
+            _set_aside(aside, copies, columns.own[copies.rows])
     order = order[good[order]]
-    return _solve_distinct(columns, order, process[order], time[order], window, aside, len(names))
+    work = _Work(columns, order, process[order], time[order], window, aside, told_apart)
+    return work.solve(len(names), None if came is None else came[order], copies)
 
 
-def _solve_distinct(
-    columns: ReportColumns, order: Longs, process: Codes, time: Longs, window: Window, aside: Aside, processes: int
-) -> Solved:
+NO_COPIES = Copies(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
+
+
+def _set_aside(aside: Aside, copies: Copies, mine: Flags) -> None:
+    aside.duplicate(copies.rows[mine & copies.agrees])
+    aside.quarantine(copies.rows[mine & ~copies.agrees], "conflict", "another report of this event says otherwise")
+
+
+@dataclass(slots=True)
+class _Work:
     """`solve` for the rows of `order`, canonical and each event once."""
-    starts = np.concatenate(([0], np.cumsum(np.bincount(process, minlength=processes)))).astype(np.int64)
-    keys, sends, edges = _edges(columns, order)
-    sent_by, again = _senders(sends, time, len(keys))
-    if len(keys):
-        causes = np.where(edges.labels >= 0, sent_by[edges.labels], -1)
-        edges = Edges(edges.offsets, causes, edges.labels)
-    missing: dict[int, list[str]] = {}
-    if window.whole and len(keys):
-        edges = _without_soft(edges, keys, missing)
-    if columns.has("causes"):
-        edges = _with_given(edges, columns, order, process)
-    ordered = order_rows(starts, time, edges)
-    causal_time = ordered.times.causal_time
-    member = np.ones(len(order), np.bool_)
-    if window.low is not None:
-        member &= causal_time >= window.low
-    if window.high is not None:
-        member &= causal_time < window.high
 
-    dropped = np.zeros(len(order), np.bool_)
+    columns: ReportColumns
+    order: Longs
+    process: Codes
+    time: Longs
+    window: Window
+    aside: Aside
+    told_apart: bool
 
-    def drop(rows: Longs, code: str, details: Sequence[str] | str) -> None:
-        dropped[rows] = True
-        mine = member[rows]
-        chosen = details if isinstance(details, str) else [each for each, own in zip(details, mine, strict=True) if own]
-        aside.quarantine(order[rows[mine]], code, chosen)
+    def solve(self, processes: int, came: Longs | None, copies: Copies) -> Solved:
+        """`came`: when each row came, if what came first stays; `copies` are then set aside with what they repeat."""
+        columns, order, process, time, window = self.columns, self.order, self.process, self.time, self.window
+        starts = np.concatenate(([0], np.cumsum(np.bincount(process, minlength=processes)))).astype(np.int64)
+        keys, sends, edges = _edges(columns, order)
+        sent_by, again = _senders(sends, time if came is None else came, len(keys))
+        if len(keys):
+            causes = np.where(edges.labels >= 0, sent_by[edges.labels], -1)
+            edges = Edges(edges.offsets, causes, edges.labels)
+        missing: dict[int, list[str]] = {}
+        if window.whole and len(keys):
+            edges = self._without_soft(edges, keys, missing, every=came is not None)
+        if columns.has("causes"):
+            edges = _with_given(edges, columns, order, process)
+        ordered = order_rows(starts, time, edges)
+        causal_time = ordered.times.causal_time
+        member = np.ones(len(order), np.bool_)
+        if window.low is not None:
+            member &= causal_time >= window.low
+        if window.high is not None:
+            member &= causal_time < window.high
+        if len(copies.rows) and came is not None:
+            is_member = np.zeros(len(columns.table), np.bool_)
+            is_member[order[member]] = True
+            _set_aside(self.aside, copies, is_member[copies.of])
 
-    # Numbers of threads and ports come again, and what names them by these is no less an event.
-    again = again[[not _plain(keys, sends[row]).startswith(SPAN) for row in again]]
-    drop(again, "sent-twice", [f"{_shown(keys, sends[row])} is sent by another event" for row in again])
-    drop(ordered.in_cycle, "cycle", "it receives a message that its own past depends on")
-    if columns.has("stamp"):
-        rows, details = contradictions(columns.text("stamp").take(pa.array(order)), process, ordered, dropped)
-        drop(rows, "stamp-contradicts", details)
-    if window.whole:
-        effect, lost = edges.effects(), (edges.causes < 0) & (edges.labels >= 0)
-        lost &= ~dropped[effect]
-        rows, first = np.unique(effect[lost], return_index=True)
-        unsent = edges.labels[np.flatnonzero(lost)[first]]
-        drop(rows, "receive-without-send", [f"no event sends {_shown(keys, int(key))}" for key in unsent])
+        dropped = np.zeros(len(order), np.bool_)
 
-    placed = assemble(process, ordered, member, dropped)
-    if columns.has("causes"):
-        correction = corrections_by_clock(starts, time, ordered.edges, columns.span_clocks()[order])
-    elif columns.has("wall") and (wall := columns.longs("wall")[order]).tobytes() != time.tobytes():
-        correction = corrections(starts, wall, order_rows(starts, wall, ordered.edges).times.causal_time, ordered.edges)
-    else:
-        correction = corrections(starts, time, causal_time, ordered.edges)
-    lag = np.where(time != NO_TIME, causal_time - np.where(time != NO_TIME, time, 0), -1)
-    worst = int(lag.argmax()) if len(lag) else -1
-    open_receives, open_sends = _open(keys, sends, time, ordered.edges, placed, member, dropped, process, window)
-    return Solved(
-        order[placed.rows],
-        placed,
-        causal_time[placed.rows],
-        correction[placed.rows],
-        _missing_keys(
-            columns, order[placed.rows], [missing.get(row) for row in placed.rows.tolist()] if missing else []
-        ),
-        open_receives,
-        open_sends,
-        aside,
-        max(0, int(lag[worst])) if worst >= 0 else 0,
-        int(order[worst]) if worst >= 0 and lag[worst] >= 0 else -1,
-    )
+        def drop(rows: Longs, code: str, details: Sequence[str] | str) -> None:
+            dropped[rows] = True
+            mine = member[rows]
+            chosen = (
+                details if isinstance(details, str) else [each for each, own in zip(details, mine, strict=True) if own]
+            )
+            self.aside.quarantine(order[rows[mine]], code, chosen)
 
+        # Numbers of threads and ports come again, and what names them by these is no less an event.
+        again = again[[not self._plain(keys, sends[row]).startswith(SPAN) for row in again]]
+        if came is None:
+            drop(ordered.in_cycle, "cycle", "it receives a message that its own past depends on")
+        else:
+            again = again[~columns.emitted()[order[again]]]
+            self._tell_circles(edges, ordered, keys, missing)
+        drop(again, "sent-twice", [f"{self._shown(keys, sends[row])} is sent by another event" for row in again])
+        if columns.has("stamp"):
+            stamps = columns.text("stamp").take(pa.array(order))
+            if came is None:
+                rows, details = contradictions(stamps, process, ordered, dropped)
+            else:
+                kept = columns.emitted()[order]
+                rows, details = first_contradictions(stamps, process, ordered, dropped, came, kept, window.whole)
+            drop(rows, "stamp-contradicts", details)
+        if window.whole:
+            effect, lost = edges.effects(), (edges.causes < 0) & (edges.labels >= 0)
+            lost &= ~dropped[effect]
+            rows, first = np.unique(effect[lost], return_index=True)
+            unsent = edges.labels[np.flatnonzero(lost)[first]]
+            drop(rows, "receive-without-send", [f"no event sends {self._shown(keys, int(key))}" for key in unsent])
 
-def _without_soft(edges: Edges, keys: pa.Array, missing: dict[int, list[str]]) -> Edges:
-    """The edges, without those that name something which nobody reported and whose absence is no fault of the row.
+        placed = assemble(process, ordered, member, dropped)
+        lag = np.where(time != NO_TIME, causal_time - np.where(time != NO_TIME, time, 0), -1)
+        worst = int(lag.argmax()) if len(lag) else -1
+        open_receives, open_sends = _open(keys, sends, time, ordered.edges, placed, member, dropped, process, window)
+        return Solved(
+            order[placed.rows],
+            placed,
+            causal_time[placed.rows],
+            self._corrections(starts, ordered)[placed.rows],
+            _missing_keys(
+                columns, order[placed.rows], [missing.get(row) for row in placed.rows.tolist()] if missing else []
+            ),
+            open_receives,
+            open_sends,
+            self.aside,
+            max(0, int(lag[worst])) if worst >= 0 else 0,
+            int(order[worst]) if worst >= 0 and lag[worst] >= 0 else -1,
+        )
 
-    What a stamp knows of is no message; what a span names is told in `missing`, by row.
-    """
-    plain = pc.replace_substring_regex(keys, f"^[^{BETWEEN}]*{BETWEEN}", "")
-    stamped, spans = (pc.starts_with(plain, prefix).to_numpy(zero_copy_only=False) for prefix in (STAMPED, SPAN))
-    lost = (edges.causes < 0) & (edges.labels >= 0)
-    named = np.flatnonzero(lost & spans[edges.labels])
-    for row, label in zip(edges.effects()[named].tolist(), edges.labels[named].tolist(), strict=True):
-        missing.setdefault(row, []).append(plain[label].as_py())
-    soft = lost & (stamped | spans)[edges.labels]
-    return Edges(edges.offsets, edges.causes, np.where(soft, -1, edges.labels))
+    def _corrections(self, starts: Longs, ordered: Ordered) -> Longs:
+        columns, order, time, edges = self.columns, self.order, self.time, ordered.edges
+        if columns.has("causes"):
+            return corrections_by_clock(starts, time, edges, columns.span_clocks()[order])
+        if columns.has("wall") and (wall := columns.longs("wall")[order]).tobytes() != time.tobytes():
+            return corrections(starts, wall, order_rows(starts, wall, edges).times.causal_time, edges)
+        return corrections(starts, time, ordered.times.causal_time, edges)
+
+    def _without_soft(self, edges: Edges, keys: pa.Array, missing: dict[int, list[str]], *, every: bool) -> Edges:
+        """The edges, without those that name something which nobody reported and whose absence is no fault of the row.
+
+        What a stamp knows of is no message; what a span names is told in `missing`, by row. `every`: so are messages.
+        """
+        plain = pc.replace_substring_regex(keys, rf"^\d*{BETWEEN}", "", max_replacements=1) if self.told_apart else keys
+        stamped, spans = (pc.starts_with(plain, prefix).to_numpy(zero_copy_only=False) for prefix in (STAMPED, SPAN))
+        told = ~stamped if every else spans
+        lost = (edges.causes < 0) & (edges.labels >= 0)
+        named = np.flatnonzero(lost & told[edges.labels])
+        for row, label in zip(edges.effects()[named].tolist(), edges.labels[named].tolist(), strict=True):
+            missing.setdefault(row, []).append(plain[label].as_py())
+        soft = lost & (stamped | told)[edges.labels]
+        return Edges(edges.offsets, edges.causes, np.where(soft, -1, edges.labels))
+
+    def _tell_circles(self, edges: Edges, ordered: Ordered, keys: pa.Array, missing: dict[int, list[str]]) -> None:
+        """Tell which messages were left out because they go in a circle."""
+        if not len(ordered.in_cycle):
+            return
+        gone = np.flatnonzero((edges.causes >= 0) & (ordered.edges.causes < 0) & (edges.labels >= 0))
+        for row, label in zip(edges.effects()[gone].tolist(), edges.labels[gone].tolist(), strict=True):
+            missing.setdefault(row, []).append(self._plain(keys, label))
+
+    def _shown(self, keys: pa.Array, number: int) -> str:
+        """A key as its source wrote it, for people."""
+        return f"{self._plain(keys, number)!r:.80}"
+
+    def _plain(self, keys: pa.Array, number: int) -> str:
+        """A key as its source wrote it, without the computation that may have been put before it."""
+        key = str(keys[int(number)].as_py())
+        return key.partition(BETWEEN)[2] if self.told_apart else key
 
 
 def _with_given(edges: Edges, columns: ReportColumns, order: Longs, process: Codes) -> Edges:
@@ -241,15 +296,6 @@ def _missing_keys(columns: ReportColumns, rows: Longs, found: Sequence[list[str]
     )
 
 
-def _shown(keys: pa.Array, number: int) -> str:
-    """A key as its source wrote it, without the computation that may have been put before it."""
-    return f"{_plain(keys, number)!r:.80}"
-
-
-def _plain(keys: pa.Array, number: int) -> str:
-    return str(keys[int(number)].as_py()).rpartition(BETWEEN)[2]
-
-
 def _edges(columns: ReportColumns, order: Longs) -> tuple[pa.Array, Longs, Edges]:
     """All message keys, the number of the key each row sends (-1: none), and the edges by the keys each row receives."""
     rows = len(columns.table)
@@ -281,7 +327,7 @@ def _list_parts(lists: pa.ListArray, values: Longs) -> tuple[pa.Array, pa.Array]
 
 
 def _senders(sends: Longs, time: Longs, keys: int) -> tuple[Longs, Longs]:
-    """By key: the row that sends it, or -1; and the rows that send a key again, later by wall time."""
+    """By key: the row that sends it, or -1; and the rows that send a key again, later by this time."""
     rows = np.flatnonzero(sends >= 0)
     sent_by = np.full(keys, -1, np.int64)
     counts = np.bincount(sends[rows], minlength=keys)

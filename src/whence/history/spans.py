@@ -7,7 +7,7 @@ rows of its neighbours it must load.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -39,6 +39,8 @@ class Times:
     """The time where none is given: the report is assumed to arrive at once."""
     without_arrival: int
     """Rows for which that was assumed."""
+    untold: NDArray[np.bool_]
+    """Which of these have no time of their own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +111,9 @@ def _block(times: Times, count: int) -> list[int]:
     if not len(times.rows):
         return [NEVER, -NEVER, NEVER, -NEVER, NEVER, -NEVER, -NEVER, 0, count, times.without_arrival]
     # In a live history, a clock that is far ahead is not believed, and its event may stand before its time.
+    # There, one without a time is taken to happen when its report arrives, which may be before its causal time.
     time = np.minimum(times.time, times.causal_time)
+    time = np.where(times.untold, np.minimum(time, times.arrival), time)
     bounds = [int(end) for each in (time, times.causal_time, times.arrival) for end in (each.min(), each.max())]
     delay, lag = times.arrival - time, times.causal_time - time
     return [*bounds, int(delay.max()), int(lag.max()), count - len(times.rows), times.without_arrival]
@@ -122,9 +126,10 @@ def read_times(run: Run, number: int, start: int, stop: int) -> Times:
     rows = np.flatnonzero(causal_time != NO_TIME)
     if len(rows) < len(causal_time):
         time, causal_time, arrival = time[rows], causal_time[rows], arrival[rows]
-    time = np.where(time == NO_TIME, causal_time, time)
+    untold = time == NO_TIME
+    time = np.where(untold, causal_time, time)
     missing = arrival == NO_TIME
-    return Times(rows, time, causal_time, np.where(missing, time, arrival), int(missing.sum()))
+    return Times(rows, time, causal_time, np.where(missing, time, arrival), int(missing.sum()), untold)
 
 
 def _longs(column: pa.ChunkedArray) -> Longs:
@@ -166,13 +171,14 @@ def load_span(run: Run, start: int, stop: int) -> Span:
         ]
         causes += [part.cause_rows() + base, edge_cause[inside] - start]
         times = read_times(run, number, low, high)
-        parts.append(Times(times.rows + base, times.time, times.causal_time, times.arrival, times.without_arrival))
+        parts.append(replace(times, rows=times.rows + base))
     whole = Times(
         np.concatenate([part.rows for part in parts]),
         np.concatenate([part.time for part in parts]),
         np.concatenate([part.causal_time for part in parts]),
         np.concatenate([part.arrival for part in parts]),
         sum(part.without_arrival for part in parts),
+        np.concatenate([part.untold for part in parts]),
     )
     codes_of_rows = np.concatenate(process)
     return _arranged(start, whole, codes_of_rows, np.concatenate(effects), np.concatenate(causes), column, computation)
@@ -200,7 +206,8 @@ def _arranged(
     if several:
         order = np.argsort(computation[process[rows]], kind="stable")
         rows = rows[order]
-        times = Times(rows, times.time[order], times.causal_time[order], times.arrival[order], times.without_arrival)
+        moved = (each[order] for each in (times.time, times.causal_time, times.arrival))
+        times = Times(rows, *moved, times.without_arrival, times.untold[order])
     outside = causes < 0
     outside_row, outside_cause = effects[outside], causes[outside]
     effects, causes = effects[~outside], causes[~outside]

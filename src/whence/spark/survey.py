@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
 
 from whence.history.batch.survey import Computation, Survey, counted_columns, survey_from
 from whence.history.plan import Bins
-from whence.history.solving import LARGEST_TIME
+from whence.history.report_columns import LARGEST_TIME
 
 
 def survey(reports: DataFrame, *, window_rows: int) -> Survey:

@@ -26,15 +26,15 @@ from whence.causality.skeleton import Skeleton
 from whence.events.schema import STAMPED
 from whence.history.live.dating import DATED
 from whence.history.live.lines import Lines
-from whence.history.report_columns import BETWEEN
+from whence.history.report_columns import LARGEST_TIME
 from whence.history.segmenting import Counts, count_processes, events_table
-from whence.history.solving import LARGEST_TIME, Solved, Window, solve
+from whence.history.solving import Solved, Window, solve
 
 Longs = NDArray[np.int64]
 
 KEPT_SENDS = 100_000
 """Messages under way that a chain remembers across a cut; a receive of an older one says that its send is missing."""
-_NEEDED = ("computation", "process", "seq", "time", "arrival", DATED)
+_NEEDED = ("computation", "process", "seq", "time", "arrival", "emitted", DATED)
 FIRST, LAST = -LARGEST_TIME - 1, LARGEST_TIME + 1
 """Before and after all dates."""
 
@@ -106,33 +106,31 @@ class Chain:
         last = np.array(self.last_position)
         last[part.skeleton.process] = self.end + np.arange(len(part.skeleton))
         self.last_position = last.tolist()
-        self.lines.pass_over(part.events)
-        self.end += len(part.skeleton)
-        self.cut = high
         over = np.zeros(len(rows), np.bool_)
         over[solved.table_rows] = over[solved.aside.rows] = True
+        self.lines.pass_over(part.events, rows.filter(pa.array(over)))
+        self.end += len(part.skeleton)
+        self.cut = high
         return part, rows.filter(pa.array(~over))
 
     def _solved(
         self, rows: pa.Table, find_sends: FindSends, high: int | None
     ) -> tuple[Part, Solved, NDArray[np.int32]]:
-        own = np.ones(len(rows), np.bool_) if high is None else rows[DATED].to_numpy() < high
-        placed = self.lines.placed(_present(rows)).append_column("own", pa.array(own))
+        placed = self.lines.placed(_present(rows))
         names = sorted(pc.unique(placed["process"]).to_pylist())
-        solved = solve(_by_dates(placed), names, Window(FIRST, LAST if high is None else high))
+        solved = solve(_by_dates(placed), names, Window(FIRST, LAST if high is None else high), first_come=True)
         codes = self._codes(names)
         found = solved.placed.skeleton
         skeleton = Skeleton(codes[found.process], found.offsets, found.back)
         edge_row, edge_position, missing = self._crossings(solved, codes, find_sends)
         events = _with_times(events_table(_by_dates(placed), solved, 0), placed, solved, missing)
-        names = [f"{self.computation}{BETWEEN}{name}" for name in self.names]
         part = Part(
             events,
             solved.table_rows,
             skeleton,
             self.scan.boundary(edge_row, edge_position),
-            count_processes(names, skeleton, events),
-            solved.aside.table(placed.drop_columns([DATED, "own"])),
+            count_processes([(self.computation, name) for name in self.names], skeleton, events),
+            solved.aside.table(placed.drop_columns([DATED, "emitted"])),
             solved.lag,
             tuple(
                 (row["place"], row["key"], self.sent[row["key"]])
@@ -230,7 +228,7 @@ FindSends = Callable[[Chain, set[str]], Sequence[tuple[str, int, int, int, Any]]
 def _present(rows: pa.Table) -> pa.Table:
     """The rows without columns that have no values and that nothing here asks for: most have few."""
     kept = [name for name in rows.column_names if name in _NEEDED or rows[name].null_count < len(rows)]
-    return rows.select([name for name in kept if name not in ("uid", "emitted")])
+    return rows.select([name for name in kept if name != "uid"])
 
 
 def _by_dates(rows: pa.Table) -> pa.Table:

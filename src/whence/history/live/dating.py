@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from whence.causality.ordering import NO_TIME
-from whence.history.solving import LARGEST_TIME
+from whence.history.report_columns import LARGEST_TIME
 
 Longs = NDArray[np.int64]
 

@@ -19,6 +19,7 @@ from whence.history.live.dating import DATED, with_dates
 from whence.history.live.state import TAIL, Closed, Tail
 from whence.history.live.terms import LiveTerms
 from whence.history.live.traces import assign, last_dates, solve_traces
+from whence.history.report_columns import out_of_range
 from whence.history.segmenting import refused_rows
 
 Longs = NDArray[np.int64]
@@ -63,9 +64,13 @@ def take(
     """
     bad, rows = _split(rows, pc.is_valid(rows["reason"]))
     aside = [refused_rows(bad)] if len(bad) else []
+    rows = rows.append_column("part", pa.nulls(len(rows), pa.int64()))
     good = with_dates(rows, eps=terms.eps, delta=terms.delta).select(TAIL.names).cast(TAIL)
     ahead = int(pc.sum(pc.greater(good["time"], good[DATED])).as_py() or 0)
     spans, plain = _split(good, pc.is_valid(good["instance_key"]))
+    spans, absurd = _within_range(spans, "time")
+    plain, more = _within_range(plain, "time", "seq")
+    aside += [*absurd, *more]
     closings: list[Closing] = []
     fresh: dict[str, pa.Table] = {}
     for name in pc.unique(plain["computation"]).to_pylist():
@@ -107,8 +112,8 @@ def _take_plain(
 ) -> tuple[list[Closing], list[pa.Table]]:
     chain = closed.chain(computation).chain
     closings: list[Closing] = []
-    aside: list[pa.Table] = []
     waiting = tail.plain.get(computation, TAIL.empty_table())
+    pool, aside = _without_strangers(chain, waiting, pool)
     while True:
         pool, again, cut = _next(chain, waiting, pool, terms)
         aside += again
@@ -120,9 +125,7 @@ def _take_plain(
         part, left = chain.close(rows, find_sends, cut)
         on_closed(computation, first, part)
         closings.append(Closing(computation, part, reported(rows, part)))
-        # A copy of what was closed just now may be dated after the cut.
-        waiting, again = _without_closed(chain, left)
-        aside += again
+        waiting = left
     if not len(pool) and not closings:
         return closings, aside
     waiting = pa.concat_tables([waiting, pool])
@@ -158,13 +161,38 @@ def _next(
 def _without_closed(chain: Chain, rows: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
     """The rows without those that report what is closed, which are set aside."""
     again, unknown = chain.lines.sort_out(rows)
-    if not (again.any() or unknown.any()):
-        return rows, []
     aside = Aside()
     aside.duplicate(np.flatnonzero(again))
     aside.quarantine(np.flatnonzero(unknown), "too-late", "whether it was delivered before is not known any more")
-    told = aside.table(rows.drop_columns([DATED, "uid", "emitted"]))
-    return rows.filter(pa.array(~(again | unknown))), [told]
+    return _without(rows, aside)
+
+
+def _without_strangers(chain: Chain, waiting: pa.Table, rows: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
+    """The rows without those that have a number, or none, otherwise than the first report of their process."""
+    without, with_one = chain.lines.strangers(waiting, rows)
+    aside = Aside()
+    aside.quarantine(np.flatnonzero(without), "no-seq", "earlier reports of its process have one")
+    aside.quarantine(np.flatnonzero(with_one), "unexpected-seq", "earlier reports of its process have none")
+    return _without(rows, aside)
+
+
+def _within_range(rows: pa.Table, *columns: str) -> tuple[pa.Table, list[pa.Table]]:
+    """The rows without those whose time or number cannot be meant."""
+    aside = Aside()
+    good = np.ones(len(rows), np.bool_)
+    for absurd, code, detail in out_of_range(rows, *columns):
+        aside.quarantine(np.flatnonzero(absurd & good), code, detail)
+        good &= ~absurd
+    return _without(rows, aside)
+
+
+def _without(rows: pa.Table, aside: Aside) -> tuple[pa.Table, list[pa.Table]]:
+    """The rows without those that are set aside, and a table of these, if there are any."""
+    if not aside.rows:
+        return rows, []
+    left = np.ones(len(rows), np.bool_)
+    left[aside.rows] = False
+    return rows.filter(pa.array(left)), [aside.table(rows.drop_columns([DATED, "part", "uid", "emitted"]))]
 
 
 def next_cut(dated: Longs, last: int, *, rows: int, after: int) -> int | None:
@@ -187,18 +215,20 @@ def _close_traces(closed: Closed, tail: Tail, now: int, terms: LiveTerms, on_clo
         return []
     settled = now - terms.quiet - terms.patience
     last = last_dates(tail.traces)
-    ready = [name for name, date in last.items() if date < settled]
+    ready = [each for each, date in last.items() if date < settled]
     if not ready:
         return []
-    mine = pc.is_in(tail.traces["computation"], value_set=pa.array(ready, pa.string()))
+    gone = set(ready)
+    whose = zip(tail.traces["computation"].to_pylist(), tail.traces["part"].to_pylist(), strict=True)
+    mine = pa.array([each in gone for each in whose], pa.bool_())
     count = pc.sum(mine).as_py()
-    if count * READY_SHARE < terms.close_rows and min(last[name] for name in ready) > settled - terms.close_after // 10:
+    if count * READY_SHARE < terms.close_rows and min(last[each] for each in ready) > settled - terms.close_after // 10:
         return []
     rows = tail.traces.filter(mine)
     tail.traces = tail.traces.filter(pc.invert(mine)).combine_chunks()
-    closed.traces.update(ready)
-    gone = set(ready)
-    tail.current = {trace: each for trace, each in tail.current.items() if each[0] not in gone}
+    for trace, number in ready:
+        closed.traces[trace] = max(number + 1, closed.traces.get(trace, 0))
+    tail.current = {trace: each for trace, each in tail.current.items() if (trace, each[0]) not in gone}
     part = solve_traces(rows)
     on_closed(None, 0, part)
     return [Closing(None, part, reported(rows, part))]

@@ -4,7 +4,8 @@ A report that comes so late that events after it are closed cannot take its plac
 own, ``NAME (late)``: nothing is claimed about its order with the rest of its process, and `missing` says so. A second
 report of an event that is closed is a duplicate, which the numbers that were closed tell. A process whose events have no
 numbers is in the order of its own clock, however wrong that is; a second report of one of its events is known as such
-only until the event is closed.
+only until the event is closed. Whether a process numbers its events is what its first report says: others are set aside,
+because nothing tells where they stand.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from whence.causality.ordering import NO_TIME
+from whence.history.live.late_names import late_name, own_name
 
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -71,13 +73,30 @@ class Lines:
     last_time: dict[str, int] = field(default_factory=dict)
     """By name of one that has none: the last time that is closed."""
     of: dict[str, str] = field(default_factory=dict)
-    """By name of a line of late reports: the process."""
+    """By name of a line of late reports: the line of the process."""
+    numbered: dict[str, bool] = field(default_factory=dict)
+    """By process of which something is closed, as it calls itself: whether it numbers its events."""
+
+    def strangers(self, waiting: pa.Table, fresh: pa.Table) -> tuple[Flags, Flags]:
+        """Which of the fresh rows have no number although their process has them, and which have one although it has none.
+
+        `waiting` are the rows of the tail, which came before.
+        """
+        rows = pa.concat_tables([each.select(["process", "seq"]) for each in (waiting, fresh)])
+        codes, names = _encoded(rows["process"])
+        given = rows["seq"].is_valid().to_numpy()
+        numbers = np.zeros(len(names), np.bool_)
+        numbers[codes[::-1]] = given[::-1]
+        for code, name in enumerate(names):
+            numbers[code] = self.numbered.get(name, numbers[code])
+        without, with_one = numbers[codes] & ~given, ~numbers[codes] & given
+        return without[len(waiting) :], with_one[len(waiting) :]
 
     def sort_out(self, rows: pa.Table) -> tuple[Flags, Flags]:
         """Which rows report events that are closed already, and which may or may not: nobody knows any more."""
         again, unknown = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
         for row, name, seq in self._behind(rows, "seq"):
-            closed = self.closed[name]
+            closed = self.closed[own_name(name)]
             if seq <= closed.unknown_until:
                 unknown[row] = True
             elif not closed.lacks(seq):
@@ -87,6 +106,9 @@ class Lines:
     def placed(self, rows: pa.Table) -> pa.Table:
         """The rows, late ones on lines of their own, with ``missing`` for what is not known of those."""
         moved = {row: line for by in ("seq", "time") for row, line in self._moved(rows, by)}
+        odd = {name: own for name in rows["process"].unique().to_pylist() if (own := own_name(name)) != name}
+        if odd:
+            rows = _renamed(rows, [odd.get(name, name) for name in rows["process"].to_pylist()])
         if not moved:
             return rows
         names = rows["process"].to_pylist()
@@ -94,10 +116,8 @@ class Lines:
         for row, line in moved.items():
             seq = rows["seq"][row].as_py()
             missing[row] = f"the place of {names[row]}{'' if seq is None else f':{seq}'} in its process: it came late"
-            self.of[line] = names[row]
             names[row] = line
-        at = rows.column_names.index("process")
-        placed = rows.set_column(at, "process", pa.array(names, pa.string()))
+        placed = _renamed(rows, names)
         return placed.append_column("missing", pa.array(missing, pa.string()))
 
     def _moved(self, rows: pa.Table, by: str) -> Iterator[tuple[int, str]]:
@@ -107,6 +127,7 @@ class Lines:
             behind.setdefault(name, []).append((value, row))
         for name, found in behind.items():
             line = self._line(name, min(found)[0], by)
+            self.of[line] = own_name(name)
             yield from ((row, line) for _, row in found)
 
     def _last(self, name: str, by: str) -> int:
@@ -118,25 +139,31 @@ class Lines:
         """The first line of late reports of a process that ends before a number or time."""
         number = 1
         while True:
-            line = f"{name} (late)" if number == 1 else f"{name} (late {number})"
+            line = late_name(name, number)
             if self._last(line, by) < first:
                 return line
             number += 1
 
     def _behind(self, rows: pa.Table, by: str) -> list[tuple[int, str, int]]:
-        """Rows, with process and number or time, that do not come after all that is closed of their process."""
+        """Rows, with process and number or time, that do not come after all that is closed of their process.
+
+        Processes are told as they call themselves.
+        """
         if not (self.closed if by == "seq" else self.last_time) or not len(rows):
             return []
-        encoded = rows["process"].combine_chunks().dictionary_encode()
-        names, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
-        last = np.array([self._last(name, by) for name in names], np.int64)
+        codes, names = _encoded(rows["process"])
+        last = np.array([self._last(own_name(name), by) for name in names], np.int64)
         value = rows[by].fill_null(NO_TIME).to_numpy()
         chosen = (value != NO_TIME) & (value <= last[codes])
         chosen &= (value >= 1) if by == "seq" else rows["seq"].is_null().to_numpy()
         return [(row, names[codes[row]], int(value[row])) for row in np.flatnonzero(chosen).tolist()]
 
-    def pass_over(self, events: pa.Table) -> None:
-        """Close the events of a segment."""
+    def pass_over(self, events: pa.Table, rows: pa.Table) -> None:
+        """Close the events of a segment, and remember of the rows it was made of who numbers them."""
+        codes, names = _encoded(rows["process"])
+        given = np.zeros(len(names), np.bool_)
+        given[codes] = rows["seq"].is_valid().to_numpy()
+        self.numbered |= dict(zip(names, given.tolist(), strict=True))
         encoded = events["process"].combine_chunks()
         encoded = encoded if pa.types.is_dictionary(encoded.type) else encoded.dictionary_encode()
         codes, names = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
@@ -159,3 +186,15 @@ class Lines:
             closed.add(numbers.tolist())
         if name in self.of:
             self.closed.setdefault(self.of[name], Closed()).add(numbers.tolist())
+
+
+def _encoded(names: pa.ChunkedArray) -> tuple[Longs, list[str]]:
+    """By row: the number of its name; and the names."""
+    encoded = names.combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+
+
+def _renamed(rows: pa.Table, names: list[str]) -> pa.Table:
+    return rows.set_column(rows.column_names.index("process"), "process", pa.array(names, pa.string()))

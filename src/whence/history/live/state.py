@@ -17,11 +17,13 @@ TAIL = pa.schema(
     [
         *(each.with_nullable(True) for each in REPORTS),
         pa.field(DATED, pa.int64()),
+        pa.field("part", pa.int64()),
         pa.field("uid", pa.int64()),
         pa.field("emitted", pa.bool_()),
     ]
 )
-"""Rows of the tail: reports with their dates; `uid` tells where a row is stored, and `emitted` whether it is in the log."""
+"""Rows of the tail: reports with their dates; `part` is that of a row's trace, from 0 on, if it has one, `uid` tells where a
+row is stored, and `emitted` whether it is in the log."""
 
 
 @dataclass(slots=True)
@@ -40,8 +42,8 @@ class Closed:
     chains: dict[str, ClosedChain] = field(default_factory=dict)
     wholes: list[Record] = field(default_factory=list)
     """Segments of whole traces."""
-    traces: set[str] = field(default_factory=set)
-    """Computations that these hold."""
+    traces: dict[str, int] = field(default_factory=dict)
+    """By trace of which these hold something: the number of the part that comes next."""
     delivered: Outcome | None = None
     """The sum over all closed segments."""
     attributes: set[str] = field(default_factory=set)
@@ -66,8 +68,8 @@ class Tail:
     plain: dict[str, pa.Table] = field(default_factory=dict)
     """By computation."""
     traces: pa.Table = field(default_factory=TAIL.empty_table)
-    current: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """By trace: the computation its rows belong to, and the last date in it."""
+    current: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By trace: the part that its rows belong to, and the last date in it."""
 
     def rows(self) -> Iterator[pa.Table]:
         """All of them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,7 +17,6 @@ from whence.history.storage import Store
 MOST_CHUNKS = 64
 """Files of rows after which all are written anew as one."""
 _STORED = pa.schema([each for each in TAIL if each.name not in ("uid", "emitted")])
-_OF_TRACE = re.compile(r"(.*) \(late(?: (\d+))?\)", re.DOTALL)
 
 
 @dataclass(slots=True)
@@ -85,15 +83,7 @@ class StoredTail:
         plain = rows.filter(pc.invert(in_span))
         names = pc.unique(plain["computation"]).to_pylist()
         tail = Tail({name: plain.filter(pc.equal(plain["computation"], name)) for name in names}, rows.filter(in_span))
-        for name, date in last_dates(tail.traces).items():
-            found = _OF_TRACE.fullmatch(name)
-            trace = found[1] if found else name
-            known = tail.current.get(trace)
-            if known is None or _part(name) > _part(known[0]):
-                tail.current[trace] = (name, date)
+        for (trace, part), date in last_dates(tail.traces).items():
+            if trace not in tail.current or part > tail.current[trace][0]:
+                tail.current[trace] = (part, date)
         return tail
-
-
-def _part(name: str) -> int:
-    found = _OF_TRACE.fullmatch(name)
-    return 0 if found is None else int(found[2] or 1)
