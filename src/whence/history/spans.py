@@ -206,8 +206,14 @@ def _arranged(
     if several:
         order = np.argsort(computation[process[rows]], kind="stable")
         rows = rows[order]
-        moved = (each[order] for each in (times.time, times.causal_time, times.arrival))
-        times = Times(rows, *moved, times.without_arrival, times.untold[order])
+        times = Times(
+            rows,
+            times.time[order],
+            times.causal_time[order],
+            times.arrival[order],
+            times.without_arrival,
+            times.untold[order],
+        )
     outside = causes < 0
     outside_row, outside_cause = effects[outside], causes[outside]
     effects, causes = effects[~outside], causes[~outside]

@@ -29,7 +29,19 @@ def in_a_sentence(failure: Exception) -> str:
     """The line of a failure that names the exception; a task's own where there is one."""
     said = str(getattr(failure, "java_exception", None) or failure)
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    told = [line for line in lines if "Error: " in line or "Exception: " in line]
+    told = [line for line in lines if "Error: " in line or "Exception: " in line] + _raised(said)
     if len(lines) > 3 and told:
         return f"a task of the run failed: {told[-1]:.400}"
     return (lines or [type(failure).__name__])[0][:400]
+
+
+def _raised(said: str) -> list[str]:
+    """What Python tracebacks end with: the line after their frames, which are indented."""
+    found, inside = [], False
+    for line in said.splitlines():
+        if "Traceback (most recent call last):" in line:
+            inside = True
+        elif inside and line.strip() and not line[0].isspace():
+            found.append(line.strip())
+            inside = False
+    return found

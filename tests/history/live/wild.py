@@ -207,10 +207,10 @@ def write_stream(folder: Path, stream: Stream, steps: Iterable[int], *, restart:
             writer.step(REPORTS.empty_table(), now=writer.now + LATER)
     finally:
         writer.close()
-    return _outcome(folder)
+    return _outcome(folder, stream)
 
 
-def _outcome(folder: Path) -> Outcome:
+def _outcome(folder: Path, stream: Stream) -> Outcome:
     live = LiveHistory(folder)
     history = live.current()
     run = history.run
@@ -219,8 +219,10 @@ def _outcome(folder: Path) -> Outcome:
     for number in range(len(run.segments)):
         rows = run.events(number, columns, 0, int(run.segments.rows[number])).to_pylist()
         events += [tuple(str(row[name]) if name == "missing" else row[name] for name in columns) for row in rows]
+    # What a span that makes no sense misses may look otherwise with every report of its trace.
+    in_span = stream.table["instance_key"].is_valid().to_pylist()
     log = [
-        (row["place"], row["computation"], row["at"], row["late"], str(row["missing"]), row["arrival"])
+        (row["place"], row["computation"], row["at"], row["late"], in_span[row["place"]] or str(row["missing"]))
         for row in live.deliveries(0).to_pylist()
     ]
     aside = sorted((each.place, each.outcome, each.reason) for each in history.quarantine(outcome=None))

@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from whence.history.live.log import DELIVERED, LogTrimmed
 from whence.history.live.reading import LiveHistory
+from whence.history.live.rescuing import blames_reports, rescue
 from whence.history.live.terms import LiveTerms, OtherTerms
 from whence.history.live.writer import LiveWriter
 
-__all__ = ["DELIVERED", "LiveHistory", "LiveTerms", "LiveWriter", "LogTrimmed", "OtherTerms"]
+__all__ = [
+    "DELIVERED",
+    "LiveHistory",
+    "LiveTerms",
+    "LiveWriter",
+    "LogTrimmed",
+    "OtherTerms",
+    "blames_reports",
+    "rescue",
+]

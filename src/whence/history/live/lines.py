@@ -140,7 +140,7 @@ class Lines:
         number = 1
         while True:
             line = late_name(name, number)
-            if self._last(line, by) < first:
+            if self._last(line, by) < first or (by == "time" and self._last(line, by) == first):
                 return line
             number += 1
 
@@ -154,8 +154,10 @@ class Lines:
         codes, names = _encoded(rows["process"])
         last = np.array([self._last(own_name(name), by) for name in names], np.int64)
         value = rows[by].fill_null(NO_TIME).to_numpy()
-        chosen = (value != NO_TIME) & (value <= last[codes])
-        chosen &= (value >= 1) if by == "seq" else rows["seq"].is_null().to_numpy()
+        # One number is one event; at one time there may be several, which need not be closed together.
+        chosen = (value >= 1) & (value <= last[codes])
+        if by == "time":
+            chosen = (value != NO_TIME) & (value < last[codes]) & rows["seq"].is_null().to_numpy()
         return [(row, names[codes[row]], int(value[row])) for row in np.flatnonzero(chosen).tolist()]
 
     def pass_over(self, events: pa.Table, rows: pa.Table) -> None:

@@ -44,7 +44,7 @@ from whence.history.live.traces import solve_traces
 from whence.history.locking import Lock
 from whence.history.manifest import read_manifest, write_manifest
 from whence.history.reading import Run, open_run
-from whence.history.segmenting import attribute_names
+from whence.history.segmenting import attribute_names, refused_rows
 from whence.history.storage import Store
 from whence.history.writing import SegmentFiles, write_boundary, write_segment, write_whole
 
@@ -91,6 +91,7 @@ class LiveWriter:
         self._writing: list[Future[Record]] = []
         self._senders = Senders()
         self._tails: dict[str | None, _Written] = {}
+        self._closed = False
 
     def __enter__(self) -> Self:
         return self
@@ -99,8 +100,11 @@ class LiveWriter:
         self.close()
 
     def close(self) -> None:
-        """Let others write."""
+        """Let others write; a second time does nothing. One that has committed nothing leaves no files."""
         self._pool.shutdown()
+        if self._run is None and not self._closed:
+            self.store.delete_folder(layout.run_folder(self.run))
+        self._closed = True
         self._lock.release()
 
     def _open(self, terms: LiveTerms | None) -> None:
@@ -143,11 +147,34 @@ class LiveWriter:
     def _path(self, name: str) -> str:
         return f"{layout.run_folder(self.run)}/{name}"
 
-    def step(self, rows: pa.Table, *, now: int, positions: Mapping[str, int] | None = None) -> bool:
+    @property
+    def tail_rows(self) -> int:
+        """Reports that are not closed."""
+        return sum(len(rows) for rows in self.tail.rows())
+
+    def give_up(self, chosen: NDArray[np.bool_], reason: str) -> None:
+        """Set reports of the tail aside, which the next step commits; `chosen` as the tail has them."""
+        if not chosen.any():
+            return
+        kept, start = [], 0
+        for rows in self.tail.rows():
+            mine = chosen[start : start + len(rows)]
+            start += len(rows)
+            gone = rows.filter(pa.array(mine))
+            at = gone.column_names.index("reason")
+            self._aside.add(refused_rows(gone.set_column(at, "reason", pa.array([reason] * len(gone), pa.string()))))
+            kept.append(rows.filter(pa.array(~mine)))
+        self.tail.traces = kept.pop()
+        self.tail.plain = {name: rows for name, rows in zip(self.tail.plain, kept, strict=True) if len(rows)}
+
+    def step(
+        self, rows: pa.Table, *, now: int, positions: Mapping[str, int] | None = None, commit: bool = True
+    ) -> bool:
         """Take reports in the order in which they came, and commit; gives whether anything was committed.
 
         `rows` have the columns of `whence.events.schema.REPORTS`, all with an arrival, which does not fall, and are those
-        after the `positions` of the last commit. `now` is the stream's time: it goes on without reports, too.
+        after the `positions` of the last commit. `now` is the stream's time: it goes on without reports, too. Without
+        `commit` everything is done but that: a trial, after which the writer is of no use.
 
         HAZARD: a step that raises leaves the history as it was, and the writer in between. Make another.
         """
@@ -174,8 +201,8 @@ class LiveWriter:
         emitted = emit(pieces, self._until, self.log.last, tick=self.terms.tick_ns)
         log = self._pool.submit(self.log.append, self.store, self.run, emitted)
         self._mark_emitted()
-        self._commit(assembled, log, closing=bool(taken.closings))
-        return True
+        self._commit(assembled, log, closing=bool(taken.closings), trial=not commit)
+        return commit
 
     def _sum_up(self, delivered: list[Piece]) -> None:
         final = [piece.record.outcome for piece in delivered if piece.final and piece.record.outcome is not None]
@@ -286,16 +313,16 @@ class LiveWriter:
             else:
                 self.tail.plain[where] = written.rows
 
-    def _commit(self, assembled: Assembled, log: Future[Log], *, closing: bool) -> None:
-        self.version += 1
-        tag = f"{self.version:09d}-{uuid4().hex[:8]}"
+    def _commit(self, assembled: Assembled, log: Future[Log], *, closing: bool, trial: bool) -> None:
+        version = self.version + 1
+        tag = f"{version:09d}-{uuid4().hex[:8]}"
         self._stored.write(self.tail, f"tail-{tag}.arrow")
         # The tables of the tail may have been given other uids: what was written of them stays as it is.
         for where, written in self._tails.items():
             written.rows = self.tail.traces if where is None else self.tail.plain[where]
         for_now = [each.piece.part.aside for each in self._tails.values()]
         aside_files = self._aside.write(self.store, self.run, tag, for_now, file=closing)
-        if closing or self.version == 1:
+        if closing or version == 1:
             self._closed_file = f"closed-{tag}.pickle"
             self._write(self._closed_file, pickle.dumps((self.terms, self.closed), protocol=5))
         carry_file = f"carry-{tag}.pickle"
@@ -307,16 +334,20 @@ class LiveWriter:
         self.log = log.result()
         manifest = self._manifest(assembled)
         manifest["tables"] = tables
+        manifest["stream"]["version"] = version
         manifest["aside_files"] = aside_files
         manifest["stream"]["files"] = {
             "closed": self._closed_file,
             "carry": carry_file,
             "tail": list(self._stored.files.values()),
         }
+        if trial:
+            return
         self.store.sync(layout.run_folder(self.run))
         write_manifest(self.store, manifest)
         self.store.sync("")
         assembled.run.manifest = manifest
+        self.version = version
         self._run, self._committed_at, self.state = assembled.run, self.now, manifest["stream"]
         self._senders.committed()
         self._files.committed(named_by(manifest, assembled.records))
@@ -342,7 +373,6 @@ class LiveWriter:
             "ahead": self.ahead,
         }
         told["stream"] |= {
-            "version": self.version,
             "now": self.now,
             "positions": self.positions,
             "updated": time_ns(),

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
@@ -25,7 +26,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from whence.clocks.errors import WhenceError
 from whence.events.schema import REPORTS
-from whence.history.live import LiveTerms, LiveWriter
+from whence.history.live import LiveTerms, LiveWriter, blames_reports, rescue
 from whence.history.storage import Store
 from whence.spark.failures import in_a_sentence
 from whence.spark.stream.decoding import TAKEN, Decoder, rows_of
@@ -49,9 +50,10 @@ class StreamFailed(WhenceError):
 
 @dataclass(slots=True)
 class Follower:
-    """Takes micro-batches. `on_commit` hears of every commit."""
+    """Takes micro-batches. `on_commit` hears of every commit, and `reopen` makes a writer in place of one that failed."""
 
     writer: LiveWriter
+    reopen: Callable[[], LiveWriter]
     source: StreamSource
     options: Mapping[str, Any] = field(default_factory=dict)
     on_commit: Callable[[LiveWriter], None] = lambda writer: None
@@ -59,6 +61,8 @@ class Follower:
     _taking: Lock = field(default_factory=Lock)
     _heard: float = field(default_factory=time.monotonic)
     _trimmable: int = -1
+    fault: Exception | None = None
+    """What went wrong between micro-batches."""
 
     def take(self, frames: DataFrame, number: int) -> None:
         """One micro-batch, as `foreachBatch` calls it."""
@@ -96,8 +100,19 @@ class Follower:
             arrival = np.maximum.accumulate(np.maximum(rows["arrival"].to_numpy(), self.writer.now))
             rows = rows.set_column(rows.column_names.index("arrival"), "arrival", pa.array(arrival))
             now = max(now, int(arrival[-1]))
-        if self.writer.step(rows, now=now, positions=positions):
+        if self._committed(rows, now, positions):
             self.on_commit(self.writer)
+
+    def _committed(self, rows: pa.Table, now: int, positions: Mapping[str, int]) -> bool:
+        try:
+            return self.writer.step(rows, now=now, positions=positions)
+        except Exception as fault:
+            log.exception("a micro-batch of %d reports failed: %s: %s", len(rows), type(fault).__name__, fault)
+            if not blames_reports(fault):
+                raise
+            self.writer.close()
+            self.writer = rescue(self.reopen, rows, now=now, positions=positions, fault=fault)
+            return True
 
     def finish(self) -> None:
         """Wait for the micro-batch that is under way, for a while."""
@@ -138,13 +153,17 @@ def follow(
     ended = stop or Event()
     while True:
         # A writer that was interrupted is not used again: a new one begins with what was committed.
-        with LiveWriter(Store(history), terms) as writer:
-            began = writer.version
-            idle_seconds = max(IDLE_SECONDS, IDLE_TRIGGERS * trigger_seconds)
-            follower = Follower(writer, source, options or {}, on_commit, idle_seconds)
+        reopen = partial(LiveWriter, Store(history), terms)
+        writer = reopen()
+        began = writer.version
+        idle_seconds = max(IDLE_SECONDS, IDLE_TRIGGERS * trigger_seconds)
+        follower = Follower(writer, reopen, source, options or {}, on_commit, idle_seconds)
+        try:
             query = _started(session, source, follower, checkpoint_of(history), trigger_seconds, once)
             failure = _followed(query, follower, once, ended)
-            went_on = writer.version > began
+            went_on = follower.writer.version > began
+        finally:
+            follower.writer.close()
         if failure is None:
             return
         reason = f"{source.describe()}: {in_a_sentence(failure)}"
@@ -153,7 +172,7 @@ def follow(
         log.warning("the stream failed and goes on from its last commit: %s", reason)
 
 
-def _followed(query: StreamingQuery, follower: Follower, once: bool, ended: Event) -> StreamingQueryException | None:
+def _followed(query: StreamingQuery, follower: Follower, once: bool, ended: Event) -> Exception | None:
     """Wait until the query ends or is to end; gives what it failed with."""
     over = Event()
     ticker = Thread(target=_tick, args=(follower, query, over), daemon=True)
@@ -170,7 +189,7 @@ def _followed(query: StreamingQuery, follower: Follower, once: bool, ended: Even
         query.stop()
         if ticker.is_alive():
             ticker.join()
-    return query.exception()
+    return query.exception() or follower.fault
 
 
 def checkpoint_of(history: str | os.PathLike[str]) -> str:
@@ -190,8 +209,14 @@ def _started(
 
 def _tick(follower: Follower, query: StreamingQuery, ended: Event) -> None:
     while query.isActive and not ended.wait(IDLE_SECONDS / 2):
-        if _has_read_all(query):
+        if not _has_read_all(query):
+            continue
+        try:
             follower.tick()
+        except Exception as fault:
+            follower.fault = fault
+            query.stop()
+            return
 
 
 def _has_read_all(query: StreamingQuery) -> bool:
