@@ -49,7 +49,7 @@ class Scan:
     def __init__(self, processes: int) -> None:
         self._state = State(
             np.zeros(processes, np.int64),
-            np.zeros((processes, processes), np.int32),
+            _nothing_known(processes),
             np.arange(processes, dtype=np.int32),
         )
         self._forward = Forward()
@@ -63,18 +63,24 @@ class Scan:
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name != "_forward"}
         held = ("_position", "_process", "_index", "_known")
+        if not self._state.count.any():
+            state["_state"] = len(self._state.count)
         return state | {name: state[name][: self._kept].copy() for name in held}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        if isinstance(state["_state"], int):
+            self._state = Scan(state["_state"])._state
         self._forward = Forward()
 
     def grow(self, processes: int) -> None:
         """Make room for processes that had no event so far; those there keep their numbers."""
         more = processes - len(self._state.count)
+        if not more:
+            return
         self._state = State(
             np.pad(self._state.count, (0, more)),
-            np.pad(self._state.known, (0, more)),
+            np.pad(self._state.known, (0, more)) if self._state.count.any() else _nothing_known(processes),
             np.arange(processes, dtype=np.int32),
         )
         self._known = np.pad(self._known, ((0, 0), (0, more)))
@@ -140,6 +146,8 @@ class Scan:
         self._make_room(len(needed))
         added = slice(self._kept, self._kept + len(needed))
         edges = (boundary.edge_row, boundary.edge_send, boundary.send_known)
+        if len(skeleton) and not self._state.known.flags.writeable:
+            self._state = State(self._state.count, np.array(self._state.known), self._state.column)
         self._forward.run(skeleton, self._state, edges, needed, self._known[added], to_the_end=True)
         self._position[added] = needed + first_position
         self._process[added] = skeleton.process[needed]
@@ -170,7 +178,7 @@ class Scan:
             )
         return Boundary(
             self._state.count.copy(),
-            self._state.known.copy(),
+            self._state.known.copy() if self._state.count.any() else self._state.known,
             edge_row,
             edge_send,
             sends,
@@ -188,3 +196,8 @@ class Scan:
             larger = np.empty((room, *held.shape[1:]), held.dtype)
             larger[: self._kept] = held[: self._kept]
             setattr(self, name, larger)
+
+
+def _nothing_known(processes: int) -> Ints:
+    """What processes know of each other before their first events; takes no memory, however many they are."""
+    return np.broadcast_to(np.zeros((), np.int32), (processes, processes))

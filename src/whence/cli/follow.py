@@ -96,6 +96,7 @@ def follow_source(
     format: str | None,
     options: Mapping[str, Any],
     source_options: Sequence[str],
+    limits: Mapping[str, int],
     trigger: str,
     once: bool,
     master: str,
@@ -113,6 +114,7 @@ def follow_source(
         raise typer.BadParameter(f"{inputs[0]!r:.200} does not exist: make the folder first", param_hint="INPUT")
     with ended_by_interrupts():
         from whence.clocks.errors import WhenceError
+        from whence.history.live import LiveLimits
         from whence.history.storage import StorageError
         from whence.spark.stream.following import follow, journal_of
         from whence.spark.stream.sources import open_source
@@ -142,6 +144,7 @@ def follow_source(
                 source,
                 to,
                 terms=terms,
+                limits=LiveLimits(**limits),
                 options={name: value for name, value in options.items() if value is not None},
                 trigger_seconds=float(seconds),
                 once=once,

@@ -110,6 +110,17 @@ def observe(
     option: Annotated[
         list[str] | None, typer.Option(help="--follow: NAME=VALUE for the source; may be repeated.")
     ] = None,
+    most_processes: Annotated[
+        int | None,
+        typer.Option(help="--follow: processes of a computation; more are set aside.", show_default="4000"),
+    ] = None,
+    most_computations: Annotated[
+        int | None,
+        typer.Option(help="--follow: computations that are no traces; more are set aside.", show_default="500"),
+    ] = None,
+    most_traces: Annotated[
+        int | None, typer.Option(help="--follow: traces in all; more are set aside.", show_default="500000")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
 ) -> None:
     r"""Turn logs into a history that answers questions: causally ordered, checked, and nothing lost.
@@ -149,7 +160,11 @@ def observe(
         raise typer.BadParameter("1 or more, not 0", param_hint="--tick")
     options = {"regex": regex, "delimiter": delimiter, "mapping": mapping}
     options |= {"unit": unit} if unit != "ns" else {}
-    _check_together(follow, once=once, trigger=trigger, option=option, as_known=as_known, explain=explain_only)
+    most = {"processes": most_processes, "computations": most_computations, "traces": most_traces}
+    limits = {name: value for name, value in most.items() if value is not None}
+    _check_together(
+        follow, once=once, trigger=trigger, option=option, limits=limits, as_known=as_known, explain=explain_only
+    )
     if follow:
         follow_source(
             inputs,
@@ -158,6 +173,7 @@ def observe(
             format=format,
             options=options,
             source_options=option or [],
+            limits=limits,
             trigger=trigger,
             once=once,
             master=master,
@@ -216,10 +232,21 @@ def _engine(name: str, master: str, memory: str) -> Iterator[Engine]:
 
 
 def _check_together(
-    follow: bool, *, once: bool, trigger: str, option: list[str] | None, as_known: bool, explain: bool
+    follow: bool,
+    *,
+    once: bool,
+    trigger: str,
+    option: list[str] | None,
+    limits: dict[str, int],
+    as_known: bool,
+    explain: bool,
 ) -> None:
-    """Refuse options that would have no effect."""
+    """Refuse options that would have no effect, and limits that let nothing in."""
     live = {"--once": once, "--trigger": trigger != TRIGGER, "--option": bool(option)}
+    live |= {f"--most-{name}": True for name in limits}
+    for name, value in limits.items():
+        if value < 1:
+            raise typer.BadParameter(f"1 or more, not {value}", param_hint=f"--most-{name}")
     at_once = {"--as-known": as_known, "--explain": explain}
     for name, given in (at_once if follow else live).items():
         if given:

@@ -7,6 +7,7 @@ commit whole (`reading`). All of it is plain Python on Arrow tables: Spark bring
 
 from __future__ import annotations
 
+from whence.history.live.limits import LiveLimits
 from whence.history.live.log import DELIVERED, LogTrimmed
 from whence.history.live.reading import LiveHistory
 from whence.history.live.rescuing import blames_reports, rescue
@@ -16,6 +17,7 @@ from whence.history.live.writer import LiveWriter
 __all__ = [
     "DELIVERED",
     "LiveHistory",
+    "LiveLimits",
     "LiveTerms",
     "LiveWriter",
     "LogTrimmed",

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from whence.history.aside import Aside
 from whence.history.live.chain import FIRST, Chain, FindSends, Part
 from whence.history.live.dating import DATED, with_dates
+from whence.history.live.limits import LiveLimits
 from whence.history.live.state import TAIL, Closed, Tail
 from whence.history.live.terms import LiveTerms
 from whence.history.live.traces import assign, last_dates, solve_traces
@@ -56,7 +57,14 @@ class Taken:
 
 
 def take(
-    rows: pa.Table, closed: Closed, tail: Tail, now: int, terms: LiveTerms, find_sends: FindSends, on_closed: OnClosed
+    rows: pa.Table,
+    closed: Closed,
+    tail: Tail,
+    now: int,
+    terms: LiveTerms,
+    limits: LiveLimits,
+    find_sends: FindSends,
+    on_closed: OnClosed,
 ) -> Taken:
     """Bring `closed` and `tail` up to date with new reports, which come in the order of their arrival.
 
@@ -71,12 +79,18 @@ def take(
     spans, absurd = _within_range(spans, "time")
     plain, more = _within_range(plain, "time", "seq")
     aside += [*absurd, *more]
+    spans, absurd = _without(spans, limits.refuse_traces(spans, closed, tail))
+    plain, more = _without(plain, limits.refuse_computations(plain, closed, tail))
+    aside += [*absurd, *more]
     closings: list[Closing] = []
     fresh: dict[str, pa.Table] = {}
     for name in pc.unique(plain["computation"]).to_pylist():
         fresh[name], plain = _split(plain, pc.equal(plain["computation"], name))
     for computation in sorted({*fresh, *tail.plain}):
         pool = fresh.get(computation, TAIL.empty_table())
+        waiting = tail.plain.get(computation, TAIL.empty_table())
+        pool, refused = _admitted(closed.chain(computation).chain, waiting, pool, limits)
+        aside += refused
         found, set_aside = _take_plain(computation, pool, closed, tail, now, terms, find_sends, on_closed)
         closings += found
         aside += set_aside
@@ -113,7 +127,7 @@ def _take_plain(
     chain = closed.chain(computation).chain
     closings: list[Closing] = []
     waiting = tail.plain.get(computation, TAIL.empty_table())
-    pool, aside = _without_strangers(chain, waiting, pool)
+    aside: list[pa.Table] = []
     while True:
         pool, again, cut = _next(chain, waiting, pool, terms)
         aside += again
@@ -163,17 +177,20 @@ def _without_closed(chain: Chain, rows: pa.Table) -> tuple[pa.Table, list[pa.Tab
     again, unknown = chain.lines.sort_out(rows)
     aside = Aside()
     aside.duplicate(np.flatnonzero(again))
-    aside.quarantine(np.flatnonzero(unknown), "too-late", "whether it was delivered before is not known any more")
+    aside.quarantine(np.flatnonzero(unknown), "too-late", "what was closed after it leaves no place for it")
     return _without(rows, aside)
 
 
-def _without_strangers(chain: Chain, waiting: pa.Table, rows: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
-    """The rows without those that have a number, or none, otherwise than the first report of their process."""
+def _admitted(chain: Chain, waiting: pa.Table, rows: pa.Table, limits: LiveLimits) -> tuple[pa.Table, list[pa.Table]]:
+    """The rows without those of too many processes, and those that have a number otherwise than their process has."""
+    known = chain.lines.numbered.keys() | set(waiting["process"].unique().to_pylist())
+    rows, told = _without(rows, limits.refuse_processes(rows, known))
     without, with_one = chain.lines.strangers(waiting, rows)
     aside = Aside()
     aside.quarantine(np.flatnonzero(without), "no-seq", "earlier reports of its process have one")
     aside.quarantine(np.flatnonzero(with_one), "unexpected-seq", "earlier reports of its process have none")
-    return _without(rows, aside)
+    rows, more = _without(rows, aside)
+    return rows, [*told, *more]
 
 
 def _within_range(rows: pa.Table, *columns: str) -> tuple[pa.Table, list[pa.Table]]:

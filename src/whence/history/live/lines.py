@@ -24,6 +24,8 @@ from whence.history.live.late_names import late_name, own_name
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+MOST_LATE_LINES = 4
+"""Lines of late reports, a process; each comes after what is closed of the one before. What fits on none is set aside."""
 MOST_GAPS = 4_096
 """Ranges of numbers that are remembered as missing, a process. Where there are more, a report from among the oldest is set
 aside: whether it was delivered before is not known."""
@@ -93,14 +95,16 @@ class Lines:
         return without[len(waiting) :], with_one[len(waiting) :]
 
     def sort_out(self, rows: pa.Table) -> tuple[Flags, Flags]:
-        """Which rows report events that are closed already, and which may or may not: nobody knows any more."""
+        """Which rows report events that are closed already, and which come too late: their place is not known any more."""
         again, unknown = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
         for row, name, seq in self._behind(rows, "seq"):
             closed = self.closed[own_name(name)]
-            if seq <= closed.unknown_until:
-                unknown[row] = True
-            elif not closed.lacks(seq):
+            if closed.unknown_until < seq and not closed.lacks(seq):
                 again[row] = True
+            elif seq <= closed.unknown_until or not self._has_line(name, seq, "seq"):
+                unknown[row] = True
+        for row, name, time in self._behind(rows, "time"):
+            unknown[row] = not self._has_line(name, time, "time")
         return again, unknown
 
     def placed(self, rows: pa.Table) -> pa.Table:
@@ -134,6 +138,10 @@ class Lines:
         if by == "seq":
             return self.closed[name].last if name in self.closed else 0
         return self.last_time.get(name, NO_TIME)
+
+    def _has_line(self, name: str, value: int, by: str) -> bool:
+        """Whether a late row stands on a line that is not one too many."""
+        return self._last(late_name(name, MOST_LATE_LINES), by) < value
 
     def _line(self, name: str, first: int, by: str) -> str:
         """The first line of late reports of a process that ends before a number or time."""

@@ -8,6 +8,7 @@ happens in between.
 
 from __future__ import annotations
 
+import logging
 import pickle
 import secrets
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,7 @@ from whence.history.live.describing import check_accounts, described, summed
 from whence.history.live.emitting import Piece, emit
 from whence.history.live.files import Files, named_by
 from whence.history.live.intake import Closing, reported, take
+from whence.history.live.limits import LiveLimits
 from whence.history.live.log import Log
 from whence.history.live.records import Record
 from whence.history.live.senders import Found, Segment, Senders
@@ -49,6 +51,8 @@ from whence.history.storage import Store
 from whence.history.writing import SegmentFiles, write_boundary, write_segment, write_whole
 
 Longs = NDArray[np.int64]
+
+log = logging.getLogger("whence.history")
 
 WRITERS = 4
 """Segments that are written and delivered at once: most of that is done outside Python."""
@@ -78,7 +82,8 @@ class LiveWriter:
     `HistoryError` where the folder holds something else.
     """
 
-    def __init__(self, history: str | Store, terms: LiveTerms | None = None) -> None:
+    def __init__(self, history: str | Store, terms: LiveTerms | None = None, limits: LiveLimits | None = None) -> None:
+        self.limits = limits or LiveLimits()
         self.store = history if isinstance(history, Store) else Store(history)
         refuse_other_folders(self.store)
         self._lock = Lock(self.store, "live")
@@ -183,10 +188,11 @@ class LiveWriter:
         self.reports += len(rows)
         rows = rows.append_column("uid", pa.array(np.full(len(rows), -1, np.int64)))
         rows = rows.append_column("emitted", pa.array(np.zeros(len(rows), np.bool_)))
-        taken = take(rows, self.closed, self.tail, self.now, self.terms, self._find_sends, self._on_closed)
+        taken = take(rows, self.closed, self.tail, self.now, self.terms, self.limits, self._find_sends, self._on_closed)
         self.ahead += taken.ahead
         for each in taken.aside:
             self._aside.add(each)
+        self._tell_of_limits(taken.aside)
         changed = self._write_tails()
         pieces = self._written(taken.closings)
         tails = list(self._tails.values())
@@ -203,6 +209,13 @@ class LiveWriter:
         self._mark_emitted()
         self._commit(assembled, log, closing=bool(taken.closings), trial=not commit)
         return commit
+
+    def _tell_of_limits(self, aside: list[pa.Table]) -> None:
+        """Log what was refused because there is too much, which somebody has to do something about."""
+        for each in aside:
+            beyond = each.filter(pc.starts_with(each["reason"], "too-many-"))
+            if len(beyond):
+                log.warning("%d reports were set aside: %s", len(beyond), beyond["reason"][0])
 
     def _sum_up(self, delivered: list[Piece]) -> None:
         final = [piece.record.outcome for piece in delivered if piece.final and piece.record.outcome is not None]

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from whence.clocks.errors import WhenceError
 from whence.events.schema import REPORTS
-from whence.history.live import LiveTerms, LiveWriter, blames_reports, rescue
+from whence.history.live import LiveLimits, LiveTerms, LiveWriter, blames_reports, rescue
 from whence.history.storage import Store
 from whence.spark.failures import in_a_sentence
 from whence.spark.stream.decoding import TAKEN, Decoder, rows_of
@@ -138,6 +138,7 @@ def follow(
     history: str | os.PathLike[str],
     *,
     terms: LiveTerms | None = None,
+    limits: LiveLimits | None = None,
     options: Mapping[str, Any] | None = None,
     trigger_seconds: float = 1.0,
     once: bool = False,
@@ -153,7 +154,7 @@ def follow(
     ended = stop or Event()
     while True:
         # A writer that was interrupted is not used again: a new one begins with what was committed.
-        reopen = partial(LiveWriter, Store(history), terms)
+        reopen = partial(LiveWriter, Store(history), terms, limits)
         writer = reopen()
         began = writer.version
         idle_seconds = max(IDLE_SECONDS, IDLE_TRIGGERS * trigger_seconds)
