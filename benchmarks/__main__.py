@@ -23,6 +23,7 @@ from benchmarks import (
     streaming_delay,
     streaming_silence,
     streaming_state,
+    streams,
     truth,
 )
 from benchmarks.histories import is_trial
@@ -48,6 +49,7 @@ BENCHMARKS = {
     "streaming-state": streaming_state.section,
     "streaming-delay": streaming_delay.section,
     "streaming-silence": streaming_silence.section,
+    "streams": streams.section,
     "killing": killing.section,
 }
 

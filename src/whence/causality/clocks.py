@@ -146,9 +146,10 @@ class Scan:
         self._make_room(len(needed))
         added = slice(self._kept, self._kept + len(needed))
         edges = (boundary.edge_row, boundary.edge_send, boundary.send_known)
-        if len(skeleton) and not self._state.known.flags.writeable:
-            self._state = State(self._state.count, np.array(self._state.known), self._state.column)
-        self._forward.run(skeleton, self._state, edges, needed, self._known[added], to_the_end=True)
+        if len(skeleton):
+            if not self._state.known.flags.writeable:
+                self._state = State(self._state.count, np.array(self._state.known), self._state.column)
+            self._forward.run(skeleton, self._state, edges, needed, self._known[added], to_the_end=True)
         self._position[added] = needed + first_position
         self._process[added] = skeleton.process[needed]
         self._index[added] = self._known[added][np.arange(len(needed)), skeleton.process[needed]]
