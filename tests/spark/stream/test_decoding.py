@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 from whence.events.payload import encode_reports
 from whence.events.schema import REPORTS
 from whence.spark.stream.decoding import Decoder, rows_of
+from whence.spark.stream.following import settled
 from whence.spark.stream.sources import FRAMES, ROWS
 
 LINE = b'{"process":"p","seq":1,"name":"go"}\n'
@@ -84,3 +86,49 @@ def test_parquet_in_a_stream_is_what_it_is_in_a_file() -> None:
     codes = [(row["reason"] or "").partition(":")[0] for row in rows]
     assert codes == ["", "no-process", "", "not-parquet", ""]
     assert rows[1]["place"] == 1
+
+
+def frames_of(payloads: list[bytes], first: int = 0) -> list[pa.RecordBatch]:
+    rows = [
+        {"partition": "t", "sequence": n, "arrival": 100 + n, "format": ROWS, "origin": "o", "payload": payload}
+        for n, payload in enumerate(payloads, start=first)
+    ]
+    return pa.Table.from_pylist(rows, FRAMES).to_batches(max_chunksize=3)
+
+
+def test_what_is_handed_over_at_once_is_bounded_however_well_it_is_compressed() -> None:
+    """700 events of 15 MB came in a few kilobytes each, and the stream ran out of memory at every start, for good."""
+    report = {"computation": "", "process": "p", "kind": "local", "attributes": "x" * 500_000}
+    payloads = [encode_reports(pa.Table.from_pylist([{**report, "seq": seq}], REPORTS)) for seq in range(1, 41)]
+    assert sum(map(len, payloads)) < 500_000
+    most, positions, seen = 2_000_000, {}, []
+    for _ in range(100):
+        # Two tasks, each with half of the frames, as Spark runs them.
+        decoder = Decoder(positions, {}, names_files=False, most_bytes=most)
+        given = [each for half in (payloads[:20], payloads[20:]) for each in decoder(_half(half, payloads))]
+        found = pa.Table.from_batches(given)
+        taken = settled(found)
+        rows = rows_of(each for each in taken["payload"].to_pylist() if each is not None)
+        assert rows.nbytes <= 2 * (most + 600_000)
+        seen += rows["seq"].to_pylist()
+        positions = {"t": max([positions.get("t", -1), *taken["last"].to_pylist()])}
+        if not any(found["left"].to_pylist()):
+            break
+    assert seen == list(range(1, 41))
+
+
+def _half(half: list[bytes], payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
+    return iter(frames_of(half, first=0 if half[0] is payloads[0] else 20))
+
+
+def test_a_report_that_is_too_large_is_set_aside_with_its_beginning() -> None:
+    """Or one report of 15 MB is stored, sorted and shown whole, as often as it is sent; its neighbours stay in order."""
+    small = {"computation": "", "process": "p", "kind": "local"}
+    large = {**small, "seq": 2, "name": "deploy", "attributes": "y" * 2_000_000, "receives_more": ["k" * 10] * 3}
+    rows = pa.Table.from_pylist([{**small, "seq": 1}, large, {**small, "seq": 3}], REPORTS)
+    found = decoded((ROWS, encode_reports(rows)))
+    assert found["seq"].to_pylist() == [1, None, 3]
+    reason, text = found["reason"][1].as_py(), found["text"][1].as_py()
+    assert reason == f"too-large: its texts have {2_000_000 + 6 + 1 + 5 + 30} bytes; a report has {1 << 20} at most"
+    assert text.startswith("deploy yyy")
+    assert found.nbytes < 10_000

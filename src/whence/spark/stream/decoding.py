@@ -17,10 +17,20 @@ from whence.sources.contract import Piece, Source, SourceError
 from whence.sources.formats import format_options, source
 from whence.sources.inputs import PARQUET
 from whence.sources.parquet import as_attributes, read_piece
+from whence.spark.stream.sizes import BATCH_BYTES, without_large
 from whence.spark.stream.sources import ROWS, opened_piece
 
-TAKEN = "partition string, first long, last long, now long, rows long, payload binary"
-"""What a task gives: the frames of a partition it has read, the last arrival among them, and their reports."""
+TAKEN = "partition string, first long, last long, now long, rows long, payload binary, left boolean"
+"""What a task gives: the frames of a partition it has read, the last arrival among them, and their reports. Or, where `left`
+says so, the first frame of a partition that it has not read, because there was too much."""
+_TAKEN = pa.schema(
+    [
+        ("partition", pa.string()),
+        *((name, pa.int64()) for name in ("first", "last", "now", "rows")),
+        ("payload", pa.binary()),
+        ("left", pa.bool_()),
+    ]
+)
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 FLUSH_ROWS = 250_000
 """Reports after which a task gives what it has."""
@@ -34,6 +44,8 @@ class _Gathered:
     last: int = -1
     now: int = 0
     rows: int = 0
+    bytes: int = 0
+    """Of all the reports, in memory."""
     tables: list[pa.Table] = field(default_factory=list)
     messages: list[tuple[pa.Table, int, str]] = field(default_factory=list)
     """Rows of messages that are still to be checked, with arrival and origin: together that costs a tenth."""
@@ -70,6 +82,7 @@ class _Gathered:
                 "now": pa.array([self.now], pa.int64()),
                 "rows": pa.array([self.rows], pa.int64()),
                 "payload": pa.array([payload], pa.binary()),
+                "left": pa.array([False]),
             }
         )
 
@@ -81,11 +94,22 @@ class Decoder:
     that could name a file would have the stream read whatever its sender likes.
     """
 
-    def __init__(self, positions: Mapping[str, int], options: Mapping[str, Any], *, names_files: bool) -> None:
+    def __init__(
+        self,
+        positions: Mapping[str, int],
+        options: Mapping[str, Any],
+        *,
+        names_files: bool,
+        most_bytes: int = BATCH_BYTES,
+    ) -> None:
         self._positions, self._options, self._names_files = dict(positions), dict(options), names_files
+        self._most_bytes = most_bytes
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Decode frames until their reports have `most_bytes`; what is left after that is told, and read the next time."""
         gathered: dict[str, _Gathered] = {}
+        left: dict[str, int] = {}
+        taken = 0
         for batch in batches:
             columns = [
                 batch.column(name) for name in ("partition", "sequence", "arrival", "format", "origin", "payload")
@@ -94,14 +118,21 @@ class Decoder:
                 name, number = partition.as_py(), sequence.as_py()
                 if number <= self._positions.get(name, -1):
                     continue
+                if taken >= self._most_bytes:
+                    left.setdefault(name, number)
+                    continue
                 mine = gathered.setdefault(name, _Gathered())
+                before = mine.bytes
                 mine.first = number if mine.first < 0 else mine.first
                 mine.last, mine.now = number, max(mine.now, arrival.as_py())
                 self._take(mine, form.as_py(), origin.as_py(), payload.as_buffer(), arrival.as_py())
+                taken += mine.bytes - before
                 if mine.rows >= FLUSH_ROWS:
                     yield gathered.pop(name).flushed(name)
         for name, mine in gathered.items():
             yield mine.flushed(name)
+        for name, number in left.items():
+            yield _left(name, number)
 
     def _take(self, mine: _Gathered, form: str | None, origin: str, payload: pa.Buffer | None, arrival: int) -> None:
         if payload is None or not payload.size:
@@ -113,11 +144,13 @@ class Decoder:
                 rows = _bad(origin, f"bad-payload: {fault}")
             mine.messages.append((rows, arrival, origin))
             mine.rows += len(rows)
+            mine.bytes += rows.nbytes
             return
         mine.checked()
         for rows in self._other(form, origin, payload, arrival):
             mine.tables.append(rows)
             mine.rows += len(rows)
+            mine.bytes += rows.nbytes
 
     def _other(self, form: str | None, origin: str, payload: pa.Buffer, arrival: int) -> Iterator[pa.Table]:
         if not self._names_files:
@@ -168,6 +201,7 @@ def rows_of(payloads: Iterable[bytes]) -> pa.Table:
 
 def _arrived(rows: pa.Table, arrival: Any) -> pa.Table:
     """The columns that have values, and these arrivals; columns without are most of what a task would have to send."""
+    rows = without_large(rows)
     kept = [each.name for each in REPORTS if each.name in rows.column_names and each.name != "arrival"]
     schema = pa.schema([REPORTS.field(name).with_nullable(True) for name in kept if rows[name].null_count < len(rows)])
     if "computation" not in schema.names:
@@ -175,6 +209,12 @@ def _arrived(rows: pa.Table, arrival: Any) -> pa.Table:
         schema = schema.insert(0, pa.field("computation", pa.string()))
     arrivals = np.full(len(rows), arrival) if isinstance(arrival, int) else arrival
     return rows.select(schema.names).cast(schema).append_column("arrival", pa.array(arrivals, pa.int64()))
+
+
+def _left(partition: str, first: int) -> pa.RecordBatch:
+    """Tells that the frames of a partition from this one on are not decoded."""
+    told = {"partition": partition, "first": first, "last": -1, "now": 0, "rows": 0, "payload": None, "left": True}
+    return pa.RecordBatch.from_pylist([told], _TAKEN)
 
 
 def _checked(rows: pa.Table, origin: str) -> pa.Table:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -30,6 +31,7 @@ from whence.history.live import LiveLimits, LiveTerms, LiveWriter, blames_report
 from whence.history.storage import Store
 from whence.spark.failures import in_a_sentence
 from whence.spark.stream.decoding import TAKEN, Decoder, rows_of
+from whence.spark.stream.sizes import BATCH_BYTES
 from whence.spark.stream.sources import StreamSource
 
 log = logging.getLogger("whence.spark")
@@ -67,11 +69,17 @@ class Follower:
     def take(self, frames: DataFrame, number: int) -> None:
         """One micro-batch, as `foreachBatch` calls it."""
         with self._taking:
-            found = frames.mapInArrow(
-                Decoder(self.writer.positions, self.options, names_files=self.source.names_files), TAKEN
-            ).toArrow()
-            started = min(found["first"].to_pylist(), default=-1)
-            self._step(found)
+            started = -1
+            most_bytes = BATCH_BYTES // max(1, frames.sparkSession.sparkContext.defaultParallelism)
+            while True:
+                decoder = Decoder(
+                    self.writer.positions, self.options, names_files=self.source.names_files, most_bytes=most_bytes
+                )
+                found = frames.mapInArrow(decoder, TAKEN).toArrow()
+                started = min(found["first"].to_pylist(), default=-1) if started < 0 else started
+                self._step(settled(found))
+                if not pc.any(found["left"]).as_py():
+                    break
             self._trim(started)
             self._heard = time.monotonic()
 
@@ -130,6 +138,20 @@ class Follower:
             if silent > 0 and self.writer.now:
                 self._heard += silent
                 self._advance(REPORTS.empty_table(), self.writer.now + int(silent * 1e9), {})
+
+
+def settled(found: pa.Table) -> pa.Table:
+    """What tasks gave, up to the first frame of each partition that one of them had no room for.
+
+    What others gave of later frames is decoded again: reports count in the order of the frames.
+    """
+    rows = found.to_pylist()
+    ends: dict[str, int] = {}
+    for each in rows:
+        if each["left"]:
+            ends[each["partition"]] = min(each["first"], ends.get(each["partition"], each["first"]))
+    kept = [not each["left"] and each["first"] < ends.get(each["partition"], each["first"] + 1) for each in rows]
+    return found.filter(pa.array(kept, pa.bool_()))
 
 
 def follow(
