@@ -92,7 +92,7 @@ def delivered(path: Path, *, measure_clocks: bool) -> float:
     spark, store = session(), Store(path)
     run = open_run(store)
     folder = path / layout.run_folder(run.name)
-    segments, processes = (pq.read_table(folder / name) for name in (layout.SEGMENTS_FILE, layout.PROCESSES_FILE))
+    segments, processes = (pq.read_table(folder / run.table_file(name)) for name in ("segments", "processes"))
     start = time.perf_counter()
     deliver(
         SparkEngine(spark), store, run.name, segments, processes, (), eps=run.manifest["eps"], measure_clocks=measure_clocks

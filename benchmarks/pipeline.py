@@ -85,5 +85,5 @@ def rewritten(events: int, *, by_time: bool) -> float:
 
 def skeleton_bytes(observed: Observed) -> int:
     """What a history keeps for questions about causes, besides the events themselves."""
-    kinds = ("skeleton-*", "boundary-*", "crossings.parquet")
+    kinds = ("skeleton-*", "boundary-*", "crossings-*")
     return sum(path.stat().st_size for kind in kinds for path in observed.path.glob(f"runs/*/{kind}"))

@@ -197,7 +197,7 @@ def sql_tables(path: Path) -> duckdb.DuckDBPyConnection:
             segments.first_position + rows.file_row_number AS event, rows.process, rows.sends, rows.receives,
             row_number() OVER (PARTITION BY rows.process ORDER BY rows.time) AS seq
         FROM read_parquet('{run}/events-*.parquet', filename = true, file_row_number = true) AS rows
-        JOIN read_parquet('{run}/segments.parquet') AS segments ON ends_with(rows.filename, segments.events_file)
+        JOIN read_parquet('{run}/segments-*.parquet') AS segments ON ends_with(rows.filename, segments.events_file)
         """
     )
     tables.execute(

@@ -16,8 +16,6 @@ from tests.history import building
 from tests.history.computations import Event, draw, observe_cut, reports
 from whence.history import History, layout
 from whence.history.clock_tables import (
-    CLOCK_PAIRS_FILE,
-    CLOCKS_FILE,
     between_clocks,
     read_clocks,
     read_pairs,
@@ -139,7 +137,7 @@ def test_what_is_stored_is_what_was_found(tmp_path: Path) -> None:
     building.write_history(tmp_path / "h", [(rows, [50])], [[building.draw(random, "lonely", 1, 5)]])
     run = open_run(Store(tmp_path / "h"))
     found = measured(run)
-    manifest = store_clocks(run.store, run.name, found, unit="ticks")
+    manifest = run.manifest["clocks"] = store_clocks(run.store, run.name, found, unit="ticks")
     pairs = read_pairs(run)
     assert told(SegmentClocks(pairs, {}, found.message_delays, found.report_delays, 0)) == told(found)
     clocks = {estimate.name: (estimate, events) for estimate, events in read_clocks(run)}
@@ -159,7 +157,7 @@ def test_a_history_without_messages_says_that_nothing_is_known(tmp_path: Path) -
     building.write_history(tmp_path / "h", [], [[building.draw(Random(2), "", 1, 9)]])
     run = open_run(Store(tmp_path / "h"))
     found = measured(run)
-    manifest = store_clocks(run.store, run.name, found, unit="ticks")
+    manifest = run.manifest["clocks"] = store_clocks(run.store, run.name, found, unit="ticks")
     assert manifest["verdicts"] == {UNKNOWN: 1}
     assert manifest["eps"] == {"at_least": 0, "at_most": 0, "unbounded": 0}
     assert between_clocks(found.pairs)["messages"] == 0
@@ -175,7 +173,7 @@ def test_a_history_without_times_says_so(tmp_path: Path) -> None:
     building.write_history(tmp_path / "h", [], [[events]])
     run = open_run(Store(tmp_path / "h"))
     found = measured(run)
-    manifest = store_clocks(run.store, run.name, found, unit="ns")
+    manifest = run.manifest["clocks"] = store_clocks(run.store, run.name, found, unit="ns")
     assert (manifest["clocks"], manifest["groups"], len(found.pairs)) == (0, 0, 0)
     assert read_clocks(run) == []
     assert len(read_pairs(run)) == 0
@@ -209,7 +207,7 @@ def test_a_run_measures_the_same_clocks_in_any_number_of_epochs(spark: SparkSess
     for rows, manifest in zip((10**6, 900), manifests, strict=True):
         folder = tmp_path / str(rows) / layout.run_folder(manifest["run"])
         assert not list(folder.glob("*.pickle"))
-        tables.append([pq.read_table(folder / name) for name in (CLOCKS_FILE, CLOCK_PAIRS_FILE)])
+        tables.append([pq.read_table(folder / name) for name in manifest["clocks"]["files"].values()])
     assert tables[0] == tables[1]
 
     shown = log.table().to_pylist()

@@ -215,9 +215,9 @@ def test_files_that_were_never_written_stop_the_commit(tmp_path: Path) -> None:
         (None, NoHistory, "has no manifest.json"),
         ("{", DamagedHistory, "is not JSON"),
         ("[1]", DamagedHistory, "no format number"),
-        (json.dumps({"format": 4}), UnsupportedFormat, "install a newer whence"),
+        (json.dumps({"format": layout.FORMAT + 1}), UnsupportedFormat, "install a newer whence"),
         (json.dumps({"format": 0}), UnsupportedFormat, "make the history again"),
-        (json.dumps({"format": 3, "run": "r"}), DamagedHistory, "lacks unit, events"),
+        (json.dumps({"format": layout.FORMAT, "run": "r"}), DamagedHistory, "its end is not"),
     ],
 )
 def test_what_is_no_history_is_said_so(

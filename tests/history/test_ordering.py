@@ -4,11 +4,11 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from whence.history import History, UnknownPolicy, connect, layout
 from whence.history.manifest import read_manifest, write_manifest
+from whence.history.sealing import write_sealed_table
 from whence.history.storage import Store
 
 from .building import draw, write_history
@@ -37,11 +37,13 @@ def test_deliveries_of_segments_become_one_order(seed: int, statistics: bool, tm
                 "tie": event.position % 4,
             }
         )
+    files = []
     for number, first in enumerate(run.segments.first_position.tolist()):
         table = pa.Table.from_pylist(rows[first : first + int(run.segments.rows[number])], DELIVERIES)
-        pq.write_table(table, run.place(f"delivery-cbd-{number:05d}.parquet"), write_statistics=statistics)
+        stem = f"delivery-cbd-{number:05d}"
+        files.append(write_sealed_table(run.store, run.name, stem, table, write_statistics=statistics))
     store = Store(tmp_path)
-    manifest = read_manifest(store) | {"policies": {"cbd": {"phi": 1}}}
+    manifest = read_manifest(store) | {"policies": {"cbd": {"phi": 1, "files": files}}}
     write_manifest(store, manifest)
     history = History(tmp_path)
     last = 1 << 60
@@ -66,4 +68,4 @@ def test_deliveries_of_segments_become_one_order(seed: int, statistics: bool, tm
 
 def test_constants_of_the_layout_are_those_of_the_format() -> None:
     """Readers find rows by these numbers: another number needs another format."""
-    assert (layout.FORMAT, layout.EVENT_ROWS, layout.SKELETON_ROWS) == (3, 8_192, 65_536)
+    assert (layout.FORMAT, layout.EVENT_ROWS, layout.SKELETON_ROWS) == (4, 8_192, 65_536)

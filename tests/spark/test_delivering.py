@@ -64,7 +64,7 @@ def test_a_history_delivered_by_tasks(spark: SparkSession, tmp_path: Path) -> No
     store = Store(tmp_path / "h")
     run = open_run(store)
     folder = tmp_path / "h" / layout.run_folder(run.name)
-    segments, processes = (pq.read_table(folder / name) for name in (layout.SEGMENTS_FILE, layout.PROCESSES_FILE))
+    segments, processes = (pq.read_table(folder / run.table_file(name)) for name in ("segments", "processes"))
     heard: list[tuple[int, int]] = []
     told = deliver(
         SparkEngine(spark), store, run.name, segments, processes, ["dapw:0.1", "exact"], eps=EPS, tick=TICK,

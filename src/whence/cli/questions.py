@@ -274,13 +274,23 @@ def _print_gathered(found: Sequence[Process], unit: str) -> None:
         typer.echo(f"and {len(rows) - MOST_SHOWN:,} more: --json lists all")
 
 
-def check(history: HistoryOption, as_json: JsonOption = False) -> None:
+def check(
+    history: HistoryOption,
+    files: Annotated[
+        bool,
+        typer.Option("--files", help="Instead: read every file, and name those that are not as they were written."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """What the run found: reports accounted for, messages that wall clocks put before their cause, and wrong orders.
 
     These are wall-clock order and that of each policy of delivery.
 
     Example: whence check --history shop.history --json
     """
+    if files:
+        _check_files(history, as_json=as_json)
+        return
     with asking(history) as asked:
         answer = asked.check()
         if as_json:
@@ -290,6 +300,22 @@ def check(history: HistoryOption, as_json: JsonOption = False) -> None:
             typer.echo(line)
         print_between_clocks(answer.wall_clock.get("between_clocks"), asked.unit)
         print_table(orders_table(answer.wall_clock, answer.policies, asked.unit))
+
+
+def _check_files(history: str, *, as_json: bool) -> None:
+    from whence.history.damage import check_files
+    from whence.history.storage import Store
+
+    with failures_told():
+        found = check_files(Store(history))
+        if as_json:
+            print_json(found.to_json())
+        elif not found.damaged:
+            typer.echo(f"{found.files:,} files, {found.bytes:,} bytes: all are as they were written")
+        for sentence in found.damaged if not as_json else ():
+            typer.echo(sentence)
+    if found.damaged:
+        raise typer.Exit(1)
 
 
 def quarantine(
@@ -320,11 +346,19 @@ def quarantine(
 def asking(path: str) -> Iterator[History]:
     """The history; what is wrong with it or with the question is said on stderr, and a reader who has gone is let go."""
     import whence
+
+    with failures_told():
+        yield whence.open(path)
+
+
+@contextmanager
+def failures_told() -> Iterator[None]:
+    """What is wrong with a history or with a question is said on stderr, and a reader who has gone is let go."""
     from whence.history.errors import BadCondition, HistoryError, UnknownPolicy
     from whence.history.storage import StorageError
 
     try:
-        yield whence.open(path)
+        yield
         sys.stdout.flush()
     except (BadCondition, UnknownPolicy) as refused:
         typer.echo(str(refused), err=True)

@@ -124,7 +124,7 @@ def sql(
     """
     import duckdb
 
-    from whence.history.sql import DIALECTS, connect, views
+    from whence.history.sql import DIALECTS, connect, views, views_in
 
     if dialect not in DIALECTS:
         raise typer.BadParameter(f"{' or '.join(DIALECTS)}, not {dialect!r}", param_hint="--dialect")
@@ -135,7 +135,7 @@ def sql(
             typer.echo(views(history, dialect=dialect))
             return
         try:
-            with connect(history) as connection:
+            with connect(history, only=views_in(query)) as connection:
                 found = connection.execute(query)
                 columns = [column[0] for column in found.description or ()]
                 rows = found.fetchall() if as_json else found.fetchmany(MOST_SHOWN + 1)

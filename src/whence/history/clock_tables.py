@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from whence.history.clocks import SegmentClocks
 from whence.history.reading import Run
+from whence.history.sealing import write_sealed_table
 from whence.history.storage import Store
-from whence.history.writing import write_whole
 from whence.measures.clock_pairs import COLUMNS, NO_NEXT, ClockPairs, fitted
 from whence.measures.clock_steps import Moment, Step
 from whence.measures.offsets import STEADY, UNKNOWN, ClockEstimate, Offsets, estimate_offsets
 from whence.measures.waits import Waits
 
-CLOCKS_FILE, CLOCK_PAIRS_FILE = "clocks.parquet", "clock_pairs.parquet"
+CLOCKS_TABLE, CLOCK_PAIRS_TABLE = "clocks", "clock_pairs"
+"""Keys of the files' names in the manifest's ``clocks``, under ``files``."""
 
 CLOCKS = pa.schema(
     [
@@ -79,9 +81,9 @@ def store_clocks(store: Store, run: str, found: SegmentClocks, *, unit: str | No
     pairs = fitted(found.pairs)
     resolution = {name: resolution_of(*counted, unit) for name, counted in found.events.items()}
     offsets = estimate_offsets(pairs, resolution=resolution)
-    write_whole(store, run, CLOCKS_FILE, clocks_table(offsets, found, resolution))
-    write_whole(store, run, CLOCK_PAIRS_FILE, pairs_table(pairs))
-    return summary(offsets, found, pairs)
+    tables = {CLOCKS_TABLE: clocks_table(offsets, found, resolution), CLOCK_PAIRS_TABLE: pairs_table(pairs)}
+    files = {name: write_sealed_table(store, run, name, table) for name, table in tables.items()}
+    return summary(offsets, found, pairs) | {"files": files}
 
 
 def resolution_of(events: int, power: int, unit: str | None) -> int:
@@ -126,7 +128,7 @@ def pairs_table(pairs: ClockPairs) -> pa.Table:
 def read_clocks(run: Run) -> list[tuple[ClockEstimate, int]]:
     """Every clock, with how many events have a time of it."""
     found = []
-    for row in run.table(CLOCKS_FILE).read(use_threads=False).to_pylist():
+    for row in _table(run, CLOCKS_TABLE).read(use_threads=False).to_pylist():
         events = row.pop("events")
         row["alternatives"] = tuple(row["alternatives"])
         row["steps"] = tuple(Step(**step) for step in row["steps"])
@@ -135,9 +137,13 @@ def read_clocks(run: Run) -> list[tuple[ClockEstimate, int]]:
     return found
 
 
+def _table(run: Run, name: str) -> pq.ParquetFile:
+    return run.table(str(run.manifest["clocks"]["files"][name]))
+
+
 def read_pairs(run: Run) -> ClockPairs:
     """The cells that `store_clocks` wrote."""
-    table = run.table(CLOCK_PAIRS_FILE).read(use_threads=False)
+    table = _table(run, CLOCK_PAIRS_TABLE).read(use_threads=False)
     names = pc.unique(pa.chunked_array([*table["sender"].chunks, *table["receiver"].chunks], pa.string())).sort()
     codes = {name: pc.index_in(table[name], names).to_numpy().astype(np.int32) for name in ("sender", "receiver")}
     table = table.set_column(

@@ -183,4 +183,4 @@ def _longs(column: Any) -> Longs:
 
 def segment_file(number: int, attempt: str) -> str:
     """Where a task leaves what it measured; a draft removes such files with other files of delivery that nothing names."""
-    return layout.segment_file("delivery-clocks", number, attempt, "pickle")
+    return f"{layout.segment_stem('delivery-clocks', number, attempt)}.pickle"

@@ -9,7 +9,6 @@ from operator import add
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from whence.causality.stamps import default_tick
 from whence.clocks.errors import ClockDrift
@@ -25,8 +24,8 @@ from whence.history.delivering import (
     deliver_segment,
 )
 from whence.history.reading import Run
+from whence.history.sealing import write_sealed_table
 from whence.history.spans import Blocks
-from whence.history.writing import ZSTD
 from whence.measures.waits import Waits
 
 AT_ONCE = "assumed at once"
@@ -136,8 +135,7 @@ def write_deliveries(run: Run, number: int, found: SegmentDeliveries, *, attempt
     """Write what was found for a segment."""
     files: dict[str, str] = {}
     for name, deliveries in found.policies.items():
-        files[name] = layout.segment_file(f"delivery-{name}", number, attempt, "parquet")
-        _write(run, files[name], deliveries.table)
+        files[name] = _write(run, layout.segment_stem(f"delivery-{name}", number, attempt), deliveries.table)
     each = found.policies.items()
     return Outcome(
         number,
@@ -149,18 +147,18 @@ def write_deliveries(run: Run, number: int, found: SegmentDeliveries, *, attempt
     )
 
 
-def _write(run: Run, name: str, table: pa.Table) -> None:
+def _write(run: Run, stem: str, table: pa.Table) -> str:
     numbers = [field.name for field in DELIVERIES if pa.types.is_integer(field.type)]
-    with run.store.writing(f"{layout.run_folder(run.name)}/{name}") as file:
-        pq.write_table(
-            table,
-            file,
-            **ZSTD,
-            row_group_size=layout.SKELETON_ROWS,
-            use_dictionary=False,
-            column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
-            write_statistics=["at"],
-        )
+    return write_sealed_table(
+        run.store,
+        run.name,
+        stem,
+        table,
+        row_group_size=layout.SKELETON_ROWS,
+        use_dictionary=False,
+        column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+        write_statistics=["at"],
+    )
 
 
 def summary(outcomes: Sequence[Outcome], terms: Terms) -> dict[str, Any]:

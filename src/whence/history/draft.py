@@ -22,12 +22,11 @@ from whence.history import layout
 from whence.history.errors import DamagedHistory, HistoryError, NoHistory, UnsupportedFormat
 from whence.history.locking import Lock
 from whence.history.manifest import read_manifest, write_manifest
+from whence.history.sealing import read_sealed, write_sealed_table
 from whence.history.storage import TEMPORARY, Store
-from whence.history.writing import write_whole
 
 RUN_NAME = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
 """Folders of other names are never deleted."""
-NAMED_BY_TABLES = ("events_file", "skeleton_file", "boundary_file", "ids_file")
 KINDS = ("events-", "skeleton-", "boundary-", "ids-", "aside-", "delivery-", "open-", TEMPORARY)
 """Files of these kinds that nothing names were written by attempts that do not count."""
 
@@ -123,12 +122,11 @@ class Draft:
             if name not in ("run", "created") and manifest.get(name, value) != value:
                 raise ValueError(f"the manifest says {name} = {manifest[name]}, and the tables have {value}")
         self._keep_named_files(segments, manifest)
-        write_whole(self.store, self.run, layout.CROSSINGS_FILE, self._crossings(segments))
-        write_whole(self.store, self.run, layout.PROCESSES_FILE, processes)
-        write_whole(self.store, self.run, layout.SEGMENTS_FILE, segments)
+        tables = {"segments": segments, "processes": processes, "crossings": self._crossings(segments)}
+        files = {name: write_sealed_table(self.store, self.run, name, tables[name]) for name in layout.TABLES}
         for folder in (self.folder, layout.RUNS, ""):
             self.store.sync(folder)
-        write_manifest(self.store, {**manifest, **counted})
+        write_manifest(self.store, {**manifest, **counted, "tables": files})
         try:
             self.store.sync("")
             self._remove_leftovers(keep=self.run)
@@ -138,7 +136,7 @@ class Draft:
             self._unlock()
 
     def _keep_named_files(self, segments: pa.Table, manifest: dict[str, Any]) -> None:
-        named = {name for column in NAMED_BY_TABLES for name in segments[column].to_pylist() if name}
+        named = {name for column in layout.SEGMENT_FILES for name in segments[column].to_pylist() if name}
         named.update(manifest.get("aside_files", ()))
         for policy in manifest.get("policies", {}).values():
             named.update(policy.get("files", ()))
@@ -158,7 +156,7 @@ class Draft:
         ):
             base = first if starts else base
             if name is not None:
-                arrays = np.load(io.BytesIO(self.store.read(f"{self.folder}/{name}")))
+                arrays = np.load(io.BytesIO(read_sealed(self.store, f"{self.folder}/{name}")))
                 effects.append(arrays["edge_row"] + first)
                 causes.append(arrays["send_position"][arrays["edge_send"]] + base)
         return pa.table([np.concatenate(effects), np.concatenate(causes)], schema=layout.CROSSINGS)

@@ -8,6 +8,7 @@ share a hash: whoever looks up compares the ids themselves.
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,17 @@ ENTRY_BYTES = 8
 LARGEST_HASH = 1 << 32
 DEVIATIONS = 8.0
 """How far from its expected place a hash is looked for, in standard deviations."""
+
+
+class Index(Protocol):
+    """A file to read at any place."""
+
+    def size(self) -> int:
+        """How many bytes it has."""
+
+    def read_at(self, count: int, start: int) -> memoryview:
+        """So many of them from a place on."""
+
 
 _READ_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _READ_LONGS = types.Array(types.int64, 1, "C", readonly=True)
@@ -56,7 +68,7 @@ def index_of_ids(ids: pa.ChunkedArray) -> Words:
     return entries
 
 
-def candidate_rows(index: pa.NativeFile, wanted: str) -> list[int]:
+def candidate_rows(index: Index, wanted: str) -> list[int]:
     """The rows that may have this id, ascending; most often none or one."""
     text = wanted.encode()
     low = int(_hashes(np.frombuffer(text, np.uint8), np.array([0, len(text)]))[0]) << 32

@@ -2,25 +2,26 @@
 
 ::
 
-    HISTORY/manifest.json                              the commit point: names the run whose files count
-    HISTORY/runs/<run>/segments.parquet                one row a segment
-    HISTORY/runs/<run>/processes.parquet               one row a process
-    HISTORY/runs/<run>/crossings.parquet               messages from one segment to a later one
-    HISTORY/runs/<run>/events-00000-<attempt>.parquet  the events of segment 0, in history order
-    HISTORY/runs/<run>/skeleton-00000-<attempt>.parquet  who, and which earlier rows caused it
-    HISTORY/runs/<run>/ids-00000-<attempt>.index       where each of the source's own ids is
-    HISTORY/runs/<run>/boundary-00001-<attempt>.npz    what every process knew when the segment began; positions in it
-                                                       count from the start of the computation
-    HISTORY/runs/<run>/aside-<attempt>.parquet         reports that were set aside, and why
+    HISTORY/manifest.json                                    the commit point: names the run whose files count
+    HISTORY/runs/<run>/segments-<sum>.parquet                one row a segment
+    HISTORY/runs/<run>/processes-<sum>.parquet               one row a process
+    HISTORY/runs/<run>/crossings-<sum>.parquet               messages from one segment to a later one
+    HISTORY/runs/<run>/events-00000-<attempt>-<sum>.parquet  the events of segment 0, in history order
+    HISTORY/runs/<run>/skeleton-00000-<attempt>-<sum>.parquet  who, and which earlier rows caused it
+    HISTORY/runs/<run>/ids-00000-<attempt>-<sum>.index       where each of the source's own ids is
+    HISTORY/runs/<run>/boundary-00001-<attempt>-<sum>.npz    what every process knew when the segment began; positions
+                                                             in it count from the start of the computation
+    HISTORY/runs/<run>/aside-<attempt>-<sum>.parquet         reports that were set aside, and why
 
-A file counts only if `segments.parquet` or the manifest names it: tasks that ran twice leave others behind.
+A file counts only if the manifest or the table of segments names it: tasks that ran twice leave others behind. A name ends
+in a checksum of the file (`whence.history.sealing`).
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-FORMAT = 3
+FORMAT = 4
 """Of the manifest and of all files beside it. A reader refuses any other."""
 MANIFEST = "manifest.json"
 LOCK = "run.lock"
@@ -29,10 +30,8 @@ STAGING = "staging"
 """In a run's folder: reports that are dear to read twice, as Parquet, while the run is being made."""
 BESIDE = ("broker", "subscriptions", "checkpoint", "checkpoint-files")
 """Folders of a live history that are not part of it: those of the service, and the journals of the stream."""
-SEGMENTS_FILE, PROCESSES_FILE, CROSSINGS_FILE = "segments.parquet", "processes.parquet", "crossings.parquet"
-TABLES = {"segments": SEGMENTS_FILE, "processes": PROCESSES_FILE, "crossings": CROSSINGS_FILE}
-"""The small tables of a run. Where the manifest has ``tables``, it names them instead: those of a live history come anew
-with every commit."""
+TABLES = ("segments", "processes", "crossings")
+"""The small tables of a run: the manifest's ``tables`` names their files."""
 
 EVENT_ROWS = 8_192
 """Rows of a row group of events: what a question reads to show one of them."""
@@ -104,6 +103,9 @@ SEGMENTS = pa.schema(
 """``1, 500000, 500000, [0, 1], [249000, 251000], [250100, 249900], [250101, 249901], ...``: the segment's processes by
 their codes in `PROCESSES`, how many events each has in it and before it, and the seq of each one's first event in it."""
 
+SEGMENT_FILES = ("events_file", "skeleton_file", "boundary_file", "ids_file")
+"""Columns of `SEGMENTS` that name files."""
+
 PROCESSES = pa.schema(
     [
         pa.field("code", pa.int32(), nullable=False),
@@ -143,6 +145,6 @@ def run_folder(run: str) -> str:
     return f"{RUNS}/{run}"
 
 
-def segment_file(kind: str, number: int, attempt: str, suffix: str) -> str:
-    """The name of one of a segment's files within its run."""
-    return f"{kind}-{number:05d}-{attempt}.{suffix}"
+def segment_stem(kind: str, number: int, attempt: str) -> str:
+    """What the name of one of a segment's files begins with; its checksum and suffix follow."""
+    return f"{kind}-{number:05d}-{attempt}"

@@ -1,15 +1,33 @@
-"""The manifest: one JSON file whose replacement makes a run count. Whatever it does not name is not part of the history."""
+"""The manifest: one JSON file whose replacement makes a run count. Whatever it does not name is not part of the history.
+
+Its last entry is a checksum of the text before it: ``"checksum": "7b3f00c2"``.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
+from zlib import crc32
 
 from whence.history import layout
 from whence.history.errors import DamagedHistory, NoHistory, UnsupportedFormat
+from whence.history.sealing import damaged
 from whence.history.storage import Store
 
-REQUIRED = ("run", "unit", "events", "segments", "processes", "has_ids", "attributes", "native_columns", "policies")
+REQUIRED = (
+    "run",
+    "unit",
+    "events",
+    "segments",
+    "processes",
+    "has_ids",
+    "attributes",
+    "native_columns",
+    "policies",
+    "tables",
+)
+_CHECKSUM = re.compile(rb',\n  "checksum": "([0-9a-f]{8})"\n\}\n')
 
 
 def read_manifest(store: Store) -> dict[str, Any]:
@@ -27,7 +45,11 @@ def read_manifest(store: Store) -> dict[str, Any]:
     try:
         manifest = json.loads(data)
     except ValueError as fault:
-        raise DamagedHistory(f"{place} is not JSON ({fault}): make the history again with whence observe") from None
+        raise damaged(place, f"it is not JSON ({fault})") from None
+    found = _CHECKSUM.search(data)
+    sealed = found is not None and found.end() == len(data)
+    if found is not None and sealed and crc32(data[: found.start()]) != int(found[1], 16):
+        raise damaged(place, "it is not as it was written")
     written = manifest.get("format") if isinstance(manifest, dict) else None
     if not isinstance(written, int):
         raise DamagedHistory(f"{place} is no manifest of a history: it has no format number")
@@ -36,6 +58,8 @@ def read_manifest(store: Store) -> dict[str, Any]:
             f"{place} has format {written}, and this version of whence reads format {layout.FORMAT}: "
             + ("install a newer whence" if written > layout.FORMAT else "make the history again with whence observe")
         )
+    if not sealed:
+        raise damaged(place, "its end is not the one that was written")
     if missing := [name for name in REQUIRED if name not in manifest]:
         raise DamagedHistory(f"{place} lacks {', '.join(missing)}: make the history again with whence observe")
     return dict(manifest)
@@ -46,10 +70,25 @@ def version_of(manifest: dict[str, Any]) -> tuple[str, int]:
     return str(manifest["run"]), int(manifest.get("stream", {}).get("version", 0))
 
 
+def files_named(manifest: dict[str, Any]) -> set[str]:
+    """The files of the run that the manifest itself names: all but those of the segments."""
+    stream = manifest.get("stream", {})
+    state = stream.get("files", {}).values()
+    return {
+        *manifest["tables"].values(),
+        *manifest.get("aside_files", ()),
+        *(name for policy in manifest["policies"].values() for name in policy.get("files", ())),
+        *manifest.get("clocks", {}).get("files", {}).values(),
+        *(name for named in state for name in (named if isinstance(named, list) else [named])),
+        *(each["file"] for each in stream.get("log", {}).get("files", ())),
+    }
+
+
 def write_manifest(store: Store, manifest: dict[str, Any]) -> None:
     """Replace the manifest, atomically."""
-    data = json.dumps({"format": layout.FORMAT, **manifest}, indent=2, ensure_ascii=False)
-    store.write(layout.MANIFEST, f"{data}\n".encode())
+    told = {name: value for name, value in manifest.items() if name != "checksum"}
+    data = json.dumps({"format": layout.FORMAT, **told}, indent=2, ensure_ascii=False).removesuffix("\n}").encode()
+    store.write(layout.MANIFEST, b'%b,\n  "checksum": "%08x"\n}\n' % (data, crc32(data)))
 
 
 def _what_is_there(store: Store) -> str:

@@ -1,5 +1,7 @@
 """Reads a committed run: rows of the skeleton and of the events, by segment, without loading what is not asked for.
 
+What is read is checked (`whence.history.sealing`): bytes that are not those that were written raise `DamagedHistory`.
+
 What was read is kept in memory up to a limit, so that the next question about the same stretch of the history reads no
 file. The files of a run never change; when a newer run replaces it, they go, and reading raises `HistoryReplaced`.
 """
@@ -27,6 +29,7 @@ from whence.history import layout
 from whence.history.cache import Cache
 from whence.history.errors import DamagedHistory, HistoryReplaced
 from whence.history.manifest import read_manifest, version_of
+from whence.history.sealing import SealedFile, damaged, missing, read_sealed, read_sealed_table
 from whence.history.storage import Store
 from whence.history.tables import Longs, Processes, Segments, processes_from, segments_from
 
@@ -35,7 +38,7 @@ Value = TypeVar("Value")
 CACHE_BYTES = 256 << 20
 """Memory for what was read; a row group of the skeleton takes about 1 MB."""
 OPEN_FILES_BYTES = 64 << 20
-FOOTER_BYTES_A_COLUMN = 300
+FOOTER_BYTES_A_COLUMN = 400
 """Memory that the description of one column of one row group takes, about."""
 
 
@@ -226,7 +229,7 @@ class Run:
             return Boundary.empty(len(before))
 
         def read() -> Boundary:
-            arrays = np.load(io.BytesIO(self.store.read(self._path(name))))
+            arrays = np.load(io.BytesIO(read_sealed(self.store, self._path(name))))
             told = arrays["before"]
             known, send_known = (
                 (told[None, :] - arrays[each]).astype(np.int32) for each in ("unknown", "send_unknown")
@@ -263,7 +266,7 @@ class Run:
 
         def read() -> Crossings:
             # Members of the archive are read one by one: the vectors, which are most of it, are left alone.
-            arrays = np.load(io.BytesIO(self.store.read(self._path(name))))
+            arrays = np.load(io.BytesIO(read_sealed(self.store, self._path(name))))
             send = arrays["edge_send"]
             position, process, index = (
                 arrays[f"send_{each}"][send].astype(np.int64) for each in ("position", "process", "index")
@@ -274,18 +277,18 @@ class Run:
             ("crossings", number), lambda: self._guarded(name, read), lambda found: 4 * found.row.nbytes
         )
 
-    def ids_index(self, number: int) -> pa.NativeFile | None:
+    def ids_index(self, number: int) -> SealedFile | None:
         """The file that finds rows by the source's ids; None where the segment has no such ids."""
         name = self.segments.ids_file[number]
         if name is None:
             return None
         return self._files.get(
-            name, lambda: self._guarded(name, lambda: self.store.open(self._path(name))), lambda _: 4096
+            name, lambda: self._guarded(name, lambda: SealedFile(self.store, self._path(name))), lambda _: 65_536
         )
 
     def table_file(self, name: str) -> str:
         """The file of one of the small tables: segments, processes or crossings."""
-        return str(self.manifest.get("tables", layout.TABLES)[name])
+        return str(self.manifest["tables"][name])
 
     def table(self, name: str) -> pq.ParquetFile:
         """Another Parquet file of the run."""
@@ -304,7 +307,7 @@ class Run:
 
     def _parquet(self, name: str) -> pq.ParquetFile:
         def read() -> pq.ParquetFile:
-            return pq.ParquetFile(self.store.open(self._path(name)), pre_buffer=not self.store.is_local)
+            return SealedFile(self.store, self._path(name)).parquet()
 
         def footer_bytes(file: pq.ParquetFile) -> int:
             return 4096 + FOOTER_BYTES_A_COLUMN * int(file.metadata.num_row_groups * file.metadata.num_columns)
@@ -320,11 +323,9 @@ class Run:
                 raise HistoryReplaced(
                     f"the history at {self.store} was replaced by a newer one while it was open: open it again"
                 ) from None
-            raise DamagedHistory(f"{self.place(name)} is missing: make the history again with whence observe") from None
+            raise missing(self.place(name)) from None
         except (pa.ArrowException, zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, OSError) as fault:
-            raise DamagedHistory(
-                f"{self.place(name)} cannot be read ({fault}): make the history again with whence observe"
-            ) from fault
+            raise damaged(self.place(name), f"it cannot be read ({fault})") from fault
 
 
 def skeleton_from(table: pa.Table) -> Skeleton:
@@ -340,17 +341,16 @@ def open_run(store: Store, *, cache_bytes: int = CACHE_BYTES) -> Run:
     manifest = read_manifest(store)
     folder = layout.run_folder(str(manifest["run"]))
     found: list[pa.Table] = []
-    for name in (manifest.get("tables", layout.TABLES)[each] for each in ("segments", "processes")):
+    for name in (manifest["tables"][each] for each in ("segments", "processes")):
         place = store.place(f"{folder}/{name}")
         try:
-            with store.open(f"{folder}/{name}") as file:
-                found.append(pq.ParquetFile(file).read(use_threads=False))
+            found.append(read_sealed_table(store, f"{folder}/{name}"))
         except FileNotFoundError:
             if version_of(read_manifest(store)) != version_of(manifest):
                 return open_run(store, cache_bytes=cache_bytes)
-            raise DamagedHistory(f"{place} is missing: make the history again with whence observe") from None
-        except (pa.ArrowInvalid, OSError) as fault:
-            raise DamagedHistory(f"{place} cannot be read ({fault}): make the history again") from fault
+            raise missing(place) from None
+        except (pa.ArrowException, OSError) as fault:
+            raise damaged(place, f"it cannot be read ({fault})") from fault
     try:
         run = Run(store, manifest, segments_from(found[0]), processes_from(found[1]), cache_bytes=cache_bytes)
     except (ValueError, KeyError) as fault:

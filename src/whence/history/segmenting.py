@@ -22,9 +22,10 @@ from whence.history.aside import DUPLICATE, QUARANTINED, count_codes
 from whence.history.instancing import with_lines
 from whence.history.plan import Plan
 from whence.history.report_columns import BETWEEN, numbered_names
+from whence.history.sealing import write_sealed_table
 from whence.history.solving import Solved, Window, solve
 from whence.history.storage import Store
-from whence.history.writing import SegmentFiles, write_aside, write_segment, write_whole
+from whence.history.writing import SegmentFiles, write_aside, write_segment
 
 FEW_TEXTS = 2_000
 """Attributes of so many different texts are read faster than a database is opened."""
@@ -115,8 +116,7 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
     if len(aside):
         aside_file = write_aside(target.store, target.run, aside, attempt=f"{window:05d}-{attempt}")
     if len(solved.open_receives) or len(solved.open_sends):
-        open_file = f"open-{window:05d}-{attempt}.parquet"
-        write_whole(target.store, target.run, open_file, open_table(solved))
+        open_file = write_sealed_table(target.store, target.run, f"open-{window:05d}-{attempt}", open_table(solved))
     known = solved.causal_time[solved.causal_time != NO_TIME]
     return Made(
         window,

@@ -6,48 +6,72 @@
 - ``deliveries``: ``policy``, ``position``, ``at``, ``waited``, ``late``;
 - ``quarantine``: reports that were set aside; ``processes``: one row a process.
 
+Names of columns do not tell upper case from lower: attributes whose names differ only in that share a column, in which the
+first that an event has is shown. An attribute whose name is empty or that of a column has none of its own. All of them are
+in ``attributes``, as JSON.
+
+Whoever runs the views reads the files without their checksums, so these are checked first, and files that are damaged raise
+`DamagedHistory`.
+
 HAZARD: views name the files of one run. When a newer run replaces it, make them again.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from typing import ClassVar
 
 import duckdb
 
 from whence.history import layout
+from whence.history.damage import require_intact
 from whence.history.questions.ordering import delivery_files
 from whence.history.reading import Run, open_run
 from whence.history.storage import Store
 
 DIALECTS = ("duckdb", "spark")
+_PLAIN = re.compile(r"[\w .:/-]+")
+"""Names that stand for themselves in a JSON path of Spark."""
+VIEWS = ("events", "causes", "deliveries", "quarantine", "processes")
 
 
-def connect(path: str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
-    """A DuckDB connection, in memory, with the views of the history at a path or URI."""
+def connect(path: str | os.PathLike[str], *, only: Collection[str] = VIEWS) -> duckdb.DuckDBPyConnection:
+    """A DuckDB connection, in memory, with the views of the history at a path or URI, or only some of them.
+
+    The files behind these views are read and checked first.
+    """
     connection = duckdb.connect()
-    connection.execute(views(path))
+    connection.execute(views(path, only=only))
     return connection
 
 
-def views(path: str | os.PathLike[str], *, dialect: str = "duckdb") -> str:
-    """Statements that make the views, each ended by a semicolon."""
+def views(path: str | os.PathLike[str], *, dialect: str = "duckdb", only: Collection[str] = VIEWS) -> str:
+    """Statements that make the views, or only some of them, each ended by a semicolon.
+
+    Raises `DamagedHistory` where a file behind them is not as it was written.
+    """
     if dialect not in DIALECTS:
         raise ValueError(f"there are the dialects {', '.join(DIALECTS)}, not {dialect!r}")
     run = open_run(Store(path))
     selects = _Spark(run) if dialect == "spark" else _DuckDB(run)
-    return "\n".join(
-        f"CREATE OR REPLACE {'TEMPORARY ' if dialect == 'spark' else ''}VIEW {name} AS\n{select};"
-        for name, select in {
-            "events": selects.events(),
-            "causes": selects.causes(),
-            "deliveries": selects.deliveries(),
-            "quarantine": selects.quarantine(),
-            "processes": selects.table(run.table_file("processes")),
-        }.items()
-    )
+    made = {name: getattr(selects, name)() for name in VIEWS if name in only}
+    folder = layout.run_folder(run.name)
+    require_intact(run.store, [f"{folder}/{name}" for name in sorted(selects.files)])
+    create = f"CREATE OR REPLACE {'TEMPORARY ' if dialect == 'spark' else ''}VIEW"
+    return "\n".join(f"{create} {name} AS\n{select};" for name, select in made.items())
+
+
+def views_in(query: str) -> Collection[str]:
+    """The views that a query names; all of them where that cannot be told."""
+    try:
+        with duckdb.connect() as connection:
+            named = {name.lower() for name in connection.get_table_names(query)}
+    except duckdb.Error:
+        return VIEWS
+    return [name for name in VIEWS if name in named] or VIEWS
 
 
 class _Selects(ABC):
@@ -60,6 +84,8 @@ class _Selects(ABC):
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self.files: set[str] = set()
+        """Those that the selections made so far read."""
         self.segments = [
             (
                 int(run.segments.first_position[number]),
@@ -71,6 +97,11 @@ class _Selects(ABC):
 
     def quote(self, name: str) -> str:
         return self.mark + name.replace(self.mark, 2 * self.mark) + self.mark
+
+    def place(self, name: str) -> str:
+        """Where a file is that a selection reads."""
+        self.files.add(name)
+        return self.run.place(name)
 
     @abstractmethod
     def table(self, name: str) -> str:
@@ -92,17 +123,21 @@ class _Selects(ABC):
         stored = [name for name in self.run.event_schema().names if name != "attributes"]
         if not self.segments:
             return self.empty(position="BIGINT", **dict.fromkeys(stored, "VARCHAR"))
-        taken = {name.casefold() for name in (*stored, "position", "attributes")}
+        taken = {name.lower() for name in (*stored, "position", "attributes")}
         seq = "seq" if self.run.has_numbers else f"coalesce(seq, {layout.COUNTED_BY} + before)"
         told = {"seq": seq, "id": f"coalesce(id, concat(process, ':', {seq}))"}
         columns = [
             f"{told[name]} AS {self.quote(name)}" if name in told else self.quote(name)
             for name in (*stored, "attributes")
         ]
+        spellings: dict[str, list[str]] = {}
         for name in self.run.manifest["attributes"]:
-            if name.casefold() not in taken:
-                taken.add(name.casefold())
-                columns.append(f"{self.attribute(name)} AS {self.quote(name)}")
+            if name and name.lower() not in taken:
+                spellings.setdefault(name.lower(), []).append(name)
+        for names in spellings.values():
+            texts = [self.attribute(name) for name in names]
+            text = texts[0] if len(texts) == 1 else f"coalesce({', '.join(texts)})"
+            columns.append(f"{text} AS {self.quote(names[0])}")
         files = [(first, events) for first, events, _ in self.segments]
         rows = self.rows(files, ",\n  ".join(columns))
         return (
@@ -139,6 +174,9 @@ class _Selects(ABC):
             return self.empty(position="BIGINT", policy="VARCHAR", at="BIGINT", waited="BIGINT", late="BOOLEAN")
         return "\nUNION ALL\n".join(selects)
 
+    def processes(self) -> str:
+        return self.table(self.run.table_file("processes"))
+
     def quarantine(self) -> str:
         selects = [self.table(name) for name in self.run.manifest.get("aside_files", ())]
         if not selects:
@@ -154,11 +192,11 @@ class _Selects(ABC):
 
 class _DuckDB(_Selects):
     def table(self, name: str) -> str:
-        return f"SELECT * FROM read_parquet({_literal(self.run.place(name))})"
+        return f"SELECT * FROM read_parquet({_literal(self.place(name))})"
 
     def rows(self, files: list[tuple[int, str]], columns: str) -> str:
-        listed = ", ".join(_literal(self.run.place(name)) for _, name in files)
-        starts = ", ".join(f"({_literal(self.run.place(name))}, {_literal(name)}, {first})" for first, name in files)
+        listed = ", ".join(_literal(self.place(name)) for _, name in files)
+        starts = ", ".join(f"({_literal(self.place(name))}, {_literal(name)}, {first})" for first, name in files)
         return (
             f"SELECT first_position + file_row_number AS position,\n  {columns}\n"
             f"FROM read_parquet([{listed}], file_row_number = true, filename = 'from_file')\n"
@@ -166,7 +204,7 @@ class _DuckDB(_Selects):
         )
 
     def unnested(self) -> str:
-        segments = _literal(self.run.place(self.run.table_file("segments")))
+        segments = _literal(self.place(self.run.table_file("segments")))
         return f"SELECT events_file, unnest(processes) AS code, unnest(before) AS before FROM read_parquet({segments})"
 
     def attribute(self, name: str) -> str:
@@ -181,11 +219,13 @@ class _Spark(_Selects):
     types: ClassVar[dict[str, str]] = {"VARCHAR": "STRING"}
 
     def table(self, name: str) -> str:
-        return f"SELECT * FROM parquet.{self.quote(self._place(name))}"
+        self.files.add(name)
+        return f"SELECT * FROM parquet.{self.quote(self._uri(name))}"
 
     def rows(self, files: list[tuple[int, str]], columns: str) -> str:
+        self.files.update(name for _, name in files)
         names = ",".join(name for _, name in files)
-        place = self._place(f"{{{names}}}" if len(files) > 1 else names)
+        place = self._uri(f"{{{names}}}" if len(files) > 1 else names)
         starts = ", ".join(f"({_literal(name)}, {first})" for first, name in files)
         return (
             f"SELECT first_position + row_number AS position,\n  {columns}\n"
@@ -200,13 +240,15 @@ class _Spark(_Selects):
             f"explode(arrays_zip(processes, before)) AS zipped FROM ({self.table(self.run.table_file('segments'))}))"
         )
 
-    def _place(self, name: str) -> str:
+    def _uri(self, name: str) -> str:
         # Spark's own default may be another file system than this machine's.
         return f"file://{self.run.place(name)}" if self.run.store.is_local else self.run.place(name)
 
     def attribute(self, name: str) -> str:
-        path = f"$['{name}']".replace("\\", "\\\\").replace("'", "\\'")
-        return f"get_json_object(attributes, '{path}')"
+        if _PLAIN.fullmatch(name):
+            return f"get_json_object(attributes, '$[\\'{name}\\']')"
+        # A path cannot spell every name: quotes and question marks end it, and a star means all names.
+        return f"element_at(from_json(attributes, 'MAP<STRING, STRING>'), {_spark_literal(name)})"
 
     def distances(self) -> str:
         return "explode(causes) AS back"
@@ -214,6 +256,10 @@ class _Spark(_Selects):
 
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def _spark_literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _pointer(name: str) -> str:

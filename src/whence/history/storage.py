@@ -90,11 +90,8 @@ class Store:
 
     def open(self, name: str) -> pa.NativeFile:
         """A file to read at any place, as Parquet readers do; `FileNotFoundError` where there is none."""
-        path = self._path(name)
-        if not self.is_local:
-            return self._files.open_input_file(path)
-        # An empty file cannot be mapped.
-        return pa.memory_map(path) if os.path.getsize(path) else pa.OSFile(path)
+        # Not mapped into memory: a mapped file that is cut ends the whole process when it is read.
+        return self._files.open_input_file(self._path(name))
 
     def write(self, name: str, data: bytes | memoryview | pa.Buffer) -> None:
         """Write or replace the whole file, atomically."""

@@ -1,7 +1,8 @@
 """Writes the files of a run. Called by the tasks that solve segments, so everything is plain Arrow and NumPy.
 
 A name contains the attempt that wrote it: a task that is tried again, or twice at once, never writes where another
-does. The names that count are those the caller passes on to `Draft.commit`.
+does. It ends in a checksum (`whence.history.sealing`). The names that count are those the caller passes on to
+`Draft.commit`.
 """
 
 from __future__ import annotations
@@ -14,17 +15,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from whence.causality.boundary import Boundary
 from whence.causality.skeleton import Skeleton
 from whence.history import layout
 from whence.history.ids import index_of_ids
+from whence.history.sealing import write_sealed, write_sealed_table
 from whence.history.storage import Store
-
-ZSTD = {"compression": "zstd", "compression_level": 1}
-"""The level at which writing is no slower than without compression, and 5% larger than at the default level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +46,20 @@ def write_segment(
         raise ValueError(f"segment {number} lacks the columns {', '.join(missing)}; it has {events.column_names}")
     if len(events) != len(skeleton):
         raise ValueError(f"segment {number} has {len(events)} events and a skeleton of {len(skeleton)} rows")
-    names = [_name(kind, number, attempt, suffix) for kind, suffix in (("events", "parquet"), ("skeleton", "parquet"))]
-    _write_table(
+    events_file = write_sealed_table(
         store,
         run,
-        names[0],
+        _stem("events", number, attempt),
         events,
         row_group_size=layout.EVENT_ROWS,
         use_dictionary=layout.EVENT_DICTIONARIES,
         column_encoding=dict.fromkeys(layout.EVENT_DELTAS, "DELTA_BINARY_PACKED"),
         write_statistics=layout.EVENT_STATISTICS,
     )
-    _write_table(
+    skeleton_file = write_sealed_table(
         store,
         run,
-        names[1],
+        _stem("skeleton", number, attempt),
         _skeleton_table(skeleton),
         row_group_size=layout.SKELETON_ROWS,
         use_dictionary=["process"],
@@ -72,9 +69,9 @@ def write_segment(
     ids_file = None
     ids = events["id"]
     if ids.null_count < len(ids):
-        ids_file = _name("ids", number, attempt, "index")
-        store.write(_path(run, ids_file), index_of_ids(ids).astype("<u8", copy=False).tobytes())
-    return SegmentFiles(names[0], names[1], ids_file)
+        index = index_of_ids(ids).astype("<u8", copy=False).tobytes()
+        ids_file = write_sealed(store, run, _stem("ids", number, attempt), "index", index)
+    return SegmentFiles(events_file, skeleton_file, ids_file)
 
 
 def _skeleton_table(skeleton: Skeleton) -> pa.Table:
@@ -105,9 +102,7 @@ def write_boundary(store: Store, run: str, number: int, boundary: Boundary, *, a
         "send_index": boundary.send_index,
         "send_unknown": _narrow(boundary.before[None, :] - boundary.send_known),
     }
-    name = _name("boundary", number, attempt, "npz")
-    store.write(_path(run, name), _zipped(arrays))
-    return name
+    return write_sealed(store, run, _stem("boundary", number, attempt), "npz", _zipped(arrays))
 
 
 def _narrow(values: NDArray[np.int64]) -> NDArray[Any]:
@@ -127,27 +122,13 @@ def _zipped(arrays: dict[str, NDArray[Any]]) -> bytes:
 
 def write_aside(store: Store, run: str, rows: pa.Table, *, attempt: str) -> str:
     """Write reports that were set aside; gives the file's name, which the manifest must list in ``aside_files``."""
-    name = f"aside-{_checked(attempt)}.parquet"
-    _write_table(store, run, name, rows.select(layout.ASIDE.names).cast(layout.ASIDE))
-    return name
+    return write_sealed_table(
+        store, run, f"aside-{_checked(attempt)}", rows.select(layout.ASIDE.names).cast(layout.ASIDE)
+    )
 
 
-def write_whole(store: Store, run: str, name: str, table: pa.Table) -> None:
-    """Write one of the small tables that every reader loads."""
-    _write_table(store, run, name, table)
-
-
-def _write_table(store: Store, run: str, name: str, table: pa.Table, **options: Any) -> None:
-    with store.writing(_path(run, name)) as file:
-        pq.write_table(table, file, **ZSTD, **options)
-
-
-def _path(run: str, name: str) -> str:
-    return f"{layout.run_folder(run)}/{name}"
-
-
-def _name(kind: str, number: int, attempt: str, suffix: str) -> str:
-    return layout.segment_file(kind, number, _checked(attempt), suffix)
+def _stem(kind: str, number: int, attempt: str) -> str:
+    return layout.segment_stem(kind, number, _checked(attempt))
 
 
 def _checked(attempt: str) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from whence.history import layout
-from whence.history.draft import KINDS, NAMED_BY_TABLES
+from whence.history.draft import KINDS
 from whence.history.live.records import Record
+from whence.history.manifest import files_named
+from whence.history.sealing import read_sealed_table
 from whence.history.storage import Store
 
 GRACE_SECONDS = 15.0
@@ -20,19 +20,10 @@ LIVE_KINDS = (*KINDS, "segments-", "processes-", "crossings-", "log-", "tail-", 
 
 def named_by(manifest: dict[str, Any], records: Iterable[Record]) -> set[str]:
     """The files of a version, by its manifest and its segments."""
-    named = _named_by_manifest(manifest)
+    named = files_named(manifest)
     for record in records:
         names = (record.files.events_file, record.files.skeleton_file, record.files.ids_file, record.boundary_file)
         named.update(name for name in names if name)
-    return named
-
-
-def _named_by_manifest(manifest: dict[str, Any]) -> set[str]:
-    stream = manifest["stream"]
-    named = {*manifest["tables"].values(), *manifest["aside_files"], *stream["files"]["tail"]}
-    named |= {stream["files"]["closed"], stream["files"]["carry"], *(each["file"] for each in stream["log"]["files"])}
-    for policy in manifest["policies"].values():
-        named.update(policy["files"])
     return named
 
 
@@ -46,9 +37,8 @@ class Files:
 
     def go_on(self, manifest: dict[str, Any]) -> None:
         """Go on from a version that an earlier writer committed; what it wrote and never committed is removed."""
-        with self._store.open(self._path(manifest["tables"]["segments"])) as file:
-            segments = pq.ParquetFile(file).read(columns=list(NAMED_BY_TABLES), use_threads=False)
-        named = _named_by_manifest(manifest)
+        segments = read_sealed_table(self._store, self._path(manifest["tables"]["segments"]), layout.SEGMENT_FILES)
+        named = files_named(manifest)
         self._named = named | {name for column in segments.columns for name in column.to_pylist() if name}
         for name in self._store.names(layout.run_folder(self._run)):
             if name not in self._named and name.startswith(LIVE_KINDS):

@@ -12,12 +12,11 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from whence.clocks.errors import WhenceError
 from whence.history import layout
+from whence.history.sealing import damaged, read_sealed_table, write_sealed_table
 from whence.history.storage import Store
-from whence.history.writing import ZSTD
 
 MERGED_AT = 32
 """Files of one size that become one of the next."""
@@ -104,7 +103,7 @@ class Log:
     def after(self, store: Store, run: str, number: int, limit: int) -> pa.Table:
         """Up to `limit` deliveries after this number.
 
-        Raises `LogTrimmed`, and `FileNotFoundError` where a newer version replaced the files.
+        Raises `LogTrimmed`, `DamagedHistory`, and `FileNotFoundError` where a newer version replaced the files.
         """
         if number >= self.last:
             return DELIVERED.empty_table()
@@ -123,12 +122,16 @@ class Log:
 
 
 def _write(store: Store, run: str, rows: pa.Table, first: int, last: int, size: int) -> LogFile:
-    name = f"log-{first:012d}-{last:012d}-{uuid4().hex[:8]}.parquet"
-    with store.writing(f"{layout.run_folder(run)}/{name}") as file:
-        pq.write_table(rows, file, **ZSTD, use_dictionary=_DICTIONARIES, write_statistics=False)
+    stem = f"log-{first:012d}-{last:012d}-{uuid4().hex[:8]}"
+    name = write_sealed_table(store, run, stem, rows, use_dictionary=_DICTIONARIES, write_statistics=False)
     return LogFile(name, first, last, size)
 
 
 def _read(store: Store, run: str, name: str) -> pa.Table:
-    with store.open(f"{layout.run_folder(run)}/{name}") as file:
-        return pq.ParquetFile(file).read(use_threads=False)
+    path = f"{layout.run_folder(run)}/{name}"
+    try:
+        return read_sealed_table(store, path)
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as fault:
+        raise damaged(store.place(path), f"it cannot be read ({fault})") from fault

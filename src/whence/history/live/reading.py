@@ -12,6 +12,7 @@ from whence.history.errors import NoHistory
 from whence.history.live.log import Log
 from whence.history.manifest import read_manifest, version_of
 from whence.history.questions.history import History
+from whence.history.sealing import missing
 from whence.history.storage import Store
 
 
@@ -60,13 +61,13 @@ class LiveHistory:
     def deliveries(self, after: int, limit: int = 10_000) -> pa.Table:
         """Up to `limit` deliveries with larger numbers, ascending: rows of `whence.history.live.DELIVERED`.
 
-        All of them are in the history that `current` gives from now on. Raises `LogTrimmed`.
+        All of them are in the history that `current` gives from now on. Raises `LogTrimmed` and `DamagedHistory`.
         """
         while True:
             manifest = read_manifest(self.store)
             log = Log.from_json(manifest["stream"]["log"]) if "stream" in manifest else Log()
             try:
                 return log.after(self.store, str(manifest["run"]), after, limit)
-            except FileNotFoundError:
+            except FileNotFoundError as gone:
                 if version_of(read_manifest(self.store)) == version_of(manifest):
-                    raise
+                    raise missing(str(gone.filename or self.store)) from None

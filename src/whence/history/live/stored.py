@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from whence.history import layout
 from whence.history.live.state import TAIL, Tail
 from whence.history.live.traces import last_dates
+from whence.history.sealing import read_sealed, write_sealed
 from whence.history.storage import Store
 
 MOST_CHUNKS = 64
@@ -27,8 +28,8 @@ class StoredTail:
     run: str
     files: dict[int, str] = field(default_factory=dict)
 
-    def write(self, tail: Tail, name: str) -> None:
-        """Make sure that all rows are in files; `name` is that of a file, if one is needed."""
+    def write(self, tail: Tail, stem: str) -> None:
+        """Make sure that all rows are in files; `stem` begins the name of a file, if one is needed."""
         anew = len(self.files) >= MOST_CHUNKS
         number = max(self.files, default=0) + 1
         count = 0
@@ -49,12 +50,10 @@ class StoredTail:
         tail.plain = {computation: stored(rows) for computation, rows in tail.plain.items()}
         tail.traces = stored(tail.traces)
         if new:
-            with (
-                self.store.writing(f"{layout.run_folder(self.run)}/{name}") as file,
-                pa.ipc.new_file(file, _STORED, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer,
-            ):
+            whole = pa.BufferOutputStream()
+            with pa.ipc.new_file(whole, _STORED, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
                 writer.write_table(pa.concat_tables(new))
-            self.files[number] = name
+            self.files[number] = write_sealed(self.store, self.run, stem, "arrow", memoryview(whole.getvalue()))
         alive = {int(each) for rows in tail.rows() for each in np.unique(rows["uid"].to_numpy() >> 32)}
         self.files = {number: name for number, name in self.files.items() if number in alive}
 
@@ -70,7 +69,8 @@ class StoredTail:
         parts, start = [], {}
         total = 0
         for number, name in self.files.items():
-            with self.store.open(f"{layout.run_folder(self.run)}/{name}") as file, pa.ipc.open_file(file) as reader:
+            content = read_sealed(self.store, f"{layout.run_folder(self.run)}/{name}")
+            with pa.ipc.open_file(pa.py_buffer(content)) as reader:
                 parts.append(reader.read_all())
             start[number] = total
             total += len(parts[-1])

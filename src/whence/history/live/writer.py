@@ -46,9 +46,10 @@ from whence.history.live.traces import solve_traces
 from whence.history.locking import Lock
 from whence.history.manifest import read_manifest, write_manifest
 from whence.history.reading import Run, open_run
+from whence.history.sealing import missing, read_sealed, write_sealed, write_sealed_table
 from whence.history.segmenting import attribute_names, refused_rows
 from whence.history.storage import Store
-from whence.history.writing import SegmentFiles, write_boundary, write_segment, write_whole
+from whence.history.writing import SegmentFiles, write_boundary, write_segment
 
 Longs = NDArray[np.int64]
 
@@ -89,6 +90,9 @@ class LiveWriter:
         self._lock = Lock(self.store, "live")
         try:
             self._open(terms)
+        except FileNotFoundError as gone:
+            self._lock.release()
+            raise missing(str(gone.filename or self.store)) from None
         except BaseException:
             self._lock.release()
             raise
@@ -131,14 +135,14 @@ class LiveWriter:
             raise HistoryError(f"{self.store} has a history that was made at once: name another folder for a live one")
         self.run = str(manifest["run"])
         self._stored = StoredTail(self.store, self.run)
-        kept = pickle.loads(self.store.read(self._path(stream["files"]["closed"])))
+        kept = pickle.loads(read_sealed(self.store, self._path(stream["files"]["closed"])))
         self.terms, self.closed = kept
         if terms is not None and terms != self.terms:
             raise OtherTerms(
                 f"the stream at {self.store} began with {self.terms}: go on with these, or name another folder"
             )
         carried, self.reports, self.ahead, self._aside, self._serial = pickle.loads(
-            self.store.read(self._path(stream["files"]["carry"]))
+            read_sealed(self.store, self._path(stream["files"]["carry"]))
         )
         self.tail = self._stored.read(carried)
         self.log = Log.from_json(stream["log"])
@@ -329,21 +333,20 @@ class LiveWriter:
     def _commit(self, assembled: Assembled, log: Future[Log], *, closing: bool, trial: bool) -> None:
         version = self.version + 1
         tag = f"{version:09d}-{uuid4().hex[:8]}"
-        self._stored.write(self.tail, f"tail-{tag}.arrow")
+        self._stored.write(self.tail, f"tail-{tag}")
         # The tables of the tail may have been given other uids: what was written of them stays as it is.
         for where, written in self._tails.items():
             written.rows = self.tail.traces if where is None else self.tail.plain[where]
         for_now = [each.piece.part.aside for each in self._tails.values()]
         aside_files = self._aside.write(self.store, self.run, tag, for_now, file=closing)
         if closing or version == 1:
-            self._closed_file = f"closed-{tag}.pickle"
-            self._write(self._closed_file, pickle.dumps((self.terms, self.closed), protocol=5))
-        carry_file = f"carry-{tag}.pickle"
+            self._closed_file = self._write(f"closed-{tag}", pickle.dumps((self.terms, self.closed), protocol=5))
         carried = (self._stored.carry(self.tail), self.reports, self.ahead, self._aside, self._serial)
-        self._write(carry_file, pickle.dumps(carried, protocol=5))
-        tables = {name: f"{name}-{tag}.parquet" for name in assembled.tables}
-        for name, table in assembled.tables.items():
-            write_whole(self.store, self.run, tables[name], table)
+        carry_file = self._write(f"carry-{tag}", pickle.dumps(carried, protocol=5))
+        tables = {
+            name: write_sealed_table(self.store, self.run, f"{name}-{tag}", table)
+            for name, table in assembled.tables.items()
+        }
         self.log = log.result()
         manifest = self._manifest(assembled)
         manifest["tables"] = tables
@@ -365,8 +368,8 @@ class LiveWriter:
         self._senders.committed()
         self._files.committed(named_by(manifest, assembled.records))
 
-    def _write(self, name: str, data: bytes) -> None:
-        self.store.write(self._path(name), data)
+    def _write(self, stem: str, data: bytes) -> str:
+        return write_sealed(self.store, self.run, stem, "pickle", data)
 
     def _manifest(self, assembled: Assembled) -> dict[str, Any]:
         """All but the names of files."""

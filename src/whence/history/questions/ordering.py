@@ -74,8 +74,7 @@ def delivery_files(run: Run, policy: str) -> list[str]:
             f"the history has no deliveries under {policy!r}; it has {there_are}. "
             "Choose policies when the history is made: whence observe --policy"
         )
-    named = known[policy].get("files")
-    return list(named) if named else [f"delivery-{policy}-{number:05d}.parquet" for number in range(len(run.segments))]
+    return list(known[policy]["files"])
 
 
 def _with_position(table: pa.Table, positions: Longs) -> pa.Table:
