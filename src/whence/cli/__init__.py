@@ -15,8 +15,10 @@ def app() -> None:
     """Run the command line; a missing dependency is named with the extra that brings it."""
     try:
         from whence.cli.main import cli
+        from whence.cli.output import guarded_streams
 
-        cli()
+        with guarded_streams():
+            cli()
     except ModuleNotFoundError as missing:
         extra = EXTRAS.get((missing.name or "").partition(".")[0])
         if extra is None:

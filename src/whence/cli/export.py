@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -11,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from whence.cli.output import console, data_to_stdout, print_json, say
 from whence.cli.questions import HistoryOption, JsonOption, asking
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def export(
             with _written(to) as sink, _progress(chosen.events(asked.run)) as tell:
                 done = write(asked, form, sink, selection=chosen, times=times, any_size=force_size, on_progress=tell)
         except ExportRefused as refused:
-            typer.echo(str(refused), err=True)
+            say(str(refused), err=True)
             raise typer.Exit(2) from None
     _say(done, to, as_json=as_json)
 
@@ -81,27 +80,25 @@ def _say(done: Exported, to: str, *, as_json: bool) -> None:
     to_stdout = to == STDOUT
     if as_json:
         summary = {**({} if to_stdout else {"file": to}), **done.to_json()}
-        typer.echo(json.dumps(summary, indent=2, ensure_ascii=False), err=to_stdout)
+        print_json(summary, err=to_stdout)
         return
     if not to_stdout:
         of_computations = f" in {done.computations:,} computations" if done.computations > 1 else ""
-        typer.echo(f"{to}: {done.events:,} events of {done.processes:,} processes{of_computations}")
+        say(f"{to}: {done.events:,} events of {done.processes:,} processes{of_computations}")
     if done.regex is not None:
-        typer.echo(f"expression for ShiViz, and for whence observe --regex: {done.regex}", err=True)
+        say(f"expression for ShiViz, and for whence observe --regex: {done.regex}", err=True)
     if done.delimiter is not None:
-        typer.echo(f"delimiter of executions, for whence observe --delimiter as well: {done.delimiter}", err=True)
+        say(f"delimiter of executions, for whence observe --delimiter as well: {done.delimiter}", err=True)
     if done.arrows_left_out:
         arrows = "1 arrow is" if done.arrows_left_out == 1 else f"{done.arrows_left_out:,} arrows are"
-        typer.echo(
-            f"{arrows} left out: wall clocks put the effect before its cause. --times corrected draws all", err=True
-        )
+        say(f"{arrows} left out: wall clocks put the effect before its cause. --times corrected draws all", err=True)
 
 
 @contextmanager
 def _written(to: str) -> Iterator[BinaryIO]:
     """What to write to; a file is complete under its name, or not there."""
     if to == STDOUT:
-        yield sys.stdout.buffer
+        yield data_to_stdout()  # type: ignore[misc]
         return
     place = Path(to)
     # What is no file, such as /dev/null or a pipe, cannot be replaced by one.
@@ -114,7 +111,7 @@ def _written(to: str) -> Iterator[BinaryIO]:
         if not special:
             unfinished.replace(place)
     except OSError as failure:
-        typer.echo(f"{to} cannot be written: {failure.strerror or failure}", err=True)
+        say(f"{to} cannot be written: {failure.strerror or failure}", err=True)
         raise typer.Exit(1) from None
     finally:
         if not special:
@@ -132,11 +129,11 @@ def _remove(file: Path) -> None:
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], None]]:
     """A bar on stderr, where that is a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    shown = console(stderr=True)
+    if not shown.is_terminal:
         yield lambda _: None
         return
     columns = (TextColumn("exporting"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=shown, transient=True) as progress:
         bar = progress.add_task("", total=total)
         yield lambda events: progress.update(bar, completed=events)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ import typer
 from whence.cli.durations import read_duration, show_duration
 from whence.cli.interrupts import ended_by_interrupts
 from whence.cli.on_spark import session_on
+from whence.cli.output import print_json, say
 
 if TYPE_CHECKING:
     from whence.history.live import LiveTerms, LiveWriter
@@ -133,7 +133,7 @@ def follow_source(
             given["journal"] = str(_made_journal(journal_of(to), to))
         source = open_source(inputs[0], given)
         _refuse_other_source(to, inputs[0])
-        typer.echo(f"Following {source.describe()}; the history is {to}", err=True)
+        say(f"Following {source.describe()}; the history is {to}", err=True)
         with ExitStack() as ending:
             # Nothing is lost by an end at once, as long as nothing has begun.
             with ended_by_interrupts():
@@ -152,7 +152,7 @@ def follow_source(
                 on_commit=teller.tell,
             )
     except (WhenceError, StorageError, OSError) as failure:
-        typer.echo(str(failure), err=True)
+        say(str(failure), err=True)
         raise typer.Exit(1) from None
     teller.last()
 
@@ -210,7 +210,7 @@ class _Teller:
     def tell(self, writer: LiveWriter) -> None:
         self._state = writer.state
         if self._as_json:
-            typer.echo(json.dumps(self._state))
+            print_json(self._state, indent=None)
         elif time.monotonic() - self._told >= TOLD_EVERY_SECONDS:
             self._told = time.monotonic()
             self.last()
@@ -220,12 +220,12 @@ class _Teller:
         if self._as_json or (self._state is not None and self._state is self._shown):
             return
         if self._state is None:
-            typer.echo("Nothing new has come", err=True)
+            say("Nothing new has come", err=True)
             return
         self._shown = self._state
         counts = self._state["counts"]
         waits = self._state["delay_ns"]["p99"]
-        typer.echo(
+        say(
             f"{counts['reports']:,} reports, {counts['delivered']:,} delivered, {counts['waiting']:,} waiting, "
             f"{counts['late']:,} late, {counts['duplicate']:,} duplicate, {counts['quarantined']:,} set aside"
             + (f"; 99% waited at most {show_duration(waits, 'ns')}" if waits is not None else ""),

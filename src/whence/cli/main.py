@@ -8,6 +8,7 @@ from whence.cli import questions
 from whence.cli.clocks import clocks
 from whence.cli.export import export
 from whence.cli.observe import observe
+from whence.cli.output import guarded_streams
 from whence.cli.questions_tables import order, sql
 from whence.cli.report import report
 from whence.cli.reproduce import reproduce
@@ -44,5 +45,6 @@ for question in (
 
 
 @cli.callback()
-def _commands() -> None:
-    """Keeps commands named even if there is only one."""
+def _commands(context: typer.Context) -> None:
+    """Guards the streams of whatever command follows; and keeps commands named even if there is only one."""
+    context.with_resource(guarded_streams())

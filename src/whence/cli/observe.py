@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import time
@@ -20,6 +19,8 @@ from whence.cli.follow import TermsGiven, follow_source
 from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
 from whence.cli.on_spark import check_master, session_on
 from whence.cli.orders_table import channel_lines, ledger_lines, orders_table
+from whence.cli.output import console, print_json, say, say_lines
+from whence.cli.rendering import print_table
 
 if TYPE_CHECKING:
     from whence.history.batch.engine import Engine, OnStage
@@ -186,7 +187,6 @@ def observe(
     from whence.history.storage import StorageError
     from whence.sources.inputs import find_inputs
 
-    console = Console(stderr=True)
     started = time.monotonic()
     delivering = Delivering(tuple(policy or ["exact"]), phi, lengths["delta"], elements, lengths["tick"], as_known)
     try:
@@ -196,23 +196,23 @@ def observe(
     settings = Settings(unit, lengths["eps"], epoch_rows, delivering)
     try:
         files = find_inputs(inputs, format=format, options=options)
-        with quiet_interrupts(), _stages(console) as on_stage, _engine(engine, master, memory) as chosen:
+        with quiet_interrupts(), _stages(console(stderr=True)) as on_stage, _engine(engine, master, memory) as chosen:
             if explain_only:
-                typer.echo(explain(chosen, files, to, settings, on_stage=on_stage))
+                say_lines(explain(chosen, files, to, settings, on_stage=on_stage))
                 return
             manifest = observe(chosen, files, to, settings, on_stage=on_stage)
     except KeyboardInterrupt:
-        typer.echo(f"Interrupted: {to} is as it was", err=True)
+        say(f"Interrupted: {to} is as it was", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except (WhenceError, StorageError) as failure:
-        typer.echo(str(failure), err=True)
+        say(str(failure), err=True)
         raise typer.Exit(1) from None
     except OSError as failure:
-        typer.echo(f"{to} cannot be written: {failure.strerror or failure}", err=True)
+        say(f"{to} cannot be written: {failure.strerror or failure}", err=True)
         raise typer.Exit(1) from None
     seconds = time.monotonic() - started
     if as_json:
-        typer.echo(json.dumps({**manifest, "history": to, "seconds": round(seconds, 3)}, indent=2))
+        print_json({**manifest, "history": to, "seconds": round(seconds, 3)})
     else:
         _print(manifest, to, seconds)
 
@@ -262,9 +262,9 @@ def _length(name: str, value: str | None, unit: str) -> int | None:
 
 
 @contextmanager
-def _stages(console: Console) -> Iterator[OnStage]:
+def _stages(shown: Console) -> Iterator[OnStage]:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+    with Progress(*columns, console=shown, disable=not shown.is_terminal, transient=True) as progress:
         bars: dict[str, TaskID] = {}
         current = progress.add_task("Starting", total=None, count="")
 
@@ -292,7 +292,6 @@ def _doubt_of_unit(last_time: int, unit: str) -> list[str]:
 
 
 def _print(manifest: dict[str, Any], to: str, seconds: float) -> None:
-    console = Console(highlight=False)
     unit = manifest["unit"]
     lines = [*ledger_lines(manifest["ledger"]), *channel_lines(manifest["channels"])]
     sizes = [_counted(manifest[name], name) for name in ("processes", "computations", "segments")]
@@ -314,6 +313,6 @@ def _print(manifest: dict[str, Any], to: str, seconds: float) -> None:
         lines += [f"  {line}" for line in sentences(found, unit)]
         lines += _doubt_of_unit(pc.max(made.run.processes.table["last_time"]).as_py() or 0, unit)
     for line in lines:
-        console.print(line, markup=False, soft_wrap=True)
-    console.print(orders_table(manifest["wall_clock"], manifest["policies"], unit))
-    console.print(f"{to} is ready after {seconds:.1f} s. Ask it: whence why EVENT --history {shlex.quote(to)}")
+        say(line)
+    print_table(orders_table(manifest["wall_clock"], manifest["policies"], unit))
+    say(f"{to} is ready after {seconds:.1f} s. Ask it: whence why EVENT --history {shlex.quote(to)}")

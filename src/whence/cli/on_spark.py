@@ -9,6 +9,8 @@ from typing import Any
 
 import typer
 
+from whence.cli.output import say_lines
+
 MASTER = re.compile(
     r"yarn|(spark|k8s)://.+|local(\[([1-9]\d*|\*)(\s*,\s*\d+)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
 )
@@ -31,5 +33,5 @@ def session_on(master: str, *, config: Mapping[str, str | int | bool] | None = N
         with borrowed_session(master=master, config=config) as session:
             yield session
     except SparkNotStarted as failure:
-        typer.echo(f"Spark did not start on {master}: {failure}", err=True)
+        say_lines(f"Spark did not start on {master}: {failure}", err=True)
         raise typer.Exit(1) from None

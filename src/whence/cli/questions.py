@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from whence.cli import output
 from whence.cli.orders_table import channel_lines, ledger_lines, orders_table
+from whence.cli.output import console, say
 from whence.cli.rendering import (
     Times,
     digits_of,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from whence.history.questions.event import Event
     from whence.history.questions.history import History, Process
 
+print_json = output.print_json
 HistoryOption = Annotated[str, typer.Option("--history", help="Folder or URI of the history.", metavar="DIR")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ComputationOption = Annotated[
@@ -76,7 +77,7 @@ def why(
         print_events(answer.events, asked.unit, shown=answer.event, times=times)
         print_missing(answer.missing)
         if answer.more:
-            typer.echo(f"and more before these: -k {4 * max(k, 1)} shows them")
+            say(f"and more before these: -k {4 * max(k, 1)} shows them")
 
 
 def impact(
@@ -120,7 +121,7 @@ def relation(
         if as_json:
             print_json(answer.to_json())
             return
-        typer.echo(_sentence(answer.first, answer.second, answer.relation.value))
+        say(_sentence(answer.first, answer.second, answer.relation.value))
 
 
 def explain(
@@ -139,7 +140,7 @@ def explain(
         if as_json:
             print_json(answer.to_json())
             return
-        typer.echo(_sentence(answer.first, answer.second, answer.relation.value))
+        say(_sentence(answer.first, answer.second, answer.relation.value))
         if answer.steps:
             print_rows(
                 ["from", "to", "by"],
@@ -180,7 +181,7 @@ def concurrent(
             print_json(answer.to_json())
             return
         print_events(answer.events, asked.unit, shown=answer.event, times=times)
-        typer.echo(f"{answer.total:,} events are concurrent with {answer.event.id}")
+        say(f"{answer.total:,} events are concurrent with {answer.event.id}")
 
 
 def cut(
@@ -231,7 +232,7 @@ def processes(
     with asking(history) as asked:
         found = [each for each in asked.processes() if computation is None or each.computation == computation]
         if not found:
-            typer.echo(f"no computation is called {computation!r:.80}", err=True)
+            say(f"no computation is called {computation!r:.80}", err=True)
             raise typer.Exit(1)
         if as_json:
             print_json([each.to_json() for each in found])
@@ -271,7 +272,7 @@ def _print_gathered(found: Sequence[Process], unit: str) -> None:
         rows.append((name, f"{computations:,}", f"{sum(each.events for each in mine):,}", *times))
     print_rows(["process", "computations", "events", "first", "last"], rows[:MOST_SHOWN])
     if len(rows) > MOST_SHOWN:
-        typer.echo(f"and {len(rows) - MOST_SHOWN:,} more: --json lists all")
+        say(f"and {len(rows) - MOST_SHOWN:,} more: --json lists all")
 
 
 def check(
@@ -297,7 +298,7 @@ def check(
             print_json(answer.to_json())
             return
         for line in [*ledger_lines(answer.ledger), *channel_lines(answer.channels)]:
-            typer.echo(line)
+            say(line)
         print_between_clocks(answer.wall_clock.get("between_clocks"), asked.unit)
         print_table(orders_table(answer.wall_clock, answer.policies, asked.unit))
 
@@ -311,9 +312,9 @@ def _check_files(history: str, *, as_json: bool) -> None:
         if as_json:
             print_json(found.to_json())
         elif not found.damaged:
-            typer.echo(f"{found.files:,} files, {found.bytes:,} bytes: all are as they were written")
+            say(f"{found.files:,} files, {found.bytes:,} bytes: all are as they were written")
         for sentence in found.damaged if not as_json else ():
-            typer.echo(sentence)
+            say(sentence)
     if found.damaged:
         raise typer.Exit(1)
 
@@ -339,7 +340,7 @@ def quarantine(
             ["reason", "where", "text"],
             [(each.reason, f"{each.file}:{each.place}", (each.text or "")[:80]) for each in found],
         )
-        typer.echo(ledger_lines(asked.check().ledger)[0])
+        say(ledger_lines(asked.check().ledger)[0])
 
 
 @contextmanager
@@ -361,10 +362,10 @@ def failures_told() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except (BadCondition, UnknownPolicy) as refused:
-        typer.echo(str(refused), err=True)
+        say(refused, err=True)
         raise typer.Exit(2) from None
     except (HistoryError, StorageError) as failure:
-        typer.echo(str(failure), err=True)
+        say(failure, err=True)
         raise typer.Exit(1) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -374,19 +375,14 @@ def failures_told() -> Iterator[None]:
 @contextmanager
 def progress_until_start(asked: History, *, filtered: bool) -> Iterator[Callable[[int], None] | None]:
     """A bar on stderr for a sweep that may go back to the start of the history."""
-    console = Console(stderr=True)
-    if not (filtered and console.is_terminal):
+    shown = console(stderr=True)
+    if not (filtered and shown.is_terminal):
         yield None
         return
     columns = (TextColumn("looking back"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=shown, transient=True) as progress:
         bar = progress.add_task("", total=len(asked))
         yield lambda position: progress.update(bar, completed=len(asked) - position)
-
-
-def print_json(value: Any) -> None:
-    """Print an answer."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def _brief(event: Event) -> str:

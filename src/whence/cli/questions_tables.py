@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from whence.cli.output import data_to_stdout, json_text, print_json, say, say_lines
 from whence.cli.questions import HistoryOption, JsonOption, asking
 from whence.cli.rendering import print_rows
 
@@ -43,7 +43,7 @@ def order(
         raise typer.BadParameter("Parquet is written to a file: name it with --to", param_hint="--format")
     with asking(history) as asked:
         if to is None:
-            _write(asked, policy, form, sys.stdout.buffer)
+            _write(asked, policy, form, data_to_stdout())
             return
         # Complete under its name, or not there.
         unfinished = to.with_name(f".{to.name}.{os.getpid()}")
@@ -52,7 +52,7 @@ def order(
                 _write(asked, policy, form, file)
             unfinished.replace(to)
         except OSError as failure:
-            typer.echo(f"{to} cannot be written: {failure}", err=True)
+            say(f"{to} cannot be written: {failure}", err=True)
             raise typer.Exit(1) from None
         finally:
             unfinished.unlink(missing_ok=True)
@@ -86,7 +86,7 @@ def _lines(asked: History, policy: str | None) -> Iterator[bytes]:
     from whence.history.questions.ordering import order_documents
 
     for document in order_documents(asked.run, policy=policy):
-        yield json.dumps(document, ensure_ascii=False).encode() + b"\n"
+        yield json_text(document).encode() + b"\n"
 
 
 def _plain(table: pa.Table, *, as_text: bool) -> pa.Table:
@@ -132,7 +132,7 @@ def sql(
         raise typer.BadParameter("queries run on DuckDB: print the views and run them in Spark", param_hint="--dialect")
     with asking(history):
         if query is None:
-            typer.echo(views(history, dialect=dialect))
+            data_to_stdout().write(f"{views(history, dialect=dialect)}\n".encode())
             return
         try:
             with connect(history, only=views_in(query)) as connection:
@@ -140,12 +140,12 @@ def sql(
                 columns = [column[0] for column in found.description or ()]
                 rows = found.fetchall() if as_json else found.fetchmany(MOST_SHOWN + 1)
         except duckdb.Error as refused:
-            typer.echo(str(refused), err=True)
+            say_lines(refused, err=True)
             raise typer.Exit(2) from None
         if as_json:
             records = [dict(zip(columns, row, strict=True)) for row in rows]
-            typer.echo(json.dumps(records, indent=2, ensure_ascii=False, default=str))
+            print_json(records, default=str)
             return
         print_rows(columns, rows[:MOST_SHOWN])
         if len(rows) > MOST_SHOWN:
-            typer.echo(f"and more: these are the first {MOST_SHOWN:,}; --json gives all")
+            say(f"and more: these are the first {MOST_SHOWN:,}; --json gives all")

@@ -8,13 +8,12 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from whence.cli.durations import show_duration
+from whence.cli.output import console, say, spelt_out
 from whence.events.keys import SPAN
 from whence.history.times import PER_SECOND
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from whence.history.questions.past import Missing
 
 WIDTH_WITHOUT_TERMINAL = 160
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 DISAGREES = "clock behind its causes"
 """Beside an event whose wall time is earlier than that of something that led to it."""
 
@@ -131,36 +129,36 @@ def print_missing(missing: Iterable[Missing]) -> None:
     """What is known to be missing, a line each."""
     for gap in missing:
         if gap.message is not None and gap.message.startswith(SPAN):
-            typer.echo(f"missing: {named_cause(gap.message)}, which {gap.received_by} names as a cause")
+            say(f"missing: {named_cause(gap.message)}, which {gap.received_by} names as a cause")
         elif gap.message is not None:
-            typer.echo(f"missing: the event that sent {gap.message}, received by {gap.received_by}")
+            say(f"missing: the event that sent {gap.message}, received by {gap.received_by}")
         else:
-            typer.echo(f"missing: {gap.events} of {gap.process} between {gap.after_seq} and {gap.before_seq}")
+            say(f"missing: {gap.events} of {gap.process} between {gap.after_seq} and {gap.before_seq}")
 
 
 def print_table(table: Table, *, title: str | None = None) -> None:
     """On a terminal as it is; elsewhere wide, and without blanks at the ends of lines."""
     if title is not None:
-        typer.echo(title)
-    console = Console()
-    if console.is_terminal:
-        console.print(table)
+        say(title)
+    if (shown := console()).is_terminal:
+        shown.print(table)
         return
-    plain = Console(width=WIDTH_WITHOUT_TERMINAL)
+    plain = console(width=WIDTH_WITHOUT_TERMINAL)
     with plain.capture() as captured:
         plain.print(table)
-    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    for line in captured.get().split("\n")[:-1]:
+        say(line.rstrip())
 
 
 def _cell(value: object) -> Text:
-    """A value as text that does nothing to a terminal: control characters are spelt out."""
-    return Text(CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", "" if value is None else str(value)))
+    """A value as text that does nothing to a terminal."""
+    return Text(spelt_out("" if value is None else str(value)))
 
 
 def _table(columns: Sequence[str], *, notes: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(_cell(column), overflow="fold")
     if notes:
         table.add_column("")
     return table

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from whence.cli.output import say
 from whence.cli.questions import ComputationOption, EventArgument, HistoryOption, KOption, asking
 
 
@@ -38,4 +39,4 @@ def report(
     except OSError as refused:
         raise typer.BadParameter(f"cannot write {to}: {refused.strerror or refused}", param_hint="--to") from None
     after = incident.after_by_wall_clock()
-    typer.echo(f"{to}: {len(incident.past)} causes, {after} of them after the event by wall clock")
+    say(f"{to}: {len(incident.past)} causes, {after} of them after the event by wall clock")

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
 from whence.cli.on_spark import check_master, session_on
+from whence.cli.output import console, say
 
 if TYPE_CHECKING:
     from whence.papers.cell import Task
@@ -58,7 +59,7 @@ def reproduce(
             raise typer.BadParameter(f"from {least} to 2**31 - 1, not {value}", param_hint=name)
     check_master(master)
     started = time.monotonic()
-    console = Console(stderr=True)
+    shown = console(stderr=True)
     try:
         with quiet_interrupts():
             chapters = reproduce(
@@ -66,27 +67,27 @@ def reproduce(
                 to,
                 effort,
                 only=frozenset(only or ()),
-                run_tasks=lambda tasks: _on_spark(tasks, master, console),
+                run_tasks=lambda tasks: _on_spark(tasks, master, shown),
             )
     except UnusableFolder as refused:
         raise typer.BadParameter(str(refused), param_hint="--to") from None
     except KeyboardInterrupt:
-        typer.echo(f"Interrupted: nothing was written to {to}", err=True)
+        say(f"Interrupted: nothing was written to {to}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     for chapter in chapters.values():
         met = sum(found.verdict.met for found in chapter.findings)
-        typer.echo(f"{chapter.title}: {met} of {len(chapter.findings)} statements met")
-    typer.echo(f"{to / 'REPORT.md'}")
-    console.print(f"{time.monotonic() - started:.0f} seconds")
+        say(f"{chapter.title}: {met} of {len(chapter.findings)} statements met")
+    say(f"{to / 'REPORT.md'}")
+    say(f"{time.monotonic() - started:.0f} seconds", err=True)
 
 
-def _on_spark(tasks: Sequence[Task], master: str, console: Console) -> Sequence[Any]:
+def _on_spark(tasks: Sequence[Task], master: str, shown: Console) -> Sequence[Any]:
     if not tasks:
         return []
     from whence.spark.sweep import sweep
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=shown, disable=not shown.is_terminal) as progress:
         bar = progress.add_task("Starting Spark", total=len(tasks))
         with session_on(master) as session:
             progress.update(bar, description="Sweep")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from fractions import Fraction
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from whence.cli.interrupts import ended_by_interrupts
 from whence.cli.limits import check_size
+from whence.cli.output import console, print_json
 
 if TYPE_CHECKING:
     from whence.delivery.policies import StampPolicy
@@ -92,9 +91,9 @@ def simulate(
     }
     result = _result(reading, outcomes) | {"parameters": parameters}
     if as_json:
-        typer.echo(json.dumps(result, indent=2))
+        print_json(result)
     else:
-        Console().print(_table(result))
+        console().print(_table(result))
 
 
 def _delay(text: str) -> Delay:
@@ -144,9 +143,9 @@ def _run(model: Model, policy: StampPolicy, seeds: range) -> list[Outcome]:
         lambda reports, *_: deliver_batch(reports, policy),
         lambda _: policy_bytes(policy, model),
     )
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        console.show_cursor(True)  # An interrupt ends the process at once, so nothing would bring the cursor back.
+    shown = console(stderr=True)
+    with Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress:
+        shown.show_cursor(True)  # An interrupt ends the process at once, so nothing would bring the cursor back.
         steps = progress.track(seeds, description="Simulating")
         return [run_cell(model, each, [(scheme, Fraction(1))]).outcomes[0] for each in steps]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-
 from whence.cli.durations import show_duration
+from whence.cli.output import say
 from whence.cli.rendering import print_rows
 
 
@@ -16,16 +15,16 @@ def print_between_clocks(found: dict[str, Any] | None, unit: str) -> None:
         return
     early = found["before_cause"]
     if not found["messages"]:
-        typer.echo("no message has times of two clocks at its ends, so that wall clocks put none before its cause")
+        say("no message has times of two clocks at its ends, so that wall clocks put none before its cause")
         return
     by = f", by up to {show_duration(found['earlier_by'], unit)}" if early else ""
-    typer.echo(
+    say(
         f"{found['messages']:,} messages between clocks: {early:,} received before they were sent{by}; "
         f"{found['ties']:,} at the same time"
     )
     own = found["within_one_clock"]
     if own["before_cause"]:
-        typer.echo(
+        say(
             f"{own['before_cause']:,} of {own['messages']:,} within one clock go back, by up to "
             f"{show_duration(own['earlier_by'], unit)}: that clock was set back"
         )
@@ -45,4 +44,4 @@ def print_between_clocks(found: dict[str, Any] | None, unit: str) -> None:
             ],
         )
         if more := found["pairs_before_cause"] - len(found["pairs"]):
-            typer.echo(f"and between {more:,} more pairs of clocks")
+            say(f"and between {more:,} more pairs of clocks")
