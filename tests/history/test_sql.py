@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
+from tests.history.cutting import run_by_hand
+from whence.events.schema import REPORTS
 from whence.history import connect, views
+from whence.history.manifest import read_manifest, write_manifest
+from whence.history.sql import VIEWS, views_in
+from whence.history.storage import Store
 
 from .building import REASON, Made, draw, write_history
 
@@ -63,3 +70,80 @@ def test_another_dialect_is_refused(made: tuple[Path, list[Made]]) -> None:
     """The error names those there are."""
     with pytest.raises(ValueError, match="duckdb, spark"):
         views(made[0], dialect="oracle")
+
+
+ODD = ("", 'a"b', "a'b", "a.b", "a/b", "a~b", "select", "0", "*", "?", "x]y", "\n", "\\", "`", "$", "  ")
+ODD += ("nth", "before", "from_file")
+"""Names of attributes that are hard to quote, to point at, or to tell from what the views use themselves."""
+
+
+@pytest.fixture(scope="module")
+def oddly_named(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Each event has one attribute, whose value tells its name; then three that differ in case, and two named as columns."""
+    folder = tmp_path_factory.mktemp("odd") / "history"
+    names = [*ODD, "Status", "status", "STATUS", "time", "Position"]
+    rows = [
+        {
+            "computation": "",
+            "process": "p",
+            "seq": None,
+            "time": at,
+            "kind": "local",
+            "attributes": json.dumps({name: f"of {name}"}),
+            "file": "log",
+            "place": at,
+        }
+        for at, name in enumerate(names)
+    ]
+    run = run_by_hand(folder, pa.Table.from_pylist(rows, REPORTS), [], 10)
+    write_manifest(run.store, read_manifest(run.store) | {"attributes": sorted(names)})
+    return folder
+
+
+def columns_of_attributes(names: list[str], rows: list[tuple[object, ...]]) -> dict[str, list[object]]:
+    """By column that holds a text of an attribute: these texts."""
+    return {
+        name: found
+        for at, name in enumerate(names)
+        if name not in ("attributes", "name", "time", "position")
+        and (found := [row[at] for row in rows if str(row[at]).startswith("of ")])
+    }
+
+
+ODD_COLUMNS = {name: [f"of {name}"] for name in ODD if name} | {"STATUS": ["of Status", "of status", "of STATUS"]}
+
+
+def test_attributes_of_any_name_are_columns(oddly_named: Path) -> None:
+    """One strange attribute in a log of millions would break every query, also those that do not ask for it."""
+    with connect(oddly_named) as sql:
+        found = sql.execute("SELECT * FROM events ORDER BY position")
+        names = [column[0] for column in found.description or ()]
+        assert columns_of_attributes(names, found.fetchall()) == ODD_COLUMNS
+        (empty,) = sql.execute("SELECT attributes ->> '/' FROM events ORDER BY position").fetchall()[0]
+        assert empty == "of "
+        assert sql.execute("SELECT count(*), max(time) FROM events").fetchall() == [(24, 23)]
+
+
+def test_spark_has_the_same_columns(oddly_named: Path, spark: SparkSession) -> None:
+    """Whoever moves a query to Spark must not find other columns, or empty ones."""
+    for statement in views(oddly_named, dialect="spark").split(";\n"):
+        spark.sql(statement.rstrip(";"))
+    found = spark.sql("SELECT * FROM events ORDER BY position")
+    assert columns_of_attributes(found.columns, [tuple(row) for row in found.collect()]) == ODD_COLUMNS
+
+
+def test_ten_thousand_attributes_can_be_queried(tmp_path: Path) -> None:
+    """Logs that put an id into the name of an attribute are common enough."""
+    write_history(tmp_path, [], [[draw(Random(1), "", 1, 9)]])
+    store = Store(tmp_path)
+    write_manifest(store, read_manifest(store) | {"attributes": ["status", *(f"attr {at}" for at in range(10_000))]})
+    with connect(tmp_path) as sql:
+        assert sql.execute('SELECT count(status) > 0, count("attr 9999") FROM events').fetchall() == [(True, 0)]
+
+
+def test_only_the_files_of_a_query_are_read(made: tuple[Path, list[Made]]) -> None:
+    """A question about few processes must not take as long as reading all events."""
+    assert [*views_in("SELECT count(*) FROM Processes, nothing")] == ["processes"]
+    assert [*views_in("SELECT 1; SELECT 2")] == [*views_in("no SQL at all")] == [*VIEWS]
+    with connect(made[0], only=["processes"]) as sql:
+        assert sql.execute("SHOW TABLES").fetchall() == [("processes",)]

@@ -33,7 +33,7 @@ from whence.history.reading import Run, open_run
 from whence.history.storage import Store
 
 DIALECTS = ("duckdb", "spark")
-_PLAIN = re.compile(r"[\w .:/-]+")
+_PLAIN = re.compile(r"[\w.:/-]+(?: [\w.:/-]+)*")
 """Names that stand for themselves in a JSON path of Spark."""
 VIEWS = ("events", "causes", "deliveries", "quarantine", "processes")
 
