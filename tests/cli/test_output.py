@@ -6,6 +6,7 @@ import ast
 import io
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -160,6 +161,22 @@ def test_on_a_terminal_colours_pass_and_nothing_else(monkeypatch: pytest.MonkeyP
     assert OBEYED.search(re.sub("\x1b\\[[0-9;]*m", "", terminal.getvalue())) is None
     assert terminal.getvalue().startswith("\x1b[1mbold\x1b[0m a\\x00\\x01")
     assert terminal.getvalue().endswith("\\udc80\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("words", [["order"], ["why", "@3"], ["export", "--format", "csv", "--to", "/dev/full"]])
+def test_a_full_disk_is_one_sentence(words: list[str], history: Path) -> None:
+    """Whoever redirects an answer to a full disk must not take half of it for all."""
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "whence.cli", *words, "--history", str(history)],
+            check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 1
+    assert re.fullmatch("no space left on (/dev/full|the disk that the output goes to): .*\n", done.stderr)
 
 
 def test_every_command_prints_through_one_place() -> None:

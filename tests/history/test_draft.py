@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from whence.clocks.errors import WhenceError
 from whence.history import (
     DamagedHistory,
     Draft,
@@ -21,9 +23,10 @@ from whence.history import (
     NoHistory,
     UnsupportedFormat,
     layout,
+    storage,
 )
 from whence.history.manifest import write_manifest
-from whence.history.storage import Store
+from whence.history.storage import NoSpace, Store
 
 from .building import draw, write_history
 
@@ -251,3 +254,58 @@ def test_a_damaged_history_can_be_made_again(tmp_path: Path) -> None:
     write(tmp_path, seed=2, events=6)
     assert len(History(tmp_path)) == 6
     assert len(Store(tmp_path).names(layout.RUNS)) == 1
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_full_disk_leaves_the_old_history_or_nothing(
+    old: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever write finds the disk full: one sentence says where, and nothing is left that looks like a history."""
+    folder = tmp_path / "h"
+    if old:
+        write(folder, seed=1, events=5)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != layout.LOCK}
+    syncs = storage._sync
+    for room in range(100):
+        written = 0
+
+        def full(path: str, room: int = room) -> None:
+            nonlocal written
+            written += 1
+            if written > room:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            syncs(path)
+
+        monkeypatch.setattr(storage, "_sync", full)
+        told: WhenceError | OSError | None = None
+        try:
+            write(folder, seed=2, events=40)
+        except (NoSpace, OSError) as failure:
+            told = failure
+        if told is None:
+            break
+        # The steps that only make names last are no writes.
+        assert isinstance(told, OSError) or str(told).startswith(f"no space left on {folder}: ")
+        monkeypatch.setattr(storage, "_sync", syncs)
+        if old:
+            after = {
+                path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != layout.LOCK
+            }
+            assert after == before
+            assert len(History(folder)) == 5
+        else:
+            assert not folder.exists()
+    assert room > 8
+    assert len(History(folder)) == 40
+
+
+def test_a_disk_without_room_for_the_lock_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first bytes of a run are those of its lock."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(NoSpace, match=f"no space left on {tmp_path}/h: "):
+        Draft(tmp_path / "h")
+    assert os.listdir(tmp_path) == []

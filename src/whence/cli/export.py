@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from whence.cli.output import console, data_to_stdout, print_json, say
+from whence.cli.output import console, data_to_stdout, not_written, print_json, say
 from whence.cli.questions import HistoryOption, JsonOption, asking
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _written(to: str) -> Iterator[BinaryIO]:
         if not special:
             unfinished.replace(place)
     except OSError as failure:
-        say(f"{to} cannot be written: {failure.strerror or failure}", err=True)
+        say(not_written(to, failure), err=True)
         raise typer.Exit(1) from None
     finally:
         if not special:

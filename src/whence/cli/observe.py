@@ -19,7 +19,7 @@ from whence.cli.follow import TermsGiven, follow_source
 from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
 from whence.cli.on_spark import check_master, session_on
 from whence.cli.orders_table import channel_lines, ledger_lines, orders_table
-from whence.cli.output import console, print_json, say, say_lines
+from whence.cli.output import console, not_written, print_json, say, say_lines
 from whence.cli.rendering import print_table
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def observe(
         say(str(failure), err=True)
         raise typer.Exit(1) from None
     except OSError as failure:
-        say(f"{to} cannot be written: {failure.strerror or failure}", err=True)
+        say(not_written(to, failure), err=True)
         raise typer.Exit(1) from None
     seconds = time.monotonic() - started
     if as_json:

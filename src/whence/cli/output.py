@@ -60,6 +60,13 @@ def print_json(value: Any, *, indent: int | None = 2, err: bool = False, **optio
     typer.echo(json_text(value, indent=indent, **options), err=err)
 
 
+def not_written(place: object, failure: OSError) -> str:
+    """Why a file could not be written, and what to do."""
+    from whence.history.storage import NoSpace, is_full
+
+    return str(NoSpace(place)) if is_full(failure) else f"{place} cannot be written: {failure.strerror or failure}"
+
+
 def console(*, stderr: bool = False, width: int | None = None) -> Console:
     """Where tables and bars are drawn. HAZARD: what is drawn must have been spelt out."""
     stream = sys.stderr if stderr else sys.stdout

@@ -356,7 +356,7 @@ def asking(path: str) -> Iterator[History]:
 def failures_told() -> Iterator[None]:
     """What is wrong with a history or with a question is said on stderr, and a reader who has gone is let go."""
     from whence.history.errors import BadCondition, HistoryError, UnknownPolicy
-    from whence.history.storage import StorageError
+    from whence.history.storage import NoSpace, StorageError, is_full
 
     try:
         yield
@@ -368,8 +368,19 @@ def failures_told() -> Iterator[None]:
         say(failure, err=True)
         raise typer.Exit(1) from None
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go_of_stdout()
         raise typer.Exit(0) from None
+    except OSError as failure:
+        if not is_full(failure):
+            raise
+        _let_go_of_stdout()
+        say(NoSpace("the disk that the output goes to"), err=True)
+        raise typer.Exit(1) from None
+
+
+def _let_go_of_stdout() -> None:
+    """Drop what is still to be written: nobody can take it, and the interpreter would complain at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

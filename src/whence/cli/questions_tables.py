@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from whence.cli.output import data_to_stdout, json_text, print_json, say, say_lines
+from whence.cli.output import data_to_stdout, json_text, not_written, print_json, say, say_lines
 from whence.cli.questions import HistoryOption, JsonOption, asking
 from whence.cli.rendering import print_rows
 
@@ -52,7 +52,7 @@ def order(
                 _write(asked, policy, form, file)
             unfinished.replace(to)
         except OSError as failure:
-            say(f"{to} cannot be written: {failure}", err=True)
+            say(not_written(to, failure), err=True)
             raise typer.Exit(1) from None
         finally:
             unfinished.unlink(missing_ok=True)
@@ -125,6 +125,7 @@ def sql(
     import duckdb
 
     from whence.history.sql import DIALECTS, connect, views, views_in
+    from whence.history.storage import NoSpace
 
     if dialect not in DIALECTS:
         raise typer.BadParameter(f"{' or '.join(DIALECTS)}, not {dialect!r}", param_hint="--dialect")
@@ -140,6 +141,8 @@ def sql(
                 columns = [column[0] for column in found.description or ()]
                 rows = found.fetchall() if as_json else found.fetchmany(MOST_SHOWN + 1)
         except duckdb.Error as refused:
+            if "No space left on device" in str(refused):
+                raise NoSpace(f"the disk of DuckDB's temporary files, {Path('.tmp').resolve()}") from None
             say_lines(refused, err=True)
             raise typer.Exit(2) from None
         if as_json:

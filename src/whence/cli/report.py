@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from whence.cli.output import say
+from whence.cli.output import not_written, say
 from whence.cli.questions import ComputationOption, EventArgument, HistoryOption, KOption, asking
 
 
@@ -28,15 +29,23 @@ def report(
 
     Example: whence report shop:42 --history shop.history --to incident.html
     """
+    from whence.history.storage import is_full
     from whence.web.gather import gather
     from whence.web.report import page
 
     with asking(history) as asked:
         incident = gather(asked, event, last=k, where=where, beside=beside, computation=computation)
+    # Complete under its name, or not there.
+    unfinished = to.with_name(f".{to.name}.{os.getpid()}")
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
-        to.write_text(page(incident), encoding="utf-8")
+        unfinished.write_text(page(incident), encoding="utf-8")
+        unfinished.replace(to)
     except OSError as refused:
+        unfinished.unlink(missing_ok=True)
+        if is_full(refused):
+            say(not_written(to, refused), err=True)
+            raise typer.Exit(1) from None
         raise typer.BadParameter(f"cannot write {to}: {refused.strerror or refused}", param_hint="--to") from None
     after = incident.after_by_wall_clock()
     say(f"{to}: {len(incident.past)} causes, {after} of them after the event by wall clock")

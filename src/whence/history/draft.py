@@ -23,7 +23,7 @@ from whence.history.errors import DamagedHistory, HistoryError, NoHistory, Unsup
 from whence.history.locking import Lock
 from whence.history.manifest import read_manifest, write_manifest
 from whence.history.sealing import read_sealed, write_sealed_table
-from whence.history.storage import TEMPORARY, Store
+from whence.history.storage import TEMPORARY, NoSpace, Store, is_full
 
 RUN_NAME = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
 """Folders of other names are never deleted."""
@@ -49,13 +49,17 @@ class Draft:
         self.store = history if isinstance(history, Store) else Store(history)
         self.run = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
         refuse_other_folders(self.store)
-        self._lock: Lock | None = Lock(self.store, self.run)
+        self._lock: Lock | None = None
         try:
+            self._lock = Lock(self.store, self.run)
             self._refuse_live()
             self._clean_up()
             self.store.make_folder(self.folder)
-        except BaseException:
+        except BaseException as failure:
             self._unlock()
+            if is_full(failure):
+                self._leave_nothing()
+                raise NoSpace(self.store) from failure
             raise
 
     @property

@@ -46,8 +46,12 @@ class Lock:
         except OSError:
             os.close(descriptor)
             raise
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, holder, 0)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, holder, 0)
+        except OSError:
+            os.close(descriptor)
+            raise
         self._descriptor = descriptor
 
     def _lock_by_file(self, holder: bytes) -> None:

@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -31,6 +32,18 @@ TEMPORARY = ".writing-"
 
 class StorageError(WhenceError):
     """A file of a history could not be read or written."""
+
+
+class NoSpace(StorageError):
+    """A disk is full, or a quota used up."""
+
+    def __init__(self, place: object) -> None:
+        super().__init__(f"no space left on {place}: make room there, or name a place with more of it, and try again")
+
+
+def is_full(failure: BaseException) -> bool:
+    """Whether something failed because a disk is full, or a quota used up."""
+    return isinstance(failure, OSError) and failure.errno in (ENOSPC, EDQUOT)
 
 
 class Store:
@@ -100,7 +113,17 @@ class Store:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[pa.NativeFile]:
-        """A stream into a file that appears when the block ends well, and does not when it raises."""
+        """A stream into a file that appears when the block ends well, and does not when it raises; `NoSpace`."""
+        try:
+            with self._writing(name) as file:
+                yield file
+        except OSError as failure:
+            if is_full(failure):
+                raise NoSpace(self.root) from failure
+            raise
+
+    @contextmanager
+    def _writing(self, name: str) -> Iterator[pa.NativeFile]:
         path = self._path(name)
         folder, _, last = path.rpartition("/")
         if self._files.type_name in PUTS_WHOLE:

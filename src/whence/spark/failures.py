@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from tempfile import gettempdir
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from whence.clocks.errors import WhenceError
+from whence.history.storage import NoSpace
 from whence.spark.reading import explained
 
 
@@ -18,11 +23,28 @@ class RunFailed(WhenceError):
 
 @contextmanager
 def failures_told() -> Iterator[None]:
-    """Failures of Spark and of its tasks are raised as `RunFailed`, or as `SourceError` if an input is damaged or gone."""
+    """Raise failures of Spark and of its tasks as `RunFailed`, `SourceError` for a bad input, `NoSpace` for a full disk."""
     try:
         yield
     except (PySparkException, Py4JError) as failure:
-        raise explained(failure) or RunFailed(in_a_sentence(failure)) from failure
+        raise explained(failure) or _without_space(failure) or RunFailed(in_a_sentence(failure)) from failure
+
+
+def _without_space(failure: Exception) -> NoSpace | None:
+    """The error about the disk that is full, if that is why it failed; a task names it, and so does Spark now and then."""
+    said = "\n".join(str(each) for each in (failure, *map(failure.__dict__.get, ("_stackTrace", "java_exception"))))
+    if (found := re.search(r"NoSpace: no space left on (.+?): make room there", said)) is not None:
+        return NoSpace(found[1])
+    if "No space left on device" not in said and "Disk quota exceeded" not in said:
+        return None
+    found = re.search(r"writing rows to (?:file:)?(/[^\n]+?)/runs/", said)
+    return NoSpace(found[1] if found else f"the disk of Spark's temporary files ({_temporary_folders()})")
+
+
+def _temporary_folders() -> str:
+    context = SparkContext._active_spark_context
+    told = None if context is None else context.getConf().get("spark.local.dir")
+    return os.environ.get("SPARK_LOCAL_DIRS") or told or gettempdir()
 
 
 def in_a_sentence(failure: Exception) -> str:
