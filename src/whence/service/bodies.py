@@ -13,6 +13,7 @@ from whence.service.limits import Held, Limits, Refused, too_large
 
 SENDER_STOPPED: Final = ("slow", "gone")
 """Reasons of refusals after which nothing more is to be expected from the sender."""
+_GIVEN_BYTES: Final = 4 << 10
 _UNPACKED_BYTES: Final = 1 << 20
 _GZIP: Final = 31
 
@@ -46,7 +47,7 @@ async def discard_body(request: Request, limits: Limits) -> None:
     """
     left_bytes = limits.body_bytes
     with suppress(TimeoutError, ClientDisconnect, RuntimeError):
-        async with asyncio.timeout(limits.read_s):
+        async with asyncio.timeout(limits.discard_s):
             async for part in request.stream():
                 left_bytes -= len(part)
                 if left_bytes < 0:
@@ -64,26 +65,53 @@ def content_encoding(request: Request) -> str | None:
 
 
 def gunzip(packed: bytes, limits: Limits, held: Held) -> bytes:
-    """What was compressed, its bytes counted in `held`; never more than the limit. Raises `Refused`."""
+    """What was compressed, its bytes counted in `held`; never more than the limits. Raises `Refused`.
+
+    Takes a time proportional to the bytes on both sides: what a member leaves over is copied, so little is given at once.
+    """
     parts: list[bytes] = []
-    size_bytes = 0
-    while packed:
-        member = zlib.decompressobj(wbits=_GZIP)
-        while packed and not member.eof:
-            try:
-                part = member.decompress(packed, _UNPACKED_BYTES)
-            except zlib.error:
-                raise _not_gzip() from None
-            packed = member.unconsumed_tail
-            size_bytes += len(part)
-            if size_bytes > limits.body_bytes:
-                raise too_large("bytes of a body after decompression", limits.body_bytes)
-            held.grow(len(part))
-            parts.append(part)
-        if not member.eof:
-            raise _not_gzip()
-        packed = member.unused_data
+    size_bytes = members = given = 0
+    member = None
+    waiting = b""
+    while waiting or given < len(packed):
+        held.check()
+        if not waiting:
+            waiting = packed[given : given + _GIVEN_BYTES]
+            given += len(waiting)
+        if member is None:
+            members += 1
+            if members > limits.gzip_members:
+                raise too_large("gzip members of a body", limits.gzip_members)
+            member = zlib.decompressobj(wbits=_GZIP)
+        try:
+            part = member.decompress(waiting, _UNPACKED_BYTES)
+        except zlib.error:
+            raise _not_gzip() from None
+        size_bytes += len(part)
+        if size_bytes > limits.body_bytes:
+            raise too_large("bytes of a body after decompression", limits.body_bytes)
+        held.grow(len(part))
+        parts.append(part)
+        waiting = member.unused_data if member.eof else member.unconsumed_tail
+        if member.eof:
+            member = None
+    if member is not None:
+        raise _not_gzip()
     return b"".join(parts)
+
+
+def check_lines(body: bytes, limits: Limits) -> None:
+    """Raise `Refused` for more lines than there may be reports, or a longer one than a report may be; parses nothing."""
+    lines = body.count(b"\n") + (not body.endswith(b"\n"))
+    if lines > limits.reports:
+        raise too_large("lines of a body", limits.reports)
+    start = 0
+    while len(body) - start > limits.report_bytes:
+        # The last end of a line within reach: what lies before it is short enough.
+        end = body.rfind(b"\n", start, start + limits.report_bytes + 1)
+        if end < 0:
+            raise too_large("bytes of one report", limits.report_bytes)
+        start = end + 1
 
 
 def _not_gzip() -> Refused:

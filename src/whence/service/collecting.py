@@ -16,8 +16,10 @@ import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -25,9 +27,9 @@ from starlette.responses import Response
 
 from whence.service import otlp_answers
 from whence.service.access import Access
-from whence.service.bodies import SENDER_STOPPED, content_encoding, discard_body, gunzip, read_body
+from whence.service.bodies import SENDER_STOPPED, check_lines, content_encoding, discard_body, gunzip, read_body
 from whence.service.failures import refusal_headers
-from whence.service.limits import Held, InFlight, Limits, Refused
+from whence.service.limits import Held, InFlight, Limits, Refused, too_large
 from whence.service.messages import Message, messages_of
 from whence.service.metrics import Metrics
 from whence.service.otlp_answers import Signal
@@ -78,7 +80,8 @@ class Collector:
         threading.Thread(target=self._parser.load_compiled, name="loading readers", daemon=True).start()
 
     def close(self) -> None:
-        """Free the threads."""
+        """Free the threads; what they are at ends soon, and nobody waits for it."""
+        self.in_flight.ending = True
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def otlp(self, request: Request, signal: Signal) -> Response:
@@ -119,9 +122,10 @@ class Collector:
         with self.in_flight.request() as held:
             body = await read_body(request, self._limits, held)
             self._metrics.count("body_bytes", len(body))
-            prepared = await asyncio.get_running_loop().run_in_executor(
-                self._threads, self._prepare, body, packing, written_in, writer, batch, held
-            )
+            prepare = partial(self._prepare, body, packing, written_in, writer, batch, held)
+            del body
+            prepared = await asyncio.get_running_loop().run_in_executor(self._threads, prepare)
+            del prepare
             if prepared.messages:
                 await self._publisher.publish(prepared.messages)
         self._metrics.count("reports", prepared.reports)
@@ -133,10 +137,15 @@ class Collector:
     ) -> Prepared:
         if packing == "gzip":
             body = gunzip(body, self._limits, held)
+        if written_in is BodyFormat.LINES:
+            check_lines(body, self._limits)
+        held.check()
         rows = self._parser.rows(body, written_in, f"http:{writer}")
         if not len(rows):
             return Prepared([], 0, 0, [])
+        check_rows(rows, self._limits)
         messages = messages_of(rows, _batch_id(writer, batch, body), most_bytes=self._publisher.most_bytes)
+        held.grow(sum(len(message.payload) for message in messages))
         bad = len(rows) - rows["reason"].null_count
         shown: list[dict[str, Any]] = []
         if bad:
@@ -154,6 +163,16 @@ class Collector:
 
     def _answered(self, request: Request, status: int) -> None:
         self._metrics.count("requests", path=request.url.path, status=str(status))
+
+
+def check_rows(rows: pa.Table, limits: Limits) -> None:
+    """Raise `Refused` for rows that take more memory than a request's may, or a text longer than a report may be."""
+    if rows.nbytes > limits.decoded_bytes:
+        raise too_large("bytes of a request's reports, decoded", limits.decoded_bytes)
+    for name in ("attributes", "name", "process", "computation", "id", "sends", "receives"):
+        longest = pc.max(pc.binary_length(rows[name])).as_py()
+        if longest is not None and longest > limits.report_bytes:
+            raise too_large("bytes of one report", limits.report_bytes)
 
 
 def collector_router(collector: Collector) -> APIRouter:

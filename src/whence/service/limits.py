@@ -33,14 +33,22 @@ class Limits:
 
     body_bytes: int = 16 << 20
     """Of a body, as it comes and as it is after decompression."""
+    gzip_members: int = 1_000
+    """Of a compressed body: each costs time of its own, however little it holds."""
     reports: int = 100_000
-    """Rows of one request."""
+    """Rows of one request; a body of lines has no more lines than that, blank ones included."""
+    report_bytes: int = 1 << 20
+    """Of one report, as it is written and as it is decoded."""
+    decoded_bytes: int = 64 << 20
+    """Of the rows that one request gives: a short body can repeat the same text in every row."""
     header_bytes: int = 32 << 10
     read_s: float = 30.0
     """For a body to come."""
+    discard_s: float = 5.0
+    """For the rest of a refused body to come, so that its sender sees the answer."""
     requests_in_flight: int = 128
     bytes_in_flight: int = 128 << 20
-    """Bodies that are held, compressed and decompressed ones added up."""
+    """What is held for requests: their bodies as they came, decompressed, and as messages, added up."""
     connections: int = 2_000
     publish_s: float = 10.0
     """For the broker to acknowledge all of a request."""
@@ -54,6 +62,8 @@ class InFlight:
         self._lock = threading.Lock()
         self.requests = 0
         self.bytes = 0
+        self.ending = False
+        """Whether the service ends: threads at work stop at their next `Held.check`."""
 
     @contextmanager
     def request(self) -> Iterator[Held]:
@@ -66,6 +76,8 @@ class InFlight:
         try:
             yield held
         finally:
+            # A thread may still be at work for a caller that has gone.
+            held.abandoned = True
             with self._lock:
                 self.requests -= 1
                 self.bytes -= held.bytes
@@ -84,6 +96,13 @@ class Held:
 
     _all: InFlight
     bytes: int = 0
+    abandoned: bool = False
+    """Whether nobody waits for the request any more."""
+
+    def check(self) -> None:
+        """Raise `Refused` if the work is for nothing. Called now and then by whatever takes long in a thread."""
+        if self.abandoned or self._all.ending:
+            raise Refused(503, "ending", "the service ends; send this again later", retry_after_s=RETRY_AFTER_S)
 
     def grow(self, size_bytes: int) -> None:
         """Hold so many more. Raises `Refused`."""
