@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, get_args
 
 import httpx
+import numpy as np
 import pytest
 from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
@@ -25,6 +26,7 @@ from whence.history.clock_tables import store_clocks
 from whence.history.clocks import added, measure_segment
 from whence.history.manifest import read_manifest, write_manifest
 from whence.service import answers
+from whence.service.answer_bounds import fair_level
 from whence.service.asking import questions_router
 from whence.service.asking_pool import QuestionLimits
 from whence.service.limits import Refused
@@ -353,3 +355,81 @@ def test_conditions_that_cost_much_or_change_their_mind_are_refused(condition: s
     """One subscriber could take the memory of all, or be told another thing than the next."""
     with pytest.raises(BadCondition):
         ConditionLimits().check(condition)
+
+
+def test_answers_of_long_events_are_cut_and_say_so(tmp_path: Path) -> None:
+    """Four questions about large events would take all memory, and the collector with them."""
+    events = draw(Random(2), "one", 3, 40)
+    for number, event in enumerate(events):
+        event.attributes = {"n": number, "short": "s", "text": "ä" * 20_000 if number % 2 else "t", "last": number}
+    folder = tmp_path / "h"
+    write_history(folder, [(events, [])], [])
+    last = f"@{len(events) - 1}"
+    whole = asking(application(Newest(folder)))("/v1/history/why", event=last, k=1_000).json()
+    assert "truncated" not in whole
+    budget = 100_000
+    answered = asking(application(Newest(folder), limits=QuestionLimits(answer_bytes=budget)))
+    for path, parameters in (
+        ("why", {"event": last, "k": 1_000}),
+        ("impact", {"event": "@0", "k": 1_000}),
+        ("concurrent", {"event": "@20", "k": 1_000}),
+        ("cut", {"event": last}),
+    ):
+        answer = answered(f"/v1/history/{path}", **parameters)
+        document = answer.json()
+        assert answer.status_code == 200, answer.text
+        # Six characters say one that is not ASCII; what surrounds texts is small.
+        assert len(answer.text) < 3 * budget + 40 * 1_000
+        shown = [each["attributes"] for each in document.get("events", [])]
+        cut = [each for each in shown if "…" in str(each)]
+        assert int(answer.headers.get("Whence-Truncated", 0)) == document.get("truncated", 0) >= len(cut)
+    document = answered("/v1/history/why", event=last, k=1_000).json()
+    assert document["truncated"] > 0
+    for cut, full in zip(document["events"], whole["events"], strict=True):
+        if full["attributes"]["text"] == "t":
+            assert cut == full
+        else:
+            assert cut["id"] == full["id"]
+            assert cut["attributes"]["text"].startswith("ää")
+            assert cut["attributes"]["text"].endswith("more characters)")
+            assert cut["attributes"]["whence.truncated"] == "1 attributes left out"
+    lines: list[Any] = []
+    while page := answered("/v1/history/order", skip=len(lines), limit=1_000).text.splitlines():
+        lines += map(json.loads, page)
+    assert [line["position"] for line in lines] == list(range(len(events)))
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=12), st.integers(0, 300))
+def test_texts_are_cut_at_one_length_as_late_as_can_be(sizes: list[int], budget: int) -> None:
+    """Short events would lose text to long ones, or the answer would be larger than it may be."""
+    level = fair_level(np.array(sizes, np.int64), budget)
+    assert sum(min(each, level) for each in sizes) <= budget
+    if level < max(sizes):
+        assert sum(min(each, level + 1) for each in sizes) > budget
+
+
+def test_answers_that_nobody_takes_keep_further_questions_out(made: tuple[Path, list[Made]]) -> None:
+    """Readers that ask and never read would fill the memory with answers."""
+    app = application(Newest(made[0]), limits=QuestionLimits(bytes_held=1))
+
+    async def run() -> list[int]:
+        taking, sending = asyncio.Event(), asyncio.Event()
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            sending.set()
+            await taking.wait()
+
+        scope = {"type": "http", "method": "GET", "path": "/v1/history/check", "query_string": b"", "headers": []}
+        held = asyncio.create_task(app(scope, receive, send))
+        await sending.wait()
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://whence") as client:
+            refused = await client.get("/v1/history/check")
+            taking.set()
+            await held
+            return [refused.status_code, (await client.get("/v1/history/check")).status_code]
+
+    assert asyncio.run(run()) == [503, 200]

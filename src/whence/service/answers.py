@@ -16,6 +16,14 @@ class Document(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class AnsweredDocument(Document):
+    """An answer with events."""
+
+    truncated: int | None = Field(
+        None, description="How many of its events have texts that were cut, because the answer would be too large."
+    )
+
+
 class EventDocument(Document):
     """An event. ``id``, ``process``, ``seq``, ``name`` and ``time`` are always there, the others if they say something."""
 
@@ -52,7 +60,7 @@ class MissingDocument(Document):
     received_by: str | None = Field(None, description="The event that received it.")
 
 
-class WhyDocument(Document):
+class WhyDocument(AnsweredDocument):
     """What led to an event."""
 
     event: EventDocument
@@ -70,7 +78,7 @@ class AffectedDocument(Document):
     events: int = Field(description="How many of its events are effects.")
 
 
-class ImpactDocument(Document):
+class ImpactDocument(AnsweredDocument):
     """What came of an event."""
 
     event: EventDocument
@@ -80,7 +88,7 @@ class ImpactDocument(Document):
     processes: list[AffectedDocument] = Field(description="Where, the process with most first.")
 
 
-class RelationDocument(Document):
+class RelationDocument(AnsweredDocument):
     """How one event stands to another."""
 
     first: EventDocument
@@ -103,7 +111,7 @@ class ExplanationDocument(RelationDocument):
     steps: list[StepDocument] = Field(description="From the cause to the effect; none where they are concurrent.")
 
 
-class ConcurrentDocument(Document):
+class ConcurrentDocument(AnsweredDocument):
     """What may have happened at the same time as an event."""
 
     event: EventDocument
@@ -122,7 +130,7 @@ class MessageDocument(Document):
     received: EventDocument
 
 
-class CutDocument(Document):
+class CutDocument(AnsweredDocument):
     """A consistent state: with each event, everything that led to it."""
 
     event: EventDocument | None = Field(None, description="The event whose causal past this is.")

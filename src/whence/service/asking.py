@@ -14,12 +14,14 @@ from typing import Annotated, Any, Final, Literal, Protocol
 import pyarrow.compute as pc
 from fastapi import APIRouter, Depends, FastAPI, Query, Response
 from pydantic import StringConstraints
+from starlette.types import Receive, Scope, Send
 
 from whence.history.errors import EventNotFound
 from whence.history.questions.history import History, Process
 from whence.history.questions.locating import unknown_name
 from whence.history.questions.ordering import order_documents
 from whence.history.times import time_or_event
+from whence.service.answer_bounds import truncated_events
 from whence.service.answers import (
     AsideDocument,
     CheckDocument,
@@ -42,6 +44,10 @@ MOST_K: Final = 1_000
 MOST_ROWS: Final = 10_000
 MOST_NAMES: Final = 100
 LARGEST: Final = 2**63 - 1
+SENT_AT_ONCE: Final = 64 << 10
+NEXT_HEADER: Final = "Whence-Next"
+TRUNCATED_HEADER: Final = "Whence-Truncated"
+"""How many events of the answer have texts that were cut."""
 
 Name = Annotated[str, StringConstraints(max_length=1_000)]
 EventParameter = Annotated[
@@ -70,11 +76,37 @@ class OpenAccess:
         """Let the request through."""
 
 
-def json_answer(document: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+class LongAnswer(Response):
+    """An answer that is sent piece by piece, as its reader takes it, and counted in `asker` until it is sent."""
+
+    def __init__(self, asker: Asker, text: str, headers: dict[str, str], media_type: str = "application/json") -> None:
+        super().__init__(text, headers=headers, media_type=media_type)
+        self._asker = asker
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response. A reader that takes nothing is let go by the server."""
+        whole = memoryview(self.body)
+        self._asker.held_bytes += len(whole)
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            for start in range(0, max(len(whole), 1), SENT_AT_ONCE):
+                piece = bytes(whole[start : start + SENT_AT_ONCE])
+                await send(
+                    {"type": "http.response.body", "body": piece, "more_body": start + SENT_AT_ONCE < len(whole)}
+                )
+        finally:
+            self._asker.held_bytes -= len(whole)
+
+
+def json_text(document: Any) -> str:
     """A document as the command line prints it, but for the white space."""
     # An attribute may hold half of a surrogate pair, which only an escape can say.
-    text = json.dumps(document, ensure_ascii=True, separators=(",", ":"))
-    return Response(text, status, media_type="application/json", headers=headers)
+    return json.dumps(document, ensure_ascii=True, separators=(",", ":"))
+
+
+def json_answer(document: Any, *, status: int = 200) -> Response:
+    """The answer that is a small document."""
+    return Response(json_text(document), status, media_type="application/json")
 
 
 def questions_router(
@@ -101,8 +133,26 @@ def questions_router(
         lifespan=lifespan,
     )
 
+    async def told(question: Callable[[History, Deadline], tuple[str, dict[str, str]]], media_type: str) -> Response:
+        """The text that the question gives, and headers; how many events were cut is among them."""
+
+        def asked(history: History, deadline: Deadline) -> tuple[str, dict[str, str]]:
+            text, headers = question(history, deadline)
+            cut = truncated_events(history)
+            return text, headers | ({TRUNCATED_HEADER: str(cut)} if cut else {})
+
+        return LongAnswer(asker, *await asker.ask(asked), media_type)
+
     async def answer(question: Callable[[History, Deadline], Any]) -> Response:
-        return json_answer(await asker.ask(lambda history, deadline: question(history, deadline).to_json()))
+        """The document of the question's answer, written as text where it was found: that takes long, too."""
+
+        def asked(history: History, deadline: Deadline) -> tuple[str, dict[str, str]]:
+            document = question(history, deadline).to_json()
+            if cut := truncated_events(history):
+                document["truncated"] = cut
+            return json_text(document), {}
+
+        return await told(asked, "application/json")
 
     @router.get("/why", summary="What led to an event", responses=_answers(WhyDocument))
     async def why(
@@ -197,13 +247,23 @@ def questions_router(
         skip: SkipParameter = 0,
         limit: LimitParameter = 1_000,
     ) -> Response:
-        """A page of the history in an order in which it may have happened, or as a policy delivers it."""
+        """A page of the history in an order in which it may have happened, or as a policy delivers it.
 
-        def question(history: History, deadline: Deadline) -> str:
-            found = order_documents(history.run, policy=policy, skip=skip)
-            return "".join(json.dumps(each) + "\n" for each in _until(islice(found, limit), deadline))
+        A page of long events may be shorter than asked for: the header `Whence-Next` says how many rows to skip for the
+        next one. An empty page is the end.
+        """
 
-        return Response(await asker.ask(question), media_type="application/x-ndjson")
+        def question(history: History, deadline: Deadline) -> tuple[str, dict[str, str]]:
+            lines: list[str] = []
+            size = 0
+            for each in _until(islice(order_documents(history.run, policy=policy, skip=skip), limit), deadline):
+                lines.append(json.dumps(each) + "\n")
+                size += len(lines[-1])
+                if size > asker.limits.answer_bytes:
+                    break
+            return "".join(lines), {NEXT_HEADER: str(skip + len(lines))}
+
+        return await told(question, "application/x-ndjson")
 
     @router.get("/processes", summary="The processes", responses=_answers(list[ProcessDocument]))
     async def processes(
@@ -213,17 +273,16 @@ def questions_router(
     ) -> Response:
         """A page of them; the header `Whence-Total` says how many there are."""
 
-        def question(history: History, _: Deadline) -> tuple[list[Any], int]:
+        def question(history: History, _: Deadline) -> tuple[str, dict[str, str]]:
             table = history.run.processes.table
             if computation is not None:
                 table = table.filter(pc.equal(table["computation"], computation))
                 if not len(table):
                     raise EventNotFound(unknown_name(history.run, "computation", computation))
             rows = table.slice(min(skip, len(table)), limit).to_pylist()
-            return [Process(**row).to_json() for row in rows], len(table)
+            return json_text([Process(**row).to_json() for row in rows]), {"Whence-Total": str(len(table))}
 
-        found, total = await asker.ask(question)
-        return json_answer(found, headers={"Whence-Total": str(total)})
+        return await told(question, "application/json")
 
     @router.get("/check", summary="What was found when the history was made", responses=_answers(CheckDocument))
     async def check() -> Response:
@@ -237,11 +296,11 @@ def questions_router(
     ) -> Response:
         """With the reasons."""
 
-        def question(history: History, deadline: Deadline) -> list[Any]:
+        def question(history: History, deadline: Deadline) -> tuple[str, dict[str, str]]:
             found = history.quarantine(outcome=None if outcome == "all" else outcome)
-            return [each.to_json() for each in _until(islice(found, k), deadline)]
+            return json_text([each.to_json() for each in _until(islice(found, k), deadline)]), {}
 
-        return json_answer(await asker.ask(question))
+        return await told(question, "application/json")
 
     @router.get("/clocks", summary="How wrong the clocks are", responses=_answers(ClocksDocument))
     async def clocks() -> Response:

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from whence.history.errors import HistoryReplaced
 from whence.history.questions.history import History
+from whence.service.answer_bounds import bounded
 from whence.service.limits import RETRY_AFTER_S, Refused
 
 Answer = TypeVar("Answer")
@@ -35,6 +36,10 @@ class QuestionLimits:
     question_s: float = 20.0
     """After which the asker is told to ask for less. A sweep of ``why`` stops then; other questions keep their place
     until they are done, and nobody waits for them."""
+    answer_bytes: int = 8 << 20
+    """Text of the events that an answer shows; longer ones are cut."""
+    bytes_held: int = 128 << 20
+    """Answers that are on their way to those who asked: while they are more, questions are refused with 503."""
 
 
 class Deadline:
@@ -58,15 +63,21 @@ class Asker:
         self._live = live
         self._pool = ThreadPoolExecutor(limits.at_once, thread_name_prefix="question")
         self._running = 0
+        self.held_bytes = 0
+        """Of answers that are still to be sent."""
 
     async def ask(self, question: Callable[[History, Deadline], Answer]) -> Answer:
-        """The answer of the newest history. Raises `Refused`, and what the question raises."""
-        if self._running >= self.limits.at_once:
+        """The answer of the newest history, its events bounded. Raises `Refused`, and what the question raises."""
+        if self._running >= self.limits.at_once or self.held_bytes >= self.limits.bytes_held:
             raise Refused(503, "busy", "too many questions at once: ask again", retry_after_s=RETRY_AFTER_S)
         self._running += 1
         loop = asyncio.get_running_loop()
         deadline = Deadline(self.limits)
-        asked = self._pool.submit(lambda: newest(self._live, lambda history: question(history, deadline)))
+
+        def answered(history: History) -> Answer:
+            return question(bounded(history, self.limits.answer_bytes, deadline.check), deadline)
+
+        asked = self._pool.submit(lambda: newest(self._live, answered))
         asked.add_done_callback(lambda _: self._tell(loop))
         try:
             async with asyncio.timeout(self.limits.question_s):

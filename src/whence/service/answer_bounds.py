@@ -1,0 +1,194 @@
+"""Bounds what an answer holds before it is built: long texts of events are cut, and the answer says so.
+
+A question reads whole events only where it is about to show them. There, `BoundedRun` looks at how long their texts are
+before it makes values of them: if they are too many bytes together, the longest are cut, all at the same length.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from whence.history.questions.event import event_columns
+from whence.history.questions.history import History
+from whence.history.reading import Run
+from whence.history.tables import Longs
+from whence.service.limits import Refused
+
+MOST_EVENTS: Final = 25_000
+"""Shown by one answer."""
+READ_AT_ONCE: Final = 64
+"""Events whose texts are held while their lengths are found out."""
+LONG_NAME: Final = 1_000
+TRUNCATED: Final = "whence.truncated"
+"""The attribute that stands for those that were left out."""
+
+
+class BoundedRun(Run):
+    """A run whose whole events have up to so many bytes of text, together, each time they are read."""
+
+    answer_bytes: int
+    truncated: int
+    """Events that were cut so far."""
+    _check: Callable[[], None]
+
+    def rows(self, positions: Longs, columns: Sequence[str]) -> pa.Table:
+        """As `Run` says; whole events bounded. Raises `Refused` for more than `MOST_EVENTS` of them."""
+        if len(positions) == 0 or list(columns) != event_columns(self):
+            return super().rows(positions, columns)
+        if len(positions) > MOST_EVENTS:
+            raise _too_many(len(positions))
+        starts = range(0, len(positions), READ_AT_ONCE)
+
+        def read(start: int) -> pa.Table:
+            self._check()
+            return super(BoundedRun, self).rows(positions[start : start + READ_AT_ONCE], columns)
+
+        return self._bounded(read, list(starts))
+
+    def events(self, number: int, columns: Sequence[str], start: int, stop: int) -> pa.Table:
+        """As `Run` says; whole events bounded."""
+        if stop <= start or list(columns) != event_columns(self):
+            return super().events(number, columns, start, stop)
+
+        def read(first: int) -> pa.Table:
+            self._check()
+            return super(BoundedRun, self).events(number, columns, first, min(stop, first + READ_AT_ONCE))
+
+        return self._bounded(read, list(range(start, stop, READ_AT_ONCE)))
+
+    def _bounded(self, read: Callable[[int], pa.Table], starts: list[int]) -> pa.Table:
+        parts: dict[int, pa.Table] = {}
+        cuttable: list[Longs] = []
+        total = others = 0
+        for start in starts:
+            part = read(start)
+            sizes = _cuttable_bytes(part)
+            cuttable.append(sizes)
+            others += _text_bytes(part) - int(sizes.sum())
+            total = others + int(sum(each.sum() for each in cuttable))
+            if total <= self.answer_bytes:
+                parts[start] = part
+        if others > self.answer_bytes:
+            told = f"the names in the answer have {others:,} bytes: ask for less, or ask with the command line"
+            raise Refused(400, "too-large", told)
+        if total > self.answer_bytes:
+            level = fair_level(np.concatenate(cuttable), self.answer_bytes - others)
+            for start in starts:
+                part = parts.pop(start, None)
+                parts[start] = self._cut(read(start) if part is None else part, level)
+        found = list(parts.values())
+        return found[0] if len(found) == 1 else pa.concat_tables(found, promote_options="permissive")
+
+    def _cut(self, rows: pa.Table, level: int) -> pa.Table:
+        """The rows, those whose attributes and name are longer than the level cut to about that."""
+        over = _cuttable_bytes(rows) > level
+        self.truncated += int(over.sum())
+        for name, shorten in (("attributes", shortened_attributes), ("name", _shortened_name)):
+            place, column = rows.column_names.index(name), rows[name]
+            # One at a time: whole, they may be many times what is kept of them.
+            texts = [
+                shorten(column[row].as_py(), level) if cut else column[row].as_py()
+                for row, cut in enumerate(over.tolist())
+            ]
+            rows = rows.set_column(place, name, pa.array(texts, pa.string()))
+        return rows
+
+
+def bounded(history: History, answer_bytes: int, check: Callable[[], None] = lambda: None) -> History:
+    """The same history, whose answers are bounded; `check` is called now and then, and may raise."""
+    found = copy.copy(history)
+    run = copy.copy(history.run)
+    run.__class__ = BoundedRun
+    assert isinstance(run, BoundedRun)
+    run.answer_bytes, run.truncated, run._check = answer_bytes, 0, check
+    found.run = run
+    return found
+
+
+def truncated_events(history: History) -> int:
+    """How many events of its answers were cut."""
+    return history.run.truncated if isinstance(history.run, BoundedRun) else 0
+
+
+def fair_level(sizes: Longs, budget: int) -> int:
+    """The largest level so that sizes, cut to it, are no more than the budget together."""
+    ascending = np.sort(sizes)
+    before = np.concatenate(([0], np.cumsum(ascending)[:-1]))
+    left = np.arange(len(ascending), 0, -1)
+    # The first that does not fit, if all from it on were as long as it is: these share what the shorter ones leave.
+    first = int(np.searchsorted(before + ascending * left > budget, True))
+    return int(ascending[-1]) if first == len(ascending) else max(0, (budget - int(before[first])) // int(left[first]))
+
+
+def shortened_attributes(text: str | None, level: int) -> str | None:
+    """The attributes of an event in about `level` bytes: long texts are cut, and what finds no room is left out."""
+    if text is None or len(text) <= level:
+        return text
+    kept: dict[str, Any] = {}
+    left = level
+    try:
+        whole = json.loads(text)
+        assert isinstance(whole, dict)
+    except (ValueError, RecursionError, AssertionError):
+        return json.dumps({TRUNCATED: f"{len(text):,} characters left out"})
+    for name, value in whole.items():
+        written = len(json.dumps(value))
+        left -= len(name) + 8
+        if left <= 0:
+            break
+        kept[name] = value if written <= left else _shortened(value, left)
+        left -= written
+    if len(kept) < len(whole):
+        kept[TRUNCATED] = f"{len(whole) - len(kept):,} attributes left out"
+    return json.dumps(kept)
+
+
+def _shortened(value: Any, left: int) -> str:
+    """The beginning of a text, or of a value as text, in up to `left` bytes of JSON; and how much is left out."""
+    said = value if isinstance(value, str) else json.dumps(value)
+    kept = min(left, len(said))
+    while kept and len(json.dumps(said[:kept])) > left:
+        kept //= 2
+    return f"{said[:kept]}… ({len(said) - kept:,} more characters)"
+
+
+def _shortened_name(name: str | None, level: int) -> str | None:
+    kept = min(level, LONG_NAME)
+    return name if name is None or len(name) <= kept else f"{name[:kept]}… ({len(name) - kept:,} more characters)"
+
+
+def _cuttable_bytes(rows: pa.Table) -> Longs:
+    found = np.zeros(len(rows), np.int64)
+    for name in ("attributes", "name"):
+        found += pc.fill_null(pc.binary_length(_plain(rows[name])), 0).to_numpy().astype(np.int64)
+    return found
+
+
+def _text_bytes(rows: pa.Table) -> int:
+    total = 0
+    for name in rows.column_names:
+        column = _plain(rows[name])
+        if kinds.is_list(column.type):
+            column = pc.list_flatten(column)
+        if kinds.is_string(column.type) or kinds.is_large_string(column.type):
+            total += pc.sum(pc.binary_length(column)).as_py() or 0
+    return int(total)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(column.type.value_type) if kinds.is_dictionary(column.type) else column
+
+
+def _too_many(events: int) -> Refused:
+    told = (
+        f"the answer has {events:,} events, and over HTTP up to {MOST_EVENTS:,}: ask for less, or with the command line"
+    )
+    return Refused(400, "too-wide", told)
