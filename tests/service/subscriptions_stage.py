@@ -24,6 +24,7 @@ from whence.history.live.log import DELIVERED, LogTrimmed
 from whence.service.subscribing import subscriptions_router
 from whence.service.subscribing_service import SubscriptionLimits, Subscriptions
 from whence.service.webhooks import WebhookLimits
+from whence.service.webhooks_sending import WebhookHosts
 
 QUICK = SubscriptionLimits(
     poll_s=0.005,
@@ -114,7 +115,10 @@ def application(subscriptions: Subscriptions) -> FastAPI:
 @contextmanager
 def serving(live: StagedLive, folder: Path, **options: Any) -> Iterator[Client]:
     """The subscriptions of a folder, served on loopback until the end of the block."""
-    subscriptions = Subscriptions(live, folder, **{"limits": QUICK, "random": Random(1), **options})
+    hosts = WebhookHosts(private=True)
+    subscriptions = Subscriptions(
+        live, folder, **{"limits": QUICK, "random": Random(1), "webhook_hosts": hosts, **options}
+    )
     server = uvicorn.Server(
         uvicorn.Config(application(subscriptions), log_level="warning", timeout_graceful_shutdown=5, access_log=False)
     )

@@ -8,21 +8,28 @@ import json
 import stat
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import httpx
+import pyarrow as pa
 import pytest
+from fastapi import FastAPI, Request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.history.building import Made
-from tests.service.subscriptions_stage import QUICK, Client, StagedLive, drawn, serving, until
-from whence.service import subscribing_documents
+from tests.service.subscriptions_stage import QUICK, Client, Receiver, StagedLive, drawn, serving, until
+from whence.service import subscribing_documents, subscribing_steps
 from whence.service.limits import Refused
-from whence.service.matching import Matchers
+from whence.service.matching import PIECE_BYTES, PIECE_ROWS, Matchers, pieces_of
 from whence.service.sse import EventStream
+from whence.service.subscribing import subscriptions_router
+from whence.service.subscribing_service import Subscriptions
 from whence.service.subscribing_steps import Step, Teller
-from whence.service.subscriptions import Subscription, SubscriptionStore
+from whence.service.subscriptions import Subscription, SubscriptionStore, Webhook
 
 
 def failing(event: Made) -> bool:
@@ -212,9 +219,74 @@ def test_subscriptions_outlive_the_service_and_tell_no_secrets(tmp_path: Path) -
         store.add(Subscription("a" * 24, "true", 1, None, 0, 0))
 
 
+SLOW = " OR ".join(f"name ~ '[ab]*a[ab]{{{100 + each}}}c'" for each in range(20))
+"""Takes half a minute for each megabyte of letters a and b."""
+
+
+def test_a_condition_that_takes_too_long_suspends_its_subscription_alone(tmp_path: Path) -> None:
+    """One subscriber's condition would stop all subscriptions; or it would be silent, and its owner would wait for ever."""
+    live = StagedLive(tmp_path, drawn(5, 60))
+    live.events[30].name = "".join(Random(1).choices("ab", k=6_000))
+    folder = tmp_path / "subscriptions"
+    quick_tempered = replace(QUICK, evaluation_s=0.15)
+    receiver = Receiver(lambda _: None)
+    try:
+        slow = Subscription("a" * 24, SLOW, 3, None, 0, 1)
+        hooked = Subscription("b" * 24, SLOW, 3, None, 0, 2, webhook=Webhook(receiver.url, "sixteen characters"))
+        kept = SubscriptionStore(folder)
+        kept.add(slow)
+        kept.add(hooked)
+        with serving(live, folder, limits=quick_tempered) as client:
+            with client.events(f"/v1/subscriptions/{slow.id}/events") as stream:
+                live.commit(60)
+                told = next(json.loads(each["data"]) for each in stream if "data" in each)
+                subscribing_documents.SuspendedDocument.model_validate(told)
+                assert "make it simpler" in told["reason"]
+                assert [*stream] == []
+            for each in (slow, hooked):
+                shown = until(lambda each=each: _suspended(client, each.id))
+                assert "make it simpler" in shown["error"]
+                subscribing_documents.SubscriptionDocument.model_validate(shown)
+            assert shown["webhook"]["state"] == "suspended"
+            status, refused = client.ask("GET", f"/v1/subscriptions/{slow.id}/events")
+            assert (status, refused["reason"]) == (409, "suspended")
+            other = client.subscribe(where="status >= 5", **{"from": "start"})
+            expected = live.numbers(failing)
+            assert [each["number"] for each in client.answers(other["events_url"], len(expected))] == expected
+        with serving(live, folder, limits=replace(QUICK, evaluation_s=1_000.0)) as client:
+            # It is kept over a restart; and with enough time it goes on where it stopped, and loses nothing.
+            assert _suspended(client, hooked.id)
+            for each in (slow, hooked):
+                status, document = client.ask("POST", f"/v1/subscriptions/{each.id}/resume")
+                assert (status, document["state"], document["error"]) == (200, "active", None)
+            with client.events(f"/v1/subscriptions/{slow.id}/events") as stream:
+                ids = (int(each["id"]) for each in stream if "id" in each)
+                assert next(ids) == 60
+    finally:
+        receiver.close()
+
+
+def _suspended(client: Client, name: str) -> dict[str, Any] | None:
+    document: dict[str, Any] = client.ask("GET", f"/v1/subscriptions/{name}")[1]
+    return document if document["state"] == "suspended" else None
+
+
+def test_no_piece_that_cannot_be_interrupted_is_large() -> None:
+    """DuckDB looks up only between pieces: one of megabytes would keep its thread for minutes."""
+    texts = ["x" * length for length in (10, 70_000, 0, 3, 65_000, 600, 100)] + ["y"] * 5_000
+    rows = pa.table({"name": texts, "seq": range(len(texts))})
+    pieces = [*pieces_of(rows)]
+    assert pa.concat_tables(pieces).to_pylist() == rows.to_pylist()
+    for piece in pieces:
+        assert len(piece) == 1 or sum(map(len, piece["name"].to_pylist())) <= PIECE_BYTES
+        assert len(piece) <= PIECE_ROWS
+    assert len(pieces) < 10
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
+        ({"where": SLOW}, 400),
         ({"where": "random() > 0.5"}, 400),
         ({"where": "nonsense ("}, 400),
         ({"where": "name ~ '('"}, 400),
@@ -345,3 +417,65 @@ def test_openapi_describes_subscriptions(stage: Client) -> None:
     events = paths["/v1/subscriptions/{id}/events"]["get"]
     assert "text/event-stream" in events["responses"]["200"]["content"]
     assert "Last-Event-ID".lower() in [each["name"].lower() for each in events["parameters"]]
+
+
+def test_what_is_told_of_large_events_is_cut_and_comes_in_small_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few slow clients of large events would hold all memory."""
+    monkeypatch.setattr(subscribing_steps, "ANSWER_BYTES", 20_000)
+    monkeypatch.setattr(subscribing_steps, "STEP_BYTES", 50_000)
+    monkeypatch.setattr(subscribing_steps, "READ_BYTES", 100_000)
+    live = StagedLive(tmp_path, drawn(5, 40))
+    for event in live.events:
+        event.attributes = {"text": "t" * 10_000}
+    live.commit(40)
+    asked: list[int] = []
+    whole = live.deliveries
+    monkeypatch.setattr(live, "deliveries", lambda after, limit: asked.append(limit) or whole(after, limit))
+    teller = Teller(live, Matchers())
+    subscription = Subscription("0" * 24, "true", 30, None, 0, 0)
+    step, told = Step((), 0, at_end=False), []
+    while not step.at_end:
+        step = teller.step(subscription, step.upto)
+        assert sum(len(each.text) for each in step.told) < 50_000 + 45_000
+        told += step.told
+    assert [each.number for each in told] == list(range(1, 41))
+    assert max(len(each.text) for each in told) < 45_000
+    assert max(asked[1:]) <= 10
+    assert told[-1].document["truncated"] > 0
+    subscribing_documents.AnswerDocument.model_validate(told[-1].document)
+
+
+def test_one_reader_leaves_room_for_others(tmp_path: Path) -> None:
+    """Whoever has one token could take all subscriptions and all streams from the others."""
+
+    class Named:
+        def reader(self, request: Request) -> str:
+            return request.headers.get("authorization", "nobody")
+
+    live = StagedLive(tmp_path, drawn(5, 20))
+    live.commit(20)
+    limits = replace(QUICK, subscriptions=4, subscriptions_of_one=2, streams=3, streams_of_one=1)
+    subscriptions = Subscriptions(live, tmp_path / "subscriptions", limits=limits)
+    app = FastAPI()
+    app.include_router(subscriptions_router(subscriptions, Named()))
+
+    async def run() -> None:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://whence") as client:
+
+            async def subscribe(name: str) -> httpx.Response:
+                return await client.post("/v1/subscriptions", json={"where": "true"}, headers={"Authorization": name})
+
+            made = [(await subscribe(name)).status_code for name in ("a", "a", "a", "b", "b", "c")]
+            assert made == [201, 201, 409, 201, 201, 409]
+        found = subscriptions.find(subscriptions.documents()[0]["id"])
+        opened = await subscriptions.stream(found, None, "a")
+        await anext(opened)
+        with pytest.raises(Refused, match="too many streams"):
+            await subscriptions.stream(found, None, "a")
+        other = await subscriptions.stream(found, None, "b")
+        await anext(other)
+
+    asyncio.run(run())

@@ -15,7 +15,9 @@ import pytest
 
 from tests.service.subscriptions_stage import QUICK, Receiver, StagedLive, drawn, serving, until
 from whence.service.limits import Refused
-from whence.service.webhooks_sending import NotTaken, WebhookHosts, send
+from whence.service.subscriptions import Progress
+from whence.service.webhooks import NS, WebhookLimits, Webhooks
+from whence.service.webhooks_sending import NotTaken, Reach, Target, WebhookHosts, may_reach, send
 from whence.service.webhooks_signing import signature, verify_signature
 
 SECRET = "a secret of the test"
@@ -107,11 +109,45 @@ def test_a_webhook_that_fails_for_too_long_is_shown_and_can_be_resumed(tmp_path:
             until(lambda: receiver.numbers() == list(range(51, 61)))
             assert len(receiver.attempts) == tried + 10
             assert until(lambda: _in_state(client.ask("GET", path)[1], "ok"))["error"] is None
-        with serving(live, tmp_path / "subscriptions", webhook_hosts=WebhookHosts(loopback=False)) as client:
+        with serving(live, tmp_path / "subscriptions", webhook_hosts=WebhookHosts()) as client:
             shown = until(lambda: _in_state(client.ask("GET", path)[1], "suspended"))
             assert shown["error"] == "host not allowed"
     finally:
         receiver.close()
+
+
+def test_a_clock_that_is_set_neither_ends_nor_delays_a_webhook() -> None:
+    """A step of the host's clock by a week would suspend every webhook that fails once, or keep it retrying for ever."""
+    limits = WebhookLimits(most_age_s=100.0, failing_after_s=10.0)
+    week, second = 7 * 86_400 * NS, NS
+    wall, passed = 1_700_000_000 * NS, 0
+    hooks = Webhooks(
+        *(None, None, None, None),  # type: ignore[arg-type]
+        limits=limits,
+        random=Random(1),
+        now_ns=lambda: wall,
+        elapsed_ns=lambda: passed,
+    )
+    progress = Progress(5)
+    for step, state in ((0, "retrying"), (week, "retrying"), (-3 * week, "retrying"), (0, "failing")):
+        wall, passed = wall + step, passed + 4 * second
+        progress = hooks._after_failure("one", "answered 500")(progress)
+        assert limits.state(progress) == state
+    for _ in range(22):
+        passed += 4 * second
+        progress = hooks._after_failure("one", "answered 500")(progress)
+    assert not progress.suspended
+    passed += 4 * second
+    assert hooks._after_failure("one", "answered 500")(progress).suspended
+    # The next run of the service, hours later, counts on from there.
+    again = Webhooks(
+        *(None, None, None, None),  # type: ignore[arg-type]
+        limits=limits,
+        random=Random(1),
+        now_ns=lambda: 0,
+        elapsed_ns=lambda: 9 * week,
+    )
+    assert not again._after_failure("one", "answered 500")(progress).suspended
 
 
 def _in_state(document: dict[str, Any], state: str) -> dict[str, Any] | None:
@@ -169,18 +205,65 @@ def _in_state(document: dict[str, Any], state: str) -> dict[str, Any] | None:
 def test_webhooks_go_nowhere_else(url: str) -> None:
     """Whoever may subscribe could read the operator's network through the service."""
     with pytest.raises(Refused):
-        WebhookHosts(["hooks.example:443", "hooks.example:80"]).target(url)
+        WebhookHosts(["hooks.example:443", "hooks.example:80"], private=True).target(url)
 
 
 def test_webhooks_go_where_they_may() -> None:
     """A host that was allowed and is refused makes webhooks useless."""
-    hosts = WebhookHosts(["Hooks.Example"])
+    hosts = WebhookHosts(["Hooks.Example", "10.0.0.5:80", "[::1]:81", "localhost:82"])
     assert hosts.target("https://hooks.example/a/%20b?c=d").path == "/a/%20b?c=d"
     assert hosts.target("https://HOOKS.example:8443").origin == "https://hooks.example:8443"
+    assert hosts.target("https://hooks.example/").reach is Reach.PUBLIC
+    assert hosts.target("http://10.0.0.5/").reach is Reach.ANY
+    assert hosts.target("http://[::1]:81/").reach is hosts.target("http://localhost:82/").reach is Reach.LOOPBACK
     for url in ("http://localhost:8000/", "http://127.0.0.1/", "http://[::1]:9/"):
-        assert hosts.target(url).loopback
-    with pytest.raises(Refused):
-        WebhookHosts(loopback=False).target("http://127.0.0.1/")
+        assert WebhookHosts(private=True).target(url).reach is Reach.LOOPBACK
+        with pytest.raises(Refused):
+            hosts.target(url)
+    assert WebhookHosts(["hooks.example"], private=True).target("http://hooks.example/").reach is Reach.ANY
+
+
+PRIVATE = [
+    *("127.0.0.1", "10.1.2.3", "192.168.0.1", "172.16.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1"),
+    *("::1", "fe80::1", "fc00::1", "::", "ff02::1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:a00:1::", "no address"),
+]
+
+
+def test_a_name_of_the_list_cannot_be_made_to_mean_a_private_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever answers for an allowed name in the DNS could point the service at the operator's own network, for a moment."""
+    assert [each for each in PRIVATE if may_reach(each, Reach.PUBLIC)] == []
+    assert may_reach("93.184.215.14", Reach.PUBLIC)
+    assert may_reach("2606:2800:21f:cb07::1", Reach.PUBLIC)
+    assert may_reach("10.1.2.3", Reach.ANY)
+    assert not may_reach("10.1.2.3", Reach.LOOPBACK)
+    looked_up: list[str] = []
+    connected: list[str] = []
+
+    async def run(target: Target, addresses: list[str]) -> str | None:
+        loop = asyncio.get_running_loop()
+
+        async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
+            looked_up.append(host)
+            return [(2, 1, 6, "", (each, port)) for each in addresses]
+
+        async def open_connection(address: str, port: int, **_: Any) -> Any:
+            connected.append(address)
+            raise OSError("far away")
+
+        monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
+        monkeypatch.setattr(asyncio, "open_connection", open_connection)
+        try:
+            await send(target, b"{}", {}, timeout_s=5.0)
+        except NotTaken as fault:
+            return str(fault)
+        return None
+
+    target = WebhookHosts(["hooks.example"]).target("http://hooks.example/")
+    assert asyncio.run(run(target, ["10.1.2.3"])) == "its address is private: see --webhook-private"
+    assert (looked_up, connected) == (["hooks.example"], [])
+    # What was looked at is what is called, once: a second look could say another thing.
+    assert asyncio.run(run(target, ["127.0.0.1", "93.184.215.14"])) == "no connection, or it broke"
+    assert (looked_up, connected) == (["hooks.example"] * 2, ["93.184.215.14"])
 
 
 @pytest.mark.parametrize(
@@ -220,7 +303,7 @@ def test_strange_receivers_take_or_do_not_take_in_bounded_time(answer: bytes, th
         server = await asyncio.start_server(received, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         try:
-            await send(WebhookHosts().target(f"http://127.0.0.1:{port}/"), b"{}", {}, timeout_s=0.3)
+            await send(WebhookHosts(private=True).target(f"http://127.0.0.1:{port}/"), b"{}", {}, timeout_s=0.3)
         except NotTaken as fault:
             return str(fault)
         finally:

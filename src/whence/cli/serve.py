@@ -67,10 +67,15 @@ def serve(
     ] = False,
     webhook_host: Annotated[
         list[str] | None,
-        typer.Option(
-            help="HOST or HOST:PORT that webhooks may go to; may be repeated.", show_default="this machine only"
-        ),
+        typer.Option(help="HOST or HOST:PORT that webhooks may go to; may be repeated.", show_default="none"),
     ] = None,
+    webhook_private: Annotated[
+        bool,
+        typer.Option(
+            "--webhook-private",
+            help="Let webhooks go to this machine, and let the names given by --webhook-host mean private addresses.",
+        ),
+    ] = False,
     max_body: Annotated[str, typer.Option(help="Of a request, before and after decompression.")] = "16m",
     max_reports: Annotated[int, typer.Option(min=1, help="Of a request.")] = 100_000,
     retention_bytes: Annotated[
@@ -147,7 +152,7 @@ def serve(
         if not no_stream:
             # The stream would end for want of it, and be started again and again.
             find_java()
-        _serve(plan, webhook_host or [], as_json=as_json)
+        _serve(plan, webhook_host or [], webhook_private=webhook_private, as_json=as_json)
     except WhenceError as failure:
         typer.echo(str(failure), err=True)
         raise typer.Exit(1) from None
@@ -156,7 +161,7 @@ def serve(
         raise typer.Exit(1) from None
 
 
-def _serve(plan: Plan, webhook_hosts: Sequence[str], *, as_json: bool) -> None:
+def _serve(plan: Plan, webhook_hosts: Sequence[str], *, webhook_private: bool, as_json: bool) -> None:
     with ended_by_interrupts():
         from whence.history.live import LiveHistory
         from whence.service.asking import questions_router
@@ -169,7 +174,7 @@ def _serve(plan: Plan, webhook_hosts: Sequence[str], *, as_json: bool) -> None:
     plan.settings.check()
     live = LiveHistory(str(plan.history))
     try:
-        hosts = WebhookHosts(webhook_hosts)
+        hosts = WebhookHosts(webhook_hosts, private=webhook_private)
         subscriptions = Subscriptions(live, plan.history / "broker" / "subscriptions", webhook_hosts=hosts)
     except OSError as fault:
         raise ServiceError(f"{plan.history} cannot be made or written to: {fault.strerror or fault}") from None

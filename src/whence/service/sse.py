@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
-from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 
-def frame(document: dict[str, Any], *, number: int, event: str | None = None) -> bytes:
-    """An event; without a name it is a ``message``. JSON with escapes has no line breaks, so one line of data holds it."""
+def frame(text: str, *, number: int, event: str | None = None) -> bytes:
+    """An event; without a name it is a ``message``. `text` is JSON with escapes, which has no line breaks."""
     named = "" if event is None else f"event: {event}\n"
-    return f"id: {number}\n{named}data: {json.dumps(document)}\n\n".encode()
+    return f"id: {number}\n{named}data: {text}\n\n".encode()
 
 
 def position_frame(number: int) -> bytes:

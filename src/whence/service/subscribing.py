@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Response
 
+from whence.service.access import ANONYMOUS
 from whence.service.asking import Access, OpenAccess, json_answer
 from whence.service.asking_problems import PROBLEMS, AskingRoute, Problem
 from whence.service.limits import Refused
@@ -18,6 +19,7 @@ from whence.service.subscribing_documents import (
     CreatedDocument,
     NewSubscription,
     SubscriptionDocument,
+    SuspendedDocument,
     TrimmedDocument,
     UnplacedDocument,
 )
@@ -42,11 +44,12 @@ def subscriptions_router(subscriptions: Subscriptions, access: Access | None = N
         finally:
             await subscriptions.stop()
 
+    reader = Depends((access or OpenAccess()).reader)
     router = APIRouter(
         prefix="/v1/subscriptions",
         tags=["subscriptions"],
         route_class=AskingRoute,
-        dependencies=[Depends((access or OpenAccess()).reader)],
+        dependencies=[reader],
         responses=PROBLEMS,
         lifespan=lifespan,
     )
@@ -60,12 +63,12 @@ def subscriptions_router(subscriptions: Subscriptions, access: Access | None = N
             413: {"model": Problem, "description": "The body is too large."},
         },
     )
-    async def subscribe(new: NewSubscription) -> Response:
+    async def subscribe(new: NewSubscription, caller: Any = reader) -> Response:
         """Be told of every delivered event that meets a condition, with the last k events that led to it.
 
         Read its events as a stream, or have them sent to a webhook, or both.
         """
-        return json_answer(await subscriptions.add(new), status=201)
+        return json_answer(await subscriptions.add(new, owner_of(caller)), status=201)
 
     @router.get("", summary="All subscriptions", responses={200: {"model": list[SubscriptionDocument]}})
     async def every() -> Response:
@@ -83,9 +86,9 @@ def subscriptions_router(subscriptions: Subscriptions, access: Access | None = N
         await subscriptions.remove(name)
         return Response(status_code=204)
 
-    @router.post("/{id}/resume", summary="Try its webhook again", responses={200: {"model": SubscriptionDocument}})
+    @router.post("/{id}/resume", summary="Go on with it", responses={200: {"model": SubscriptionDocument}})
     async def resume(name: IdParameter) -> Response:
-        """At once, from where it stopped; for one that was suspended because it failed for too long."""
+        """At once, from where it stopped; for one that was suspended, or whose webhook failed for too long."""
         return json_answer(await subscriptions.resume(name))
 
     @router.get(
@@ -96,6 +99,7 @@ def subscriptions_router(subscriptions: Subscriptions, access: Access | None = N
     )
     async def events(
         name: IdParameter,
+        caller: Any = reader,
         last_event_id: Annotated[
             str | None,
             Header(description="The number of the last delivery that was read; the stream goes on after it."),
@@ -107,15 +111,20 @@ def subscriptions_router(subscriptions: Subscriptions, access: Access | None = N
         """Server-Sent Events. The id of an event is the number of its delivery; the data is an AnswerDocument.
 
         A client that connects again with the last id that it read gets exactly what comes after it. An event named
-        `trimmed` says that deliveries were removed from the log before the client came for them, and one named `unplaced`
-        tells of an event that the history does not have.
+        `trimmed` says that deliveries were removed from the log before the client came for them, one named `unplaced`
+        tells of an event that the history does not have, and one named `suspended` that the stream ends, and why.
         """
         found = subscriptions.find(name)
         resumed = after if last_event_id is None else _number(last_event_id)
-        frames = await subscriptions.stream(found, resumed)
+        frames = await subscriptions.stream(found, resumed, owner_of(caller))
         return EventStream(frames, stall_s=subscriptions.limits.stall_s)
 
     return router
+
+
+def owner_of(caller: Any) -> str:
+    """The name that a caller's subscriptions and streams are counted under; none where there are no tokens."""
+    return "" if caller in (None, ANONYMOUS) else str(caller)
 
 
 def _number(text: str) -> int:
@@ -130,7 +139,7 @@ def _number(text: str) -> int:
 def _events() -> dict[str, Any]:
     schema = {"type": "string", "description": "Frames of Server-Sent Events."}
     return {
-        "model": AnswerDocument | UnplacedDocument | TrimmedDocument,
+        "model": AnswerDocument | UnplacedDocument | TrimmedDocument | SuspendedDocument,
         "description": "The stream; the data of each event is described under application/json.",
         "content": {"text/event-stream": {"schema": schema, "example": EVENTS_EXAMPLE}},
     }

@@ -20,7 +20,7 @@ class NewWebhook(BaseModel):
     model_config = ConfigDict(extra="forbid")
     url: str = Field(
         max_length=2_000,
-        description="http or https, at a host that the service was started with, or on its own machine.",
+        description="http or https, at a host that the service was started with.",
         examples=["https://hooks.example.com/whence"],
     )
     secret: str | None = Field(
@@ -71,6 +71,8 @@ class SubscriptionDocument(Document):
     from_: int = Field(alias="from", description="Only deliveries of a higher number.")
     created: int = Field(description="In nanoseconds since 1970.")
     events_url: str = Field(description="Where its events are streamed.")
+    state: str = Field(description="active, or suspended until it is resumed.")
+    error: str | None = Field(description="Why it is suspended.")
     webhook: WebhookDocument | None
 
 
@@ -103,6 +105,9 @@ class AnswerDocument(Document):
     at: int | None = Field(description="When it was delivered, in nanoseconds.")
     waited: int | None = Field(description="How long it waited, in nanoseconds.")
     version: int = Field(description="The version of the history that was asked.")
+    truncated: int | None = Field(
+        None, description="How many of the events have texts that were cut, because the answer would be too large."
+    )
 
 
 class UnplacedDocument(Document):
@@ -121,6 +126,14 @@ class UnplacedDocument(Document):
     at: int | None
     waited: int | None
     late: bool
+
+
+class SuspendedDocument(Document):
+    """Nothing more is told until the subscription is resumed, which goes on after the last number."""
+
+    type: Literal["suspended"]
+    subscription: str
+    reason: str
 
 
 class TrimmedDocument(Document):
@@ -149,5 +162,7 @@ def subscription_document(
         "from": subscription.start,
         "created": subscription.created,
         "events_url": f"/v1/subscriptions/{subscription.id}/events",
+        "state": "active" if subscription.suspended is None else "suspended",
+        "error": subscription.suspended,
         "webhook": webhook,
     }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,13 +19,20 @@ from urllib.parse import urlsplit
 from whence.history.errors import HistoryError, NoHistory
 from whence.history.storage import StorageError
 from whence.service.limits import RETRY_AFTER_S, Refused
-from whence.service.matching import Matchers
+from whence.service.matching import EVALUATION_S, Matchers
 from whence.service.matching_limits import ConditionLimits
 from whence.service.sse import KEEP_ALIVE, frame, opening_frame, position_frame
 from whence.service.subscribing_documents import NewSubscription, subscription_document
 from whence.service.subscribing_steps import LiveLog, Step, Teller
 from whence.service.subscribing_watch import Watch
-from whence.service.subscriptions import MOST_SUBSCRIPTIONS, Subscription, SubscriptionStore, Webhook, resumed
+from whence.service.subscriptions import (
+    MOST_OF_ONE,
+    MOST_SUBSCRIPTIONS,
+    Subscription,
+    SubscriptionStore,
+    Webhook,
+    resumed,
+)
 from whence.service.webhooks import WebhookLimits, Webhooks
 from whence.service.webhooks_sending import WebhookHosts
 
@@ -35,8 +44,14 @@ class SubscriptionLimits:
     """Bounds of subscriptions."""
 
     subscriptions: int = MOST_SUBSCRIPTIONS
+    subscriptions_of_one: int = MOST_OF_ONE
+    """Of one reader's token, where there are tokens."""
     streams: int = 200
     """Clients that read events at once."""
+    streams_of_one: int = 100
+    """With one reader's token, where there are tokens."""
+    evaluation_s: float = EVALUATION_S
+    """For one condition on one step through the log."""
     poll_s: float = 0.2
     """Between two looks for a new version of the history."""
     keep_alive_s: float = 15.0
@@ -68,9 +83,11 @@ class Subscriptions:
         self.limits = limits or SubscriptionLimits()
         self._live = live
         self._hosts = webhook_hosts or WebhookHosts()
-        self._store = SubscriptionStore(folder, most=self.limits.subscriptions)
+        self._store = SubscriptionStore(
+            folder, most=self.limits.subscriptions, most_of_one=self.limits.subscriptions_of_one
+        )
         self._conditions = ConditionLimits()
-        self._matchers = Matchers()
+        self._matchers = Matchers(evaluation_s=self.limits.evaluation_s)
         self._teller = Teller(live, self._matchers)
         self._watch = Watch(live, poll_s=self.limits.poll_s, threads=self.limits.threads)
         self._webhooks = Webhooks(
@@ -82,7 +99,8 @@ class Subscriptions:
             random=random or Random(),
         )
         self._watching: asyncio.Task[None] | None = None
-        self._streams = 0
+        self._streams: Counter[str] = Counter()
+        """By owner."""
         self._closing = False
 
     async def start(self) -> None:
@@ -105,18 +123,18 @@ class Subscriptions:
         self._closing = True
         self._watch.wake()
 
-    async def add(self, new: NewSubscription) -> dict[str, Any]:
+    async def add(self, new: NewSubscription, owner: str = "") -> dict[str, Any]:
         """Keep a new subscription; its document, with the secret if it was made here. Raises `Refused`, `BadCondition`."""
         if new.webhook is not None:
             self._hosts.target(new.webhook.url)
-        made = await self._watch.in_thread(partial(self._add, new))
+        made = await self._watch.in_thread(partial(self._add, new, owner))
         self._webhooks.start(made)
         document = self.document(made)
         if made.webhook is not None and new.webhook is not None and new.webhook.secret is None:
             document["secret"] = made.webhook.secret
         return document
 
-    def _add(self, new: NewSubscription) -> Subscription:
+    def _add(self, new: NewSubscription, owner: str) -> Subscription:
         self._conditions.check(new.where)
         self._matchers.matcher(new.where)
         last = self._last_delivery()
@@ -127,7 +145,14 @@ class Subscriptions:
         if new.webhook is not None:
             webhook = Webhook(new.webhook.url, new.webhook.secret or secrets.token_urlsafe(32))
         made = Subscription(
-            secrets.token_hex(12), new.where, new.k, new.computation, start, created=time.time_ns(), webhook=webhook
+            secrets.token_hex(12),
+            new.where,
+            new.k,
+            new.computation,
+            start,
+            created=time.time_ns(),
+            webhook=webhook,
+            owner=owner,
         )
         self._store.add(made)
         return made
@@ -150,7 +175,7 @@ class Subscriptions:
         if progress is not None and subscription.webhook is not None:
             parts = urlsplit(subscription.webhook.url)
             origin = f"{parts.scheme}://{parts.netloc}"
-            state = self.limits.webhooks.state(progress, time.time_ns())
+            state = "suspended" if subscription.suspended is not None else self.limits.webhooks.state(progress)
         return subscription_document(subscription, progress, origin=origin, state=state)
 
     async def remove(self, name: str) -> None:
@@ -162,25 +187,33 @@ class Subscriptions:
         self._watch.wake()
 
     async def resume(self, name: str) -> dict[str, Any]:
-        """Try a suspended or failing webhook again, at once. Raises `Refused`."""
+        """Go on at once with a suspended subscription, or with a failing webhook. Raises `Refused`."""
         found = self.find(name)
-        if found.webhook is None:
-            raise Refused(409, "no-webhook", "this subscription has no webhook")
+        if found.webhook is None and found.suspended is None:
+            raise Refused(409, "no-webhook", "this subscription has no webhook, and is not suspended")
         await self._webhooks.stop(name)
+        resumed_one = await self._watch.in_thread(partial(self._store.suspend, name, None))
+        if resumed_one is None:
+            raise Refused(404, "no-subscription", "there is no subscription of this id")
         await self._watch.in_thread(partial(self._store.save_progress, name, resumed))
-        self._webhooks.start(found)
-        return self.document(found)
+        self._webhooks.start(resumed_one)
+        return self.document(resumed_one)
 
-    async def stream(self, subscription: Subscription, after: int | None) -> AsyncIterator[bytes]:
+    async def stream(self, subscription: Subscription, after: int | None, owner: str = "") -> AsyncIterator[bytes]:
         """The frames of what the subscription has after a number, or from its start. Raises `Refused` before the first."""
-        if self._streams >= self.limits.streams or self._closing:
+        too_many = self._streams.total() >= self.limits.streams
+        too_many = too_many or (owner != "" and self._streams[owner] >= self.limits.streams_of_one)
+        if too_many or self._closing:
             raise Refused(503, "busy", "too many streams at once: connect again", retry_after_s=RETRY_AFTER_S)
+        if subscription.suspended is not None:
+            raise Refused(409, "suspended", f"{subscription.suspended}; resume it, or make another")
         if after is not None and after > (last := await self._watch.in_thread(self._last_delivery)):
             raise Refused(400, "ahead", f"the log of deliveries ends with number {last}")
-        return self._frames(subscription, subscription.start if after is None else max(after, subscription.start))
+        start = subscription.start if after is None else max(after, subscription.start)
+        return self._frames(subscription, start, owner)
 
-    async def _frames(self, subscription: Subscription, after: int) -> AsyncIterator[bytes]:
-        self._streams += 1
+    async def _frames(self, subscription: Subscription, after: int, owner: str) -> AsyncIterator[bytes]:
+        self._streams[owner] += 1
         try:
             yield opening_frame(self.limits.retry_ms)
             told_upto, position = after, after
@@ -190,8 +223,12 @@ class Subscriptions:
                 step = await self._step(subscription, position)
                 if self._store.get(subscription.id) is None:
                     return
+                if step.suspended is not None:
+                    await self._watch.in_thread(partial(self._store.suspend, subscription.id, step.suspended))
+                    yield suspended_frame(subscription, step.suspended, number=position)
+                    return
                 for told in step.told:
-                    yield frame(told.document, number=told.number, event=None if told.kind == "answer" else told.kind)
+                    yield frame(told.text, number=told.number, event=None if told.kind == "answer" else told.kind)
                     told_upto, spoken_s = told.number, time.monotonic()
                 position = max(position, step.upto)
                 if step.at_end:
@@ -201,7 +238,7 @@ class Subscriptions:
                     yield position_frame(position) if position > told_upto else KEEP_ALIVE
                     told_upto, spoken_s = position, time.monotonic()
         finally:
-            self._streams -= 1
+            self._streams[owner] -= 1
 
     async def _step(self, subscription: Subscription, position: int) -> Step:
         try:
@@ -215,3 +252,9 @@ class Subscriptions:
             return self._live.last_delivery()
         except NoHistory:
             return 0
+
+
+def suspended_frame(subscription: Subscription, reason: str, *, number: int) -> bytes:
+    """That nothing more comes until the subscription is resumed."""
+    document = {"type": "suspended", "subscription": subscription.id, "reason": reason}
+    return frame(json.dumps(document), number=number, event="suspended")

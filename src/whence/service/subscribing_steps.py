@@ -6,6 +6,7 @@ Whoever asks again after a number gets what comes after it, no matter how often 
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
@@ -13,19 +14,33 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from whence.history.errors import NoHistory
+from whence.history.errors import BadCondition, NoHistory
 from whence.history.live.log import LogTrimmed
+from whence.history.questions.event import Event
 from whence.history.questions.history import History
+from whence.history.questions.past import Why
+from whence.service.answer_bounds import bounded, truncated_events
 from whence.service.asking_pool import HistorySource, newest
+from whence.service.limits import Refused
 from whence.service.matching import Matcher, Matchers
 from whence.service.subscribing_events import delivered_event
 from whence.service.subscriptions import Subscription
 
 ROWS: Final = 10_000
-"""Of the log, looked at in one step."""
+"""Of the log, looked at in one step at most."""
+FIRST_ROWS: Final = 1_000
+"""Of the log, looked at before anything is known of how long its rows are."""
+READ_BYTES: Final = 16 << 20
+"""Of the log, looked at in one step, about: by what the rows of the last look took."""
 ANSWERS: Final = 20
 """Given by one step at most, to bound what is held for a slow client."""
-KEPT_READS: Final = 8
+ANSWER_BYTES: Final = 1 << 20
+"""Text of the events that an answer tells of; longer ones are cut."""
+LONE_BYTES: Final = 64 << 20
+"""The same for one event without its causes, whose report was taken after all."""
+STEP_BYTES: Final = 2 << 20
+"""After so much, a step gives what it has."""
+KEPT_READS: Final = 4
 PATIENCE: Final = 2
 """Versions that an event may be missing from the history before it is told of without its causes."""
 
@@ -52,7 +67,19 @@ class Told:
     """Of the delivery; a subscriber that was told this resumes after it."""
     kind: str
     """``answer``, ``unplaced`` or ``trimmed``."""
-    document: dict[str, Any]
+    text: str
+    """The document, in JSON on one line: as values it would take many times the memory."""
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What is told."""
+        found: dict[str, Any] = json.loads(self.text)
+        return found
+
+
+def told(number: int, document: dict[str, Any]) -> Told:
+    """The document as it is told."""
+    return Told(number, document["type"], json.dumps(document))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +91,8 @@ class Step:
     """The next step goes on after this number."""
     at_end: bool
     """Whether to wait for a new version before the next step."""
+    suspended: str | None = None
+    """Why the subscription cannot go on; None while it can."""
 
 
 class Teller:
@@ -73,34 +102,40 @@ class Teller:
         self._live = live
         self._matchers = matchers
         self._lock = Lock()
-        self._reads: OrderedDict[tuple[int, int], pa.Table] = OrderedDict()
+        self._reads: OrderedDict[tuple[int, int], tuple[pa.Table, bool]] = OrderedDict()
         self._matcher_of: dict[str, Matcher] = {}
+        self._row_bytes = READ_BYTES / FIRST_ROWS
         self._missed: dict[str, tuple[int, int]] = {}
         """By subscription: the delivery it waits for, and the version in which it was missed first."""
 
     def step(self, subscription: Subscription, after: int) -> Step:
         """What the subscription has after this number, as far as one step goes."""
         try:
-            rows = self._read(after)
+            rows, read_all = self._read(after)
         except NoHistory:
             return Step((), after, at_end=True)
         except LogTrimmed as trimmed:
-            told = Told(trimmed.first - 1, "trimmed", trimmed_document(subscription, after, trimmed.first))
-            return Step((told,), told.number, at_end=False)
+            told_so = told(trimmed.first - 1, trimmed_document(subscription, after, trimmed.first))
+            return Step((told_so,), told_so.number, at_end=False)
         if not len(rows):
             return Step((), after, at_end=True)
-        matched = self._matcher(subscription).matching(rows)
+        try:
+            matched = self._matcher(subscription).matching(rows)
+        except BadCondition as fault:
+            return Step((), after, at_end=True, suspended=str(fault))
         found: list[Told] = []
-        for row in matched[:ANSWERS]:
+        size = 0
+        for row in matched:
+            if len(found) >= ANSWERS or size > STEP_BYTES:
+                return Step(tuple(found), found[-1].number, at_end=False)
             document = answer_document(self._live, subscription, row)
             if document is None:
                 if self._is_awaited(subscription, row["number"]):
                     return Step(tuple(found), row["number"] - 1, at_end=True)
                 document = unplaced_document(subscription, row)
-            found.append(Told(row["number"], document["type"], document))
-        cut_short = len(matched) > ANSWERS
-        upto = found[-1].number if cut_short else rows["number"][-1].as_py()
-        return Step(tuple(found), upto, at_end=not cut_short and len(rows) < ROWS)
+            found.append(told(row["number"], document))
+            size += len(found[-1].text)
+        return Step(tuple(found), rows["number"][-1].as_py(), at_end=read_all)
 
     def forget(self, subscription: str) -> None:
         """Let go of what is held for it."""
@@ -118,12 +153,19 @@ class Teller:
                 return True
             return version < since + PATIENCE
 
-    def _read(self, after: int) -> pa.Table:
-        """Rows of the log; those who wait for its end all ask for the same ones, which are read once."""
+    def _read(self, after: int) -> tuple[pa.Table, bool]:
+        """Rows of the log, and whether they go to its end.
+
+        Those who wait for its end all ask for the same ones, which are read once.
+        """
         with self._lock:
             key = after, self._live.version
             if key not in self._reads:
-                self._reads[key] = self._live.deliveries(after, limit=ROWS)
+                limit = max(1, min(ROWS, int(READ_BYTES / self._row_bytes)))
+                rows = self._live.deliveries(after, limit=limit)
+                if len(rows):
+                    self._row_bytes = max(rows.nbytes / len(rows), 1.0)
+                self._reads[key] = rows, len(rows) < limit
                 while len(self._reads) > KEPT_READS:
                     self._reads.popitem(last=False)
             return self._reads[key]
@@ -131,10 +173,12 @@ class Teller:
     def _matcher(self, subscription: Subscription) -> Matcher:
         with self._lock:
             found = self._matcher_of.get(subscription.id)
-            if found is None:
-                found = self._matchers.matcher(subscription.where, computation=subscription.computation)
-                self._matcher_of[subscription.id] = found
-            return found
+        if found is None:
+            # Others need not wait for it to be made; whoever is second takes the first's.
+            made = self._matchers.matcher(subscription.where, computation=subscription.computation)
+            with self._lock:
+                found = self._matcher_of.setdefault(subscription.id, made)
+        return found
 
 
 def trimmed_document(subscription: Subscription, after: int, first: int) -> dict[str, Any]:
@@ -164,12 +208,14 @@ def answer_document(live: HistorySource, subscription: Subscription, row: dict[s
     """A delivered event with what led to it, from the newest history; None while that does not have the event."""
 
     def question(history: History) -> dict[str, Any] | None:
+        history = bounded(history, ANSWER_BYTES)
         event = delivered_event(history, row)
         if event is None:
             return None
-        why = history.why(event, k=subscription.k)
+        why = _why(history, event, subscription.k)
         stream = history.run.manifest.get("stream") or {}
         missing = [each.to_json() for each in why.missing]
+        cut = truncated_events(history)
         return {
             "type": "answer",
             "subscription": subscription.id,
@@ -185,6 +231,17 @@ def answer_document(live: HistorySource, subscription: Subscription, row: dict[s
             "at": row["at"],
             "waited": row["waited"],
             "version": stream.get("version", 0),
+            **({"truncated": cut} if cut else {}),
         }
 
     return newest(live, question)
+
+
+def _why(history: History, event: Event, k: int) -> Why:
+    """What led to it: fewer events where the names of `k` are too long, which cannot be cut; the last one alone always."""
+    while k:
+        try:
+            return history.why(event, k=k)
+        except Refused:
+            k //= 4
+    return bounded(history, LONE_BYTES).why(event, k=0)

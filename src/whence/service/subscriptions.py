@@ -22,6 +22,8 @@ from whence.service.limits import Refused
 log = logging.getLogger("whence.service")
 
 MOST_SUBSCRIPTIONS: Final = 200
+MOST_OF_ONE: Final = 100
+"""Subscriptions of one owner: half of all, so that others find room."""
 ID = re.compile(r"[0-9a-f]{24}")
 ENDING, PROGRESS_ENDING, TEMPORARY = ".json", ".progress.json", ".new"
 FORMAT: Final = 1
@@ -54,6 +56,10 @@ class Subscription:
     created: int
     """Nanoseconds since 1970."""
     webhook: Webhook | None = None
+    owner: str = ""
+    """The name of the reader who made it; all of one owner's are counted together."""
+    suspended: str | None = None
+    """Why nothing is told of it until it is resumed; None while it goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,9 @@ class Progress:
     attempts: int = 0
     """How often the next one was sent in vain."""
     failing_since: int | None = None
-    """When that began, in nanoseconds since 1970."""
+    """When that began, in nanoseconds since 1970: to be shown. A clock that is set does not make it longer ago."""
+    failing_ns: int = 0
+    """How long it has failed while the service ran, by a clock that nobody sets."""
     error: str | None = None
     """What the last attempt ended with."""
     suspended: bool = False
@@ -75,9 +83,10 @@ class Progress:
 class SubscriptionStore:
     """The subscriptions of a folder. Threads may share it; two processes may not."""
 
-    def __init__(self, folder: Path, *, most: int = MOST_SUBSCRIPTIONS) -> None:
+    def __init__(self, folder: Path, *, most: int = MOST_SUBSCRIPTIONS, most_of_one: int | None = None) -> None:
         self._folder = folder
         self._most = most
+        self._most_of_one = most if most_of_one is None else most_of_one
         # Readers are in the event loop and must not wait for a disk: writers hold the first lock, both hold the second
         # for as long as it takes to change a dict.
         self._writing, self._lock = Lock(), Lock()
@@ -108,11 +117,28 @@ class SubscriptionStore:
                 raise Refused(
                     409, "too-many", f"there are {self._most:,} subscriptions, which is the limit: delete one"
                 )
+            mine = [each for each in self._subscriptions.values() if each.owner == subscription.owner != ""]
+            if len(mine) >= self._most_of_one:
+                raise Refused(
+                    409, "too-many", f"you have {self._most_of_one:,} subscriptions, which is the limit: delete one"
+                )
             self._write(subscription.id + ENDING, {"format": FORMAT, **asdict(subscription)})
             with self._lock:
                 self._subscriptions[subscription.id] = subscription
                 if subscription.webhook is not None:
                     self._progress[subscription.id] = Progress(subscription.start)
+
+    def suspend(self, name: str, reason: str | None) -> Subscription | None:
+        """Note why nothing is told of it, durably, or with None that it goes on; None if it has been deleted meanwhile."""
+        with self._writing:
+            before = self._subscriptions.get(name)
+            if before is None or before.suspended == reason:
+                return before
+            after = replace(before, suspended=reason)
+            self._write(name + ENDING, {"format": FORMAT, **asdict(after)})
+            with self._lock:
+                self._subscriptions[name] = after
+            return after
 
     def remove(self, name: str) -> bool:
         """Forget it; whether it was there."""
@@ -202,10 +228,12 @@ def taken(progress: Progress, position: int) -> Progress:
     return Progress(max(position, progress.position))
 
 
-def failed(progress: Progress, error: str, now_ns: int) -> Progress:
-    """After an attempt in vain."""
-    since = now_ns if progress.failing_since is None else progress.failing_since
-    return replace(progress, attempts=progress.attempts + 1, failing_since=since, error=error)
+def failed(progress: Progress, error: str, now_ns: int, *, passed_ns: int) -> Progress:
+    """After an attempt in vain; `passed_ns` is the time since the last one, if this run of the service made it."""
+    if progress.failing_since is None:
+        return replace(progress, attempts=progress.attempts + 1, failing_since=now_ns, failing_ns=0, error=error)
+    longer_ns = progress.failing_ns + passed_ns
+    return replace(progress, attempts=progress.attempts + 1, failing_ns=longer_ns, error=error)
 
 
 def resumed(progress: Progress) -> Progress:

@@ -9,7 +9,6 @@ keeps its place, and goes on from there when it is resumed.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Callable
@@ -39,7 +38,7 @@ class WebhookLimits:
     most_retry_s: float = 300.0
     failing_after_s: float = 600.0
     most_age_s: float = 3 * 86_400.0
-    """From the first failure of a delivery until it is no longer tried."""
+    """From the first failure of a delivery until it is no longer tried; only time in which the service runs is counted."""
     save_s: float = 5.0
     """Between two notes of how far the log has been looked through where nothing in it matched."""
 
@@ -48,13 +47,13 @@ class WebhookLimits:
         whole = min(self.most_retry_s, self.first_retry_s * 2.0 ** min(max(0, attempts - 1), 40))
         return whole * (1 - random.random() / 2)
 
-    def state(self, progress: Progress, now_ns: int) -> str:
+    def state(self, progress: Progress) -> str:
         """ok, retrying, failing or suspended."""
         if progress.suspended:
             return "suspended"
         if progress.failing_since is None:
             return "ok"
-        return "failing" if now_ns - progress.failing_since > self.failing_after_s * NS else "retrying"
+        return "failing" if progress.failing_ns > self.failing_after_s * NS else "retrying"
 
 
 class Webhooks:
@@ -70,6 +69,7 @@ class Webhooks:
         limits: WebhookLimits,
         random: Random,
         now_ns: Callable[[], int] = time.time_ns,
+        elapsed_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.limits = limits
         self._store = store
@@ -78,6 +78,9 @@ class Webhooks:
         self._hosts = hosts
         self._random = random
         self._now_ns = now_ns
+        self._elapsed_ns = elapsed_ns
+        self._failed_at: dict[str, int] = {}
+        """By subscription: when its last attempt failed, by a clock that nobody sets."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def start(self, subscription: Subscription) -> None:
@@ -88,6 +91,7 @@ class Webhooks:
 
     async def stop(self, name: str) -> None:
         """Send nothing more of it."""
+        self._failed_at.pop(name, None)
         task = self._tasks.pop(name, None)
         if task is not None:
             task.cancel()
@@ -105,7 +109,9 @@ class Webhooks:
                 await self._follow_until_suspended(subscription)
             except Refused:
                 # The hosts of this start of the service are not those of the last.
-                await self._change(subscription, self._after_failure("host not allowed", for_good=True))
+                await self._change(
+                    subscription, self._after_failure(subscription.id, "host not allowed", for_good=True)
+                )
             except Exception as fault:
                 faults += 1
                 log.error("webhook of subscription %s: unexpected %s", subscription.id, type(fault).__name__)
@@ -118,13 +124,16 @@ class Webhooks:
         target = self._hosts.target(subscription.webhook.url)
         saved_s = time.monotonic()
         progress = self._store.progress(subscription.id)
-        if progress is None or progress.suspended:
+        if progress is None or progress.suspended or subscription.suspended is not None:
             return
         position = progress.position
         while True:
             seen = self._watch.changes
             after = position
             step = await self._watch.in_thread(partial(self._teller.step, subscription, after))
+            if step.suspended is not None:
+                await self._watch.in_thread(partial(self._store.suspend, subscription.id, step.suspended))
+                return
             for told in step.told:
                 if not await self._send_until_taken(subscription, target, told):
                     return
@@ -143,7 +152,7 @@ class Webhooks:
             try:
                 await self._send(subscription, target, told)
             except NotTaken as fault:
-                progress = await self._change(subscription, self._after_failure(str(fault)))
+                progress = await self._change(subscription, self._after_failure(subscription.id, str(fault)))
                 if progress is None or progress.suspended:
                     return False
                 await asyncio.sleep(self.limits.pause_s(progress.attempts, self._random))
@@ -152,7 +161,7 @@ class Webhooks:
 
     async def _send(self, subscription: Subscription, target: Target, told: Told) -> None:
         assert subscription.webhook is not None
-        body = json.dumps(told.document).encode()
+        body = told.text.encode()
         timestamp = self._now_ns() // NS
         number = f"trimmed-{told.number}" if told.kind == "trimmed" else str(told.number)
         headers = {
@@ -164,13 +173,14 @@ class Webhooks:
         }
         await send(target, body, headers, timeout_s=self.limits.answer_s)
 
-    def _after_failure(self, error: str, *, for_good: bool = False) -> Callable[[Progress], Progress]:
-        now = self._now_ns()
+    def _after_failure(self, name: str, error: str, *, for_good: bool = False) -> Callable[[Progress], Progress]:
+        now, elapsed = self._now_ns(), self._elapsed_ns()
+        passed = elapsed - self._failed_at.get(name, elapsed)
+        self._failed_at[name] = elapsed
 
         def change(progress: Progress) -> Progress:
-            after = failed(progress, error, now)
-            age_ns = now - (after.failing_since or now)
-            return replace(after, suspended=for_good or age_ns > self.limits.most_age_s * NS)
+            after = failed(progress, error, now, passed_ns=passed)
+            return replace(after, suspended=for_good or after.failing_ns > self.limits.most_age_s * NS)
 
         return change
 

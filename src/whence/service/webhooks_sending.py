@@ -9,7 +9,8 @@ import ssl
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import ip_address
+from enum import Enum
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final
 from urllib.parse import quote, urlsplit
 
@@ -20,11 +21,20 @@ MOST_ANSWER_BYTES: Final = 64 << 10
 REST_S: Final = 0.2
 PORTS: Final = {"http": 80, "https": 443}
 STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})(?: [^\r\n]*)?\r?\n")
+NAT64: Final = IPv6Network("64:ff9b::/96")
 PLAIN = re.compile(r"[\x21-\x7e]+")
 
 
 class NotTaken(Exception):
     """The receiver did not take it. The message is one of a few, without anything that the receiver said."""
+
+
+class Reach(Enum):
+    """The addresses that a webhook may go to."""
+
+    LOOPBACK = "this machine"
+    PUBLIC = "the public internet"
+    ANY = "any"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +45,8 @@ class Target:
     host: str
     port: int
     path: str
-    loopback: bool
-    """Whether it must be this machine, whatever the name resolves to."""
+    reach: Reach
+    """Which addresses it may have, whatever its name resolves to when it is sent."""
 
     @property
     def origin(self) -> str:
@@ -51,14 +61,18 @@ class Target:
 
 
 class WebhookHosts:
-    """The hosts that webhooks may go to: those of a list, ``name`` or ``name:port``, and this machine unless it is left out.
+    """The hosts that webhooks may go to: those of a list, ``name`` or ``name:port``.
 
-    Without it, whoever may subscribe could have the service speak to anything that it can reach.
+    A name of the list may lead to public addresses only, because whoever answers for it in the DNS could point it at the
+    operator's own network; an address of the list, and ``localhost``, mean what they say. With `private`, names may lead
+    to any address, and every port of this machine may be called as well.
+
+    Without all that, whoever may subscribe could have the service speak to anything that it can reach.
     """
 
-    def __init__(self, hosts: Iterable[str] = (), *, loopback: bool = True) -> None:
+    def __init__(self, hosts: Iterable[str] = (), *, private: bool = False) -> None:
         self._hosts = frozenset(host.lower() for host in hosts)
-        self._loopback = loopback
+        self._private = private
 
     def target(self, url: str) -> Target:
         """The parts of a URL. Raises `Refused` where it is not one, or is not allowed."""
@@ -75,19 +89,40 @@ class WebhookHosts:
             raise Refused(400, "bad-webhook", "a webhook's URL names no user and no zone")
         number = port or PORTS[parts.scheme]
         path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._") + (f"?{parts.query}" if parts.query else "")
-        if host in self._hosts or f"{host}:{number}" in self._hosts:
-            return Target(parts.scheme, host, number, path, loopback=False)
-        if self._loopback and (host == "localhost" or _is_loopback(host)):
-            return Target(parts.scheme, host, number, path, loopback=True)
+        address = address_of(host)
+        here = host == "localhost" or (address is not None and address.is_loopback)
+        shown = f"[{host}]" if ":" in host else host
+        if {host, shown, f"{shown}:{number}"} & self._hosts:
+            literal = Reach.ANY if address is not None or self._private else Reach.PUBLIC
+            return Target(parts.scheme, host, number, path, Reach.LOOPBACK if here else literal)
+        if self._private and here:
+            return Target(parts.scheme, host, number, path, Reach.LOOPBACK)
         told = "webhooks go to hosts that the service was started with (--webhook-host), and this is none of them"
         raise Refused(400, "webhook-host", told)
 
 
-def _is_loopback(host: str) -> bool:
+def address_of(text: str) -> IPv4Address | IPv6Address | None:
+    """The address that is written so; the IPv4 one within an IPv6 one, where it is that which is called."""
     try:
-        return ip_address(host).is_loopback
+        found = ip_address(text.partition("%")[0])
     except ValueError:
+        return None
+    if isinstance(found, IPv6Address):
+        if found in NAT64:
+            return IPv4Address(int(found) & 0xFFFFFFFF)
+        inner = found.ipv4_mapped or found.sixtofour or (found.teredo or (None, None))[1]
+        return inner or found
+    return found
+
+
+def may_reach(text: str, reach: Reach) -> bool:
+    """Whether a webhook may go to this address."""
+    address = address_of(text)
+    if address is None:
         return False
+    if reach is Reach.LOOPBACK:
+        return address.is_loopback
+    return reach is Reach.ANY or (address.is_global and not address.is_multicast)
 
 
 async def send(target: Target, body: bytes, headers: Mapping[str, str], *, timeout_s: float) -> None:
@@ -134,13 +169,15 @@ async def _read_the_rest(reader: asyncio.StreamReader) -> None:
 
 
 async def _address(target: Target) -> str:
+    """An address that the name has now. The connection is made to it, not to the name, which may mean another by then."""
     found = await asyncio.get_running_loop().getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     addresses = [str(each[4][0]) for each in found]
-    if target.loopback:
-        addresses = [each for each in addresses if _is_loopback(each)]
-    if not addresses:
+    allowed = [each for each in addresses if may_reach(each, target.reach)]
+    if addresses and not allowed:
+        raise NotTaken("its address is private: see --webhook-private")
+    if not allowed:
         raise OSError("no address")
-    return addresses[0]
+    return allowed[0]
 
 
 async def _status(reader: asyncio.StreamReader) -> int:
