@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from whence.causality.ordering import Edges, Ordered, last_of
 from whence.causality.skeleton import Skeleton
+from whence.kernels import kernel
 
 Longs = NDArray[np.int64]
 Codes = NDArray[np.int32]
@@ -145,7 +145,7 @@ def last_rows(process: Codes, member: Flags) -> list[int]:
     return sorted({int(code): int(row) for row, code in zip(members, process[members], strict=True)}.values())
 
 
-@njit("int64[::1](int32[::1])", cache=True, nogil=True)
+@kernel("int64[::1](int32[::1])")
 def _previous(process: Codes) -> Longs:
     """By row: the row before it in its process; -1 for the first."""
     latest = np.full(process.max() + 1, -1, np.int64)
@@ -156,7 +156,7 @@ def _previous(process: Codes) -> Longs:
     return found
 
 
-@njit("int64[::1](int32[::1])", cache=True, nogil=True)
+@kernel("int64[::1](int32[::1])")
 def _numbered(process: Codes) -> Longs:
     """By place: how many events of its process stand here up to it."""
     count = np.zeros((process.max() if len(process) else 0) + 1, np.int64)

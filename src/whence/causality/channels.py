@@ -30,10 +30,10 @@ from enum import IntFlag
 from typing import Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from whence.causality.ordering import NO_TIME
+from whence.kernels import kernel
 
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -175,7 +175,7 @@ def _stream_order(ends: Ends, side: Longs, rows: Longs) -> tuple[Longs, Longs]:
     return lines[by_stream], time_of_rank[reached[by_stream]]
 
 
-@njit("int64[::1](int64[::1], int64[::1], int64[::1])", cache=True, nogil=True)
+@kernel("int64[::1](int64[::1], int64[::1], int64[::1])")
 def _latest(side: Longs, process: Longs, rank: Longs) -> Longs:
     """The largest rank so far in each process's line of each end."""
     latest = rank.copy()
@@ -185,7 +185,7 @@ def _latest(side: Longs, process: Longs, rank: Longs) -> Longs:
     return latest
 
 
-@njit("UniTuple(int64[::1], 2)(int64[::1], int64[::1])", cache=True, nogil=True)
+@kernel("UniTuple(int64[::1], 2)(int64[::1], int64[::1])")
 def _streams(size: Longs, side: Longs) -> tuple[Longs, Longs]:
     """Where in its stream each row begins and ends."""
     first, last = np.empty(len(size), np.int64), np.empty(len(size), np.int64)
@@ -199,11 +199,7 @@ def _streams(size: Longs, side: Longs) -> tuple[Longs, Longs]:
     return first, last
 
 
-@njit(
-    "UniTuple(int64[::1], 2)(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
-    cache=True,
-    nogil=True,
-)
+@kernel("UniTuple(int64[::1], 2)(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
 def _unordered(
     side: Longs, process: Longs, clock: Longs, moment: Longs, first: Longs, last: Longs
 ) -> tuple[Longs, Longs]:
@@ -231,7 +227,7 @@ def _unordered(
     return low, high
 
 
-@njit("int64[::1](boolean[::1], int64[::1], int64[::1], int64[::1], int64[::1])", cache=True, nogil=True)
+@kernel("int64[::1](boolean[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
 def _own_stretches(is_send: Flags, first: Longs, last: Longs, low: Longs, process: Longs) -> Longs:
     """By send: up to where in its stream all that follows it is of its own process, in a known order."""
     until = last.copy()
@@ -249,11 +245,9 @@ def _own_stretches(is_send: Flags, first: Longs, last: Longs, low: Longs, proces
     return until
 
 
-@njit(
+@kernel(
     "Tuple((int64[::1], int64[::1], int64[::1], boolean[::1], boolean[::1], uint8[::1], boolean[::1]))(int64[::1], "
     "boolean[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
-    cache=True,
-    nogil=True,
 )
 def _match(
     starts: Longs,

@@ -8,10 +8,10 @@ regression in the maximum norm: no other times that respect causality have a sma
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from whence.causality.ordering import NO_TIME, Edges
+from whence.kernels import kernel
 
 Longs = NDArray[np.int64]
 
@@ -63,7 +63,7 @@ def corrections_by_clock(starts: Longs, time: Longs, edges: Edges, clock: Longs)
     return found
 
 
-@njit("void(int64[::1], int64[::1], int64[::1], int64[::1])", cache=True, nogil=True)
+@kernel("void(int64[::1], int64[::1], int64[::1], int64[::1])")
 def _lower(ascending: Longs, offsets: Longs, targets: Longs, values: Longs) -> None:
     """Lower the values of all rows to the smallest that leads to them; the smallest goes first, so each is lowered once."""
     waiting = np.empty(len(values) + 1, np.int64)
@@ -81,7 +81,7 @@ def _lower(ascending: Longs, offsets: Longs, targets: Longs, values: Longs) -> N
                     count += 1
 
 
-@njit("void(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])", cache=True, nogil=True)
+@kernel("void(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
 def _spread(behind: Longs, starts: Longs, offsets: Longs, causes: Longs, earliest: Longs) -> None:
     """Lower `earliest` of all rows to that of their effects; `behind` are the rows with a cause that is later, by time.
 

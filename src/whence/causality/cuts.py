@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from whence.causality.boundary import Boundary
 from whence.causality.skeleton import Ints, Longs, Skeleton, longs
+from whence.kernels import kernel
 
 
 def messages_in_flight(
@@ -35,7 +35,7 @@ def messages_in_flight(
     return sends[order], receives[order]
 
 
-@njit("boolean[::1](int32[::1], int64[::1], int64[::1])", cache=True, nogil=True)
+@kernel("boolean[::1](int32[::1], int64[::1], int64[::1])")
 def _rows_inside(process: Ints, before: Longs, limits: Longs) -> NDArray[np.bool_]:
     """Whether each row is inside the cut."""
     left = limits - before

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from whence.kernels import kernel
 
 Longs = NDArray[np.int64]
 
 
-@njit("int64[::1](int64[::1], int64[::1], int64[::1], boolean[::1])", cache=True, nogil=True)
+@kernel("int64[::1](int64[::1], int64[::1], int64[::1], boolean[::1])")
 def strongly_connected(starts: Longs, offsets: Longs, causes: Longs, placed: NDArray[np.bool_]) -> Longs:
     """By row: the number of its strongly connected component among the rows not placed; -1 for placed rows.
 

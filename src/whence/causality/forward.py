@@ -15,10 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from whence.causality.skeleton import NO_ROWS, Ints, Longs, Skeleton
+from whence.kernels import kernel
 
 LARGEST_COUNT = (1 << 31) - 1
 LOW_HALF = (1 << 32) - 1
@@ -160,7 +160,7 @@ def _check_counts_fit(skeleton: Skeleton, count: Longs, stop: int) -> None:
         )
 
 
-@njit("void(int64[::1], int64[::1], int64, int32[::1])", cache=True, nogil=True)
+@kernel("void(int64[::1], int64[::1], int64, int32[::1])")
 def _count_uses(offsets: Longs, back: Longs, stop: int, uses: Ints) -> None:
     """How many receives each row has."""
     uses[:stop] = 0
@@ -174,12 +174,10 @@ def _count_uses(offsets: Longs, back: Longs, stop: int, uses: Ints) -> None:
             uses[row - back[entry]] += 1
 
 
-@njit(
+@kernel(
     "boolean(int32[::1], int64[::1], int64[::1], int64, int64[::1], int64[::1], int32[:, ::1], int32[::1], "
     "int64[::1], int64[::1], int32[:, ::1], int64[::1], int64[::1], int64[::1], boolean[::1], "
-    "int32[:, ::1], int32[::1], int32[::1], int32[::1], int64[::1], int64[::1])",
-    cache=True,
-    nogil=True,
+    "int32[:, ::1], int32[::1], int32[::1], int32[::1], int64[::1], int64[::1])"
 )
 def _advance(
     process: Ints,

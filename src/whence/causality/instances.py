@@ -20,8 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from whence.kernels import kernel
 
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -123,11 +124,7 @@ def _edges(instances: Instances) -> tuple[Longs, Longs]:
     return np.concatenate((*effects, found[0])), np.concatenate((*causes, found[1]))
 
 
-@njit(
-    "UniTuple(int64[::1], 2)(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
-    cache=True,
-    nogil=True,
-)
+@kernel("UniTuple(int64[::1], 2)(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
 def _local_edges(
     starts: Longs, time: Longs, end_row: Longs, parents: Longs, firsts: Longs, children: Longs
 ) -> tuple[Longs, Longs]:
@@ -195,11 +192,7 @@ def _local_edges(
     return effects[:count].copy(), causes[:count].copy()
 
 
-@njit(
-    "UniTuple(int64[::1], 3)(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
-    cache=True,
-    nogil=True,
-)
+@kernel("UniTuple(int64[::1], 3)(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
 def _string(
     offsets: Longs, causes: Longs, later_offsets: Longs, later: Longs, process: Longs
 ) -> tuple[Longs, Longs, Longs]:

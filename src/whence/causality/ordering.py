@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from whence.causality.cycles import strongly_connected
+from whence.kernels import kernel
 
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -92,11 +92,7 @@ def order_rows(starts: Longs, time: Longs, edges: Edges) -> Ordered:
     return Ordered(Times(causal_time, level), edges, in_cycle)
 
 
-@njit(
-    "int64(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], boolean[::1])",
-    cache=True,
-    nogil=True,
-)
+@kernel("int64(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], boolean[::1])")
 def _place(
     starts: Longs, time: Longs, offsets: Longs, causes: Longs, causal_time: Longs, level: Longs, done: Flags
 ) -> int:
@@ -151,7 +147,7 @@ def _place(
     return left
 
 
-@njit("void(int64[::1], int64[::1], int64[::1])", cache=True, nogil=True)
+@kernel("void(int64[::1], int64[::1], int64[::1])")
 def _order_ties(rows: Longs, causal_time: Longs, level: Longs) -> None:
     """Order runs of one causal time by level; rows of one level stay as they are."""
     start = 0

@@ -8,12 +8,12 @@ no order: 30 to 50 ns a pair.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from whence.causality.boundary import Boundary
 from whence.causality.forward import LOW_HALF, Forward, Pairs, State
 from whence.causality.skeleton import Ints, Longs, Skeleton, longs
+from whence.kernels import kernel
 
 
 def happened_before(
@@ -65,7 +65,7 @@ def _state(skeleton: Skeleton, boundary: Boundary) -> tuple[State, Ints | None]:
     return State(count, np.zeros((boundary.processes, int(column.max()) + 1), np.int32), column), group
 
 
-@njit("Tuple((int32[::1], int32[::1]))(int32[::1], int64[::1], int64[::1], int64)", cache=True, nogil=True)
+@kernel("Tuple((int32[::1], int32[::1]))(int32[::1], int64[::1], int64[::1], int64)")
 def _groups(process: Ints, offsets: Longs, back: Longs, processes: int) -> tuple[Ints, Ints]:
     """For each process: the lowest of those it is connected with through messages, and its number among them."""
     leader = np.arange(processes).astype(np.int32)
@@ -92,11 +92,7 @@ def _groups(process: Ints, offsets: Longs, back: Longs, processes: int) -> tuple
     return leader, column
 
 
-@njit(
-    "Tuple((int64[::1], int64[::1], int64[::1], int64[::1]))(int64[::1], int64[::1], int64[::1], int64)",
-    cache=True,
-    nogil=True,
-)
+@kernel("Tuple((int64[::1], int64[::1], int64[::1], int64[::1]))(int64[::1], int64[::1], int64[::1], int64)")
 def _by_row(process: Longs, index: Longs, row: Longs, rows: int) -> tuple[Longs, Longs, Longs, Longs]:
     """The rows asked about, ascending; where the pairs of each start; and by row the pairs' events and places."""
     filled_to = np.zeros(rows, np.int64)

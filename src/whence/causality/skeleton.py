@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
+
+from whence.kernels import kernel
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -90,7 +91,7 @@ def _whole(values: ArrayLike) -> NDArray[Any]:
     return found
 
 
-@njit("Tuple((boolean, int64, int64))(int32[::1], int64[::1], int64[::1])", cache=True, nogil=True)
+@kernel("Tuple((boolean, int64, int64))(int32[::1], int64[::1], int64[::1])")
 def _survey(process: Ints, offsets: Longs, back: Longs) -> tuple[bool, int, int]:
     """Whether something is damaged, the largest code, and how far causes reach below the first row.
 

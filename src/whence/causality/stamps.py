@@ -20,11 +20,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from whence.causality.skeleton import Ints, Longs, Skeleton
 from whence.clocks.errors import ClockDrift
+from whence.kernels import kernel
 
 MAX_ELEMENTS = 4096
 """Elements of kn a stamp may carry here: 16 KiB a row."""
@@ -87,11 +87,7 @@ def stamp_rows(
     return Stamps(r, (top - r).astype(np.int32), kn)
 
 
-@njit(
-    "void(int32[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, int32[:, ::1])",
-    cache=True,
-    nogil=True,
-)
+@kernel("void(int32[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, int32[:, ::1])")
 def count_known(process: Ints, offsets: Longs, back: Longs, r: Longs, top: Longs, processes: int, kn: Ints) -> None:
     """Fill `kn`: the counts of the causes, by reading, at their maximum, and the event itself at its own reading."""
     width = kn.shape[1]
@@ -137,11 +133,9 @@ def stamp_known_rows(
     return Stamps(r, (top - r).astype(np.int32), kn)
 
 
-@njit(
+@kernel(
     "void(int32[::1], int64[::1], int64[::1], int64[::1], boolean[::1], boolean[::1], int64, int64, int64[::1], "
-    "int32[:, ::1])",
-    cache=True,
-    nogil=True,
+    "int32[:, ::1])"
 )
 def count_known_of(
     process: Ints,

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from whence.causality.skeleton import Flags, Ints, Longs
+from whence.kernels import inlined, kernel
 
 
-@njit(
+@kernel(
     "Tuple((int64, int64, int64))(int32[::1], int64[::1], int64[::1], int64, int64[::1], int64[::1], uint8[::1], "
-    "int64, int64, uint8[::1], int64[::1], int64, int64[::1], uint8[::1], int64[::1], int64[::1])",
-    cache=True,
-    nogil=True,
+    "int64, int64, uint8[::1], int64[::1], int64, int64[::1], uint8[::1], int64[::1], int64[::1])"
 )
 def past_rows(
     process: Ints,
@@ -87,7 +85,7 @@ def past_rows(
     return count, left if unreached > 0 else 0, unreached
 
 
-@njit(inline="always")
+@inlined
 def _seen(position: int, firsts: Longs, ends: Longs, starts: Longs, bits: Flags) -> int:
     """1 or 0: whether the event at a position of an earlier part is in the future; -1 if no part held it."""
     part = np.searchsorted(firsts, position, side="right") - 1
@@ -97,11 +95,9 @@ def _seen(position: int, firsts: Longs, ends: Longs, starts: Longs, bits: Flags)
     return int(np.int64(bits[place >> 3]) >> (place & 7)) & 1
 
 
-@njit(
+@kernel(
     "Tuple((int64, int64))(int32[::1], int64[::1], int64[::1], int64, int64[::1], int64[::1], uint8[::1], int64, int64, "
-    "int64[::1], int64[::1], int32[::1], int64[::1], int64[::1], int64[::1], uint8[::1], uint8[::1], int64[::1])",
-    cache=True,
-    nogil=True,
+    "int64[::1], int64[::1], int32[::1], int64[::1], int64[::1], int64[::1], uint8[::1], uint8[::1], int64[::1])"
 )
 def future_rows(
     process: Ints,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from whence.delivery.duplicates import repeated_rows
@@ -20,6 +19,7 @@ from whence.delivery.rules import MILLION, Rule
 from whence.delivery.sorting import argsort_packed
 from whence.events.columns import Ints, Reports
 from whence.events.report import MAX_TIME
+from whence.kernels import kernel
 
 Longs = NDArray[np.int64]
 
@@ -147,7 +147,7 @@ def _without_duplicates(table: _Table, rule: Rule) -> Longs | None:
     return np.flatnonzero(kept)
 
 
-@njit("Tuple((int64[::1], boolean[::1]))(int64[::1], int64[::1], int64[::1], int64[::1])", cache=True, nogil=True)
+@kernel("Tuple((int64[::1], boolean[::1]))(int64[::1], int64[::1], int64[::1], int64[::1])")
 def waits(order: Longs, at: Longs, arrival: Longs, due: Longs) -> tuple[Longs, NDArray[np.bool_]]:
     """How long each delivery waited, and whether its report came after its due time."""
     waited, late = np.empty(len(order), np.int64), np.empty(len(order), np.bool_)
@@ -158,7 +158,7 @@ def waits(order: Longs, at: Longs, arrival: Longs, due: Longs) -> tuple[Longs, N
     return waited, late
 
 
-@njit("boolean(int64[::1])", cache=True, nogil=True)
+@kernel("boolean(int64[::1])")
 def is_ascending(values: Longs) -> bool:
     """Whether no value is smaller than the one before it."""
     falls = 0

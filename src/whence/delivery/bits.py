@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from whence.kernels import inlined
 
 
-@njit(inline="always")
+@inlined
 def bits_set(word: np.uint64) -> int:
     """How many bits are 1: pairs, nibbles and bytes are summed side by side. LLVM makes one instruction of it."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
@@ -15,13 +16,13 @@ def bits_set(word: np.uint64) -> int:
     return int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@njit(inline="always")
+@inlined
 def lowest_bit(word: np.uint64) -> int:
     """The place of the lowest 1; the word must not be 0."""
     return bits_set((word & (~word + np.uint64(1))) - np.uint64(1))
 
 
-@njit(inline="always")
+@inlined
 def bit(place: int) -> np.uint64:
     """A word with one 1, at ``place % 64``."""
     return np.uint64(1) << np.uint64(place & 63)

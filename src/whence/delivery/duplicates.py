@@ -7,10 +7,10 @@ are sorted instead.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from whence.delivery.bits import bit
+from whence.kernels import kernel
 
 Longs = NDArray[np.int64]
 
@@ -32,7 +32,7 @@ def repeated_rows(process: NDArray[np.int32], seq: Longs) -> Longs:
     return np.flatnonzero(repeated)
 
 
-@njit("UniTuple(int64[::1], 2)(int32[::1], int64[::1], int64)", cache=True, nogil=True)
+@kernel("UniTuple(int64[::1], 2)(int32[::1], int64[::1], int64)")
 def seq_spans(process: NDArray[np.int32], seq: Longs, processes: int) -> tuple[Longs, Longs]:
     """Each sender's smallest number, and how many numbers lie from it to the largest; 0 for a sender without rows."""
     first = np.full(processes, np.iinfo(np.int64).max, np.int64)
@@ -48,7 +48,7 @@ def seq_spans(process: NDArray[np.int32], seq: Longs, processes: int) -> tuple[L
     return first, spans
 
 
-@njit("int64[::1](int32[::1], int64[::1], int64[::1], int64[::1], int64)", cache=True, nogil=True)
+@kernel("int64[::1](int32[::1], int64[::1], int64[::1], int64[::1], int64)")
 def rows_marked_twice(process: NDArray[np.int32], seq: Longs, first: Longs, start: Longs, total: int) -> Longs:
     """The rows of numbers that come twice; a sender's numbers are marked from `start` on."""
     once = np.zeros((total + 63) >> 6, np.uint64)

@@ -8,10 +8,10 @@ the maximum of theirs, per sender.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from whence.events.columns import Ints
+from whence.kernels import kernel
 
 Longs = NDArray[np.int64]
 
@@ -31,7 +31,7 @@ def missing_before(process: Ints, seq: Ints, *, highest: Longs | None = None) ->
     return missing, after
 
 
-@njit("void(int32[::1], int64[::1], int64[::1], int64[::1])", cache=True, nogil=True)
+@kernel("void(int32[::1], int64[::1], int64[::1], int64[::1])")
 def count_missing(process: NDArray[np.int32], seq: Longs, highest: Longs, missing: Longs) -> None:
     """Fill `missing`, raising `highest` on the way."""
     for row in range(len(process)):

@@ -8,16 +8,16 @@ the number of rows at worst: sorting first and this together took a half to a fi
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from whence.delivery.bits import bit, lowest_bit
+from whence.kernels import inlined, kernel, part
 
 Longs = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 
-@njit()
+@part
 def _levels(ranks: int) -> Longs:
     """Where each level of words starts; the last entry is the number of words."""
     starts = [0]
@@ -29,7 +29,7 @@ def _levels(ranks: int) -> Longs:
     return np.array(starts, np.int64)
 
 
-@njit(inline="always")
+@inlined
 def _add(words: Words, starts: Longs, rank: int) -> None:
     for level in range(len(starts) - 1):
         word = starts[level] + (rank >> 6)
@@ -40,7 +40,7 @@ def _add(words: Words, starts: Longs, rank: int) -> None:
         rank >>= 6
 
 
-@njit(inline="always")
+@inlined
 def _remove_smallest(words: Words, starts: Longs, smallest: int, none: int) -> int:
     """Take out the smallest rank; gives the smallest of the rest, or `none`."""
     rank = smallest
@@ -57,7 +57,7 @@ def _remove_smallest(words: Words, starts: Longs, smallest: int, none: int) -> i
     return none
 
 
-@njit("void(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])", cache=True, nogil=True)
+@kernel("void(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
 def check_before_delivery(arrival: Longs, due: Longs, by_key: Longs, order: Longs, at: Longs) -> None:
     """Fill `order` with the rows in the order of their delivery, and `at` with the times.
 

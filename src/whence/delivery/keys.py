@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from whence.kernels import inlined, kernel
 
 Longs = NDArray[np.int64]
 
@@ -63,7 +64,7 @@ def _ranks(fields: list[Longs], counts: NDArray[np.int32], process: NDArray[np.i
     return PackedKeys(ranks, np.empty(0, np.int64))
 
 
-@njit("int64[:](int32[:, ::1])", cache=True, nogil=True)
+@kernel("int64[:](int32[:, ::1])")
 def column_maxima(counts: NDArray[np.int32]) -> Longs:
     """The largest value of each column, 0 or more."""
     most = np.zeros(counts.shape[1], np.int32)
@@ -73,18 +74,16 @@ def column_maxima(counts: NDArray[np.int32]) -> Longs:
     return most.astype(np.int64)
 
 
-@njit(inline="always")
+@inlined
 def _shift_in(above: int, word: int, value: int, bits: int, mask: int, two_words: bool) -> tuple[int, int]:
     if two_words:
         above = (above << bits) | (word >> (63 - bits))
     return above, ((word << bits) & mask) | value
 
 
-@njit(
+@kernel(
     "void(int64[::1], int64[::1], int32[:, ::1], int32[::1], int64[::1], "
-    "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
-    cache=True,
-    nogil=True,
+    "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])"
 )
 def pack_rows(
     first: Longs,

@@ -8,8 +8,9 @@ bucket costs O(log of its size) a row, so no input is slow.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from whence.kernels import inlined, kernel, part
 
 Longs = NDArray[np.int64]
 
@@ -17,14 +18,14 @@ RUN = 16
 """Rows sorted by insertion before merging starts."""
 
 
-@njit(inline="always")
+@inlined
 def _less(key: int, row: int, other_key: int, other: int, low: Longs) -> bool:
     if key != other_key or len(low) == 0:
         return key < other_key
     return bool(low[row] < low[other])
 
 
-@njit()
+@part
 def _insertion_sort(keys: Longs, rows: Longs, start: int, stop: int, low: Longs) -> None:
     for place in range(start + 1, stop):
         key, row = keys[place], rows[place]
@@ -35,7 +36,7 @@ def _insertion_sort(keys: Longs, rows: Longs, start: int, stop: int, low: Longs)
         keys[free], rows[free] = key, row
 
 
-@njit()
+@part
 def _merge_sort(
     keys: Longs, rows: Longs, start: int, stop: int, low: Longs, left_keys: Longs, left_rows: Longs
 ) -> None:
@@ -64,7 +65,7 @@ def _merge_sort(
         width *= 2
 
 
-@njit("int64[::1](int64[::1], int64[::1])", cache=True, nogil=True)
+@kernel("int64[::1](int64[::1], int64[::1])")
 def argsort_packed(high: Longs, low: Longs) -> Longs:
     """The rows in ascending order of ``(high, low)``, equal ones in row order; `low` may be empty.
 

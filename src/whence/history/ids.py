@@ -12,8 +12,9 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-from numba import njit, types
 from numpy.typing import NDArray
+
+from whence.kernels import kernel
 
 Words = NDArray[np.uint64]
 
@@ -33,11 +34,8 @@ class Index(Protocol):
         """So many of them from a place on."""
 
 
-_READ_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
-_READ_LONGS = types.Array(types.int64, 1, "C", readonly=True)
 
-
-@njit(types.uint64[::1](_READ_BYTES, _READ_LONGS), cache=True, nogil=True)
+@kernel("uint64[::1](Array(uint8, 1, 'C', True), Array(int64, 1, 'C', True))")
 def _hashes(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Words:
     """FNV-1a of each text, its bits mixed once more (the finaliser of MurmurHash3); the upper halves are used."""
     found = np.empty(len(offsets) - 1, np.uint64)

@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from whence.kernels import kernel
 from whence.measures.difference_bounds import UNBOUNDED
 
 Longs = NDArray[np.int64]
@@ -112,11 +112,9 @@ def _points(pairs: int, pair: Longs, time: Longs, value: Longs, origin: Longs, p
     return Points(starts, at.astype(np.float64), shown.astype(np.float64))
 
 
-@njit(
+@kernel(
     "Tuple((float64[::1], float64[::1]))"
-    "(int64[::1], float64[::1], float64[::1], int64[::1], float64[::1], float64[::1])",
-    cache=True,
-    nogil=True,
+    "(int64[::1], float64[::1], float64[::1], int64[::1], float64[::1], float64[::1])"
 )
 def _slopes(
     above_starts: Longs, above_at: Doubles, above: Doubles, below_starts: Longs, below_at: Doubles, below: Doubles
@@ -136,11 +134,7 @@ def _slopes(
     return least, largest
 
 
-@njit(
-    "float64[::1](float64[::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[::1])",
-    cache=True,
-    nogil=True,
-)
+@kernel("float64[::1](float64[::1], int64[::1], float64[::1], float64[::1], float64[::1], float64[::1])")
 def _highest_below(
     time: Doubles, starts: Longs, at: Doubles, values: Doubles, least_slope: Doubles, largest_slope: Doubles
 ) -> Doubles:

@@ -16,8 +16,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from whence.kernels import kernel
 
 Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]
@@ -201,7 +202,7 @@ def _stable_order(keys: Longs) -> Longs:
     return _counted_order(keys, count) if count <= 8 * len(keys) else np.argsort(keys, kind="stable")
 
 
-@njit("int64[::1](int64[::1], int64)", cache=True, nogil=True)
+@kernel("int64[::1](int64[::1], int64)")
 def _counted_order(keys: Longs, count: int) -> Longs:
     following = np.zeros(count + 1, np.int64)
     for key in keys:

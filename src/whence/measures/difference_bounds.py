@@ -7,8 +7,9 @@ length says that no x meets all bounds. Numbers are integers, so that nothing is
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from whence.kernels import kernel
 
 Longs = NDArray[np.int64]
 
@@ -52,7 +53,7 @@ def contradictions(bounds: Longs) -> NDArray[np.bool_]:
     return np.zeros(bounds.shape, np.bool_)
 
 
-@njit("boolean(int64[:, ::1])", cache=True, nogil=True)
+@kernel("boolean(int64[:, ::1])", work=lambda bounds: len(bounds) ** 3)
 def _tighten(bounds: Longs) -> bool:
     count = len(bounds)
     for via in range(count):
@@ -71,7 +72,7 @@ def _tighten(bounds: Longs) -> bool:
     return True
 
 
-@njit("int64[:, ::1](int64[:, :])", cache=True, nogil=True)
+@kernel("int64[:, ::1](int64[:, :])", work=lambda bounds: len(bounds) ** 3)
 def _doubled(bounds: Longs) -> Longs:
     """The least over chains of two."""
     count = len(bounds)
@@ -90,7 +91,7 @@ def _doubled(bounds: Longs) -> Longs:
     return found
 
 
-@njit("Tuple((int64[::1], boolean))(int64, int64[::1], int64[::1], int64[::1], int64)", cache=True, nogil=True)
+@kernel("Tuple((int64[::1], boolean))(int64, int64[::1], int64[::1], int64[::1], int64)")
 def _from_source(count: int, a: Longs, b: Longs, bound: Longs, source: int) -> tuple[Longs, bool]:
     found = np.full(count, UNBOUNDED, np.int64)
     found[source] = 0

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from whence.causality.skeleton import Skeleton
 from whence.delivery.duplicates import seq_spans
+from whence.kernels import kernel
 from whence.measures.violations import sweep
 
 Ints = NDArray[np.int32]
@@ -129,7 +129,7 @@ def _columns_in_use(column: Ints, processes: Ints) -> tuple[Ints, int]:
     return np.where(used, np.cumsum(used) - 1, -1).astype(np.int32)[column], int(used.sum())
 
 
-@njit("void(int32[::1], int64[::1], int64[::1])", cache=True, nogil=True)
+@kernel("void(int32[::1], int64[::1], int64[::1])")
 def number_rows(codes: Ints, counts: Longs, numbers: Longs) -> None:
     """Fill `numbers` with each row's number among the rows of its code, counting on from `counts`."""
     for row in range(len(codes)):
@@ -137,11 +137,7 @@ def number_rows(codes: Ints, counts: Longs, numbers: Longs) -> None:
         numbers[row] = counts[codes[row]]
 
 
-@njit(
-    "void(int32[::1], int64[::1], int64[::1], int32[::1], int32[::1], int64, int64[::1], int32[:, ::1])",
-    cache=True,
-    nogil=True,
-)
+@kernel("void(int32[::1], int64[::1], int64[::1], int32[::1], int32[::1], int64, int64[::1], int32[:, ::1])")
 def know_causes(
     process: Ints, offsets: Longs, back: Longs, column: Ints, numbers: Ints, start: int, wanted: Longs, known: Ints
 ) -> None:
@@ -193,7 +189,7 @@ def know_causes(
             known[asked, :columns] = current[own]
 
 
-@njit("void(int32[::1], int64[::1], int64[::1], int64[::1], int64, int64[::1], int64[::1])", cache=True, nogil=True)
+@kernel("void(int32[::1], int64[::1], int64[::1], int64[::1], int64, int64[::1], int64[::1])")
 def far_places(
     process: Ints, offsets: Longs, back: Longs, place: Longs, processes: int, latest: Longs, earliest: Longs
 ) -> None:

@@ -22,12 +22,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from whence.delivery.bits import bit, bits_set, lowest_bit
 from whence.delivery.duplicates import seq_spans
 from whence.events.columns import Ints, Truth
+from whence.kernels import inlined, kernel, part
 
 Longs = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -143,7 +143,7 @@ def _renumbered(
     return process, numbers, np.arange(len(rows), dtype=np.int64), vectors
 
 
-@njit(inline="always")
+@inlined
 def _words_between(words: Words, start: int, stop: int, last: np.uint64) -> int:
     """Bits set in the words from `start` to before `stop`, and in `last`."""
     count = bits_set(last)
@@ -152,7 +152,7 @@ def _words_between(words: Words, start: int, stop: int, last: np.uint64) -> int:
     return count
 
 
-@njit()
+@part
 def _build_tree(words: Words, starts: Longs, tree: Longs) -> None:
     """A Fenwick tree over the bit counts of each sender's words; place i of a sender is entry i of its part."""
     for sender in range(len(starts) - 1):
@@ -164,14 +164,14 @@ def _build_tree(words: Words, starts: Longs, tree: Longs) -> None:
                 tree[start + parent] += tree[start + place]
 
 
-@njit(inline="always")
+@inlined
 def _tree_take(tree: Longs, start: int, size: int, place: int) -> None:
     while place < size:
         tree[start + place] -= 1
         place |= place + 1
 
 
-@njit(inline="always")
+@inlined
 def _tree_count(tree: Longs, start: int, place: int) -> int:
     """Bits set in the sender's words before `place`."""
     count = 0
@@ -181,10 +181,8 @@ def _tree_count(tree: Longs, start: int, place: int) -> int:
     return count
 
 
-@njit(
-    "int64[::1](int32[::1], int64[::1], int64[::1], int32[:, ::1], int64, int64, int64[::1], int64[::1], int64[::1])",
-    cache=True,
-    nogil=True,
+@kernel(
+    "int64[::1](int32[::1], int64[::1], int64[::1], int32[:, ::1], int64, int64, int64[::1], int64[::1], int64[::1])"
 )
 def sweep(
     process: NDArray[np.int32],

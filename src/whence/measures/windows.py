@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from whence.events.columns import Ints, Truth
+from whence.kernels import kernel
 from whence.measures.violations import Violations, count_window, in_fixed_types
 
 Longs = NDArray[np.int64]
@@ -73,11 +73,7 @@ def count_in_windows(truth: Truth, order: Ints, *, window_messages: int) -> Viol
     return total
 
 
-@njit(
-    "UniTuple(int64[::1], 2)(int32[::1], int64[::1], int32[:, ::1], int64[::1])",
-    cache=True,
-    nogil=True,
-)
+@kernel("UniTuple(int64[::1], 2)(int32[::1], int64[::1], int32[:, ::1], int64[::1])")
 def summary_columns(
     process: NDArray[np.int32], seq: Longs, vector: NDArray[np.int32], rows: Longs
 ) -> tuple[Longs, Longs]:

@@ -9,10 +9,10 @@ a clock that counts every event; causes still come strictly before their effects
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from whence.events.columns import Ints, Reports, Truth
+from whence.kernels import kernel
 
 Longs = NDArray[np.int64]
 
@@ -44,7 +44,7 @@ def hybrid_counters(wall: Ints, truth: Truth) -> Longs:
     return np.asarray(_count(order, process, seq, vector, np.ascontiguousarray(wall, np.int64), starts))
 
 
-@njit("int64[::1](int64[::1], int64[::1], int64[::1], int32[:, ::1], int64[::1], int64[::1])", cache=True, nogil=True)
+@kernel("int64[::1](int64[::1], int64[::1], int64[::1], int32[:, ::1], int64[::1], int64[::1])")
 def _count(order: Longs, process: Longs, seq: Longs, vector: NDArray[np.int32], wall: Longs, starts: Longs) -> Longs:
     """Causes come first in `order`; message s of process p keeps its stamp at ``starts[p] + s``."""
     processes = vector.shape[1]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.simulation.compiled import part
+from whence.kernels import inlined
 
 DRAWS = 1 << 63
 """`draw` gives one of this many values, from 0."""
@@ -41,7 +41,7 @@ def seeded(seed: int) -> NDArray[np.uint64]:
     return np.frombuffer(sha256(seed.to_bytes(8, "little")).digest()[:8], dtype="<u8").astype(np.uint64)
 
 
-@part
+@inlined
 def _next(state: Any) -> Any:
     state[0] += _STEP
     mixed = state[0]
@@ -50,13 +50,13 @@ def _next(state: Any) -> Any:
     return mixed ^ (mixed >> _31)
 
 
-@part
+@inlined
 def draw(state: Any) -> Any:
     """A uniform int64 from 0 to 2**63 - 1."""
     return np.int64(_next(state) >> _1)
 
 
-@part
+@inlined
 def below(state: Any, limit: int) -> Any:
     """A uniform int64 from 0 to limit - 1, for limits up to 2**32 (Lemire's multiplication, with rejection)."""
     wide = np.uint64(limit)
@@ -68,7 +68,7 @@ def below(state: Any, limit: int) -> Any:
     return np.int64(product >> _32)
 
 
-@part
+@inlined
 def exponential(state: Any, mean: int) -> Any:
     """An exponential gap in whole units, rounded down, of a mean below 2**31; by comparisons alone (von Neumann 1951).
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from whence.simulation.compiled import part
+from whence.kernels import inlined
 from whence.simulation.stamping import HOLDERS, NEXT_SPARE
 
 NONE = -1
@@ -28,7 +28,7 @@ FIRST, LAST = range(2)
 SPARE_MESSAGE, SPARE_COPY, SPARE_COPIES = range(3)
 
 
-@part
+@inlined
 def spare_messages(heads: Any, spare: Any, first: int) -> None:
     """Chain the rows from `first` on, which are new."""
     for message in range(first, heads.shape[0]):
@@ -36,7 +36,7 @@ def spare_messages(heads: Any, spare: Any, first: int) -> None:
         spare[SPARE_MESSAGE] = message
 
 
-@part
+@inlined
 def spare_copies(copies: Any, spare: Any, first: int) -> None:
     """Chain the copies from `first` on, which are new."""
     for copy in range(first, copies.shape[0]):
@@ -45,7 +45,7 @@ def spare_copies(copies: Any, spare: Any, first: int) -> None:
         spare[SPARE_COPIES] += 1
 
 
-@part
+@inlined
 def doubled(table: Any) -> Any:
     """The same rows, and as many new ones."""
     longer = np.zeros((2 * table.shape[0], table.shape[1]), table.dtype)
@@ -53,7 +53,7 @@ def doubled(table: Any) -> Any:
     return longer
 
 
-@part
+@inlined
 def new_message(heads: Any, spare: Any) -> Any:
     """A spare row, held by the sender until `let_go`; the caller has seen that there is one."""
     message = spare[SPARE_MESSAGE]
@@ -62,7 +62,7 @@ def new_message(heads: Any, spare: Any) -> Any:
     return message
 
 
-@part
+@inlined
 def let_go(heads: Any, spare: Any, message: int) -> None:
     """One fewer needs the message; with the last one its row becomes spare."""
     heads[message, HOLDERS] -= 1
@@ -71,7 +71,7 @@ def let_go(heads: Any, spare: Any, message: int) -> None:
         spare[SPARE_MESSAGE] = message
 
 
-@part
+@inlined
 def new_copy(copies: Any, heads: Any, spare: Any, message: int, recipient: int) -> Any:
     """A copy under way, in no list yet; the caller has seen that there is a spare one."""
     copy = spare[SPARE_COPY]
@@ -84,7 +84,7 @@ def new_copy(copies: Any, heads: Any, spare: Any, message: int, recipient: int) 
     return copy
 
 
-@part
+@inlined
 def end_copy(copies: Any, heads: Any, spare: Any, copy: int) -> None:
     """The copy has been received."""
     copies[copy, NEXT] = spare[SPARE_COPY]
@@ -93,7 +93,7 @@ def end_copy(copies: Any, heads: Any, spare: Any, copy: int) -> None:
     let_go(heads, spare, copies[copy, MESSAGE])
 
 
-@part
+@inlined
 def put_due(due: Any, copies: Any, copy: int, timeline: int, tick: int) -> None:
     """Let the copy arrive when the timeline reaches the tick."""
     at = tick & (due.shape[1] - 1)
@@ -105,7 +105,7 @@ def put_due(due: Any, copies: Any, copy: int, timeline: int, tick: int) -> None:
     due[timeline, at, LAST] = copy
 
 
-@part
+@inlined
 def pop_due(due: Any, timeline: int, tick: int) -> Any:
     """The head of the list due at this tick, which is emptied; walk it by `NEXT`."""
     at = tick & (due.shape[1] - 1)

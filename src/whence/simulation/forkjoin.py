@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whence.events.columns import Ints
-from whence.simulation.compiled import kernel, types
+from whence.kernels import kernel
 from whence.simulation.draws import below, seeded
 
 EVENT, FORK, JOIN = range(3)
@@ -51,7 +51,7 @@ def fork_join(operations: int, live: int, seed: int, *, events: int = 2, forks: 
     return ForkJoin(*(np.ascontiguousarray(table[:, column]) for column in range(5)))
 
 
-@kernel(types.int64[:, ::1](types.int64, types.int64, types.int64, types.int64, types.int64, types.uint64[::1]))
+@kernel("int64[:, ::1](int64, int64, int64, int64, int64, uint64[::1])", work=lambda operations, *_: 20 * operations)
 def play(operations: int, live: int, events: int, forks: int, joins: int, state: Any) -> Any:
     """The rows of `ForkJoin`."""
     table = np.full((operations, 5), NO_INSTANCE, np.int64)

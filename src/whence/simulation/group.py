@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.events.columns import Ints
-from whence.simulation.compiled import kernel, types
+from whence.kernels import kernel
 from whence.simulation.draws import below, exponential, seeded
 from whence.simulation.flight import doubled
 
@@ -113,12 +113,12 @@ def _precedes(messages: GroupMessages, a: NDArray[np.int64], b: NDArray[np.int64
 
 
 _SENDER, _RECIPIENT, _SENT, _LINEAR = range(4)
-_SIGNATURE = types.Tuple((types.int64[:, ::1], types.int32[:, ::1]))(
-    types.int64, types.int64, types.int64, types.boolean, types.int64, types.uint64[::1]
+
+
+@kernel(
+    "Tuple((int64[:, ::1], int32[:, ::1]))(int64, int64, int64, boolean, int64, uint64[::1])",
+    work=lambda processes, delay, gap, periodic, wanted, state: 20 * processes * wanted,
 )
-
-
-@kernel(_SIGNATURE)
 def exchange(n: int, delay: int, gap: int, periodic: bool, wanted: int, state: Any) -> Any:
     """Send, and receive in the order sent: as every message takes equally long, that is the order of arrival."""
     table, vector = np.zeros((64, 4), np.int64), np.zeros((64, n), np.int32)

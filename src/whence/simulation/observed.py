@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whence.simulation.compiled import kernel, part, types
+from whence.kernels import inlined, kernel
 from whence.simulation.draws import below, draw
 from whence.simulation.flight import (
     MESSAGE,
@@ -30,7 +30,7 @@ from whence.simulation.flight import (
     spare_copies,
     spare_messages,
 )
-from whence.simulation.stamping import Rows, count_event, new_bodies, new_heads, raise_to, report, stamp, take_in
+from whence.simulation.stamping import count_event, new_bodies, new_heads, raise_to, report, row_types, stamp, take_in
 
 
 class Plan(NamedTuple):
@@ -58,7 +58,7 @@ class Plan(NamedTuple):
     relay_period: int
 
 
-@part
+@inlined
 def drawn_delay(state: Any, last_delay: Any) -> Any:
     """A delay in ticks, or `NONE` for a message that is lost on the way."""
     drawn = draw(state)
@@ -72,7 +72,7 @@ def drawn_delay(state: Any, last_delay: Any) -> Any:
     return low if low < len(last_delay) else NONE
 
 
-@part
+@inlined
 def _through_relays(plan: Any, sender: int, reached: int) -> Any:
     """When a report that reaches its first relay at a reading leaves its last one."""
     for hop in range(plan.relay_hops):
@@ -81,7 +81,7 @@ def _through_relays(plan: Any, sender: int, reached: int) -> Any:
     return reached
 
 
-@part
+@inlined
 def _arrive(
     plan: Any, copies: Any, inbox: Any, spare: Any, copy: int, rt: Any, heads: Any, bodies: Any, rows: Any, row: int
 ) -> Any:
@@ -104,26 +104,12 @@ def _arrive(
     return row
 
 
-_SIGNATURE = types.int64(
-    types.NamedUniTuple(types.int64, len(Plan._fields), Plan),
-    types.int64[::1],
-    types.uint64[::1],
-    types.NamedTuple(
-        (
-            types.int32[::1],
-            types.int64[::1],
-            types.int64[::1],
-            types.int32[::1],
-            types.int32[:, ::1],
-            types.int64[::1],
-            types.int32[:, ::1],
-        ),
-        Rows,
-    ),
-)
+def _signature(types: Any) -> Any:
+    plan = types.NamedUniTuple(types.int64, len(Plan._fields), Plan)
+    return types.int64(plan, types.int64[::1], types.uint64[::1], row_types(types))
 
 
-@kernel(_SIGNATURE)
+@kernel(_signature)
 def observe(plan: Any, last_delay: Any, state: Any, rows: Any) -> Any:
     """Fill `rows` with reports in the order they reach the observer; the number of steps (clock increments) it took."""
     n = plan.processes

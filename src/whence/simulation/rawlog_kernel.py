@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from whence.simulation.compiled import kernel, part, types
+from whence.kernels import inlined, kernel
 from whence.simulation.draws import below, draw, exponential
 
 NEVER = (1 << 63) - 1
@@ -47,7 +47,7 @@ R_PROCESS, R_TIME, R_KIND, R_FROM, R_NUMBER, R_NAME, R_SEQ, R_ARRIVAL, R_EVENT, 
 OF_A_REPORT = 12
 
 
-@part
+@inlined
 def push(due: Any, slots: Any, size: int, time: int) -> Any:
     """Give a free slot that becomes due at `time`; `slots` beyond the heap's size are the free ones."""
     slot = slots[size]
@@ -64,7 +64,7 @@ def push(due: Any, slots: Any, size: int, time: int) -> Any:
     return slot
 
 
-@part
+@inlined
 def pop(due: Any, slots: Any, size: int) -> Any:
     """Take out the slot that is due first; it is free from then on, and keeps its values until the next push."""
     slot = slots[0]
@@ -89,7 +89,7 @@ def pop(due: Any, slots: Any, size: int) -> Any:
     return slot
 
 
-@part
+@inlined
 def long_tailed(state: Any, mean: int) -> Any:
     """An exponential time, doubled as often as one draw in four says: about one in x**2 exceeds x times the usual.
 
@@ -106,7 +106,7 @@ def long_tailed(state: Any, mean: int) -> Any:
     return value << doublings
 
 
-@part
+@inlined
 def reading(settings: Any, actor: Any, now: int) -> Any:
     """What the process's clock shows: true time plus a deviation that drifts to and fro between its bounds.
 
@@ -126,14 +126,9 @@ def reading(settings: Any, actor: Any, now: int) -> Any:
     return actor[CLOCK] + settings[START]
 
 
-_TABLE = types.int64[:, ::1]
-_LIST = types.int64[::1]
-
-
 @kernel(
-    types.int64(
-        types.uint64[::1], _LIST, _LIST, types.int32[::1], _TABLE, _LIST, _LIST, _TABLE, _LIST, _LIST, _TABLE, _TABLE
-    )
+    "int64(uint64[::1], int64[::1], int64[::1], int32[::1], int64[:, ::1], int64[::1], int64[::1], int64[:, ::1], "
+    "int64[::1], int64[::1], int64[:, ::1], int64[:, ::1])"
 )
 def advance(
     state: Any,
@@ -241,7 +236,7 @@ def advance(
     return filled
 
 
-@part
+@inlined
 def _digits(number: int) -> Any:
     count = 1
     while number >= 10:
@@ -250,7 +245,7 @@ def _digits(number: int) -> Any:
     return count
 
 
-@part
+@inlined
 def _write_digits(data: Any, end: int, number: int) -> None:
     while True:
         end -= 1
@@ -260,7 +255,7 @@ def _write_digits(data: Any, end: int, number: int) -> None:
             break
 
 
-@kernel(types.Tuple((types.int32[::1], types.uint8[::1]))(types.int64[:, ::1]))
+@kernel("Tuple((int32[::1], uint8[::1]))(int64[:, ::1])")
 def spell_messages(rows: Any) -> Any:
     """Offsets and bytes of the ids of the rows' messages, ``p3-17`` for the 17th of process 3; nothing for local events."""
     offsets = np.zeros(len(rows) + 1, np.int32)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.events.columns import Ints, Reports, Truth
-from whence.simulation.compiled import kernel, types
+from whence.kernels import kernel
 from whence.simulation.delay import Delay, Rounding
 from whence.simulation.draws import seeded
 from whence.simulation.flight import NONE
@@ -24,6 +24,7 @@ from whence.simulation.stamping import (
     raise_to,
     report,
     ring_length,
+    row_types,
     stamp,
     take_in,
 )
@@ -141,24 +142,14 @@ def _slots(trace: Trace, kind: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 _DONE, _DRIFT, _DEADLOCK = range(3)
-_COLUMN = types.int64[::1]
-_STAMP_SIGNATURE = types.UniTuple(types.int64, 2)(
-    types.int64,
-    types.int64,
-    types.int64,
-    _COLUMN,
-    _COLUMN,
-    _COLUMN,
-    _COLUMN,
-    _COLUMN,
-    _COLUMN,
-    types.NamedTuple(
-        (types.int32[::1], _COLUMN, _COLUMN, types.int32[::1], types.int32[:, ::1], _COLUMN, types.int32[:, ::1]), Rows
-    ),
-)
 
 
-@kernel(_STAMP_SIGNATURE)
+def _stamp_signature(types: Any) -> Any:
+    number, column = types.int64, types.int64[::1]
+    return types.UniTuple(number, 2)(number, number, number, *[column] * 6, row_types(types))
+
+
+@kernel(_stamp_signature)
 def stamp_all(
     processes: int,
     eps: int,
@@ -207,7 +198,7 @@ def stamp_all(
     return _DONE, 0
 
 
-@kernel(types.int64[::1](types.int64[::1], types.int64[::1], types.uint64[::1]))
+@kernel("int64[::1](int64[::1], int64[::1], uint64[::1])")
 def _draw_arrivals(wall: Any, last_delay: Any, state: Any) -> Any:
     arrivals = np.empty(len(wall), np.int64)
     for event in range(len(wall)):

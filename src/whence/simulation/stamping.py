@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whence.simulation.compiled import part
+from whence.kernels import inlined
 
 SENDER, SEQ, R, HIGH, HOLDERS, NEXT_SPARE = range(6)
 """The columns of ``heads``; the last two belong to `whence.simulation.flight`."""
@@ -49,18 +49,24 @@ def new_rows(count: int, processes: int, width: int) -> Rows:
     )
 
 
+def row_types(types: Any) -> Any:
+    """The type of `Rows` in a signature."""
+    numbers, longs, table = types.int32[::1], types.int64[::1], types.int32[:, ::1]
+    return types.NamedTuple((numbers, longs, longs, numbers, table, longs, table), Rows)
+
+
 def ring_length(width: int) -> int:
     """The power of two that holds `width` entries."""
     return 1 << (width - 1).bit_length()
 
 
-@part
+@inlined
 def new_heads(processes: int, slots: int) -> Any:
     """Figure 1's initial state: every clock reads 0."""
     return np.zeros((processes + slots, 6), np.int64)
 
 
-@part
+@inlined
 def new_bodies(processes: int, slots: int, mask: int) -> Any:
     """Figure 1's initial state: each process knows of one event at reading 0."""
     bodies = np.zeros((processes + slots, mask + 1 + processes), np.int32)
@@ -68,7 +74,7 @@ def new_bodies(processes: int, slots: int, mask: int) -> Any:
     return bodies
 
 
-@part
+@inlined
 def raise_to(heads: Any, bodies: Any, process: int, reading: int, mask: int) -> None:
     """Know of a reading; nothing is known of the readings that come into view with it."""
     high = heads[process, HIGH]
@@ -78,7 +84,7 @@ def raise_to(heads: Any, bodies: Any, process: int, reading: int, mask: int) -> 
         heads[process, HIGH] = reading
 
 
-@part
+@inlined
 def take_in(heads: Any, bodies: Any, process: int, message: int, width: int, mask: int) -> None:
     """Merge a received message's stamp. The event it belongs to is counted apart, by `count_event`."""
     vector = mask + 1
@@ -93,13 +99,13 @@ def take_in(heads: Any, bodies: Any, process: int, message: int, width: int, mas
         bodies[process, at] = max(bodies[process, at], bodies[message, at])
 
 
-@part
+@inlined
 def count_event(bodies: Any, process: int, reading: int, mask: int) -> None:
     """One more event at this reading, which lies less than `width` below the highest one known."""
     bodies[process, reading & mask] += 1
 
 
-@part
+@inlined
 def stamp(heads: Any, bodies: Any, process: int, reading: int, message: int, mask: int) -> None:
     """Number a send and write its stamp into the message's row."""
     own = mask + 1 + process
@@ -112,7 +118,7 @@ def stamp(heads: Any, bodies: Any, process: int, reading: int, message: int, mas
         bodies[message, at] = bodies[process, at]
 
 
-@part
+@inlined
 def report(heads: Any, bodies: Any, message: int, arrival: int, rows: Any, row: int, mask: int) -> None:
     """Write a message's stamp, ``kn`` in the order of `less`, as the row of a report."""
     high = heads[message, HIGH]

@@ -17,6 +17,9 @@ from whence.sources.vectors import Growth
 CELL_BYTES: Final = 32 << 20
 """What is known of vector clocks is forgotten at each multiple of this offset, so that rows do not depend on the cut."""
 
+EXACT_BYTES_A_SECOND: Final = 5e6
+"""What is read in a second without the scanner."""
+
 BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -24,8 +27,8 @@ BOM: Final = b"\xef\xbb\xbf"
 class JsonLines:
     """JSON objects, one a line. `unit` is what integer times count; ISO-8601 text is turned into it.
 
-    Blocks of at least `compiled_from_bytes` go through a compiled scanner, which takes a moment to load and gives the
-    same rows.
+    A compiled scanner, which gives the same rows, reads blocks of at least `compiled_from_bytes`; by default, what comes
+    once reading without it has taken as long as loading it does.
     """
 
     name: ClassVar[str] = "whence"
@@ -34,7 +37,7 @@ class JsonLines:
     records: ClassVar[Records] = "lines"
 
     unit: str = "ns"
-    compiled_from_bytes: int = 128 << 10
+    compiled_from_bytes: int | None = None
 
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         def row(line: bytes, offset: int, place: int, cells: Cells) -> Row:
@@ -42,12 +45,19 @@ class JsonLines:
 
         cells = Cells(piece, row)
         for block in blocks(piece):
-            if block.problem is not None or len(block.data) < self.compiled_from_bytes:
-                yield from batches(cells.rows(block))
-            else:
+            if block.problem is None and self._is_scanned(len(block.data)):
                 from whence.sources.scanned_lines import scanned_batches
 
                 yield from scanned_batches(block, piece.file, self.unit, cells)
+            else:
+                yield from batches(cells.rows(block))
+
+    def _is_scanned(self, block_bytes: int) -> bool:
+        if self.compiled_from_bytes is not None:
+            return block_bytes >= self.compiled_from_bytes
+        from whence.sources.json_scan import scanning_pays
+
+        return scanning_pays(block_bytes / EXACT_BYTES_A_SECOND)
 
 
 class Cells:

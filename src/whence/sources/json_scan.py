@@ -7,11 +7,11 @@ this module decides nothing about what is right.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
-from numba import njit
 
+from whence.kernels import Kernel, kernel, part
 from whence.sources.json_values import (
     BYTES,
     EMPTY_OBJECT,
@@ -77,7 +77,7 @@ _SEND_TEXT = np.frombuffer(b"send", np.uint8)
 _RECEIVE_TEXT = np.frombuffer(b"receive", np.uint8)
 
 
-@njit(f"int64({BYTES}, int64, int64)", cache=True, nogil=True)
+@part
 def _field(data: Any, start: int, stop: int) -> int:
     """Which field this name is."""
     for field in range(_F_UNKNOWN):
@@ -91,7 +91,7 @@ def _field(data: Any, start: int, stop: int) -> int:
     return _F_UNKNOWN
 
 
-@njit(f"boolean({BYTES}, int64, int64, {BYTES})", cache=True, nogil=True)
+@part
 def _is(data: Any, start: int, stop: int, text: Any) -> bool:
     if stop - start != len(text):
         return False
@@ -101,7 +101,7 @@ def _is(data: Any, start: int, stop: int, text: Any) -> bool:
     return i == len(text)
 
 
-@njit(f"boolean({BYTES}, int64, int64, {BYTES})", cache=True, nogil=True)
+@part
 def _holds(data: Any, start: int, stop: int, text: Any) -> bool:
     at = start
     while at <= stop - len(text) and not (data[at] == text[0] and _is(data, at, at + len(text), text)):
@@ -109,11 +109,7 @@ def _holds(data: Any, start: int, stop: int, text: Any) -> bool:
     return at <= stop - len(text)
 
 
-@njit(
-    f"boolean({BYTES}, int64, int32[:, :, ::1], int64, int64, int64, int64, int64, boolean, boolean)",
-    cache=True,
-    nogil=True,
-)
+@part
 def _set_text(
     data: Any,
     row: int,
@@ -137,12 +133,7 @@ def _set_text(
     return True
 
 
-@njit(
-    f"boolean({BYTES}, int64, int64, int64[::1], int64[::1], int64[::1], int64[::1], int64, int32[:, :, ::1], "
-    "int64[:, ::1], uint8[:, ::1], uint8[::1])",
-    cache=True,
-    nogil=True,
-)
+@part
 def _resolve(
     data: Any,
     unit_ns: int,
@@ -232,11 +223,10 @@ def _resolve(
     return True
 
 
-@njit(
+@kernel(
     f"int64({BYTES}, int64, int64, int64, boolean, int64, int64[:, ::1], uint8[::1], "
     "int32[:, :, ::1], int64[:, ::1], uint8[:, ::1], uint8[::1], int64[::1], uint8[::1])",
-    cache=True,
-    nogil=True,
+    plain=False,
 )
 def scan(
     data: Any,
@@ -370,7 +360,12 @@ def scan(
     return rows
 
 
-@njit(f"void({BYTES}, int32[:, ::1], int64[::1], int32[::1], uint8[::1])", cache=True, nogil=True)
+def scanning_pays(seconds: float) -> bool:
+    """Whether to scan what takes so many seconds without; if not, they count as spent. See `whence.kernels.Kernel.pays`."""
+    return cast("Kernel", scan).pays(seconds)
+
+
+@kernel(f"void({BYTES}, int32[:, ::1], int64[::1], int32[::1], uint8[::1])", plain=False)
 def copy_texts(data: Any, spans: Any, rows: Any, ends: Any, out: Any) -> None:
     """Copy the texts of these rows one after the other, escapes resolved; ``ends[i + 1]`` is where the i-th ends."""
     written = 0

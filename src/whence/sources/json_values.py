@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from numba import njit
-
+from whence.kernels import inlined, part
 from whence.sources.strict_json import MOST_DEPTH
 
 BYTES: Final = "Array(uint8, 1, 'C', True)"
@@ -23,7 +22,7 @@ STRING, INTEGER, REAL, WORD, NULL, OBJECT, ARRAY, EMPTY_OBJECT = range(1, 9)
 _MOST_REAL_CHARACTERS = 300
 
 
-@njit(f"int64({BYTES}, int64, int64)", cache=True, nogil=True, inline="always")
+@inlined
 def after_space(data: Any, at: int, end: int) -> int:
     """The first byte from `at` on that is no blank, or `end`."""
     while at < end and (data[at] == 32 or data[at] == 9 or data[at] == 13):
@@ -31,7 +30,7 @@ def after_space(data: Any, at: int, end: int) -> int:
     return at
 
 
-@njit(f"UniTuple(int64, 2)({BYTES}, int64, int64, boolean)", cache=True, nogil=True)
+@part
 def string_end(data: Any, at: int, end: int, all_utf8: bool) -> tuple[int, int]:
     """Where the string whose first character is at `at` ends, after its quote, and its escapes; -1 to leave the line."""
     escapes = 0
@@ -54,7 +53,7 @@ def string_end(data: Any, at: int, end: int, all_utf8: bool) -> tuple[int, int]:
     return -1, 0
 
 
-@njit(f"UniTuple(int64, 2)({BYTES}, int64, int64)", cache=True, nogil=True)
+@part
 def _number(data: Any, at: int, end: int) -> tuple[int, int]:
     """Where the number ends, and which kind it is; -1 to leave the line."""
     start = at
@@ -80,7 +79,7 @@ def _number(data: Any, at: int, end: int) -> tuple[int, int]:
     return at, INTEGER
 
 
-@njit(f"UniTuple(int64, 3)({BYTES}, int64, int64, boolean)", cache=True, nogil=True)
+@part
 def scalar_end(data: Any, at: int, end: int, all_utf8: bool) -> tuple[int, int, int]:
     """Where a value that is no container ends, its kind, and its escapes; -1 to leave the line."""
     if at >= end:
@@ -101,7 +100,7 @@ def scalar_end(data: Any, at: int, end: int, all_utf8: bool) -> tuple[int, int, 
     return -1, 0, 0
 
 
-@njit(f"boolean({BYTES}, int64, int64, int64, int64)", cache=True, nogil=True)
+@part
 def same_text(data: Any, a: int, a_end: int, b: int, b_end: int) -> bool:
     """Whether two parts hold the same bytes."""
     if a_end - a != b_end - b:
@@ -112,7 +111,7 @@ def same_text(data: Any, a: int, a_end: int, b: int, b_end: int) -> bool:
     return i == a_end - a
 
 
-@njit(f"UniTuple(int64, 2)({BYTES}, int64, int64, boolean, int64[:, ::1], int64[:, ::1])", cache=True, nogil=True)
+@part
 def container_end(data: Any, at: int, end: int, all_utf8: bool, frames: Any, keys: Any) -> tuple[int, int]:
     """Where the array or object at `at` ends, and its kind; -1 to leave the line. `frames` and `keys` are scratch."""
     outer = OBJECT if data[at] == 123 else ARRAY

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
-from whence.sources.json_values import BYTES
+from whence.kernels import part
 
 _SECOND = 1_000_000_000
 
 
-@njit(f"int64({BYTES}, int64, int64)", cache=True, nogil=True)
+@part
 def integer_of(data: Any, start: int, stop: int) -> int:
     """The integer in a JSON number of at most 64 bits."""
     negative = data[start] == 45
@@ -21,7 +19,7 @@ def integer_of(data: Any, start: int, stop: int) -> int:
     return -value if negative else value
 
 
-@njit(f"int64({BYTES}, int64, int64)", cache=True, nogil=True)
+@part
 def _digits(data: Any, start: int, stop: int) -> int:
     """The number in these digits, or a negative number."""
     value = 0
@@ -32,7 +30,7 @@ def _digits(data: Any, start: int, stop: int) -> int:
     return value
 
 
-@njit(f"Tuple((int64, boolean))({BYTES}, int64, int64, int64)", cache=True, nogil=True)
+@part
 def iso_time(data: Any, start: int, stop: int, unit_ns: int) -> tuple[int, bool]:
     """The time in the usual spelling of ISO-8601, and whether it is in that spelling."""
     if unit_ns == 0 or stop - start < 19:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from whence.causality.skeleton import Ints, Longs
+from whence.kernels import inlined, kernel
 
 EQUAL, BEFORE, AFTER, CONCURRENT = range(4)
 NOBODY = int(np.iinfo(np.int64).max)
 """A number that no event has."""
 
 
-@njit(inline="always")
+@inlined
 def _segment(starts_at: Longs, position: int, share: float) -> int:
     """The segment of a position. Segments are mostly of one size, so the first guess is mostly right."""
     low, high = 0, len(starts_at)
@@ -31,11 +31,7 @@ def _segment(starts_at: Longs, position: int, share: float) -> int:
     return low
 
 
-@njit(
-    "Tuple((int64[::1], int64[::1], int64[::1], int64[::1]))(int64[::1], int64, int64[::1], int64[::1], int8[::1])",
-    cache=True,
-    nogil=True,
-)
+@kernel("Tuple((int64[::1], int64[::1], int64[::1], int64[::1]))(int64[::1], int64, int64[::1], int64[::1], int8[::1])")
 def by_earlier(
     starts_at: Longs, total: int, one: Longs, other: Longs, found: NDArray[np.int8]
 ) -> tuple[Longs, Longs, Longs, Longs]:
@@ -64,7 +60,7 @@ def by_earlier(
     return low, high, place, bounds
 
 
-@njit("void(int64[::1], int64, int32[::1], int64[::1], int64[::1], int64[::1], int64[::1])", cache=True, nogil=True)
+@kernel("void(int64[::1], int64, int32[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
 def tell(
     low: Longs, first: int, rows_process: Ints, rows_number: Longs, codes: Longs, process: Longs, index: Longs
 ) -> None:
@@ -74,11 +70,9 @@ def tell(
         process[pair], index[pair] = codes[rows_process[row]], rows_number[row]
 
 
-@njit(
+@kernel(
     "Tuple((int64[::1], int64[::1], int64[::1], int64[::1], int64[::1]))"
-    "(int64[::1], int64, int64[::1], int64[::1], int64[::1], int64[::1])",
-    cache=True,
-    nogil=True,
+    "(int64[::1], int64, int64[::1], int64[::1], int64[::1], int64[::1])"
 )
 def by_later(
     starts_at: Longs, total: int, process: Longs, index: Longs, high: Longs, place: Longs
@@ -101,7 +95,7 @@ def by_later(
     return moved[0], moved[1], moved[2], moved[3], bounds
 
 
-@njit("void(int64, int64[::1], int64[::1], int64[::1], int64[::1])", cache=True, nogil=True)
+@kernel("void(int64, int64[::1], int64[::1], int64[::1], int64[::1])")
 def localise(first: int, local_code: Longs, process: Longs, index: Longs, high: Longs) -> None:
     """Global codes become the segment's, and positions rows.
 
@@ -114,7 +108,7 @@ def localise(first: int, local_code: Longs, process: Longs, index: Longs, high: 
         high[pair] -= first
 
 
-@njit("void(int64[::1], boolean[::1], int8[::1])", cache=True, nogil=True)
+@kernel("void(int64[::1], boolean[::1], int8[::1])")
 def note(place: Longs, before: NDArray[np.bool_], found: NDArray[np.int8]) -> None:
     """Put the answers in their places."""
     for pair in range(len(place)):
@@ -122,7 +116,7 @@ def note(place: Longs, before: NDArray[np.bool_], found: NDArray[np.int8]) -> No
             found[place[pair] >> 1] = AFTER if place[pair] & 1 else BEFORE
 
 
-@njit("int64[::1](int32[::1], int64[::1])", cache=True, nogil=True)
+@kernel("int64[::1](int32[::1], int64[::1])")
 def numbers_within(process: Ints, before: Longs) -> Longs:
     """The number of each row within its process."""
     count = before.copy()

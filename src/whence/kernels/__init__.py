@@ -1,0 +1,14 @@
+"""Loops over arrays that run as plain Python until compiling them pays.
+
+- `kernel` marks a loop that other code calls;
+- `part` marks a function that kernels call, and `inlined` one that is woven into each of its callers.
+
+The environment variable ``WHENCE_KERNELS`` forces one way: ``plain`` (numba is never imported), ``compiled``, or ``both``,
+which runs both ways and raises `Disagreement` where the results differ. ``auto``, the default, chooses.
+docs/decisions/0016-kernels-that-wait.md says how, and has the measurements.
+"""
+
+from whence.kernels.choosing import KERNELS, Disagreement, Kernel, kernel, running
+from whence.kernels.compiling import inlined, part
+
+__all__ = ["KERNELS", "Disagreement", "Kernel", "inlined", "kernel", "part", "running"]
