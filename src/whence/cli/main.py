@@ -1,50 +1,66 @@
-"""The commands of ``whence``, one module each."""
+"""The commands of ``whence``: where each one is, so that running one imports that one."""
 
 from __future__ import annotations
 
-import typer
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
-from whence.cli import questions
-from whence.cli.clocks import clocks
-from whence.cli.export import export
-from whence.cli.observe import observe
-from whence.cli.output import guarded_streams
-from whence.cli.questions_tables import order, sql
-from whence.cli.report import report
-from whence.cli.reproduce import reproduce
-from whence.cli.serve import serve
-from whence.cli.simulate import simulate
+import typer
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+COMMANDS: Final[Mapping[str, str]] = {
+    "observe": "observe",
+    "serve": "serve",
+    "report": "report",
+    "export": "export",
+    "simulate": "simulate",
+    "reproduce": "reproduce",
+    "why": "questions",
+    "impact": "questions",
+    "relation": "questions",
+    "explain": "questions",
+    "concurrent": "questions",
+    "cut": "questions",
+    "order": "questions_tables",
+    "processes": "questions",
+    "check": "questions",
+    "clocks": "clocks",
+    "quarantine": "questions",
+    "sql": "questions_tables",
+}
+"""The module of ``whence.cli`` that has the function of each command, in the order of the help."""
+
+
+class _Commands(TyperGroup):
+    """Commands that are imported when they are run, or listed with their help."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        function = getattr(import_module(f"whence.cli.{COMMANDS[cmd_name]}"), cmd_name)
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        alone.command(cmd_name)(function)
+        return typer.main.get_command(alone)
+
 
 cli = typer.Typer(
+    cls=_Commands,
     help="What could have caused this event?",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-cli.command()(observe)
-cli.command()(serve)
-cli.command()(report)
-cli.command()(export)
-cli.command()(simulate)
-cli.command()(reproduce)
-for question in (
-    questions.why,
-    questions.impact,
-    questions.relation,
-    questions.explain,
-    questions.concurrent,
-    questions.cut,
-    order,
-    questions.processes,
-    questions.check,
-    clocks,
-    questions.quarantine,
-    sql,
-):
-    cli.command()(question)
 
 
 @cli.callback()
 def _commands(context: typer.Context) -> None:
-    """Guards the streams of whatever command follows; and keeps commands named even if there is only one."""
+    """Guard the streams of whatever command follows."""
+    from whence.cli.output import guarded_streams
+
     context.with_resource(guarded_streams())

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from whence.cli.clocks import sentences
 from whence.cli.durations import NANOSECONDS, read_duration, show_duration
@@ -23,6 +21,9 @@ from whence.cli.output import console, not_written, print_json, say, say_lines
 from whence.cli.rendering import print_table
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import TaskID
+
     from whence.history.batch.engine import Engine, OnStage
 
 TRIGGER = "1s"
@@ -263,6 +264,8 @@ def _length(name: str, value: str | None, unit: str) -> int | None:
 
 @contextmanager
 def _stages(shown: Console) -> Iterator[OnStage]:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
     with Progress(*columns, console=shown, disable=not shown.is_terminal, transient=True) as progress:
         bars: dict[str, TaskID] = {}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from whence.cli.durations import show_duration
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def ledger_lines(ledger: dict[str, Any]) -> list[str]:
@@ -40,6 +40,9 @@ def channel_lines(channels: dict[str, int]) -> list[str]:
 
 def orders_table(wall_clock: dict[str, Any], policies: dict[str, Any], unit: str) -> Table:
     """Plain wall-clock order and each policy of delivery, from a manifest's entries of these names."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
     table = Table(
         title="Wrong in each order, and how long it waits",
         title_justify="left",

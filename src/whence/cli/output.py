@@ -14,10 +14,12 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any, BinaryIO, TextIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import typer
-from rich.console import Console
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _ELSEWHERE = "\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
 """Besides the first 32: more controls, marks that turn the direction of writing, ends of lines, and halves of characters,
@@ -69,6 +71,8 @@ def not_written(place: object, failure: OSError) -> str:
 
 def console(*, stderr: bool = False, width: int | None = None) -> Console:
     """Where tables and bars are drawn. HAZARD: what is drawn must have been spelt out."""
+    from rich.console import Console
+
     stream = sys.stderr if stderr else sys.stdout
     file = stream.stream if isinstance(stream, Guarded) else stream
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)

@@ -10,7 +10,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from whence.cli import output
 from whence.cli.orders_table import channel_lines, ledger_lines, orders_table
@@ -26,6 +25,7 @@ from whence.cli.rendering import (
     print_table,
 )
 from whence.cli.wall_clocks import print_between_clocks
+from whence.cli.without_pandas import leave_pandas_out
 from whence.events.keys import SPAN
 from whence.history.times import time_or_event
 
@@ -358,6 +358,7 @@ def failures_told() -> Iterator[None]:
     from whence.history.errors import BadCondition, HistoryError, UnknownPolicy
     from whence.history.storage import NoSpace, StorageError, is_full
 
+    leave_pandas_out()
     try:
         yield
         sys.stdout.flush()
@@ -386,10 +387,12 @@ def _let_go_of_stdout() -> None:
 @contextmanager
 def progress_until_start(asked: History, *, filtered: bool) -> Iterator[Callable[[int], None] | None]:
     """A bar on stderr for a sweep that may go back to the start of the history."""
-    shown = console(stderr=True)
-    if not (filtered and shown.is_terminal):
+    shown = console(stderr=True) if filtered else None
+    if shown is None or not shown.is_terminal:
         yield None
         return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("looking back"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=shown, transient=True) as progress:
         bar = progress.add_task("", total=len(asked))

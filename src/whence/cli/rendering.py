@@ -8,16 +8,15 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from rich import box
-from rich.table import Table
-from rich.text import Text
-
 from whence.cli.durations import show_duration
 from whence.cli.output import console, say, spelt_out
 from whence.events.keys import SPAN
 from whence.history.times import PER_SECOND
 
 if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
     from whence.history.questions.event import Event
     from whence.history.questions.past import Missing
 
@@ -152,11 +151,16 @@ def print_table(table: Table, *, title: str | None = None) -> None:
 
 def _cell(value: object) -> Text:
     """A value as text that does nothing to a terminal."""
+    from rich.text import Text
+
     return Text(spelt_out("" if value is None else str(value)))
 
 
 def _table(columns: Sequence[str], *, notes: bool) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
         table.add_column(_cell(column), overflow="fold")
     if notes:

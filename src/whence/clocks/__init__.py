@@ -6,35 +6,44 @@ One literal record, a stamp of each sort::
     LamportClock("orders").local()     orders@1              ordered: sorts, and cannot say concurrent
     GroupMember(...).send()            LocalStamp            neither: "may precede" or "surely concurrent"
 
-`docs/stamp.md` says which clock to take. Nothing here needs more than the standard library.
+`docs/stamp.md` says which clock to take. Nothing here needs more than the standard library. Names are loaded when they are
+used: who needs one clock does not wait for the others.
 """
 
-from whence.clocks.bounded.clock import BoundedClock, BoundedStamp, less
-from whence.clocks.bounded.layout import BoundedFormat
-from whence.clocks.channels.end import ChannelHub, StaleChannel
-from whence.clocks.channels.ordering import OrderingChannel
-from whence.clocks.channels.vector import VectorChannel
-from whence.clocks.decoding import stamp_from_bytes, stamp_from_json
-from whence.clocks.errors import ClockDrift, ClockError, Retired, StampError, UnstampedMessage, WhenceError
-from whence.clocks.govector import GoVector
-from whence.clocks.group.gateway import Forward, Gateway, Relay
-from whence.clocks.group.member import GroupMember
-from whence.clocks.group.stamps import GlobalStamp, LocalStamp
-from whence.clocks.group.structure import Group, Subgroup
-from whence.clocks.hybrid import HybridClock, HybridStamp
-from whence.clocks.instances.instance import Instance
-from whence.clocks.instances.paper import PaperInstance, PaperStamp
-from whence.clocks.instances.process import AutonomousMessage, AutonomousProcess
-from whence.clocks.instances.stamp import AutonomousStamp, EventName
-from whence.clocks.itc.clock import IntervalTreeClock, IntervalTreeStamp
-from whence.clocks.lamport import LamportClock, LamportStamp
-from whence.clocks.ordering.clock import OrderingClock
-from whence.clocks.ordering.messages import Gap, OrderedDelivery, Waiting
-from whence.clocks.ordering.observer import OrderingObserver
-from whence.clocks.ordering.stamp import OrderingStamp
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# At once: the function has the name of its module, which importing the module later would put in its place.
 from whence.clocks.relation import CausalStamp, OrderedStamp, Relation, Stamp, relation
-from whence.clocks.vector.clock import VectorClock, VectorObserver
-from whence.clocks.vector.stamp import VectorStamp
+
+if TYPE_CHECKING:
+    from whence.clocks.bounded.clock import BoundedClock, BoundedStamp, less
+    from whence.clocks.bounded.layout import BoundedFormat
+    from whence.clocks.channels.end import ChannelHub, StaleChannel
+    from whence.clocks.channels.ordering import OrderingChannel
+    from whence.clocks.channels.vector import VectorChannel
+    from whence.clocks.decoding import stamp_from_bytes, stamp_from_json
+    from whence.clocks.errors import ClockDrift, ClockError, Retired, StampError, UnstampedMessage, WhenceError
+    from whence.clocks.govector import GoVector
+    from whence.clocks.group.gateway import Forward, Gateway, Relay
+    from whence.clocks.group.member import GroupMember
+    from whence.clocks.group.stamps import GlobalStamp, LocalStamp
+    from whence.clocks.group.structure import Group, Subgroup
+    from whence.clocks.hybrid import HybridClock, HybridStamp
+    from whence.clocks.instances.instance import Instance
+    from whence.clocks.instances.paper import PaperInstance, PaperStamp
+    from whence.clocks.instances.process import AutonomousMessage, AutonomousProcess
+    from whence.clocks.instances.stamp import AutonomousStamp, EventName
+    from whence.clocks.itc.clock import IntervalTreeClock, IntervalTreeStamp
+    from whence.clocks.lamport import LamportClock, LamportStamp
+    from whence.clocks.ordering.clock import OrderingClock
+    from whence.clocks.ordering.messages import Gap, OrderedDelivery, Waiting
+    from whence.clocks.ordering.observer import OrderingObserver
+    from whence.clocks.ordering.stamp import OrderingStamp
+    from whence.clocks.vector.clock import VectorClock, VectorObserver
+    from whence.clocks.vector.stamp import VectorStamp
 
 __all__ = [
     "Relation",
@@ -90,3 +99,91 @@ __all__ = [
     "UnstampedMessage",
     "Retired",
 ]
+
+_PLACES = {
+    "bounded.clock": (
+        "BoundedClock",
+        "BoundedStamp",
+        "less",
+    ),
+    "bounded.layout": ("BoundedFormat",),
+    "channels.end": (
+        "ChannelHub",
+        "StaleChannel",
+    ),
+    "channels.ordering": ("OrderingChannel",),
+    "channels.vector": ("VectorChannel",),
+    "decoding": (
+        "stamp_from_bytes",
+        "stamp_from_json",
+    ),
+    "errors": (
+        "ClockDrift",
+        "ClockError",
+        "Retired",
+        "StampError",
+        "UnstampedMessage",
+        "WhenceError",
+    ),
+    "govector": ("GoVector",),
+    "group.gateway": (
+        "Forward",
+        "Gateway",
+        "Relay",
+    ),
+    "group.member": ("GroupMember",),
+    "group.stamps": (
+        "GlobalStamp",
+        "LocalStamp",
+    ),
+    "group.structure": (
+        "Group",
+        "Subgroup",
+    ),
+    "hybrid": (
+        "HybridClock",
+        "HybridStamp",
+    ),
+    "instances.instance": ("Instance",),
+    "instances.paper": (
+        "PaperInstance",
+        "PaperStamp",
+    ),
+    "instances.process": (
+        "AutonomousMessage",
+        "AutonomousProcess",
+    ),
+    "instances.stamp": (
+        "AutonomousStamp",
+        "EventName",
+    ),
+    "itc.clock": (
+        "IntervalTreeClock",
+        "IntervalTreeStamp",
+    ),
+    "lamport": (
+        "LamportClock",
+        "LamportStamp",
+    ),
+    "ordering.clock": ("OrderingClock",),
+    "ordering.messages": (
+        "Gap",
+        "OrderedDelivery",
+        "Waiting",
+    ),
+    "ordering.observer": ("OrderingObserver",),
+    "ordering.stamp": ("OrderingStamp",),
+    "vector.clock": (
+        "VectorClock",
+        "VectorObserver",
+    ),
+    "vector.stamp": ("VectorStamp",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _PLACES.items():
+        if name in names:
+            found = globals()[name] = getattr(import_module(f"whence.clocks.{module}"), name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

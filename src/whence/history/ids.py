@@ -34,7 +34,6 @@ class Index(Protocol):
         """So many of them from a place on."""
 
 
-
 @kernel("uint64[::1](Array(uint8, 1, 'C', True), Array(int64, 1, 'C', True))")
 def _hashes(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Words:
     """FNV-1a of each text, its bits mixed once more (the finaliser of MurmurHash3); the upper halves are used."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from threading import TIMEOUT_MAX, Event
+from typing import TYPE_CHECKING
 
 from whence.clocks.errors import ClockError, UnstampedMessage
 from whence.clocks.guarded import Guarded
@@ -13,6 +13,9 @@ from whence.clocks.ordering.stamp import OrderingStamp
 from whence.clocks.vector.clock import VectorClock, VectorObserver
 from whence.clocks.vector.stamp import VectorStamp
 from whence.clocks.wire import check_name
+
+if TYPE_CHECKING:
+    import asyncio
 
 DEFAULT_TIMEOUT_S = 10.0
 MAX_WAITING = 10_000
@@ -106,6 +109,8 @@ class OrderingObserver(Guarded):
 
     async def take_async(self, message: Incoming, *, timeout_s: float | None = None) -> OrderedDelivery:
         """`deliver_async` for any form of message."""
+        import asyncio  # Takes 50 ms, which programs without it need not wait for.
+
         patience_s = self.timeout_s if timeout_s is None else _checked_timeout(timeout_s)
         loop = asyncio.get_running_loop()
         arrived = asyncio.Event()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,17 +14,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from whence.clocks.relation import Relation
 from whence.history.errors import EventNotFound
-from whence.history.questions.clocks import Clocks, clocks_of
-from whence.history.questions.concurrency import Concurrent, concurrent
-from whence.history.questions.cuts import Cut, cut_at_event, cut_at_time
 from whence.history.questions.event import Event, events_at
-from whence.history.questions.future import Impact, Step, impact, path
 from whence.history.questions.locating import Asked, locate, unknown_name
-from whence.history.questions.ordering import order_events, order_tables
 from whence.history.questions.past import Filter, Why, why
-from whence.history.questions.relating import Numbered, relation, relations
 from whence.history.reading import Run, open_run
 from whence.history.storage import Store
+
+# The rest is imported by the method that needs it: one question must not wait for the modules of all.
+if TYPE_CHECKING:
+    from whence.history.questions.clocks import Clocks
+    from whence.history.questions.concurrency import Concurrent
+    from whence.history.questions.cuts import Cut
+    from whence.history.questions.future import Impact, Step
+    from whence.history.questions.relating import Numbered
 
 DEFAULT_K = 25
 
@@ -174,16 +176,22 @@ class History:
 
     def impact(self, event: Asked, *, k: int = DEFAULT_K, computation: str | None = None) -> Impact:
         """What came of an event: the next `k` effects, and how many events of each process are effects."""
+        from whence.history.questions.future import impact
+
         _check_k(k)
         return impact(self.run, locate(self.run, event, computation=computation), k)
 
     def relation(self, first: Asked, second: Asked, *, computation: str | None = None) -> Relation:
         """How the first event stands to the second. Events of different computations are concurrent."""
+        from whence.history.questions.relating import relation
+
         places = [locate(self.run, each, computation=computation) for each in (first, second)]
         return relation(self.run, *places)
 
     def related(self, first: Asked, second: Asked, *, computation: str | None = None) -> Related:
         """The same, with the two events."""
+        from whence.history.questions.relating import relation
+
         places = [locate(self.run, each, computation=computation) for each in (first, second)]
         one, other = events_at(self.run, places)
         return Related(one, other, relation(self.run, *places))
@@ -193,10 +201,14 @@ class History:
 
         Each argument is a column of positions, or `Numbered`: a column of process codes and one of numbers within them.
         """
+        from whence.history.questions.relating import relations
+
         return relations(self.run, first, second)
 
     def explain(self, first: Asked, second: Asked, *, computation: str | None = None) -> Explanation:
         """How one event led to another, step by step; no steps where they are concurrent."""
+        from whence.history.questions.future import path
+
         places = [locate(self.run, each, computation=computation) for each in (first, second)]
         steps = path(self.run, min(places), max(places))
         one, other = events_at(self.run, places)
@@ -207,6 +219,8 @@ class History:
 
     def concurrent(self, event: Asked, *, k: int = DEFAULT_K, computation: str | None = None) -> Concurrent:
         """What may have happened at the same time: the `k` nearest in history order, and how many there are."""
+        from whence.history.questions.concurrency import concurrent
+
         _check_k(k)
         return concurrent(self.run, locate(self.run, event, computation=computation), k)
 
@@ -222,6 +236,8 @@ class History:
 
         A cut by time holds the events whose causal time is not after it, of all computations unless one is named.
         """
+        from whence.history.questions.cuts import cut_at_event, cut_at_time
+
         _check_k(k)
         if (event is None) == (time is None):
             raise ValueError("a cut is at an event or at a time: give one of them")
@@ -236,10 +252,14 @@ class History:
 
     def order(self, *, policy: str | None = None) -> Iterator[Event]:
         """All events in history order, or in the order in which a policy delivers them."""
+        from whence.history.questions.ordering import order_events
+
         return order_events(self.run, policy=policy)
 
     def order_tables(self, *, policy: str | None = None) -> Iterator[pa.Table]:
         """The same as Arrow tables of some thousand rows, with the stored columns and ``position``."""
+        from whence.history.questions.ordering import order_tables
+
         return order_tables(self.run, policy=policy, columns=self.run.event_schema().names)
 
     def processes(self) -> tuple[Process, ...]:
@@ -263,6 +283,8 @@ class History:
 
     def clocks(self) -> Clocks:
         """How wrong each clock is, what that rests on, and which are broken."""
+        from whence.history.questions.clocks import clocks_of
+
         return clocks_of(self.run)
 
     def quarantine(self, *, outcome: str | None = "quarantined") -> Iterator[Aside]:
