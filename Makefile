@@ -1,7 +1,7 @@
 # Every target sets up what it needs, once, in .venv; a second run starts at once.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench clean
+.PHONY: help demo test test-bounds check bench clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,13 +9,22 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY) ## find what led to a failure in the logs of an invented shop; leaves a report in out/demo
 	@$(PY) -m whence.demo $(ARGS)
 
 test: $(READY) ## run the tests; ARGS="tests/clocks -k vector" to choose
 	@$(PY) -m pytest -n auto --dist loadgroup $(ARGS)
+
+# Tests that together call every kernel, in both ways each time; the run fails if one is left out.
+BOUNDS := tests/causality tests/delivery tests/measures tests/simulation tests/kernels tests/papers/test_cell.py \
+  tests/sources/test_json_lines.py tests/sources/test_scanner_bounds.py \
+  tests/history/test_clocks.py tests/history/test_instancing.py tests/history/test_locating.py tests/history/test_questions.py
+
+test-bounds: $(READY) ## run what calls compiled code with checks of bounds, and compare it with plain Python
+	@WHENCE_KERNELS=both NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/bounds $(PY) -m pytest -n 2 --dist loadfile \
+	  -p tests.kernels.covering --hypothesis-profile=few $(BOUNDS)
 
 check: $(READY) ## style, types, and who may import whom
 	@$(PY) -m ruff check .

@@ -6,7 +6,7 @@ From rows to a segment of a history:
   before their effects; contradictions are found, not followed;
 - `whence.causality.stamps`: bounded stamps of events that carry none.
 
-From segments to answers, with NumPy and numba and without Spark or files:
+From segments to answers, with NumPy and `whence.kernels` and without Spark or files:
 
 - `whence.causality.skeleton`: what is stored of a segment, and `whence.causality.boundary`: what is known at its start;
 - `whence.causality.clocks`: vector clocks, and `Scan`, which goes over segments and gives their boundaries;
