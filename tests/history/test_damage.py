@@ -28,6 +28,8 @@ from whence.history.manifest import read_manifest, write_manifest
 from whence.history.reading import open_run
 from whence.history.spans import Blocks, survey_segment
 from whence.history.storage import Store
+from whence.web.gather import gather
+from whence.web.report import page
 
 MUTATIONS = int(os.environ.get("WHENCE_MUTATIONS", "15"))
 """Of each sort of history; set the variable to thousands after a change to how files are read or written."""
@@ -110,6 +112,7 @@ def asked_of(folder: Path) -> dict[str, Question]:
         "cut": lambda history: History(history).cut(first, computation=computation).to_json(),
         "cut time": lambda history: History(history).cut(time=events[len(events) // 2].causal_time).to_json(),
         "order": lambda history: [event.to_json() for event in History(history).order()],
+        "report": lambda history: page(gather(History(history), f"@{events[-1].position}", last=9, beside=3)),
         "processes": lambda history: History(history).processes(),
         "quarantine": lambda history: list(History(history).quarantine(outcome=None)),
         "check": lambda history: History(history).check(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -35,14 +36,18 @@ def report(
 
     with asking(history) as asked:
         incident = gather(asked, event, last=k, where=where, beside=beside, computation=computation)
-    # Complete under its name, or not there.
-    unfinished = to.with_name(f".{to.name}.{os.getpid()}")
+    # Complete under its name, or not there; what is no file, such as a pipe, cannot be replaced by one.
+    special = to.exists() and not to.is_file()
+    unfinished = to if special else to.with_name(f".{to.name}.{os.getpid()}")
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
         unfinished.write_text(page(incident), encoding="utf-8")
-        unfinished.replace(to)
+        if not special:
+            unfinished.replace(to)
     except OSError as refused:
-        unfinished.unlink(missing_ok=True)
+        if not special:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
         if is_full(refused):
             say(not_written(to, refused), err=True)
             raise typer.Exit(1) from None

@@ -49,6 +49,8 @@ def _temporary_folders() -> str:
 
 def in_a_sentence(failure: Exception) -> str:
     """The line of a failure that names the exception; a task's own where there is one."""
+    if (full := _without_space(failure)) is not None:
+        return str(full)
     said = str(getattr(failure, "java_exception", None) or failure)
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     told = [line for line in lines if "Error: " in line or "Exception: " in line] + _raised(said)
