@@ -50,6 +50,12 @@ class Limits:
     bytes_in_flight: int = 128 << 20
     """What is held for requests: their bodies as they came, decompressed, and as messages, added up."""
     connections: int = 2_000
+    connections_of_address: int = 1_000
+    """Of one client's address, which is that of all of them where a proxy stands before the service."""
+    header_s: float = 10.0
+    """For a request's headers to come, from the connection or from their first byte on."""
+    stall_s: float = 30.0
+    """In which a reader takes some of its answer, or is let go."""
     publish_s: float = 10.0
     """For the broker to acknowledge all of a request."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -29,6 +29,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
+        """By name: what it is, and what gives it."""
         self._counts: dict[str, dict[Labels, float]] = {name: {} for name in _COUNTERS}
         self._publish_counts = [0] * (len(_BOUNDS_S) + 1)
         self._publish_sum_s = 0.0
@@ -56,6 +58,8 @@ class Metrics:
             yield from _described(name, "counter", _COUNTERS[name])
             for labels, value in sorted(values.items()):
                 yield sample(name, value, labels)
+        for name, (help_text, value_now) in self.gauges.items():
+            yield from gauge(name, help_text, [(value_now(), ())])
         yield from _described(_PUBLISH, "histogram", "Seconds until the broker had stored a request.")
         total = 0
         for bound, count in zip((*map(str, _BOUNDS_S), "+Inf"), publish, strict=True):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ipaddress
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from fastapi import APIRouter, FastAPI
@@ -15,6 +17,7 @@ from fastapi import APIRouter, FastAPI
 from whence.clocks.errors import WhenceError
 from whence.service.access import Access
 from whence.service.collecting import Collector, collector_router
+from whence.service.connections import Connection, Connections, most_connections
 from whence.service.failures import Guard, answer_refusal
 from whence.service.limits import Limits, Refused
 from whence.service.metrics import Metrics
@@ -92,23 +95,29 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 class HttpServer(uvicorn.Server):
-    """Uvicorn, whose signals and socket are ours."""
+    """Uvicorn, whose signals, socket and connections are ours."""
 
     def __init__(self, app: FastAPI, settings: Settings) -> None:
         self._socket = _listening(settings)
         self.settings = settings
+        self.kept = Connections(settings.limits, most_connections(settings.limits))
+        kept = self.kept
+
+        class OneOfThese(Connection):
+            connections_of_server = kept
+
         try:
-            super().__init__(self._config(app, settings))
+            super().__init__(self._config(app, OneOfThese, settings))
             self.config.load()
         except (OSError, ValueError) as fault:
             self._socket.close()
             raise ServiceError(f"the certificate or its key cannot be used: {type(fault).__name__}") from None
 
     @staticmethod
-    def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    def _config(app: FastAPI, connection: type[Connection], settings: Settings) -> uvicorn.Config:
         return uvicorn.Config(
             app,
-            http="h11",
+            http=connection,
             ws="none",
             lifespan="on",
             log_config=None,
@@ -117,7 +126,6 @@ class HttpServer(uvicorn.Server):
             date_header=True,
             proxy_headers=False,
             h11_max_incomplete_event_size=settings.limits.header_bytes,
-            limit_concurrency=settings.limits.connections,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=DRAIN_S,
             ssl_certfile=settings.certificate,
@@ -135,6 +143,23 @@ class HttpServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to who runs the server."""
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; a secure connection has as long to begin as a request has to come."""
+        loop = asyncio.get_running_loop()
+        create_server = loop.create_server
+
+        async def create(*arguments: Any, **options: Any) -> Any:
+            if options.get("ssl") is not None:
+                # Uvicorn leaves this at a minute, in which connections are not counted yet.
+                options["ssl_handshake_timeout"] = self.settings.limits.header_s
+            return await create_server(*arguments, **options)
+
+        setattr(loop, "create_server", create)  # noqa: B010
+        try:
+            await super().startup(sockets)
+        finally:
+            delattr(loop, "create_server")
 
     def close(self) -> None:
         """Listen no more, where the server never ran."""

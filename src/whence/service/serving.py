@@ -98,6 +98,7 @@ async def serve(
         app = make_app(plan.settings, publisher=publisher, metrics=metrics, live=live, routers=routers)
         # A port that is taken shows before anything runs.
         server = HttpServer(app, plan.settings)
+        metrics.gauges["whence_collector_connections"] = ("Connections that are open.", lambda: server.kept.all)
         ending.callback(server.close)
         if own is not None:
             await own.start()
