@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -127,6 +128,24 @@ def test_blocks_may_end_anywhere(monkeypatch: Any) -> None:
         for shape, data in shapes.items():
             assert table(PLAIN, data).equals(expected[shape])
             assert table(COMPILED, data).equals(expected[shape])
+
+
+@pytest.mark.parametrize("text", ["\x01", '"', "é", "a"])
+def test_nothing_is_written_beyond_the_room_there_is(text: str) -> None:
+    """One log record of control characters, 2 kB on its way, must not write over what else the process holds."""
+    from whence.sources.otlp.wire_scanned import ScanningWireCursor
+
+    room_bytes, guard_bytes = 64 << 10, 1 << 20
+    for factor in (20, 14, 13, 12, 11, 8, 7, 2, 1):
+        for more in (-90, -80, -75, 0):
+            size = (room_bytes - 1_024) // factor // len(text.encode()) + more
+            data = message(of_logs(log(body={"stringValue": "first\n" + text * size}, eventName="e")))
+            with closing(ScanningWireCursor(piece_of(data))) as cursor:
+                whole = np.full(room_bytes + guard_bytes, 0xAA, np.uint8)
+                cursor._table.heap = whole[:room_bytes]
+                for _ in cursor.found("bare"):
+                    pass
+            assert (whole[room_bytes:] == 0xAA).all(), f"{size} times {text!r}"
 
 
 def test_small_files_are_read_without_the_scanners_and_large_ones_with_them(monkeypatch: Any) -> None:

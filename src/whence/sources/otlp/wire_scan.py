@@ -31,9 +31,12 @@ BARE: Final = 0
 FOUR_BYTES: Final = 1
 VARINTS: Final = 2
 
-_TEXT_BYTES_A_BYTE = 8
+_AS_JSON = 6
+"""Bytes that one byte of text may become: a control character is written as ``\\u0001``."""
+_TEXT_BYTES_A_BYTE = 2 * _AS_JSON + 1
 _TEXT_BYTES_MORE = 1 << 10
-"""More than a record can be written in; one that has not as much room is left."""
+"""The most that a record is written in: the body of a log record as JSON, as it is, and as JSON again; and
+the names of members beside it. A record that has less room is left."""
 
 _TABLES = f"{TABLE}, {TABLE}, {TABLE}, {TABLE}, {HEAP_BYTES}, int64[::1]"
 
