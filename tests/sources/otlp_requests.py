@@ -13,8 +13,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from whence.sources.otlp import Otlp
 
-PLAIN = Otlp(compiled_from_bytes=1 << 60)
-COMPILED = Otlp(compiled_from_bytes=0)
+EXACT = Otlp(exact=True)
+QUICK = Otlp()
 
 TRACE = "5b8efff798038103d269b633813fc60c"
 SPAN = "00f067aa0ba902b7"

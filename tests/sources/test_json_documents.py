@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sources.reading import piece
-from whence.sources import Piece, json_documents
+from whence.sources import Piece, json_documents, json_extent
 from whence.sources.contract import TornStream
 from whence.sources.json_documents import Cursor, Damage, Taken, document_rows
 from whence.sources.json_extent import Unfit, value_end
@@ -246,3 +246,15 @@ def test_one_value_in_a_file_is_taken_again_after_rewinding() -> None:
         assert next(cursor.members(("b",))) == "b"
         cursor.rewind()
         assert cursor.take() == Taken(1, b'{"a": 1, "b": 2}')
+
+
+@pytest.mark.parametrize("after", [b"", b" ", b",", b" \n, {", b"]", b"x", b"\0"])
+def test_the_end_of_good_json_is_found_quickly_and_in_the_same_place(after: bytes) -> None:
+    """Where a record ends must not depend on how that was found, and counting brackets takes thirty times as long."""
+    for value in (b"{}", b"[]", b'{"a":"]}\\"","b":[{"c":[1,2]},null]}', '["é",{"x":{}}]'.encode()):
+        data = b"  " + value + after
+        assert json_extent._quick_end(data, 2) == 2 + len(value)
+        if after != b" \n, {":
+            assert json_extent._container_end(data, 2) == 2 + len(value)
+    for torn in (b'{"a":1', b'{"a" 1}', b"[1,]", b"[" * 5_000, b'{"a":"\n"}'):
+        assert json_extent._quick_end(torn + after, 0) is None

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.sources.otlp_requests import (
-    COMPILED,
+    EXACT,
     NOON_NS,
-    PLAIN,
+    QUICK,
     SPAN,
     TRACE,
     attributes,
@@ -28,7 +28,7 @@ from tests.sources.reading import SAMPLES, rows, table
 from whence.sources import check_source
 from whence.sources.otlp import Otlp
 
-BOTH = pytest.mark.parametrize("source", [PLAIN, COMPILED], ids=["plain", "compiled"])
+BOTH = pytest.mark.parametrize("source", [EXACT, QUICK], ids=["exact", "quick"])
 
 
 class Anywhere(Otlp):
@@ -368,7 +368,7 @@ def test_answers_of_trace_stores_are_read_as_the_request_in_them(source: Otlp, e
     resources = [of_spans(span(), span(traceId="00"), resource=each)["resourceSpans"][0] for each in named]
     resources[0] = dict(reversed(resources[0].items()))
     wrapped = ENVELOPES[envelope](resources)
-    expected = table(PLAIN, lines({"resourceSpans": resources}) * 2)
+    expected = table(EXACT, lines({"resourceSpans": resources}) * 2)
     assert expected.num_rows == 18
     assert table(source, lines(wrapped, wrapped)).equals(expected)
     text = json.dumps(wrapped, indent=1).encode()
@@ -499,17 +499,17 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("compiled_from_bytes", [0, 1 << 60], ids=["compiled", "plain"])
+@pytest.mark.parametrize("exact", [False, True], ids=["quick", "exact"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_shape_keeps_the_promises_of_a_source(shape: str, compiled_from_bytes: int) -> None:
+def test_every_shape_keeps_the_promises_of_a_source(shape: str, exact: bool) -> None:
     """Torn, garbled and cut files must give rows, the same ones however they are cut."""
     kind = Otlp if shape == "lines" else Anywhere
-    assert check_source(kind(compiled_from_bytes=compiled_from_bytes), SHAPES[shape], seed=1) > 200
+    assert check_source(kind(exact=exact), SHAPES[shape], seed=1) > 200
 
 
 def test_all_shapes_of_the_same_requests_give_the_same_rows() -> None:
     """Nobody should have to know how their exporter was set up."""
     data = [lines(*REQUESTS), SHAPES["documents"], SHAPES["4 bytes"], SHAPES["varint"]]
-    without = [table(PLAIN, each).drop_columns(["place", "text"]) for each in data]
+    without = [table(EXACT, each).drop_columns(["place", "text"]) for each in data]
     assert without[0].num_rows == 10
     assert all(each.equals(without[0]) for each in without[1:])

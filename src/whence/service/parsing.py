@@ -1,7 +1,7 @@
 """Bodies as rows of reports, by the same sources that read files.
 
-The compiled readers are quicker from the first report on (0.6 ms instead of 7 for a hundred spans), and take a while to
-load: until they are there, the exact ones are used, which give the same rows.
+The compiled reader of JSON lines is quicker from the first report on and takes a while to load: until it is there, the
+exact one is used, which gives the same rows.
 """
 
 from __future__ import annotations
@@ -23,13 +23,8 @@ from whence.sources.otlp.shape import shape_of
 log = logging.getLogger("whence.service")
 
 _NEVER: Final = 1 << 62
-_SAMPLE_JSON: Final = (
-    b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"0102030405060708090a0b0c0d0e0f10",'
-    b'"spanId":"0102030405060708","startTimeUnixNano":"1","endTimeUnixNano":"2"}]}]}]}'
-)
-_SAMPLE_PROTOBUF: Final = (
-    b"\x0a\x29\x12\x27\x12\x25\x0a\x10" + bytes(range(1, 17)) + b"\x12\x08" + bytes(range(1, 9)) + b"\x39" + bytes(8)
-)
+MOST_DECODED_BYTES: Final = 64 << 20
+"""Of the rows of one request, which may be much larger than its body: a row repeats what it shares with others."""
 _SAMPLE_LINE: Final = b'{"process":"p","seq":1}\n'
 
 
@@ -44,22 +39,22 @@ class BodyFormat(Enum):
 class Parser:
     """Reads bodies. May be used from several threads."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, *, decoded_bytes: int = MOST_DECODED_BYTES) -> None:
         self._limits = limits
+        self._decoded_bytes = decoded_bytes
         self._lines: Source = JsonLines(compiled_from_bytes=_NEVER)
-        self._otlp: Source = Otlp(compiled_from_bytes=_NEVER)
+        self._otlp: Source = Otlp()
 
     def load_compiled(self) -> None:
-        """Load the compiled readers, which takes seconds, or a minute where they were never compiled; then use them."""
-        lines, otlp = JsonLines(compiled_from_bytes=0), Otlp(compiled_from_bytes=0)
+        """Load the compiled reader of lines, which takes seconds, or a minute where it was never compiled; then use it."""
+        lines = JsonLines(compiled_from_bytes=0)
         try:
-            for source, sample in ((lines, _SAMPLE_LINE), (otlp, _SAMPLE_JSON), (otlp, _SAMPLE_PROTOBUF)):
-                for _ in source.read(_piece(sample, "")):
-                    pass
+            for _ in lines.read(_piece(_SAMPLE_LINE, "")):
+                pass
         except Exception as fault:
-            log.warning("the compiled readers cannot be used (%s): reports are read more slowly", type(fault).__name__)
+            log.warning("the compiled reader cannot be used (%s): lines are read more slowly", type(fault).__name__)
             return
-        self._lines, self._otlp = lines, otlp
+        self._lines = lines
 
     def rows(self, body: bytes, written_in: BodyFormat, file: str) -> pa.Table:
         """One row a record, the bad ones with a reason. Raises `Refused` for a body that is not of its format at all."""
@@ -79,12 +74,16 @@ class Parser:
         return self._read(self._otlp, piece)
 
     def _read(self, source: Source, piece: Piece) -> pa.Table:
+        # Sources give batches of bounded size, so that all is counted before much memory is taken.
         batches: list[pa.RecordBatch] = []
-        rows = 0
+        rows, size_bytes = 0, 0
         for batch in source.read(piece):
             rows += batch.num_rows
+            size_bytes += batch.nbytes
             if rows > self._limits.reports:
                 raise too_large("reports of a body", self._limits.reports)
+            if size_bytes > self._decoded_bytes:
+                raise too_large("bytes of a body's reports, decoded", self._decoded_bytes)
             batches.append(batch)
         return pa.Table.from_batches(batches, schema=REPORTS)
 

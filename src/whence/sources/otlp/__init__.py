@@ -1,10 +1,10 @@
 """OpenTelemetry's traces and logs, as OTLP writes them: bytes of a file in, rows of `whence.events.schema.REPORTS` out.
 
-`source` has the source, and `shape` tells the shapes of files apart. `values`, `records` and `own` say what a record
-means, from the fields of OTLP's JSON mapping; `walk` brings them the records of JSON, `frames` and `wire` those of protobuf.
-That is the exact reader. Beside it stand compiled scanners (`json_scan` and `wire_scan`, with what they need), which take
-what is as exporters write it and leave all else to the exact reader; `table` makes batches of both. A test holds the two
-ways equal.
+`source` has the source, and `shape` tells the shapes of files apart. `walk` finds the records in JSON, `frames` those in
+protobuf. Each record is read into a value of `model`: by `json_records` (msgspec) or `protobuf` (OpenTelemetry's own classes)
+if it is as exporters write it, and else by `exact`, with `values`, which knows every spelling and says what is wrong. What a
+record means is said once, in `records` and, for events that whence itself exported, in `own`. A test holds the quick and the
+exact way equal.
 
 One literal span, as its two rows (columns that are null left out, ids shortened)::
 

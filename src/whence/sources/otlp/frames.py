@@ -13,10 +13,9 @@ from typing import Final, Literal
 
 from whence.sources.contract import ByteStream, Piece, TornStream
 from whence.sources.lines import LINE_LIMIT_BYTES
-from whence.sources.otlp.records import Resource, bad_record, record_rows, resource_from, unreadable_resource
-from whence.sources.otlp.walk import Found
-from whence.sources.otlp.wire import FIXED32, FIXED64, LENGTH, VARINT, decoded, signal_of
-from whence.sources.rows import BadRecord, Row, bad_row
+from whence.sources.otlp.protobuf import FIXED32, FIXED64, LENGTH, VARINT, WireRowsOf, wire_resource
+from whence.sources.otlp.records import Found, Resource, Resources
+from whence.sources.rows import bad_row, values_of
 
 Framing = Literal["bare", "4 bytes", "varint"]
 """How requests follow each other: not at all, or each with its length before it, in 4 bytes or as a varint."""
@@ -39,8 +38,10 @@ class WireDamage(Exception):
 class WireCursor:
     """A place in a file of protobuf, which moves forward."""
 
-    def __init__(self, piece: Piece, *, offset: int = 0) -> None:
+    def __init__(self, piece: Piece, *, rows_of: WireRowsOf, offset: int = 0) -> None:
         self.torn: str | None = None
+        self._rows_of = rows_of
+        self._resources = Resources(wire_resource)
         self._piece = piece
         self._stream: ByteStream = piece.open_at(offset)
         self._data = b""
@@ -62,11 +63,12 @@ class WireCursor:
         while self._has(1):
             yield from self._unit(framing)
         if self.torn is not None:
-            yield bad_row(
-                self._piece.file, self.offset, f"torn-file: nothing can be read from here on: {self.torn}", b""
-            )
+            yield self._bad(self.offset, f"torn-file: nothing can be read from here on: {self.torn}", b"")
 
-    def _unit(self, framing: Framing) -> Iterator[Row]:
+    def _bad(self, place: int, reason: str, text: bytes) -> Found:
+        return [values_of(bad_row(self._piece.file, place, reason, text))]
+
+    def _unit(self, framing: Framing) -> Iterator[Found]:
         """The rows of the request that comes next."""
         end: int | None = None
         try:
@@ -83,7 +85,7 @@ class WireCursor:
             raise WireDamage("not-protobuf", f"a message of {length} bytes", start)
         return self.offset + length
 
-    def _request(self, end: int | None) -> Iterator[Row]:
+    def _request(self, end: int | None) -> Iterator[Found]:
         for number, wire, stop in self._fields(end):
             if number == RESOURCES_FIELD and wire == LENGTH:
                 try:
@@ -91,7 +93,7 @@ class WireCursor:
                 except WireDamage as damage:
                     yield self._damaged(damage, stop)
 
-    def resource_rows(self, stop: int) -> Iterator[Row]:
+    def resource_rows(self, stop: int) -> Iterator[Found]:
         """The rows of the resource that lasts from here to `stop`. Raises `WireDamage`."""
         resource: Resource | None = None
         is_given = False
@@ -102,23 +104,23 @@ class WireCursor:
                 if is_given:
                     raise WireDamage("duplicate-key", "the resource of these records is given twice", self.offset)
                 is_given = True
-                resource = wire_resource(self._take_record(inner))
+                resource = self._resources.of(self._take_record(inner))
             elif number == SCOPES_FIELD:
                 resource = resource or self._resource_ahead(inner, stop)
                 for field, kind, end in self._fields(inner):
                     if field == RECORDS_FIELD and kind == LENGTH:
                         place, raw = self.offset, self._take_record(end)
-                        yield from wire_rows(raw, resource, self._piece.file, place)
+                        yield self._rows_of(raw, resource, self._piece.file, place)
             elif number == LEGACY:
                 reason = "legacy: these spans are from before OTLP 0.15; send them through a Collector of 2022"
-                yield bad_row(self._piece.file, self.offset, reason, self._peek(inner))
+                yield self._bad(self.offset, reason, self._peek(inner))
 
     def _resource_ahead(self, start: int, stop: int) -> Resource:
         """The resource that stands after its scopes."""
-        with closing(WireCursor(self._piece, offset=start)) as ahead:
+        with closing(WireCursor(self._piece, rows_of=self._rows_of, offset=start)) as ahead:
             for number, wire, inner in ahead._fields(stop):
                 if number == RESOURCE_FIELD and wire == LENGTH:
-                    return wire_resource(ahead._take_record(inner))
+                    return self._resources.of(ahead._take_record(inner))
         return Resource()
 
     def _fields(self, end: int | None) -> Iterator[tuple[int, int, int]]:
@@ -162,6 +164,9 @@ class WireCursor:
         return taken
 
     def _varint(self) -> int:
+        if self._position < len(self._data) and (byte := self._data[self._position]) < 128:
+            self._position += 1
+            return byte
         start, value = self.offset, 0
         for shift in range(0, 70, 7):
             if not self._has(1):
@@ -186,12 +191,12 @@ class WireCursor:
                 return stop - self.offset
         return 0
 
-    def _damaged(self, damage: WireDamage, end: int | None) -> Row:
+    def _damaged(self, damage: WireDamage, end: int | None) -> Found:
         """Go on to the end of what is damaged, or of the file; the row says so."""
         text = self._peek(self.offset + _SHOWN_BYTES)
         missing = self._skip(1 << 62 if end is None else end)
         after = "the rest is not read" if missing else f"reading goes on at byte {end}"
-        return bad_row(self._piece.file, damage.offset, f"{damage}; {after}", text)
+        return self._bad(damage.offset, f"{damage}; {after}", text)
 
     def _has(self, size_bytes: int) -> bool:
         """Whether so many bytes are left, which are then at hand."""
@@ -212,20 +217,3 @@ class WireCursor:
                 wanted -= len(part)
             self._data = b"".join(parts)
         return len(self._data) - self._position >= size_bytes
-
-
-def wire_resource(raw: bytes) -> Resource:
-    """The resource of this message, whose problem is said if it cannot be read."""
-    try:
-        return resource_from(decoded("resource", raw))
-    except BadRecord as error:
-        return unreadable_resource(error)
-
-
-def wire_rows(raw: bytes, resource: Resource, file: str, place: int) -> list[Row]:
-    """The rows of one record in protobuf, good or bad."""
-    try:
-        signal = signal_of(raw)
-        return record_rows(signal, decoded(signal, raw), resource, file, place)
-    except BadRecord as error:
-        return [bad_record(raw[:_SHOWN_BYTES], error, resource, file, place)]

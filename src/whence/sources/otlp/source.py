@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import pyarrow as pa
 
-from whence.sources.contract import Piece, Records, TornStream
-from whence.sources.lines import BLOCK_BYTES, Block, blocks
-from whence.sources.otlp.frames import Framing, WireCursor
+from whence.events.schema import COLUMNS
+from whence.sources.contract import Piece, Records
+from whence.sources.lines import LINE_LIMIT_BYTES, Block, blocks
+from whence.sources.otlp.frames import WireCursor
+from whence.sources.otlp.json_records import NOT_TAKEN, quick_request
+from whence.sources.otlp.protobuf import exact_wire_rows, wire_rows
+from whence.sources.otlp.records import Found, Resource, Resources
 from whence.sources.otlp.shape import BOM, shape_of
-from whence.sources.otlp.walk import Found, RequestCursor, Resources, line_found
-from whence.sources.rows import BATCH_ROWS, Row, Rows, bad_row
+from whence.sources.otlp.walk import RequestCursor, array_rows, exact_rows, json_resource, json_rows, line_found
+from whence.sources.rows import BATCH_BYTES, BATCH_ROWS, Rows, bad_row, values_of
+
+_PROCESS, _ATTRIBUTES = COLUMNS.index("process"), COLUMNS.index("attributes")
 
 
 @dataclass(frozen=True)
@@ -25,8 +31,7 @@ class Otlp:
     - JSON documents, pretty-printed or not, one or several in a row: read by the piece that begins the file;
     - protobuf, one request or several with their lengths before them: the same. `place` is the byte of the record.
 
-    From `compiled_from_bytes` on, by default 2 MiB, compiled scanners do the work, which give the same rows. Loading them
-    takes 10 to 30 s the first time on a machine, when they are compiled: more than a small file takes without them.
+    `exact` leaves out the quick readers, which give the same rows: for comparisons.
     """
 
     name: ClassVar[str] = "otlp"
@@ -34,83 +39,61 @@ class Otlp:
     splittable: ClassVar[bool] = True
     records: ClassVar[Records] = "in lines"
 
-    compiled_from_bytes: int = 2 << 20
+    exact: bool = False
 
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         shape = shape_of(piece)
         if shape == "lines":
             yield from _batches(self._lines(piece))
         elif piece.start == 0 and piece.stop != 0:
-            yield from _batches(self._whole(piece, shape))
+            if shape == "document":
+                rows_of = exact_rows if self.exact else json_rows
+                with closing(RequestCursor(piece, Resources(json_resource), rows_of=rows_of)) as text:
+                    yield from _batches(text.found())
+            else:
+                with closing(WireCursor(piece, rows_of=exact_wire_rows if self.exact else wire_rows)) as wire:
+                    yield from _batches(wire.found(shape))
 
     def _lines(self, piece: Piece) -> Iterator[Found]:
-        resources = Resources({})
-        seen_bytes = 0
+        resources = Resources(json_resource)
         for block in blocks(piece):
-            scanned = None
-            # All that was seen, not the block: those of compressed files may all be small.
-            seen_bytes += len(block.data)
-            if block.problem is None and seen_bytes >= self.compiled_from_bytes:
-                from whence.sources.otlp.json_scanned import scanned_lines
+            if block.problem is not None:
+                yield [values_of(bad_row(piece.file, block.first_line, block.problem, block.data))]
+            else:
+                yield from self._block(block, piece.file, resources)
 
-                scanned = scanned_lines(block, piece.file, resources)
-            yield from _block(block, piece.file, resources) if scanned is None else scanned
-
-    def _whole(self, piece: Piece, shape: Framing | Literal["document"]) -> Iterator[Found]:
-        compiled = _is_at_least(piece, self.compiled_from_bytes)
-        if shape == "document":
-            with closing(_text_cursor(piece, compiled=compiled)) as text:
-                yield from text.found()
-        else:
-            with closing(_wire_cursor(piece, compiled=compiled)) as wire:
-                yield from wire.found(shape)
-
-
-def _text_cursor(piece: Piece, *, compiled: bool) -> RequestCursor:
-    if not compiled:
-        return RequestCursor(piece, Resources({}))
-    from whence.sources.otlp.json_scanned import ScanningCursor
-
-    return ScanningCursor(piece, Resources({}))
+    def _block(self, block: Block, file: str, resources: Resources) -> Iterator[Found]:
+        offset = block.offset
+        for place, line in enumerate(block.data.split(b"\n"), start=block.first_line):
+            text = line.removeprefix(BOM) if offset == 0 else line
+            offset += len(line) + 1
+            if not text:
+                continue
+            arrays = None if self.exact else _arrays(text)
+            if arrays is None:
+                yield from line_found(text, place, file, resources, exact_rows if self.exact else json_rows)
+                continue
+            for of_resource, signal, array in arrays:
+                resource = Resource() if of_resource is None else resources.of(of_resource)
+                yield from array_rows(signal, array, resource, file, place)
 
 
-def _wire_cursor(piece: Piece, *, compiled: bool) -> WireCursor:
-    if not compiled:
-        return WireCursor(piece)
-    from whence.sources.otlp.wire_scanned import ScanningWireCursor
-
-    return ScanningWireCursor(piece)
-
-
-def _is_at_least(piece: Piece, size_bytes: int) -> bool:
-    with closing(piece.open_at(0)) as stream:
-        try:
-            while size_bytes > 0 and (part := stream.read(min(size_bytes, BLOCK_BYTES))):
-                size_bytes -= len(part)
-        except TornStream:
-            pass
-    return size_bytes <= 0
-
-
-def _block(block: Block, file: str, resources: Resources) -> Iterator[Found]:
-    if block.problem is not None:
-        yield bad_row(file, block.first_line, block.problem, block.data)
-        return
-    offset = block.offset
-    for place, line in enumerate(block.data.split(b"\n"), start=block.first_line):
-        yield from line_found(line.removeprefix(BOM) if offset == 0 else line, place, file, resources)
-        offset += len(line) + 1
+def _arrays(line: bytes) -> list[tuple[bytes | None, str, bytes]] | None:
+    try:
+        return quick_request(line) if len(line) <= LINE_LIMIT_BYTES else None
+    except NOT_TAKEN:
+        return None
 
 
 def _batches(found: Iterator[Found]) -> Iterator[pa.RecordBatch]:
-    held = Rows()
-    for each in found:
-        if isinstance(each, Row):
-            held.add(each)
-        if len(held) == BATCH_ROWS or (len(held) and not isinstance(each, Row)):
+    """The rows in batches of about `BATCH_ROWS` and `BATCH_BYTES`, however long the names are that they repeat."""
+    held, size_bytes = Rows(), 0
+    for rows in found:
+        for row in rows:
+            held.add_values(row)
+            size_bytes += len(row[_ATTRIBUTES] or "") + len(row[_PROCESS] or "")
+        if len(held) >= BATCH_ROWS or size_bytes > BATCH_BYTES:
             yield held.batch()
-            held = Rows()
-        if not isinstance(each, Row):
-            yield each
+            held, size_bytes = Rows(), 0
     if len(held):
         yield held.batch()

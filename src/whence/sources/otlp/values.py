@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
+import msgspec
+
 from whence.sources.rows import BadRecord
 from whence.sources.times import INT64_LEAST, INT64_MOST
 
@@ -29,6 +31,10 @@ _INTEGER = re.compile(r"-?[0-9]{1,20}", re.ASCII)
 _HEX = re.compile("[0-9a-fA-F]*", re.ASCII)
 _SHOWN = 60
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+_ALWAYS_SAME = frozenset({str, int, bool, type(None)})
+_LEAST_SAME, _MOST_SAME = 1e-4, 1e16
+"""What `msgspec` writes as Python does: values of these types, and numbers between these."""
+_encode = msgspec.json.Encoder().encode
 _KINDS_OF_VALUE = ("stringValue", "boolValue", "intValue", "doubleValue", "arrayValue", "kvlistValue", "bytesValue")
 
 
@@ -49,21 +55,19 @@ def _snake(name: str) -> str:
 
 
 def text_field(record: Fields, name: str) -> str:
-    """A field that is text; empty where it is not given. NUL is refused, which no name should hold."""
+    """A field that is text; empty where it is not given."""
     value = field_of(record, name)
     if value is None:
         return ""
     if not isinstance(value, str):
         raise BadRecord("bad-field", f"{name} is text, not {shown(value)}")
-    if "\0" in value:
-        raise BadRecord("bad-field", f"{name} holds a NUL character")
     return value
 
 
-def integer_field(record: Fields, name: str, *, least: int = 0, most: int = INT64_MOST) -> int:
+def integer_field(record: Fields, name: str) -> int:
     """A field that is an integer, as a number or as text; 0 where it is not given."""
     value = field_of(record, name)
-    return 0 if value is None else _integer(value, name, least, most)
+    return 0 if value is None else _integer(value, name)
 
 
 def enum_field(record: Fields, name: str, prefix: str, names: tuple[str, ...]) -> int:
@@ -73,10 +77,14 @@ def enum_field(record: Fields, name: str, prefix: str, names: tuple[str, ...]) -
         return names.index(value.removeprefix(prefix))
     if value is None:
         return 0
-    number = value if type(value) is int else -1
-    if not 0 <= number < len(names):
-        raise BadRecord("bad-field", f"{name} is 0 to {len(names) - 1} or {prefix}{names[1]} etc., not {shown(value)}")
-    return number
+    if type(value) is int:
+        return value
+    raise not_enum(name, value, prefix, names)
+
+
+def not_enum(name: str, value: object, prefix: str, names: tuple[str, ...]) -> BadRecord:
+    """What to raise for a value that is none of these."""
+    return BadRecord("bad-field", f"{name} is 0 to {len(names) - 1} or {prefix}{names[1]} etc., not {shown(value)}")
 
 
 def list_field(record: Fields, name: str) -> list[Fields]:
@@ -120,14 +128,6 @@ def id_field(record: Fields, name: str, size_bytes: int) -> str | None:
     return found if found.strip("0") else None
 
 
-def needed_id(record: Fields, name: str, size_bytes: int) -> str:
-    """An id that must be there."""
-    found = id_field(record, name, size_bytes)
-    if found is None:
-        raise BadRecord("bad-id", f"{name} is missing or all zeros")
-    return found
-
-
 def attributes_of(record: Fields, *, name: str = "attributes") -> dict[str, Any]:
     """The attributes as plain JSON values; of a key given twice, the last value."""
     return _pairs(list_field(record, name), name, 0)
@@ -152,7 +152,10 @@ def any_value(value: Any, where: str, depth: int = 0) -> Any:
     if kind == "boolValue" and isinstance(content, bool):
         return content
     if kind == "intValue":
-        return _integer(content, where, INT64_LEAST, INT64_MOST)
+        number = _integer(content, where)
+        if not INT64_LEAST <= number <= INT64_MOST:
+            raise BadRecord("number-out-of-range", f"{where} is {INT64_LEAST} to {INT64_MOST}, not {number}")
+        return number
     if kind == "doubleValue":
         return _double(content, where)
     if kind == "bytesValue" and isinstance(content, str):
@@ -170,8 +173,15 @@ def json_text(value: object) -> str:
 
 
 def object_text(attributes: Mapping[str, Any]) -> str | None:
-    """Attributes as a JSON object; None without any."""
-    return json_text(attributes) if attributes else None
+    """Attributes as a JSON object, as `json_text` would write it; None without any."""
+    if not attributes:
+        return None
+    if not _ALWAYS_SAME.issuperset(map(type, attributes.values())):
+        for value in attributes.values():
+            kind = type(value)
+            if kind is dict or kind is list or (kind is float and not _LEAST_SAME <= abs(value) < _MOST_SAME):
+                return json_text(attributes)
+    return _encode(attributes).decode()
 
 
 def shown(value: object) -> str:
@@ -190,16 +200,12 @@ def _pairs(pairs: list[Fields], where: str, depth: int) -> dict[str, Any]:
     return found
 
 
-def _integer(value: object, where: str, least: int, most: int) -> int:
+def _integer(value: object, where: str) -> int:
     if isinstance(value, str) and _INTEGER.fullmatch(value):
-        number = int(value)
-    elif type(value) is int:
-        number = value
-    else:
-        raise BadRecord("bad-field", f"{where} is an integer, not {shown(value)}")
-    if not least <= number <= most:
-        raise BadRecord("number-out-of-range", f"{where} is {least} to {most}, not {number}")
-    return number
+        return int(value)
+    if type(value) is int:
+        return value
+    raise BadRecord("bad-field", f"{where} is an integer, not {shown(value)}")
 
 
 def _double(value: object, where: str) -> float | str:

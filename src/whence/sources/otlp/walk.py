@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
-
-import pyarrow as pa
 
 from whence.sources.contract import Piece
 from whence.sources.json_documents import Cursor, Damage
 from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG
+from whence.sources.otlp.exact import exact_record
+from whence.sources.otlp.json_records import NOT_TAKEN, each_record, quick_record, quick_records
 from whence.sources.otlp.names import (
     ENVELOPES,
     EXPECTED_IN_REQUEST,
@@ -31,8 +30,17 @@ from whence.sources.otlp.names import (
     RESOURCES,
     SCOPES,
 )
-from whence.sources.otlp.records import Resource, bad_record, record_rows, resource_from, unreadable_resource
-from whence.sources.rows import BadRecord, Row, bad_row
+from whence.sources.otlp.records import (
+    Found,
+    Resource,
+    Resources,
+    bad_record,
+    check,
+    record_rows,
+    resource_from,
+    unreadable_resource,
+)
+from whence.sources.rows import BadRecord, Values, bad_row, values_of
 from whence.sources.strict_json import value_of
 
 _SPACES = rb"[ \t\r\n]{0,64}"
@@ -40,53 +48,57 @@ WAY_ON: Final = re.compile(
     rb'(?P<marker>\{%b"(?:resource_?(?:[sS]pans|[lL]ogs)|resource|batches)"%b:)|(?<=\n)[\[{]' % (_SPACES, _SPACES)
 )
 """Where something begins that can be read by itself."""
-Found: TypeAlias = Row | pa.RecordBatch
-"""What a reader gives: rows one by one, or many at once."""
-
 _SHOWN = 60
 _HEAD_BYTES = 8 << 10
-_MOST_KNOWN_RESOURCES = 4_096
 
 
-@dataclass(slots=True)
-class Resources:
-    """Resources by their text; what is in here only saves time."""
-
-    _known: dict[bytes, Resource]
-
-    def of(self, raw: bytes) -> Resource:
-        """The resource with this text, whose problem is said if it cannot be read."""
-        found = self._known.get(raw)
-        if found is None:
-            if len(self._known) >= _MOST_KNOWN_RESOURCES:
-                self._known.clear()
-            try:
-                found = resource_from(fields_of(raw) or {})
-            except BadRecord as error:
-                found = unreadable_resource(error)
-            self._known[raw] = found
-        return found
-
-
-def json_rows(signal: str, raw: bytes, resource: Resource, file: str, place: int) -> list[Row]:
-    """The rows of one record in JSON, good or bad."""
+def json_resource(raw: bytes) -> Resource:
+    """The resource with this text, whose problem is said if it cannot be read."""
     try:
-        record = fields_of(raw)
+        return resource_from(fields_of(raw) or {})
     except BadRecord as error:
-        return [bad_record(raw, error, resource, file, place)]
-    return fields_rows(signal, record, raw, resource, file, place)
+        return unreadable_resource(error)
 
 
-def fields_rows(
-    signal: str, record: dict[str, Any] | None, raw: bytes, resource: Resource, file: str, place: int
-) -> list[Row]:
-    """The rows of one record whose fields are known, good or bad."""
+RowsOf: TypeAlias = Callable[[str, bytes, Resource, str, int], list[Values]]
+"""`json_rows` or `exact_rows`."""
+
+
+def json_rows(signal: str, raw: bytes, resource: Resource, file: str, place: int) -> list[Values]:
+    """The rows of one record, good or bad."""
     try:
-        if record is None:
+        record = quick_record(signal, raw)
+        check(record, resource)
+        return record_rows(record, resource, file, place)
+    except (*NOT_TAKEN, BadRecord):
+        return exact_rows(signal, raw, resource, file, place)
+
+
+def array_rows(signal: str, array: bytes, resource: Resource, file: str, place: int) -> Iterator[Found]:
+    """The rows of each record in an array of good JSON."""
+    try:
+        records = quick_records(signal, array)
+        for record in records:
+            check(record, resource)
+    except (*NOT_TAKEN, BadRecord):
+        for raw in each_record(array):
+            yield json_rows(signal, raw, resource, file, place)
+        return
+    for record in records:
+        yield record_rows(record, resource, file, place)
+
+
+def exact_rows(signal: str, raw: bytes, resource: Resource, file: str, place: int) -> list[Values]:
+    """The same without the quick reader."""
+    try:
+        fields = fields_of(raw)
+        if fields is None:
             raise BadRecord("bad-field", f"one of {signal} is null")
-        return record_rows(signal, record, resource, file, place)
+        record = exact_record(signal, fields)
+        check(record, resource)
+        return record_rows(record, resource, file, place)
     except BadRecord as error:
-        return [bad_record(raw, error, resource, file, place)]
+        return [values_of(bad_record(raw, error, resource, file, place))]
 
 
 def fields_of(raw: bytes) -> dict[str, Any] | None:
@@ -113,8 +125,9 @@ _EVERY_KEY = _EveryKey()
 class RequestCursor(Cursor):
     """A cursor that knows requests."""
 
-    def __init__(self, piece: Piece, resources: Resources, *, line: int | None = None) -> None:
+    def __init__(self, piece: Piece, resources: Resources, *, rows_of: RowsOf, line: int | None = None) -> None:
         super().__init__(piece)
+        self._rows_of = rows_of
         self._piece = piece
         self._resources = resources
         self._line = line
@@ -125,7 +138,7 @@ class RequestCursor(Cursor):
             yield from self.document()
         if self.torn is not None:
             reason = f"torn-file: nothing can be read from here on: {self.torn}"
-            yield bad_row(self._file, self._place(self.offset), reason, b"")
+            yield self._bad(self.offset, reason, b"")
 
     def document(self) -> Iterator[Found]:
         """The rows of the request that comes next."""
@@ -136,17 +149,20 @@ class RequestCursor(Cursor):
             row.place = self._place(damage.offset)
             if self._line is not None and row.reason is not None:
                 row.reason = row.reason.replace("; the rest is not read", "; the rest of the line is not read")
-            yield row
+            yield [values_of(row)]
 
     def _place(self, offset: int) -> int:
         return offset if self._line is None else self._line
+
+    def _bad(self, offset: int, reason: str, text: bytes) -> Found:
+        return [values_of(bad_row(self._file, self._place(offset), reason, text))]
 
     def _request(self) -> Iterator[Found]:
         start, head = self.offset, self._data[self._position : self._position + _HEAD_BYTES]
         known = yield from self._in_request(may_wrap=True)
         if not known:
             reason = "not-otlp: a request has resourceSpans or resourceLogs, and this has neither"
-            yield bad_row(self._file, self._place(start), reason, head[: self.offset - start])
+            yield self._bad(start, reason, head[: self.offset - start])
 
     def _in_request(self, *, may_wrap: bool) -> Generator[Found, None, bool]:
         """Gives whether it is empty, or anything in it is known or was complained of."""
@@ -192,7 +208,7 @@ class RequestCursor(Cursor):
             reason = (
                 f"legacy: {key} is from before OTLP 0.15; send it through a Collector of 2022, which writes scopeSpans"
             )
-            yield bad_row(self._file, self._place(taken.offset), reason, taken.raw)
+            yield self._bad(taken.offset, reason, taken.raw)
         return resource
 
     def _in_scope(self, holder: str, resource: Resource) -> Iterator[Found]:
@@ -214,13 +230,13 @@ class RequestCursor(Cursor):
             f"unknown-field: at byte {offset}: {key[:_SHOWN]!r} in {where} is a list of objects ({objects}), "
             f"none of which is read; expected {expected}"
         )
-        yield bad_row(self._file, self._place(offset), reason, self._data[offset - self._base : self._position])
+        yield self._bad(offset, reason, self._data[offset - self._base : self._position])
         return True
 
     def _records(self, signal: str, resource: Resource) -> Iterator[Found]:
         for _ in self._maybe_elements():
             taken = self.take()
-            yield from json_rows(signal, taken.raw, resource, self._file, self._place(taken.offset))
+            yield self._rows_of(signal, taken.raw, resource, self._file, self._place(taken.offset))
 
     def _maybe_elements(self) -> Iterator[None]:
         if self.peek() == b"n":
@@ -263,12 +279,12 @@ class _Ahead(Cursor):
                         self.take()
 
 
-def line_found(line: bytes, place: int, file: str, resources: Resources) -> Iterator[Found]:
+def line_found(line: bytes, place: int, file: str, resources: Resources, rows_of: RowsOf) -> Iterator[Found]:
     """What one line holds."""
     if len(line) > LINE_LIMIT_BYTES:
-        yield bad_row(file, place, TOO_LONG, line)
+        yield [values_of(bad_row(file, place, TOO_LONG, line))]
         return
-    with closing(RequestCursor(_text_piece(file, line), resources, line=place)) as cursor:
+    with closing(RequestCursor(_text_piece(file, line), resources, rows_of=rows_of, line=place)) as cursor:
         yield from cursor.found()
 
 

@@ -1,0 +1,61 @@
+"""Spans and log records after their spelling is undone: what every reader of OTLP makes, and `records` gives a meaning.
+
+Ids are lower-case hex, None for one that is missing or all zeros. Times and counts are as they were given, 0 where they are
+missing. Attributes are plain JSON values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+
+class Event(Struct, gc=False):
+    """Something that a span recorded while it ran."""
+
+    time: int
+    name: str
+    attributes: dict[str, Any]
+    dropped_attributes: int = 0
+
+
+class SpanRecord(Struct, gc=False):
+    """One span."""
+
+    trace: str | None
+    key: str | None
+    parent: str | None
+    name: str
+    kind: int
+    start: int
+    end: int
+    attributes: dict[str, Any]
+    events: Sequence[Event]
+    links: Sequence[tuple[str | None, str | None]]
+    """Trace and span of each."""
+    status: int = 0
+    status_text: str = ""
+    trace_state: str = ""
+    dropped_attributes: int = 0
+    dropped_events: int = 0
+    dropped_links: int = 0
+
+
+class LogRecord(Struct, gc=False):
+    """One log record."""
+
+    time: int
+    observed: int
+    trace: str | None
+    span: str | None
+    body: Any
+    attributes: dict[str, Any]
+    severity: int = 0
+    severity_text: str = ""
+    event_name: str = ""
+    dropped_attributes: int = 0
+
+
+Record = SpanRecord | LogRecord
