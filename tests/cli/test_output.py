@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.history.computations import observe_cut
 from typer.testing import CliRunner
 
 import whence.cli
-from tests.history.cutting import run_by_hand
 from whence.cli.main import cli
 from whence.cli.observe import _print
 from whence.cli.output import Guarded, data_to_stdout, say
@@ -63,7 +63,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "place": 2,
         }
         rows += [common | local, common | odd]
-    run = run_by_hand(folder, pa.Table.from_pylist(rows, REPORTS), [], 1_000)
+    run = observe_cut(folder, pa.Table.from_pylist(rows, REPORTS), [], 1_000)
     numbers = range(len(run.segments))
     blocks = Blocks.joined([survey_segment(run, number) for number in numbers])
     agreed = agree_terms(["exact"], blocks, eps=1_000)

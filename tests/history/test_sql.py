@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from tests.history.computations import observe_cut
 
-from tests.history.cutting import run_by_hand
 from whence.events.schema import REPORTS
 from whence.history import connect, views
 from whence.history.manifest import read_manifest, write_manifest
@@ -95,7 +95,7 @@ def oddly_named(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
         for at, name in enumerate(names)
     ]
-    run = run_by_hand(folder, pa.Table.from_pylist(rows, REPORTS), [], 10)
+    run = observe_cut(folder, pa.Table.from_pylist(rows, REPORTS), [], 10)
     write_manifest(run.store, read_manifest(run.store) | {"attributes": sorted(names)})
     return folder
 

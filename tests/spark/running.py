@@ -38,7 +38,9 @@ def observe(
 
     engine = SparkEngine(session, at_once_bytes=at_once_bytes)
     settings = Settings(unit, eps, epoch_rows, delivering or Delivering())
-    return observe_with(engine, find_inputs(inputs, format=format, options=options), history, settings, on_stage=on_stage)
+    return observe_with(
+        engine, find_inputs(inputs, format=format, options=options), history, settings, on_stage=on_stage
+    )
 
 
 def explain(session: SparkSession, inputs: Sequence[str], history: Path, *, epoch_rows: int = EPOCH_ROWS) -> str:

@@ -35,11 +35,12 @@ def contents(history: Path) -> tuple[dict[str, Any], dict[str, bytes], list[str]
     for file in sorted(run.iterdir()):
         if file.name.startswith("aside-"):
             aside += [json.dumps(row) for row in pq.read_table(file).to_pylist()]
-        elif file.name == layout.SEGMENTS_FILE:
-            files[file.name] = ATTEMPT.sub("", json.dumps(pq.read_table(file).to_pylist())).encode()
+        elif file.name.startswith("segments"):
+            files["segments"] = ATTEMPT.sub("", json.dumps(pq.read_table(file).to_pylist())).encode()
         else:
             files[ATTEMPT.sub("", file.name)] = file.read_bytes()
-    for name in ("created", "aside_files", "checksum", "checksums"):
+    manifest["tables"].pop("segments")  # Its name sums up the names of attempts.
+    for name in ("created", "aside_files", "checksum"):
         manifest.pop(name, None)
     return json.loads(ATTEMPT.sub("", json.dumps(manifest))), files, sorted(aside)
 

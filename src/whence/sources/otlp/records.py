@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from whence.events.schema import LOCAL, SPAN, START
 from whence.sources.otlp.model import Event, LogRecord, Record, SpanRecord
 from whence.sources.otlp.own import is_own, own_row
-from whence.sources.otlp.values import Fields, attributes_of, json_text, not_enum, object_text, shown
+from whence.sources.otlp.values import Fields, attributes_of, json_text, not_enum, object_text
 from whence.sources.process_names import attribute_text, check_length, process_name
 from whence.sources.rows import MOST_CAUSES, BadRecord, Row, Values, bad_row, received, too_many_causes, values_of
 from whence.sources.spans import CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER, Span, span_rows
