@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.history.computations import observe_cut
 from typer.testing import CliRunner
 
 import whence.cli
+from tests.history.computations import observe_cut
 from whence.cli.main import cli
 from whence.cli.observe import _print
 from whence.cli.output import Guarded, data_to_stdout, say

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from tests.history.computations import observe_cut
 
+from tests.history.computations import observe_cut
 from whence.events.schema import REPORTS
 from whence.history import connect, views
 from whence.history.manifest import read_manifest, write_manifest

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from tests.history.computations import draw
 
+from tests.history.computations import draw
 from tests.history.live.streams import BASE, DELTA, EPS, FAR, MS, row_of, terms
 from whence.causality.clocks import vector_clocks
 from whence.events.schema import REPORTS
