@@ -1,8 +1,8 @@
 """OpenTelemetry's traces and logs, as OTLP writes them: bytes of a file in, rows of `whence.events.schema.REPORTS` out.
 
 `source` has the source, and `shape` tells the shapes of files apart. `walk` finds the records in JSON, `frames` those in
-protobuf. Each record is read into a value of `model`: by `json_records` (msgspec) or `protobuf` (OpenTelemetry's classes)
-if it is as exporters write it, and else by `exact`, with `values`, which knows every spelling and says what is wrong. What a
+protobuf. Each record is read into a value of `model`: by `json_records` (msgspec) or `protobuf` (OpenTelemetry's classes) if
+it is as exporters write it, and else by `exact`, with `values`, which knows every spelling and says what is wrong. What a
 record means is said once, in `records` and, for events that whence itself exported, in `own`. A test holds the quick and the
 exact way equal.
 

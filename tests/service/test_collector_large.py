@@ -1,0 +1,165 @@
+"""Large records of every sort, to a real collector: it answers each of them, and lives."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.service.collector_stage import Stage, served
+from tests.sources.otlp_requests import NOON_NS, SPAN, TRACE, attributes, log, message, of_logs, of_spans, span
+from whence.service.limits import Limits, Refused
+from whence.service.parsing import BodyFormat, Parser
+
+JSON, PROTOBUF = "application/json", "application/x-protobuf"
+PLACEHOLDER = "Q"
+"""What stands for text that cannot be put into JSON or a message in the usual way, byte by byte."""
+CHARACTERS = {
+    "control characters": "\x01",
+    "quotes": '"',
+    "backslashes": "\\",
+    "four bytes each": "😀",
+    "no UTF-8": PLACEHOLDER,
+}
+CHARACTERS_A_TEXT = 150_000
+LARGEST = 1_900_000
+
+Rows = list[dict[str, Any]]
+Field = tuple[Callable[[str], Any], Callable[[Rows], Any]]
+
+
+def _end(rows: Rows) -> Any:
+    return json.loads(rows[-1]["attributes"])
+
+
+def _only_key(values: dict[str, Any]) -> str:
+    (key,) = (key for key, value in values.items() if value == "here")
+    return key
+
+
+def _pair(key: str, value: str) -> list[Any]:
+    return [{"key": key, "value": {"stringValue": value}}]
+
+
+def _event(**fields: Any) -> Any:
+    return [{"timeUnixNano": str(NOON_NS + 5), "name": "e", **fields}]
+
+
+def _link(**fields: Any) -> Any:
+    return [{"traceId": TRACE, "spanId": SPAN, **fields}]
+
+
+def _nowhere(rows: Rows) -> None:
+    """Of what is not kept."""
+
+
+FIELDS: dict[str, Field] = {
+    "a span's name": (lambda text: of_spans(span(name=text)), lambda rows: rows[0]["name"].removesuffix(" starts")),
+    "its trace state": (lambda text: of_spans(span(traceState=text)), lambda rows: _end(rows)["w3c.tracestate"]),
+    "its status": (
+        lambda text: of_spans(span(status={"code": 2, "message": text})),
+        lambda rows: _end(rows)["otel.status_description"],
+    ),
+    "a key": (lambda text: of_spans(span(attributes=_pair(text, "here"))), lambda rows: _only_key(_end(rows))),
+    "a value": (lambda text: of_spans(span(attributes=_pair("k", text))), lambda rows: _end(rows)["k"]),
+    "a list": (lambda text: of_spans(span(attributes=attributes(k=[text]))), lambda rows: _end(rows)["k"][0]),
+    "a map": (
+        lambda text: of_spans(span(attributes=attributes(k={"m": text}))),
+        lambda rows: _end(rows)["k"]["m"],
+    ),
+    "an event's name": (lambda text: of_spans(span(events=_event(name=text))), lambda rows: rows[1]["name"]),
+    "an event's key": (
+        lambda text: of_spans(span(events=_event(attributes=_pair(text, "here")))),
+        lambda rows: _only_key(json.loads(rows[1]["attributes"])),
+    ),
+    "an event's value": (
+        lambda text: of_spans(span(events=_event(attributes=_pair("k", text)))),
+        lambda rows: json.loads(rows[1]["attributes"])["k"],
+    ),
+    "a link's trace state": (lambda text: of_spans(span(links=_link(traceState=text))), _nowhere),
+    "a link's value": (lambda text: of_spans(span(links=_link(attributes=_pair("k", text)))), _nowhere),
+    "a resource's value": (lambda text: of_spans(span(), resource={"attributes": _pair("k", text)}), _nowhere),
+    "a service's name": (
+        lambda text: of_spans(span(), resource={"attributes": _pair("service.name", text)}),
+        lambda rows: rows[0]["process"],
+    ),
+    "a service's version": (
+        lambda text: of_spans(span(), resource={"attributes": _pair("service.version", text)}),
+        lambda rows: _end(rows)["service.version"],
+    ),
+    "a body": (lambda text: of_logs(log(body={"stringValue": text})), lambda rows: _end(rows)["body"]),
+    "a body's list": (
+        lambda text: of_logs(log(body={"arrayValue": {"values": [{"stringValue": text}]}})),
+        lambda rows: _end(rows)["body"][0],
+    ),
+    "a severity": (lambda text: of_logs(log(severityText=text)), lambda rows: _end(rows)["severity"]),
+    "a log's event": (lambda text: of_logs(log(eventName=text)), lambda rows: _end(rows)["event.name"]),
+    "a log's key": (lambda text: of_logs(log(attributes=_pair(text, "here"))), lambda rows: _only_key(_end(rows))),
+    "a log's value": (lambda text: of_logs(log(attributes=_pair("k", text))), lambda rows: _end(rows)["k"]),
+}
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with served(tmp_path_factory.mktemp("service") / "history") as running:
+        yield running
+
+
+def put(stage: Stage, field: str, text: str, kind: str, *, packed: bool) -> None:
+    """Send a record with this text in this field; it must be taken, and be there as it was sent or with a reason."""
+    request, kept = FIELDS[field][0](text), FIELDS[field][1]
+    body = json.dumps(request, ensure_ascii=False).encode() if kind == JSON else message(request)
+    is_utf8 = PLACEHOLDER not in text
+    if not is_utf8:
+        body = body.replace(text.encode(), b"\xff" * len(text))
+    headers = {"Content_Encoding": "gzip"} if packed else {}
+    path = "/v1/logs" if "resourceLogs" in request else "/v1/traces"
+    stage.purge()
+    answer = stage.post(path, gzip.compress(body, 1) if packed else body, kind, **headers)
+    assert answer.status == 200, (field, kind, answer.status, answer.body[:300])
+    rows = stage.rows().to_pylist()
+    assert rows, (field, kind)
+    reasons = {row["reason"].partition(":")[0] for row in rows if row["reason"] is not None}
+    if is_utf8 and "service's" not in field:
+        assert not reasons, (field, kind, reasons)
+        assert kept(rows) in (text, None)
+    elif is_utf8:
+        assert reasons == {"bad-resource"}
+    elif "link's" not in field or kind == PROTOBUF:
+        # A scope, a resource or a record that is not text is set aside, whichever reader found it.
+        assert reasons
+    assert is_utf8 or all(row["reason"] is not None for row in rows)
+
+
+@pytest.mark.parametrize("characters", CHARACTERS)
+@pytest.mark.parametrize("kind", [JSON, PROTOBUF])
+def test_every_text_of_a_record_may_be_large(stage: Stage, kind: str, characters: str) -> None:
+    """One record would end the collector, and with it everybody's reports."""
+    for number, field in enumerate(FIELDS):
+        put(stage, field, CHARACTERS[characters] * CHARACTERS_A_TEXT, kind, packed=bool(number % 2))
+    assert stage.post("/v1/traces", message(of_spans(span())), PROTOBUF).status == 200
+
+
+@pytest.mark.parametrize("kind", [JSON, PROTOBUF])
+@pytest.mark.parametrize("field", ["a span's name", "a value", "a body", "an event's key"])
+def test_records_of_megabytes_are_taken(stage: Stage, kind: str, field: str) -> None:
+    """What is written out several times, with six bytes for one, needs thirteen times its room: it must be there."""
+    for packed in (True, False):
+        put(stage, field, "\x01" * LARGEST, kind, packed=packed)
+    assert stage.post("/v1/traces", message(of_spans(span())), PROTOBUF).status == 200
+
+
+@pytest.mark.parametrize("written_in", [BodyFormat.OTLP_JSON, BodyFormat.OTLP_PROTOBUF])
+def test_what_rows_repeat_is_counted_before_it_fills_memory(written_in: BodyFormat) -> None:
+    """A body of 1 MB, a few kB when packed, would take gigabytes of the collector's memory."""
+    resource = {"attributes": attributes(service__name="é" * 900, service__instance__id="é" * 900)}
+    request = of_logs(*[{"timeUnixNano": "1"}] * 50_000, resource=resource)
+    body = message(request) if written_in is BodyFormat.OTLP_PROTOBUF else json.dumps(request).encode()
+    with pytest.raises(Refused) as refused:
+        Parser(Limits()).rows(body, written_in, "f")
+    assert (refused.value.status, refused.value.reason) == (413, "too-large")
+    assert "67,108,864" in refused.value.message
+    assert Parser(Limits(), decoded_bytes=1 << 30).rows(body, written_in, "f").num_rows == 50_000
