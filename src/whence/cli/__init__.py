@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from whence.folders import NO_PLACE, keep_compiled_code
+
 EXTRAS = {"typer": "cli", "rich": "cli", "numpy": "spark", "numba": "spark", "pyspark": "spark"}
 EXTRAS |= {"pyarrow": "spark", "duckdb": "spark", "pandas": "spark"}
 EXTRAS |= {"matplotlib": "papers", "grpc": "papers"}
@@ -12,7 +14,10 @@ EXTRAS |= {"fastapi": "serve", "uvicorn": "serve", "nats": "serve"}
 
 
 def app() -> None:
-    """Run the command line; a missing dependency is named with the extra that brings it."""
+    """Run the command line; a missing dependency is named with the extra that brings it, and so is a missing place."""
+    if not keep_compiled_code():
+        sys.stderr.write(f"{NO_PLACE}\n")
+        sys.exit(1)
     try:
         from whence.cli.main import cli
         from whence.cli.output import guarded_streams
