@@ -9,20 +9,24 @@ from random import Random
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from tests.history.computations import observe_cut
-from whence.cli.clocks import clocks
+from whence.cli.clocks import clocks, sentences
 from whence.cli.questions import check
 from whence.events.schema import REPORTS
 from whence.history import History
 from whence.history.clock_tables import between_clocks, store_clocks
 from whence.history.clocks import added, measure_segment
 from whence.history.manifest import read_manifest, write_manifest
+from whence.history.questions.clocks import Clock, Clocks
 from whence.history.reading import open_run
+from whence.measures.clock_pairs import pairs_of
+from whence.measures.offsets import estimate_offsets
 
 START = 1_700_000_000_000_000_000
 SECOND = 10**9
@@ -182,3 +186,29 @@ def test_questions_that_cannot_be_answered_say_why(ask: Ask, tmp_path: Path, his
     assert "there is no history" in ask("clocks", str(tmp_path / "nowhere"), code=1)
     assert "name one history" in ask("clocks", code=2)
     assert "name one history" in ask("clocks", str(history), "--history", str(history), code=2)
+
+
+def test_clocks_that_messages_bound_on_one_side_say_so_with_the_bound() -> None:
+    """Called unknown beside thousands of messages, a clock leaves its reader without the one thing that is known of it."""
+    names, truth = ["hub", "left", "right"], {"hub": 0, "left": -SECOND, "right": 3 * SECOND}
+    sent = [("hub", name, START + at * SECOND) for at in range(50) for name in ("left", "right")]
+    codes = {name: code for code, name in enumerate(names)}
+    times = [time for _, _, time in sent]
+    pairs = pairs_of(
+        names,
+        np.array([codes[a] for a, _, _ in sent], np.int32),
+        np.array([codes[b] for _, b, _ in sent], np.int32),
+        np.array(times),
+        np.array([time + truth[b] + SECOND // 2 for _, b, time in sent]),
+        np.arange(len(sent)),
+        level=40,
+    )
+    offsets = estimate_offsets(pairs)
+    nothing = {"count": 0}
+    eps = {"at_least": offsets.eps_low, "at_most": offsets.eps_high, "unbounded": offsets.unbounded}
+    found = Clocks(tuple(Clock(each, 50) for each in offsets.clocks), eps, None, None, 1, nothing, nothing)
+    told = [line for line in sentences(found, "ns") if line.startswith("one side only: ")]
+    assert told == [
+        "one side only: left is at least 500 ms behind hub; no message leads from it there, so no more is known",
+        "one side only: right is at most 3.5 s ahead of hub; no message leads from it there, so no more is known",
+    ]

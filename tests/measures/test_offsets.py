@@ -112,7 +112,8 @@ def test_constant_offsets_lie_within_bounds_that_are_the_tightest(seed: int) -> 
         if clock.verdict in (module.AHEAD, module.BEHIND, module.AGREES):
             assert clock.low is not None
             assert clock.high is not None
-        assert (clock.verdict == module.ONE_SIDED) == ((clock.low is None) != (clock.high is None))
+        one_sided = (clock.low is None) != (clock.high is None)
+        assert clock.verdict == module.FAR_OFF or (clock.verdict == module.ONE_SIDED) == one_sided
         assert (clock.verdict == module.UNKNOWN) == (clock.low is None and clock.high is None)
     if found.eps_high is not None and found.groups == 1:
         assert apart <= found.eps_high
@@ -316,3 +317,103 @@ def test_clocks_that_never_talk_are_told_apart() -> None:
     assert found.groups == len(references) == 2
     assert {each.reference for each in found.clocks[:3]}.isdisjoint(each.reference for each in found.clocks[3:])
     assert estimate([steady(0)], []).clocks == ()
+
+
+TWO_WAY = {
+    "all": lambda n: list(permutations(range(n), 2)),
+    "star": lambda n: [pair for other in range(1, n) for pair in ((0, other), (other, 0))],
+    "chain": lambda n: [pair for at in range(n - 1) for pair in ((at, at + 1), (at + 1, at))],
+}
+ONE_WAY = {
+    "pipeline": lambda n: [(at, at + 1) for at in range(n - 1)],
+    "fan-out": lambda n: [(0, other) for other in range(1, n)],
+    "fan-in": lambda n: [(other, n - 1) for other in range(n - 1)],
+    "all onwards": lambda n: [(a, b) for a, b in permutations(range(n), 2) if a < b],
+    "one pair answers": lambda n: [(1, 0), *((a, b) for a, b in permutations(range(n), 2) if a < b)],
+}
+WRONG: dict[str, Clock] = {
+    "hours ahead": steady(5 * 3_600 * MILLION),
+    "hours behind": steady(-5 * 3_600 * MILLION),
+    "backwards": lambda true: 2 * START + 50_000 * MILLION - true,
+    "negated": lambda true: -true,
+    "twice as fast": lambda true: START + 2 * (true - START),
+}
+
+
+def with_one_wrong(ways: list[tuple[int, int]], count: int, wrong: int, how: Clock, random: Random) -> Offsets:
+    """Clocks that differ by milliseconds but for one; messages take up to three seconds, and some next to nothing."""
+    clocks = [steady(random.randint(-9, 9) * 1_000) for _ in range(count)]
+    clocks[wrong] = how
+    sent = []
+    for _ in range(60 * count):
+        left = START + random.randrange(100_000) * MILLION
+        sent.append((*random.choice(ways), left, left + random.choice((0, 1, random.randint(0, 30))) * 100_000))
+    return estimate(clocks, sent)
+
+
+@pytest.mark.parametrize("how", WRONG)
+@pytest.mark.parametrize("topology", [*TWO_WAY])
+def test_one_wrong_clock_is_the_one_that_is_named(topology: str, how: str) -> None:
+    """If the wrong clock were the reference, every right one would be called broken, and repaired."""
+    random = Random(f"{topology} {how}")
+    for count in (3, 4, 6, 9):
+        for wrong in {0, 1, count - 1, random.randrange(count)}:
+            found = with_one_wrong(TWO_WAY[topology](count), count, wrong, WRONG[how], random)
+            assert [each.name for each in found.broken] == [f"c{wrong:03d}"]
+            assert f"c{wrong:03d}" not in {each.reference for each in found.clocks}
+            assert found.broken[0].alternatives == ()
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_one_wrong_clock_of_a_large_group_is_named(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large groups are compared in another way, which must not accuse another clock."""
+    monkeypatch.setattr(module, "DENSE", 2)
+    random = Random(how)
+    for topology in ("all", "star"):
+        for wrong in (0, 3, 7):
+            found = with_one_wrong(TWO_WAY[topology](8), 8, wrong, WRONG[how], random)
+            assert [each.name for each in found.broken] == [f"c{wrong:03d}"]
+            assert f"c{wrong:03d}" not in {each.reference for each in found.clocks}
+
+
+@pytest.mark.parametrize("how", WRONG)
+@pytest.mark.parametrize("topology", [*ONE_WAY])
+def test_messages_one_way_bound_one_side_and_accuse_nobody_else(topology: str, how: str) -> None:
+    """They leave open which clock is wrong, unless it is hours off the right way: then it is that one, and never another."""
+    random = Random(f"{topology} {how}")
+    for count in (3, 4, 6, 9):
+        for wrong in {0, 1, count - 1, random.randrange(count)}:
+            ways = ONE_WAY[topology](count)
+            found = with_one_wrong(ways, count, wrong, WRONG[how], random)
+            assert {each.name for each in found.broken} <= {f"c{wrong:03d}"}
+            assert f"c{wrong:03d}" not in {each.reference for each in found.clocks}
+            for each in found.clocks:
+                own = number(each.name)
+                pairs = {(a, b) for a, b in ways if own in (a, b)}
+                if each.verdict == module.UNKNOWN:
+                    # Nothing but messages with the wrong clock, or with one of which the wrong clock is all that is known.
+                    assert all(wrong in pair or len(pairs) == 1 for pair in pairs)
+                elif each.verdict == module.ONE_SIDED:
+                    assert (each.low is None) != (each.high is None)
+                    assert each.offset is None
+
+
+def test_a_clock_that_is_proven_hours_off_one_way_is_named() -> None:
+    """Its messages arrive hours before they are sent, everywhere: one wrong clock explains that, and no other one does."""
+    for wrong, how in ((0, "hours ahead"), (4, "hours behind")):
+        found = with_one_wrong(ONE_WAY["all onwards"](5), 5, wrong, WRONG[how], Random(2))
+        assert [(each.name, each.verdict) for each in found.broken] == [(f"c{wrong:03d}", module.FAR_OFF)]
+
+
+def test_of_clocks_that_a_third_one_writes_to_each_has_its_bound() -> None:
+    """Two receivers of one sender have nothing to do with each other; called unknown, nobody would know what to ask for."""
+    truth = [0, 40, -7, 12]
+    sent = [(0, other, START + at, START + at + 5) for at in range(9) for other in (1, 2, 3)]
+    found = estimate([steady(offset) for offset in truth], sent)
+    assert sorted(each.verdict for each in found.clocks) == [module.ONE_SIDED] * 3 + [module.REFERENCE]
+    for each in found.clocks:
+        if each.verdict == module.ONE_SIDED:
+            own, reference = number(each.name), number(str(each.reference))
+            assert 0 in (own, reference)
+            bound = truth[own] - truth[reference] + (5 if reference == 0 else -5)
+            assert (each.low, each.high) == ((None, bound) if reference == 0 else (bound, None))

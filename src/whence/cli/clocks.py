@@ -15,8 +15,13 @@ from whence.cli.rendering import digits_of, format_time, print_rows
 if TYPE_CHECKING:
     from whence.history.questions.clocks import Clock, Clocks
     from whence.measures.clock_steps import Step
+    from whence.measures.offsets import ClockEstimate
 
 PLOT_COLUMNS = 31
+MOST_TOLD = 5
+"""Clocks that sentences name; the table has all."""
+REFERENCE, ONE_SIDED, UNKNOWN = "reference", "one side only", "unknown"
+"""Verdicts, see `whence.measures.offsets.VERDICTS`, which is not imported before it is needed."""
 
 
 def clocks(
@@ -97,7 +102,7 @@ def _print_table(shown: Sequence[Clock], unit: str) -> None:
 
 def sentences(found: Clocks, unit: str) -> list[str]:
     """What there is to say of the clocks together."""
-    references = sorted({each.estimate.reference for each in found.clocks if each.estimate.reference is not None})
+    references = [each.estimate.name for each in found.clocks if each.estimate.verdict == REFERENCE]
     lines = [_broken(clock, unit) for clock in found.broken]
     if references:
         lines = lines or ["no clock stands out from the others as broken"]
@@ -109,10 +114,44 @@ def sentences(found: Clocks, unit: str) -> list[str]:
         lines.append(f"offsets count from {named}, in the middle: no log tells which clock shows the true time")
     else:
         lines.append("no messages between clocks: how they differ cannot be known")
+    lines += _open_sides(found, unit)
     lines.append(_eps(found, unit))
     for what, delays in (("messages", found.message_delays), ("reports", found.report_delays)):
         lines.append(_delays(what, delays, unit))
     return lines
+
+
+def _open_sides(found: Clocks, unit: str) -> list[str]:
+    """Of clocks that messages bound on one side or none: the bound, and why there is no other."""
+    one_sided = [each.estimate for each in found.clocks if each.estimate.verdict == ONE_SIDED]
+    lines = [_one_side(it, unit) for it in one_sided[:MOST_TOLD]]
+    if len(one_sided) > MOST_TOLD:
+        lines.append(
+            f"one side only: {len(one_sided) - MOST_TOLD:,} more clocks, each with its bound in the table above"
+        )
+    strangers = [
+        each.estimate.name for each in found.clocks if each.estimate.verdict == UNKNOWN and each.estimate.peers
+    ]
+    if strangers:
+        named = ", ".join(strangers[:MOST_TOLD]) + (" and others" if len(strangers) > MOST_TOLD else "")
+        lines.append(f"unknown: {named}: messages only with clocks that contradict the others, or are far from them")
+    return lines
+
+
+def _one_side(it: ClockEstimate, unit: str) -> str:
+    if it.low is None:
+        bound = _side(it.high or 0, "at most", "ahead of", "at least", "behind", unit)
+        return (
+            f"one side only: {it.name} is {bound} {it.reference}; no message leads from it there, so no more is known"
+        )
+    bound = _side(-it.low, "at most", "behind", "at least", "ahead of", unit)
+    return f"one side only: {it.name} is {bound} {it.reference}; no message leads from there to it, so no more is known"
+
+
+def _side(value: int, limit: str, side: str, other_limit: str, other_side: str, unit: str) -> str:
+    if value >= 0:
+        return f"{limit} {show_duration(value, unit)} {side}"
+    return f"{other_limit} {show_duration(-value, unit)} {other_side}"
 
 
 def _broken(clock: Clock, unit: str) -> str:

@@ -182,9 +182,12 @@ def _corrected(offsets: Offsets, pairs: ClockPairs) -> dict[str, Any]:
     steady = {each.name: each.offset for each in offsets.clocks if each.verdict in STEADY and each.drift_ppm is None}
     offset = np.array([steady.get(name) or 0 for name in pairs.names], np.int64)
     known = np.array([steady.get(name) is not None for name in pairs.names], np.bool_)
+    references = {each.name: each.reference for each in offsets.clocks}
+    against = np.unique([references.get(name) or "" for name in pairs.names], return_inverse=True)[1]
     if not len(pairs):
         return {"corrected_count": 0}
-    chosen = pairs.take((pairs.sender != pairs.receiver) & known[pairs.sender] & known[pairs.receiver])
+    comparable = known[pairs.sender] & known[pairs.receiver] & (against[pairs.sender] == against[pairs.receiver])
+    chosen = pairs.take((pairs.sender != pairs.receiver) & comparable)
     if not len(chosen):
         return {"corrected_count": 0}
     longest = int((chosen.largest - offset[chosen.receiver] + offset[chosen.sender]).max())

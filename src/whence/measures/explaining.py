@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from whence.measures.choosing import RoughPlaces
 from whence.measures.offset_fits import Fit, Messages, Refused, constant_offsets
 from whence.measures.rate_fits import constant_rates
 
+Longs = NDArray[np.int64]
 Model = Callable[[Messages, int | None], Fit | Refused]
 
 
@@ -32,10 +35,22 @@ def peeled(
             return found, gone
         if len(gone) == most:
             return None
-        votes = found.between.sum(axis=1)
-        likely = np.flatnonzero(votes == votes.max()).tolist()
-        gone.append(Peel(likely[0], tuple(likely[1:])))
-        messages = messages.without(likely[0])
+        talk = np.zeros_like(found.between)
+        talk[messages.sender, messages.receiver] = True
+        agrees = (talk & talk.T & ~found.between).sum(axis=1)
+        gone.append(likeliest(found.between.sum(axis=1), agrees, RoughPlaces(messages).strangeness))
+        messages = messages.without(gone[-1].clock)
+
+
+def likeliest(contradicts: Longs, agrees: Longs, strange: Longs) -> Peel:
+    """The clock that contradicts most others and, of several, agrees with fewest and is strange to most; counts by clock.
+
+    Messages between two clocks that contradict each other do not tell which of them is wrong; those with others may.
+    """
+    rank = np.stack((contradicts, -agrees, strange))
+    first = int(np.lexsort((np.arange(len(contradicts)), *-rank[::-1]))[0])
+    same = np.flatnonzero((rank == rank[:, first : first + 1]).all(axis=0)).tolist()
+    return Peel(first, tuple(same[1:]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from whence.measures.choosing import reference_of
 from whence.measures.difference_bounds import UNBOUNDED, contradictions, matrix_of, tightened
 
 Longs = NDArray[np.int64]
@@ -93,7 +94,7 @@ def constant_offsets(messages: Messages, reference: int | None) -> Fit | Refused
     found = tightened(given)
     if found is None:
         return Refused(contradictions(given))
-    middle = reference_of(found, messages.left_out) if reference is None else reference
+    middle = reference_of(found, messages) if reference is None else reference
     moments = messages.moments(middle, 2)
     return fit_of(middle, moments, (found,) * len(moments), None)
 
@@ -109,17 +110,3 @@ def fit_of(reference: int, moments: tuple[int, ...], upper: tuple[Longs, ...], r
         max(-int(each.min(initial=0)) for each in upper),
         max(int(each[each < UNBOUNDED].max(initial=0)) for each in upper),
     )
-
-
-def reference_of(upper: Longs, left_out: frozenset[int]) -> int:
-    """The median clock of those that are bounded on both sides against most others."""
-    both = (upper < UNBOUNDED) & (upper.T < UNBOUNDED)
-    both[list(left_out)] = False
-    root = int(np.argmax(both.sum(axis=1)))
-    return median_clock(np.flatnonzero(both[root]), upper[root], upper[:, root])
-
-
-def median_clock(clocks: Longs, ahead: Longs, behind: Longs) -> int:
-    """Of these, the one in the middle, by how far ahead and behind some other clock they are at most."""
-    middles = ahead[clocks] - behind[clocks]
-    return int(clocks[np.lexsort((clocks, middles))[(len(clocks) - 1) // 2]])

@@ -14,11 +14,12 @@ A clock that shows multiples of a resolution may stand up to that much further t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from whence.measures.choosing import FAR, FEWEST, RoughPlaces
 from whence.measures.clock_pairs import ClockPairs
 from whence.measures.clock_steps import Moment, Step, course_of
 from whence.measures.difference_bounds import DENSE, UNBOUNDED
@@ -28,6 +29,7 @@ from whence.measures.rate_fits import MOST_DRIFT
 from whence.measures.sparse_offsets import explained_sparsely
 
 Longs = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 REFERENCE, AGREES, AHEAD, BEHIND = "reference", "agrees", "ahead", "behind"
 FAR_OFF, DRIFTS, WANDERS = "far off", "drifts", "wanders"
@@ -35,15 +37,13 @@ STEPS, ERRATIC, ONE_SIDED, UNKNOWN = "steps", "erratic", "one side only", "unkno
 VERDICTS = (REFERENCE, AGREES, AHEAD, BEHIND, FAR_OFF, DRIFTS, WANDERS, STEPS, ERRATIC, ONE_SIDED, UNKNOWN)
 """What can be said of a clock, relative to the reference: it may agree; it is ahead or behind, surely; so far that the
 others agree much better among themselves; it gains or loses; it does so at changing rates; it was set; nothing explains
-what it shows; it is bounded on one side; it is not bounded at all."""
+what it shows; messages bound it on one side; it has no messages, or only with clocks that are likely wrong."""
 BROKEN = (FAR_OFF, STEPS, ERRATIC)
 STEADY = (REFERENCE, AGREES, AHEAD, BEHIND, FAR_OFF)
 """Where one offset, or one offset and a drift, says it all."""
 
 MOST_STEPS = 8
 """A clock that was set more often is called erratic."""
-FAR = 10
-"""A clock is far off if it is so many times as far from the reference as clocks usually are, or can be told to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class ClockEstimate:
     verdict: str
     """One of `VERDICTS`."""
     reference: str | None
-    """None for a clock that has no messages with others."""
+    """None for a clock that has no messages with others. Where messages lead neither to the group's reference nor from it,
+    another clock that it has messages with, which bound it on one side."""
     offset: int | None
     """The middle of the bounds, if there are two."""
     low: int | None
@@ -179,15 +180,43 @@ class _Group:
     def _explained(self, messages: Messages, found: Explanation, level: int) -> list[ClockEstimate]:
         gone = {peel.clock: peel for peel in found.gone}
         tracks = [self._track(clock) for clock in range(len(self.names))]
-        usual = self._usual([track for clock, track in enumerate(tracks) if clock not in gone])
+        kept = messages.take(~np.isin(messages.sender, list(gone)) & ~np.isin(messages.receiver, list(gone)))
+        places = RoughPlaces(kept)
+        usual = self._usual([track for clock, track in enumerate(tracks) if clock not in gone], places)
         clocks = []
         for clock, track in enumerate(tracks):
             if clock in gone:
                 clocks.append(self._peeled(messages, gone[clock], level))
             else:
                 drift = self._drift(clock)
-                clocks.append(self._clock(clock, self._verdict(clock, track, drift, usual), drift, track))
+                verdict = self._verdict(clock, track, drift, usual)
+                found_one = self._clock(clock, verdict, drift, track)
+                if verdict == UNKNOWN:
+                    found_one = self._against_peer(found_one, clock, kept, places.trusted)
+                clocks.append(found_one)
         return clocks
+
+    def _against_peer(self, found: ClockEstimate, clock: int, messages: Messages, trusted: Flags) -> ClockEstimate:
+        """A clock that nothing bounds against the reference, against the trusted one that it has most messages with.
+
+        It stays as it is if there is none: against a clock that is likely wrong, it would seem to be wrong itself.
+        """
+        into = (messages.receiver == clock) & trusted[messages.sender]
+        out = (messages.sender == clock) & trusted[messages.receiver]
+        peers = np.bincount(np.concatenate((messages.sender[into], messages.receiver[out])), minlength=1)
+        if not peers.any():
+            return found
+        peer = int(peers.argmax())
+        aheads, behinds = (
+            messages.bound[into & (messages.sender == peer)],
+            messages.bound[out & (messages.receiver == peer)],
+        )
+        high = int(aheads.min()) if len(aheads) else None
+        low = -int(behinds.min()) if len(behinds) else None
+        verdict, offset = ONE_SIDED, None
+        if low is not None and high is not None:
+            verdict, offset = AHEAD if low > 0 else BEHIND if high < 0 else AGREES, (low + high) // 2
+        return replace(found, verdict=verdict, reference=self.names[peer], offset=offset, low=low, high=high)
 
     def _track(self, clock: int) -> tuple[Moment, ...]:
         """Bounds against the reference."""
@@ -210,14 +239,18 @@ class _Group:
         highs, lows = ([int(rates[side][clock]) for rates in rated] for side in (0, 1))
         return _ppm(-max(lows)), _ppm(max(highs))
 
-    def _usual(self, tracks: list[tuple[Moment, ...]]) -> float:
-        """How far from the reference clocks usually are, or cannot be told not to be."""
+    def _usual(self, tracks: list[tuple[Moment, ...]], places: RoughPlaces) -> float:
+        """How far from the reference clocks usually are, or cannot be told not to be.
+
+        Where fewer than three are bounded on both sides: how far they seem to be, if the quickest messages took no time;
+        unless delays change as much as the history is long, which lets nobody tell a slow message from a wrong clock.
+        """
         bounds = [(_most(track, -1), _most(track, 1)) for track in tracks]
         known = np.array([each for each in bounds if each[0] > -UNBOUNDED and each[1] < UNBOUNDED], np.float64)
-        if len(known) < 3:
-            return np.inf
-        middles = np.abs(known.mean(axis=1))
-        return float(max(np.median(middles), np.median(known[:, 1] - known[:, 0]) / 2))
+        if len(known) >= FEWEST:
+            middles = np.abs(known.mean(axis=1))
+            return float(max(np.median(middles), np.median(known[:, 1] - known[:, 0]) / 2, places.spread))
+        return places.usual if places.talks.sum() >= FEWEST and not places.strangeness.any() else np.inf
 
     def _verdict(
         self, clock: int, track: tuple[Moment, ...], drift: tuple[float | None, float | None] | None, usual: float

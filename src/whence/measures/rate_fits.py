@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from whence.measures.choosing import reference_of
 from whence.measures.clock_lines import Corridors, corridors
 from whence.measures.difference_bounds import UNBOUNDED, contradictions, matrix_of, tightened
-from whence.measures.offset_fits import RATE_UNIT, Fit, Messages, Refused, fit_of, reference_of
+from whence.measures.offset_fits import RATE_UNIT, Fit, Messages, Refused, fit_of
 
 Longs = NDArray[np.int64]
 
@@ -56,7 +57,7 @@ def constant_rates(messages: Messages, reference: int | None) -> Fit | Refused:
         ever = _at(lines, count, a, b, firsts, lasts)
         if isinstance(ever, Refused):
             return ever
-        reference = reference_of(ever, messages.left_out)
+        reference = reference_of(ever, messages)
     moments = messages.moments(reference, MOMENTS)
     upper: list[Longs] = []
     for moment in moments:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from whence.measures.choosing import FEWEST, RoughPlaces, median_clock
 from whence.measures.difference_bounds import UNBOUNDED, bounds_from
-from whence.measures.explaining import Explanation, Peel
-from whence.measures.offset_fits import Fit, Messages, median_clock
+from whence.measures.explaining import Explanation, Peel, likeliest
+from whence.measures.offset_fits import Fit, Messages
 
 Longs = NDArray[np.int64]
 
@@ -28,8 +29,10 @@ def explained_sparsely(messages: Messages) -> Explanation:
         gone.append(Peel(root, ()))
         left = left.without(root)
     ahead, behind = found
-    both = np.flatnonzero((ahead < UNBOUNDED) & (behind < UNBOUNDED))
-    reference = median_clock(both, ahead, behind)
+    places = RoughPlaces(left)
+    both = np.flatnonzero((ahead < UNBOUNDED) & (behind < UNBOUNDED) & places.trusted)
+    nearest = int(np.lexsort((np.abs(places.ahead), ~places.trusted))[0])
+    reference = median_clock(both, ahead, behind) if len(both) >= FEWEST else nearest
     again = _against(left, reference)
     assert again is not None  # The same cycles can be reached from there.
     ahead, behind = again
@@ -58,10 +61,11 @@ def _without_contradictions(messages: Messages) -> tuple[Messages, list[Peel]]:
     back[back == len(pairs)] = 0
     answered = pairs[back] == b * messages.count + a
     wrong = answered & (np.where(answered, bound, 0) + np.where(answered, bound[back], 0) < 0)
+    agrees, strange = answered & ~wrong, RoughPlaces(messages).strangeness
     while wrong.any():
-        votes = np.bincount(a[wrong], minlength=messages.count)
-        likely = np.flatnonzero(votes == votes.max()).tolist()
-        gone.append(Peel(likely[0], tuple(likely[1:])))
-        messages = messages.without(likely[0])
-        wrong &= (a != likely[0]) & (b != likely[0])
+        votes, agreeing = (np.bincount(a[which], minlength=messages.count) for which in (wrong, agrees))
+        gone.append(likeliest(votes, agreeing, strange))
+        messages = messages.without(gone[-1].clock)
+        others = (a != gone[-1].clock) & (b != gone[-1].clock)
+        wrong, agrees = wrong & others, agrees & others
     return messages, gone
