@@ -29,7 +29,7 @@ class Piece:
     part: Part
     record: Record
     reported: pa.Table
-    """By event: process and seq, as they were reported."""
+    """By event: process, seq and messages received, as they were reported."""
     deliveries: pa.Table
     """By event: columns of `whence.history.delivering.DELIVERIES`."""
     emitted: NDArray[np.bool_]
@@ -103,9 +103,14 @@ def _unheard(piece: Piece, chosen: Longs, until: Longs) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     for at in np.flatnonzero(arrival[causes] >= end[effects]).tolist():
         sends = piece.part.events["sends"][int(causes[at])].as_py()
-        if sends is not None:
+        # What a report that was set aside received is a cause of the event after it, and no message to that.
+        if sends is not None and sends in _received(piece.reported, int(effects[at])):
             found.setdefault(int(effects[at]), []).append(sends)
     for place, key, arrived in piece.part.heard:
         if arrived >= end[place]:
             found.setdefault(place, []).append(key)
     return found
+
+
+def _received(reported: pa.Table, place: int) -> list[str | None]:
+    return [reported["receives"][place].as_py(), *(reported["receives_more"][place].as_py() or ())]

@@ -102,8 +102,8 @@ def take(
 
 
 def reported(rows: pa.Table, part: Part) -> pa.Table:
-    """By event of a part: process and seq, as in the row it came from, and whether that row is in the log."""
-    return rows.select(["process", "seq", "emitted"]).take(pa.array(part.rows))
+    """By event of a part: what the row it came from says, and whether that row is in the log."""
+    return rows.select(["process", "seq", "receives", "receives_more", "emitted"]).take(pa.array(part.rows))
 
 
 def _split(rows: pa.Table, chosen: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
