@@ -68,10 +68,17 @@ class Publisher:
         self._tasks: list[asyncio.Task[None]] = []
         self._last_publish_s = 0.0
         self._failing_since_s: float | None = None
+        self.first_report_s: float | None = None
+        """When the first report since the start was stored, by a clock that nobody sets."""
         self.most_bytes = _MOST_BYTES
         """Of a message's payload, by what the broker said last."""
         self.problem: str | None = "the broker has not been reached yet"
         """Why there is no connection; none while there is one."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the broker's disk has room for reports; true where it is somebody else's."""
+        return self._has_room()
 
     @property
     def failing_s(self) -> float:
@@ -108,6 +115,8 @@ class Publisher:
         """Store the messages; returns when all are. Raises `Refused`."""
         started = time.monotonic()
         await self._publish_noted(messages)
+        if self.first_report_s is None:
+            self.first_report_s = started
         self._on_published(time.monotonic() - started)
 
     async def _publish_noted(self, messages: Sequence[Message]) -> None:

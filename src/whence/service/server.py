@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,7 @@ def make_app(
     metrics: Metrics,
     live: Stated | None = None,
     routers: Sequence[APIRouter] = (),
+    stream_problem: Callable[[], str | None] = lambda: None,
 ) -> FastAPI:
     """The application: collector, health and metrics, and the `routers` of questions and subscriptions.
 
@@ -83,7 +84,14 @@ def make_app(
     hosts = _LOOPBACK_NAMES if settings.access.is_open and not settings.open_to_all else None
     app.add_middleware(Guard, metrics=metrics, hosts=hosts)
     app.include_router(collector_router(collector))
-    watch = Watch(publisher, metrics, collector.in_flight, live, expects_stream=settings.expects_stream)
+    watch = Watch(
+        publisher,
+        metrics,
+        collector.in_flight,
+        live,
+        expects_stream=settings.expects_stream,
+        stream_problem=stream_problem,
+    )
     app.include_router(watching_router(watch, settings.access))
     for router in routers:
         app.include_router(router)

@@ -95,7 +95,15 @@ async def serve(
             has_room=own.has_room if own is not None else lambda: True,
             on_published=metrics.published,
         )
-        app = make_app(plan.settings, publisher=publisher, metrics=metrics, live=live, routers=routers)
+        stream: Supervised | None = None
+        app = make_app(
+            plan.settings,
+            publisher=publisher,
+            metrics=metrics,
+            live=live,
+            routers=routers,
+            stream_problem=lambda: stream.problem if stream is not None else None,
+        )
         # A port that is taken shows before anything runs.
         server = HttpServer(app, plan.settings)
         metrics.gauges["whence_collector_connections"] = ("Connections that are open.", lambda: server.kept.all)
@@ -109,8 +117,8 @@ async def serve(
         if own is not None:
             mending = asyncio.create_task(_mend(own, publisher, plan.mend_after_s))
             ending.callback(mending.cancel)
-        stream = stream_child(plan, url) if plan.stream else None
-        if stream is not None:
+        if plan.stream:
+            stream = stream_child(plan, url)
             ending.push_async_callback(stream.stop)
 
         async def begin() -> None:

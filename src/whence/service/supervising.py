@@ -1,8 +1,10 @@
 """Child processes that are kept running, and never outlive the one that started them.
 
-A child that ends is started again: at once, or so that its starts are apart by a time that grows. It is told to end by
-SIGTERM and killed, with all its group, when it does not. On Linux the kernel ends it when its parent dies, however that
-happens; elsewhere the next start finds the pid it left and ends it.
+A child that ends is started again: at once, or so that its starts are apart by a time that grows. One that ends by itself
+soon after each start, with an error, is likely to do so for a lasting reason: it is started ever more seldom, and
+`Supervised.problem` says what it said last. A child is told to end by SIGTERM and killed, with all its group, when it does
+not. On Linux the kernel ends it when its parent dies, however that happens; elsewhere the next start finds the pid it left
+and ends it.
 
 HAZARD: the kernel watches the thread that started the child. Start from a thread that lives as long as the service does.
 """
@@ -13,10 +15,12 @@ import asyncio
 import ctypes
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,6 +34,15 @@ _FIRST_WAIT_S: Final = 0.1
 _LONGEST_WAIT_S: Final = 10.0
 _LONG_LIFE_S: Final = 30.0
 """After a child that lived so long, back-off begins anew."""
+_FIRST_FAILING_WAIT_S: Final = 1.0
+_LONGEST_FAILING_WAIT_S: Final = 60.0
+_FAILING_AFTER: Final = 2
+"""Errors in a row, each soon after the start, that are taken for a lasting reason."""
+_SAID_LINES: Final = 3
+_SAID_CHARACTERS: Final = 400
+_LINE_BYTES: Final = 64 << 10
+_PLACES: Final = re.compile(r"(?<![\w.:/])(?:[a-z]+://|~?/)[^\s'\"<>|]*[\w/]")
+"""Paths and URLs, which are nobody's business who may only ask whether the service is ready."""
 _PROC: Final = Path("/proc/self/cmdline")
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -65,6 +78,13 @@ class Supervised:
         self._grace_s = grace_s
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._passing_on: asyncio.Task[None] | None = None
+        self._said: deque[str] = deque(maxlen=_SAID_LINES)
+        self._started_s = 0.0
+        self._failures = 0
+        """Errors in a row, each soon after the start."""
+        self._status = 0
+        self._last_words = ""
         self.restarts = 0
 
     @property
@@ -72,6 +92,18 @@ class Supervised:
         """Of the child, while it runs."""
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
+
+    @property
+    def problem(self) -> str | None:
+        """Why the child does not stay alive, for anybody to read; None while it does, or has not been given up."""
+        if self._failures < _FAILING_AFTER or (self.pid is not None and self._lived_s > _LONG_LIFE_S):
+            return None
+        words = f": {self._last_words}" if self._last_words else ""
+        return f"{self.name} ended {self._failures} times soon after its start, with status {self._status}{words}"
+
+    @property
+    def _lived_s(self) -> float:
+        return time.monotonic() - self._started_s
 
     async def end_leftover(self) -> None:
         """End the child of an earlier parent, if it still runs."""
@@ -93,6 +125,7 @@ class Supervised:
         process, self._process = self._process, None
         if process is not None:
             await self._end(process)
+        await self._hear_out()
         self._pid_file.unlink(missing_ok=True)
 
     def replace(self) -> None:
@@ -118,12 +151,26 @@ class Supervised:
             *command.arguments,
             env={**os.environ, **command.environment},
             stdin=subprocess.DEVNULL,
-            stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            limit=_LINE_BYTES,
             preexec_fn=_end_with_parent,
             # An interrupt from the terminal is for us: we end our children in order.
             start_new_session=True,
         )
+        self._started_s = time.monotonic()
+        self._said.clear()
+        assert self._process.stdout is not None
+        self._passing_on = asyncio.create_task(self._pass_on(self._process.stdout))
         self._note_pid(self._process.pid)
+
+    async def _pass_on(self, output: asyncio.StreamReader) -> None:
+        """Write what the child says to our own standard error, and keep the last of it."""
+        while part := await output.read(_LINE_BYTES):
+            if _has_descriptor(sys.stderr):
+                with suppress(OSError):
+                    os.write(sys.stderr.fileno(), part)
+            self._said.extend(line for line in part.decode(errors="replace").splitlines() if line.strip())
 
     def _note_pid(self, pid: int) -> None:
         temporary = self._pid_file.with_name(f".{self._pid_file.name}")
@@ -138,23 +185,48 @@ class Supervised:
     async def _keep(self) -> None:
         wait_s = _FIRST_WAIT_S
         while True:
-            started = time.monotonic()
             try:
                 if self._process is not None:
                     status = await self._process.wait()
-                    log.warning("%s ended with status %d and is started again", self.name, status)
+                    lived_s = self._lived_s
                     _kill_group(self._process.pid)
-                lived_s = time.monotonic() - started
-                if lived_s > _LONG_LIFE_S:
+                    await self._hear_out()
+                    self._note_end(status, lived_s)
+                if self._failures:
+                    wait_s = failing_wait_s(self._failures)
+                elif self._lived_s > _LONG_LIFE_S:
                     wait_s = _FIRST_WAIT_S
                 # What counts is how often it is started: one that takes long to start has waited enough.
-                await asyncio.sleep(max(wait_s - lived_s, _FIRST_WAIT_S))
+                await asyncio.sleep(max(wait_s - self._lived_s, _FIRST_WAIT_S))
                 wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
                 self.restarts += 1
                 await self._spawn()
             except OSError as fault:
                 self._process = None
+                self._started_s = time.monotonic()
                 log.error("%s cannot be started: %s", self.name, type(fault).__name__)
+
+    async def _hear_out(self) -> None:
+        """Take in what an ended child said, for a moment: something that it started may hold its output open."""
+        if self._passing_on is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._passing_on, timeout=1.0)
+            self._passing_on = None
+
+    def _note_end(self, status: int, lived_s: float) -> None:
+        # One that was killed did not fail for a reason of its own.
+        self._failures = self._failures + 1 if status > 0 and lived_s <= _LONG_LIFE_S else 0
+        self._status = status
+        self._last_words = _PLACES.sub("...", " ".join(line.strip() for line in self._said))[-_SAID_CHARACTERS:]
+        if self.problem is not None:
+            log.error("%s; it is tried again from time to time", self.problem)
+        else:
+            log.warning("%s ended with status %d and is started again", self.name, status)
+
+
+def failing_wait_s(failures: int) -> float:
+    """How long after its start a child that failed so often is started again, at the earliest."""
+    return min(_FIRST_FAILING_WAIT_S * 4.0 ** min(failures - 1, 20), _LONGEST_FAILING_WAIT_S)
 
 
 def end_leftover(pid_file: Path, marker: str, *, grace_s: float) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from fastapi import APIRouter
@@ -21,7 +22,8 @@ from whence.service.publishing import Publisher
 log = logging.getLogger("whence.service")
 
 STALLED_S: Final = 120.0
-"""A stream that has committed nothing for so long, while heartbeats come, does not advance."""
+"""A stream that has committed nothing for so long, while heartbeats come, does not advance. Before its first report there is
+nothing to commit."""
 
 
 class Stated(Protocol):
@@ -36,14 +38,27 @@ class Watch:
     """Looks at the broker and the stream when asked. `expects_stream`: whether somebody reads the broker."""
 
     def __init__(
-        self, publisher: Publisher, metrics: Metrics, in_flight: InFlight, live: Stated | None, *, expects_stream: bool
+        self,
+        publisher: Publisher,
+        metrics: Metrics,
+        in_flight: InFlight,
+        live: Stated | None,
+        *,
+        expects_stream: bool,
+        stream_problem: Callable[[], str | None] = lambda: None,
+        elapsed_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._publisher = publisher
         self._metrics = metrics
         self._in_flight = in_flight
         self._live = live
         self._expects_stream = expects_stream
-        self._started = time.time()
+        self._stream_problem = stream_problem
+        self._elapsed_s = elapsed_s
+        self._first_version: int | None = None
+        self._version: int | None = None
+        self._advanced_s = elapsed_s()
+        """When the stream was last seen to have committed, or could not have."""
 
     async def state(self) -> dict[str, Any] | None:
         """The stream's state, or none where there is none or it cannot be read now."""
@@ -56,17 +71,39 @@ class Watch:
             return None
 
     async def readiness(self) -> tuple[bool, dict[str, str]]:
-        """Whether reports are taken and read, and what is so or not."""
+        """Whether reports are stored and read on, and what is so or not. That none come is no fault."""
         reached = await self._publisher.info() is not None
         found = {"broker": "ready" if reached else "unreachable"}
-        stalled = False
+        room = self._publisher.has_room
+        if not room:
+            found["disk"] = "full"
+        alive = True
         if self._expects_stream:
-            state = await self.state()
-            updated = (state or {}).get("updated")
-            last = updated / 1e9 if isinstance(updated, int | float) else 0.0
-            stalled = time.time() - max(last, self._started) > STALLED_S
-            found["stream"] = "stalled" if stalled else "advancing" if last > self._started else "starting"
-        return reached and not stalled, found
+            found["stream"] = await self._stream(can_advance=reached and room)
+            alive = found["stream"] not in ("stalled", "failing")
+            if (problem := self._stream_problem()) is not None:
+                found["reason"] = problem
+        return reached and room and alive, found
+
+    async def _stream(self, *, can_advance: bool) -> str:
+        """How it does: idle before the first report, starting, advancing, stalled or failing."""
+        version = (await self.state() or {}).get("version", 0)
+        now_s = self._elapsed_s()
+        if version != self._version or not can_advance:
+            self._advanced_s = now_s
+        if self._first_version is None:
+            self._first_version = version
+        self._version = version
+        if self._stream_problem() is not None:
+            return "failing"
+        if not version:
+            first_s = self._publisher.first_report_s
+            if first_s is None:
+                return "idle"
+            return "stalled" if now_s - max(first_s, self._advanced_s) > STALLED_S else "starting"
+        if now_s - self._advanced_s > STALLED_S:
+            return "stalled"
+        return "starting" if version == self._first_version else "advancing"
 
     async def metrics_text(self) -> str:
         """All that is counted."""
@@ -90,7 +127,7 @@ def watching_router(watch: Watch, access: Access) -> APIRouter:
     async def healthz() -> Response:
         return _json(200, {"status": "alive"})
 
-    @router.get("/readyz", summary="Whether reports are taken and read on")
+    @router.get("/readyz", summary="Whether reports are stored and read on")
     async def readyz() -> Response:
         ready, found = await watch.readiness()
         return _json(200 if ready else 503, found)
