@@ -1,7 +1,7 @@
 # Every target sets up what it needs, once, in .venv; a second run starts at once.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-bounds check bench clean
+.PHONY: help demo test test-bounds check bench lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -34,6 +34,12 @@ check: $(READY) ## style, types, and who may import whom
 
 bench: $(READY) ## measure the rates that the documentation states
 	@$(PY) -m benchmarks $(ARGS)
+
+# Into a folder of its own: what the lock is made with is no part of what it locks.
+lock: $(PY) ## make requirements/serve.lock anew: every package that the service needs, by hash
+	@$(PY) -m pip install -qq --disable-pip-version-check --upgrade --target build/uv uv
+	@build/uv/bin/uv pip compile pyproject.toml --extra serve --extra java --universal --python-version 3.11 --upgrade \
+	  --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -q -o requirements/serve.lock
 
 clean: ## remove everything that was made here, .venv included
 	@rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache spark-warehouse

@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from tests.history.cutting import draw, reports, run_by_hand
+from tests.history.computations import draw, observe_cut, reports
 from whence import folders
 
 
@@ -110,7 +110,7 @@ def test_questions_are_answered_on_a_read_only_file_system(tmp_path: Path) -> No
     here.mkdir()
     temporary.mkdir()
     drawn = draw(Random(1), processes=3, events=20, skew=5, loss=0)
-    run_by_hand(here / "h", reports(drawn, Random(2), numbered=True, copies=0), [], 100)
+    observe_cut(here / "h", reports(drawn, Random(2), numbered=True, copies=0), [], 100)
     whence = [sys.executable, "-B", "-m", "whence.cli"]
     refused = read_only(["touch", str(folders.PACKAGE / "written")], here)
     assert refused.returncode
