@@ -19,11 +19,11 @@ test: $(READY) ## run the tests; ARGS="tests/clocks -k vector" to choose
 
 # Tests that together call every kernel, in both ways each time; the run fails if one is left out.
 BOUNDS := tests/causality tests/delivery tests/measures tests/simulation tests/kernels tests/papers/test_cell.py \
-  tests/sources/test_json_lines.py tests/sources/test_scanner_bounds.py \
-  tests/history/test_clocks.py tests/history/test_instancing.py tests/history/test_locating.py tests/history/test_questions.py
+  tests/sources/test_json_lines.py tests/sources/test_scanner_bounds.py $(addprefix tests/history/test_, \
+  delivering.py instancing.py locating.py questions.py solving.py)
 
 test-bounds: $(READY) ## run what calls compiled code with checks of bounds, and compare it with plain Python
-	@WHENCE_KERNELS=both NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/bounds $(PY) -m pytest -n 2 --dist loadfile \
+	@WHENCE_KERNELS=both NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/bounds $(PY) -m pytest -n 2 --dist loadfile \
 	  -p tests.kernels.covering --hypothesis-profile=few $(BOUNDS)
 
 check: $(READY) ## style, types, and who may import whom

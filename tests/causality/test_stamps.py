@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whence.causality.skeleton import Skeleton
-from whence.causality.stamps import default_tick, eps_ticks, stamp_rows
+from whence.causality.stamps import default_tick, eps_ticks, stamp_known_rows, stamp_rows
 from whence.clocks import BoundedClock, BoundedStamp
 from whence.clocks.errors import ClockDrift
 
@@ -129,3 +129,21 @@ def test_the_default_tick_keeps_stamps_short() -> None:
     for eps in (0, 1, 15, 16, 17, 33, 10**7, 10**9 + 1):
         assert eps_ticks(eps, default_tick(eps)) <= 16
     assert default_tick(10**7) == 625_000
+
+
+@given(histories(), st.integers(0, 1 << 32))
+def test_what_is_known_in_time_is_stamped_and_nothing_else(history: tuple[list[Row], int, int], seed: int) -> None:
+    """A live history must stamp as the batch does while all is known, and never by a report that had not come."""
+    rows, eps, tick = history
+    ticks = eps_ticks(eps, tick)
+    skeleton, everything = skeleton_of(rows, 0, len(rows)), np.ones(len(rows), np.bool_)
+    r = np.array([row[1] for row in rows], np.int64) // tick
+    whole = stamp_known_rows(skeleton, r, everything, everything, most_c=ticks, elements=ticks + 1)
+    found = [(one, c, *kn) for one, c, kn in zip(r.tolist(), whole.c.tolist(), whole.kn.tolist(), strict=True)]
+    assert found == stamped(rows, 0, len(rows), eps, tick, None)
+    random = Random(seed)
+    informed = np.array([random.random() < 0.5 for _ in rows], np.bool_)
+    some = stamp_known_rows(skeleton, r, everything, informed, most_c=ticks, elements=ticks + 1)
+    alone = [1] + [0] * ticks
+    assert not some.c[~informed].any()
+    assert all(kn == alone for kn in some.kn[~informed].tolist())

@@ -320,7 +320,8 @@ def test_rows_do_not_depend_on_the_cut_where_clocks_are_forgotten(monkeypatch: p
         assert both == whole.to_pylist()
 
 
-def test_stamps_beside_messages_name_no_causes_of_their_own() -> None:
+@BOTH
+def test_stamps_beside_messages_name_no_causes_of_their_own(source: JsonLines) -> None:
     """The failure is often a local event: taken for a receive of what nobody sent, it would be set aside."""
     stamps = ({"a": 1}, {"a": 1, "b": 1}, {"a": 1, "b": 2})
     fields = (
@@ -332,7 +333,7 @@ def test_stamps_beside_messages_name_no_causes_of_their_own() -> None:
         json.dumps({**each, "stamp": {"clock": "vector", "counters": counters}})
         for each, counters in zip(fields, stamps, strict=True)
     ]
-    found = table(JsonLines(), "\n".join(lines)).to_pylist()
+    found = table(source, "\n".join(lines)).to_pylist()
     assert [(row["kind"], row["receives"], row["reason"]) for row in found] == [
         ("send", None, None),
         ("receive", "m", None),

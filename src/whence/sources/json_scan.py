@@ -1,7 +1,7 @@
 """Plain JSON lines at compiled speed: a scanner that takes a line only where it is sure of every byte.
 
 What it takes gives the very row that `whence.sources.records.row_from_line` gives; everything else (an error of any kind,
-escapes beyond one letter, exponents, lists of messages, vector stamps without messages) it leaves to that function. So
+escapes beyond one letter, exponents, lists of messages, vector stamps) it leaves to that function. So
 this module decides nothing about what is right.
 """
 
@@ -215,7 +215,8 @@ def _resolve(
     if kind_of[_F_STAMP]:
         if kind_of[_F_STAMP] != OBJECT:
             return False
-        if not sends and not receives and _holds(data, begin[_F_STAMP], close[_F_STAMP], _VECTOR):
+        # A vector clock is compared with those before it, so whoever keeps them must see all of them.
+        if _holds(data, begin[_F_STAMP], close[_F_STAMP], _VECTOR):
             return False
         spans[STAMP, row, 0], spans[STAMP, row, 2] = begin[_F_STAMP], 0
         spans[STAMP, row, 1] = close[_F_STAMP] - begin[_F_STAMP]
