@@ -155,6 +155,40 @@ def make_history(spark: SparkSession, log_size: tuple[int, int], path: Path) -> 
     return seconds
 
 
+REPEATING_NOTES = 2_000
+
+
+def text_log(processes: int, events: int) -> Path:
+    """The raw log as JSON lines, made when it is asked for first; its events have notes of 200 characters that repeat."""
+    from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
+
+    path = folder() / f"text-{processes}-{events}"
+    if not (path / "_SUCCESS").exists():
+        rows = session().read.parquet(str(raw_log(processes, events)))
+        number = (F.xxhash64("process", "time") % REPEATING_NOTES).cast("string")
+        note = F.rpad(F.concat(F.sha2(number, 512), F.sha2(number, 256)), 200, ".")
+        rows.withColumn("note", note).write.mode("overwrite").json(str(path))
+    return path
+
+
+def observe_text(processes: int, events: int) -> float:
+    """Seconds that making the history of a text log took, in four epochs or more; no events may be missing from it."""
+    from whence.history.plan import EPOCH_ROWS
+    from whence.spark.pipeline import Delivering, observe
+
+    text, path = text_log(processes, events), folder() / f"history-of-text-{processes}-{events}"
+    shutil.rmtree(path, ignore_errors=True)
+    settings = {"eps": log(processes, events).eps_ns, "epoch_rows": min(EPOCH_ROWS, events // 4)}
+    start = time.perf_counter()
+    manifest = observe(
+        session(), [str(text)], path, delivering=Delivering(policies=()), on_stage=show_stage, **settings
+    )
+    seconds = time.perf_counter() - start
+    if manifest["events"] != events or manifest["segments"] < 4:
+        raise AssertionError(f"{manifest['events']} of {events} events in {manifest['segments']} segments")
+    return seconds
+
+
 def show_stage(stage: str, done: int, total: int) -> None:
     """What a run is at, on one line of a terminal."""
     if sys.stdout.isatty():
