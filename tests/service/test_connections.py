@@ -144,3 +144,16 @@ def _received(connection: socket.socket) -> int:
         while part := connection.recv(1 << 20):
             found += len(part)
     return found
+
+
+def test_what_is_no_request_leaves_nothing_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Anybody who reaches the port could fill the disk with lines of the log."""
+    with running(tmp_path, Limits()) as stage:
+        caplog.clear()
+        for said in (
+            b"no request\r\n\r\n",
+            GET.replace(b"\r\n\r\n", b"\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n") % b"/",
+        ):
+            with connected(stage, said) as connection:
+                assert connection.recv(100).startswith(b"HTTP/1.1 4")
+        assert [record.getMessage() for record in caplog.records] == []

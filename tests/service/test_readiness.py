@@ -33,7 +33,11 @@ class Published:
     has_room = True
     first_report_s: float | None = None
 
+    looks = 0
+
     async def info(self) -> object:
+        self.looks += 1
+        await asyncio.sleep(0)
         return object()
 
 
@@ -194,14 +198,23 @@ def test_a_child_that_is_killed_is_started_again_at_once(tmp_path: Path, monkeyp
 
 def test_readiness_tells_why_the_stream_does_not_run(tmp_path: Path) -> None:
     """A probe would only say 503, and the reason would be somewhere in a log."""
+    published = Published()
     watch = Watch(
-        Published(),  # type: ignore[arg-type]
+        published,  # type: ignore[arg-type]
         Metrics(),
         InFlight(Limits()),
         Live(),
         expects_stream=True,
         stream_problem=lambda: "the stream ended 2 times soon after its start, with status 1: no Java",
     )
-    ready, found = asyncio.run(watch.readiness())
+
+    async def asked_by_many() -> tuple[bool, dict[str, str]]:
+        found = await asyncio.gather(*(watch.readiness() for _ in range(100)))
+        assert all(each == found[0] for each in found)
+        return found[0]
+
+    ready, found = asyncio.run(asked_by_many())
+    # Whoever asks without a token, a thousand times a second, does not have the broker asked as often.
+    assert published.looks == 1
     assert (ready, found["stream"]) == (False, "failing")
     assert found["reason"].endswith("no Java")

@@ -129,6 +129,8 @@ class HttpServer(uvicorn.Server):
             ws="none",
             lifespan="on",
             log_config=None,
+            # Its warnings are of requests that are none, which anybody can send, and fill a disk with.
+            log_level="error",
             access_log=False,
             server_header=False,
             date_header=True,

@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol
 
 from fastapi import APIRouter
@@ -53,6 +54,9 @@ class Watch:
         self._in_flight = in_flight
         self._live = live
         self._expects_stream = expects_stream
+        # Not the loop's own threads: names of webhooks are looked up there, which may hang.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="watching")
+        self._looking: asyncio.Task[tuple[bool, dict[str, str]]] | None = None
         self._stream_problem = stream_problem
         self._elapsed_s = elapsed_s
         self._first_version: int | None = None
@@ -65,13 +69,21 @@ class Watch:
         if self._live is None:
             return None
         try:
-            return await asyncio.to_thread(self._live.state)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._live.state)
         except (WhenceError, OSError, ValueError) as fault:
             log.warning("the state of the stream cannot be read: %s", type(fault).__name__)
             return None
 
     async def readiness(self) -> tuple[bool, dict[str, str]]:
-        """Whether reports are stored and read on, and what is so or not. That none come is no fault."""
+        """Whether reports are stored and read on, and what is so or not. That none come is no fault.
+
+        Anybody may ask, so those who ask at the same time are told of one look.
+        """
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+        return await asyncio.shield(self._looking)
+
+    async def _look(self) -> tuple[bool, dict[str, str]]:
         reached = await self._publisher.info() is not None
         found = {"broker": "ready" if reached else "unreachable"}
         room = self._publisher.has_room
