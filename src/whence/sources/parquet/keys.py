@@ -113,13 +113,15 @@ def holds_nul(texts: pa.Array) -> pa.Array:
 def where(column: pa.Array, test: Callable[[pa.Array], Any]) -> Mask:
     """Rows of a column of text or integers whose text passes the test; null does not. Few values are tested once each."""
     if kinds.is_dictionary(column.type):
-        passed = pc.fill_null(test(column.dictionary.cast(pa.string())), False)
-        found = passed.take(column.indices)
-    elif kinds.is_integer(column.type) or kinds.is_null(column.type):
+        passed = pc.fill_null(test(column.dictionary.cast(pa.string())), False).to_numpy(zero_copy_only=False)
+        if not passed.any():
+            return np.zeros(len(column), np.bool_)
+        # Null is a value of its own, after the others.
+        numbers = pc.fill_null(column.indices.cast(pa.int64()), len(passed)).to_numpy()
+        return np.append(passed, False)[numbers]
+    if kinds.is_integer(column.type) or kinds.is_null(column.type):
         return np.zeros(len(column), np.bool_)
-    else:
-        found = test(column)
-    return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False))
+    return np.asarray(pc.fill_null(test(column), False).to_numpy(zero_copy_only=False))
 
 
 def is_valid(column: pa.Array) -> Mask:

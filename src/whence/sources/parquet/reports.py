@@ -87,7 +87,7 @@ class _Reports:
         times = {name: self._time(name) for name in ("time", "arrival")}
         stamp, attributes = self._stamp(), self._attributes()
         native = self._native()
-        sends, receives, own = self._messages(plain_text(process), kind, stamp)
+        sends, receives, own = self._messages(process, kind, stamp)
         seq = self._column("seq", pa.int64()).cast(pa.int64())
         if own is not None:
             seq = pc.coalesce(seq, pa.array(own, mask=own == 0))
@@ -239,7 +239,7 @@ class _Reports:
     def _check_stamps(self, process: pa.Array, stamp: pa.Array | None, without_messages: Mask) -> Stamps | None:
         if stamp is None:
             return None
-        stamps = read_stamps(stamp, process, without_messages)
+        stamps = read_stamps(stamp, plain_text(process), without_messages)
         self._unless(stamps.clockless, "bad-stamp: it is no JSON with a clock")
         self._unless(stamps.unclear, "bad-stamp: the vector stamp has no counters that can be read")
         self._unless(
