@@ -173,16 +173,17 @@ def text_log(processes: int, events: int) -> Path:
 
 def observe_text(processes: int, events: int) -> float:
     """Seconds that making the history of a text log took, in four epochs or more; no events may be missing from it."""
+    from whence.history.batch.observe import Delivering, Settings, observe
     from whence.history.plan import EPOCH_ROWS
-    from whence.spark.pipeline import Delivering, observe
+    from whence.sources.inputs import find_inputs
+    from whence.spark.engine import SparkEngine
 
     text, path = text_log(processes, events), folder() / f"history-of-text-{processes}-{events}"
     shutil.rmtree(path, ignore_errors=True)
-    settings = {"eps": log(processes, events).eps_ns, "epoch_rows": min(EPOCH_ROWS, events // 4)}
+    eps, rows = log(processes, events).eps_ns, min(EPOCH_ROWS, events // 4)
+    settings = Settings(eps=eps, epoch_rows=rows, delivering=Delivering(policies=()))
     start = time.perf_counter()
-    manifest = observe(
-        session(), [str(text)], path, delivering=Delivering(policies=()), on_stage=show_stage, **settings
-    )
+    manifest = observe(SparkEngine(session()), find_inputs([str(text)]), path, settings, on_stage=show_stage)
     seconds = time.perf_counter() - start
     if manifest["events"] != events or manifest["segments"] < 4:
         raise AssertionError(f"{manifest['events']} of {events} events in {manifest['segments']} segments")

@@ -162,4 +162,4 @@ def test_what_rows_repeat_is_counted_before_it_fills_memory(written_in: BodyForm
         Parser(Limits()).rows(body, written_in, "f")
     assert (refused.value.status, refused.value.reason) == (413, "too-large")
     assert "67,108,864" in refused.value.message
-    assert Parser(Limits(), decoded_bytes=1 << 30).rows(body, written_in, "f").num_rows == 50_000
+    assert Parser(Limits(decoded_bytes=1 << 30)).rows(body, written_in, "f").num_rows == 50_000

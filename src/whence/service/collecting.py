@@ -166,9 +166,7 @@ class Collector:
 
 
 def check_rows(rows: pa.Table, limits: Limits) -> None:
-    """Raise `Refused` for rows that take more memory than a request's may, or a text longer than a report may be."""
-    if rows.nbytes > limits.decoded_bytes:
-        raise too_large("bytes of a request's reports, decoded", limits.decoded_bytes)
+    """Raise `Refused` for a text longer than a report may be."""
     for name in ("attributes", "name", "process", "computation", "id", "sends", "receives"):
         longest = pc.max(pc.binary_length(rows[name])).as_py()
         if longest is not None and longest > limits.report_bytes:

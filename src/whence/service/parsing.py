@@ -23,8 +23,6 @@ from whence.sources.otlp.shape import shape_of
 log = logging.getLogger("whence.service")
 
 _NEVER: Final = 1 << 62
-MOST_DECODED_BYTES: Final = 64 << 20
-"""Of the rows of one request, which may be much larger than its body: a row repeats what it shares with others."""
 _SAMPLE_LINE: Final = b'{"process":"p","seq":1}\n'
 
 
@@ -39,9 +37,8 @@ class BodyFormat(Enum):
 class Parser:
     """Reads bodies. May be used from several threads."""
 
-    def __init__(self, limits: Limits, *, decoded_bytes: int = MOST_DECODED_BYTES) -> None:
+    def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._decoded_bytes = decoded_bytes
         self._lines: Source = JsonLines(compiled_from_bytes=_NEVER)
         self._otlp: Source = Otlp()
 
@@ -82,8 +79,8 @@ class Parser:
             size_bytes += batch.nbytes
             if rows > self._limits.reports:
                 raise too_large("reports of a body", self._limits.reports)
-            if size_bytes > self._decoded_bytes:
-                raise too_large("bytes of a body's reports, decoded", self._decoded_bytes)
+            if size_bytes > self._limits.decoded_bytes:
+                raise too_large("bytes of a request's reports, decoded", self._limits.decoded_bytes)
             batches.append(batch)
         return pa.Table.from_batches(batches, schema=REPORTS)
 

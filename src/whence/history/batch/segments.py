@@ -94,7 +94,9 @@ class EvenPlanner:
                 advice = "Give every event a time, or take out the process whose clock is far off"
                 if many:
                     why = f"it has {len(each.processes):,} processes, and at most {MOST_CUT_PROCESSES:,} are followed"
-                    advice = "Give processes names that come again, such as that of their service, or several computations"
+                    advice = (
+                        "Give processes names that come again, such as that of their service, or several computations"
+                    )
                 raise TooLarge(
                     f"computation {each.name!r} has {each.rows:,} reports and cannot be cut into epochs: {why}. {advice}"
                 )
