@@ -118,7 +118,7 @@ def where(column: pa.Array, test: Callable[[pa.Array], Any]) -> Mask:
             return np.zeros(len(column), np.bool_)
         # Null is a value of its own, after the others.
         numbers = pc.fill_null(column.indices.cast(pa.int64()), len(passed)).to_numpy()
-        return np.append(passed, False)[numbers]
+        return np.asarray(np.append(passed, False)[numbers], np.bool_)
     if kinds.is_integer(column.type) or kinds.is_null(column.type):
         return np.zeros(len(column), np.bool_)
     return np.asarray(pc.fill_null(test(column), False).to_numpy(zero_copy_only=False))
