@@ -7,8 +7,10 @@ before it makes values of them: if they are too many bytes together, the longest
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from whence.history import layout
 from whence.history.questions.event import event_columns
 from whence.history.questions.history import History
 from whence.history.reading import Run
@@ -26,9 +29,21 @@ MOST_EVENTS: Final = 25_000
 """Shown by one answer."""
 READ_AT_ONCE: Final = 64
 """Events whose texts are held while their lengths are found out."""
+LARGE_GROUP_BYTES: Final = 32 << 20
+"""Attributes of a row group that are read a few rows at a time, and not kept in memory."""
 LONG_NAME: Final = 1_000
 TRUNCATED: Final = "whence.truncated"
 """The attribute that stands for those that were left out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Piece:
+    """Events of one row group of one segment."""
+
+    number: int
+    group: int
+    rows: Longs
+    """Within the group, ascending."""
 
 
 class BoundedRun(Run):
@@ -45,47 +60,101 @@ class BoundedRun(Run):
             return super().rows(positions, columns)
         if len(positions) > MOST_EVENTS:
             raise _too_many(len(positions))
-        starts = range(0, len(positions), READ_AT_ONCE)
-
-        def read(start: int) -> pa.Table:
-            self._check()
-            return super(BoundedRun, self).rows(positions[start : start + READ_AT_ONCE], columns)
-
-        return self._bounded(read, list(starts))
+        ascending = np.sort(positions)
+        whole = self._bounded(ascending, columns)
+        if np.array_equal(ascending, positions):
+            return whole
+        return whole.take(pa.array(np.searchsorted(ascending, positions)))
 
     def events(self, number: int, columns: Sequence[str], start: int, stop: int) -> pa.Table:
         """As `Run` says; whole events bounded."""
         if stop <= start or list(columns) != event_columns(self):
             return super().events(number, columns, start, stop)
+        first = int(self.segments.first_position[number])
+        return self._bounded(np.arange(first + start, first + stop, dtype=np.int64), columns)
 
-        def read(first: int) -> pa.Table:
-            self._check()
-            return super(BoundedRun, self).events(number, columns, first, min(stop, first + READ_AT_ONCE))
-
-        return self._bounded(read, list(range(start, stop, READ_AT_ONCE)))
-
-    def _bounded(self, read: Callable[[int], pa.Table], starts: list[int]) -> pa.Table:
-        parts: dict[int, pa.Table] = {}
+    def _bounded(self, ascending: Longs, columns: Sequence[str]) -> pa.Table:
+        numbers = np.searchsorted(self.segments.first_position, ascending, side="right") - 1
+        row = ascending - self.segments.first_position[numbers]
+        group = row // layout.EVENT_ROWS
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1) | np.diff(group, prepend=-1)).tolist()
+        pieces = [
+            _Piece(int(numbers[first]), int(group[first]), row[first:last] - group[first] * layout.EVENT_ROWS)
+            for first, last in itertools.pairwise([*starts, len(row)])
+        ]
+        held: list[list[pa.Table] | None] = []
         cuttable: list[Longs] = []
         total = others = 0
-        for start in starts:
-            part = read(start)
-            sizes = _cuttable_bytes(part)
-            cuttable.append(sizes)
-            others += _text_bytes(part) - int(sizes.sum())
-            total = others + int(sum(each.sum() for each in cuttable))
-            if total <= self.answer_bytes:
-                parts[start] = part
+
+        for piece in pieces:
+            parts: list[pa.Table] = []
+
+            def weigh(part: pa.Table, parts: list[pa.Table] = parts) -> None:
+                nonlocal total, others
+                sizes = _cuttable_bytes(part)
+                cuttable.append(sizes)
+                others += _text_bytes(part) - int(sizes.sum())
+                total += _text_bytes(part)
+                if total <= self.answer_bytes:
+                    parts.append(part)
+
+            self._read(piece, columns, weigh)
+            held.append(parts if total <= self.answer_bytes else None)
         if others > self.answer_bytes:
             told = f"the names in the answer have {others:,} bytes: ask for less, or ask with the command line"
             raise Refused(400, "too-large", told)
-        if total > self.answer_bytes:
+        found: list[pa.Table] = []
+        if total <= self.answer_bytes:
+            found = [part for parts in held for part in parts or ()]
+        else:
             level = fair_level(np.concatenate(cuttable), self.answer_bytes - others)
-            for start in starts:
-                part = parts.pop(start, None)
-                parts[start] = self._cut(read(start) if part is None else part, level)
-        found = list(parts.values())
+
+            def shorten(part: pa.Table) -> None:
+                found.append(self._cut(part, level))
+
+            for piece, kept in zip(pieces, held, strict=True):
+                if kept is None:
+                    self._read(piece, columns, shorten)
+                else:
+                    for part in kept:
+                        shorten(part)
         return found[0] if len(found) == 1 else pa.concat_tables(found, promote_options="permissive")
+
+    def _read(self, piece: _Piece, columns: Sequence[str], take: Callable[[pa.Table], None]) -> None:
+        """Give the rows of a piece, a few at a time; long attributes are never all in memory."""
+        large = self._guarded(
+            self.segments.events_file[piece.number], lambda: self._attributes_bytes(piece) > LARGE_GROUP_BYTES
+        )
+        if not large:
+            table = self._event_group(piece.number, piece.group, columns)
+            for start in range(0, len(piece.rows), READ_AT_ONCE):
+                self._check()
+                take(table.take(pa.array(piece.rows[start : start + READ_AT_ONCE])))
+            return
+        others = [name for name in columns if name != "attributes"]
+        rest = self._event_group(piece.number, piece.group, others).take(pa.array(piece.rows))
+        self._guarded(self.segments.events_file[piece.number], lambda: self._stream(piece, rest, list(columns), take))
+
+    def _stream(self, piece: _Piece, rest: pa.Table, columns: list[str], take: Callable[[pa.Table], None]) -> None:
+        file = self._parquet(self.segments.events_file[piece.number])
+        batches = file.iter_batches(READ_AT_ONCE, row_groups=[piece.group], columns=["attributes"], use_threads=False)
+        first = 0
+        for batch in batches:
+            self._check()
+            begin, end = np.searchsorted(piece.rows, [first, first + len(batch)]).tolist()
+            if begin < end:
+                texts = batch.column(0).take(pa.array(piece.rows[begin:end] - first))
+                take(rest.slice(begin, end - begin).append_column("attributes", texts).select(columns))
+            first += len(batch)
+            if end == len(piece.rows):
+                return
+
+    def _attributes_bytes(self, piece: _Piece) -> int:
+        """Of all rows of the group, as its file says; attributes are written plainly, so that is what they take."""
+        file = self._parquet(self.segments.events_file[piece.number])
+        group = file.metadata.row_group(piece.group)
+        columns = (group.column(place) for place in range(group.num_columns))
+        return next((each.total_uncompressed_size for each in columns if each.path_in_schema == "attributes"), 0)
 
     def _cut(self, rows: pa.Table, level: int) -> pa.Table:
         """The rows, those whose attributes and name are longer than the level cut to about that."""
