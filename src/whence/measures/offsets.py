@@ -182,14 +182,14 @@ class _Group:
         tracks = [self._track(clock) for clock in range(len(self.names))]
         kept = messages.take(~np.isin(messages.sender, list(gone)) & ~np.isin(messages.receiver, list(gone)))
         places = RoughPlaces(kept)
-        usual = self._usual([track for clock, track in enumerate(tracks) if clock not in gone], places)
+        far = self._far_from_usual([track for clock, track in enumerate(tracks) if clock not in gone], places)
         clocks = []
         for clock, track in enumerate(tracks):
             if clock in gone:
                 clocks.append(self._peeled(messages, gone[clock], level))
             else:
                 drift = self._drift(clock)
-                verdict = self._verdict(clock, track, drift, usual)
+                verdict = self._verdict(clock, track, drift, far)
                 found_one = self._clock(clock, verdict, drift, track)
                 if verdict == UNKNOWN:
                     found_one = self._against_peer(found_one, clock, kept, places.trusted)
@@ -239,9 +239,10 @@ class _Group:
         highs, lows = ([int(rates[side][clock]) for rates in rated] for side in (0, 1))
         return _ppm(-max(lows)), _ppm(max(highs))
 
-    def _usual(self, tracks: list[tuple[Moment, ...]], places: RoughPlaces) -> float:
-        """How far from the reference clocks usually are, or cannot be told not to be.
+    def _far_from_usual(self, tracks: list[tuple[Moment, ...]], places: RoughPlaces) -> float:
+        """Give the distance from the reference beyond which a clock is far off.
 
+        That is `FAR` times what clocks usually have, or cannot be told not to have, and more than delays change by.
         Where fewer than three are bounded on both sides: how far they seem to be, if the quickest messages took no time;
         unless delays change as much as the history is long, which lets nobody tell a slow message from a wrong clock.
         """
@@ -249,11 +250,12 @@ class _Group:
         known = np.array([each for each in bounds if each[0] > -UNBOUNDED and each[1] < UNBOUNDED], np.float64)
         if len(known) >= FEWEST:
             middles = np.abs(known.mean(axis=1))
-            return float(max(np.median(middles), np.median(known[:, 1] - known[:, 0]) / 2, places.spread))
-        return places.usual if places.talks.sum() >= FEWEST and not places.strangeness.any() else np.inf
+            usual = max(np.median(middles), np.median(known[:, 1] - known[:, 0]) / 2)
+            return float(max(FAR * usual, places.spread))
+        return FAR * places.usual if places.talks.sum() >= FEWEST and not places.strangeness.any() else np.inf
 
     def _verdict(
-        self, clock: int, track: tuple[Moment, ...], drift: tuple[float | None, float | None] | None, usual: float
+        self, clock: int, track: tuple[Moment, ...], drift: tuple[float | None, float | None] | None, far: float
     ) -> str:
         if clock == self.reference:
             return REFERENCE
@@ -261,7 +263,7 @@ class _Group:
         if low is None and high is None:
             return UNKNOWN
         least, largest = _most(track, -1), _most(track, 1)
-        if max(least, -largest) > FAR * usual:
+        if max(least, -largest) > far:
             return FAR_OFF
         if low is None or high is None:
             return ONE_SIDED
