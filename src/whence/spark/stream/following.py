@@ -30,6 +30,7 @@ from whence.events.schema import REPORTS
 from whence.history.live import LiveLimits, LiveTerms, LiveWriter, blames_reports, rescue
 from whence.history.storage import Store
 from whence.spark.failures import in_a_sentence
+from whence.spark.stream.arrivals import keep_going
 from whence.spark.stream.decoding import TAKEN, Decoder, rows_of
 from whence.spark.stream.sizes import BATCH_BYTES
 from whence.spark.stream.sources import StreamSource
@@ -63,6 +64,8 @@ class Follower:
     _taking: Lock = field(default_factory=Lock)
     _heard: float = field(default_factory=time.monotonic)
     _trimmable: int = -1
+    _stamped: int | None = None
+    """The last arrival as the origin stamped it; after a start it is not known."""
     fault: Exception | None = None
     """What went wrong between micro-batches."""
 
@@ -105,7 +108,9 @@ class Follower:
 
     def _advance(self, rows: pa.Table, now: int, positions: Mapping[str, int]) -> None:
         if len(rows):
-            arrival = np.maximum.accumulate(np.maximum(rows["arrival"].to_numpy(), self.writer.now))
+            stamped = rows["arrival"].to_numpy()
+            arrival = keep_going(stamped, before=self._stamped, now=self.writer.now)
+            self._stamped = int(stamped[-1])
             rows = rows.set_column(rows.column_names.index("arrival"), "arrival", pa.array(arrival))
             now = max(now, int(arrival[-1]))
         if self._committed(rows, now, positions):
