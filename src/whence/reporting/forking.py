@@ -43,4 +43,5 @@ def _after_in_child() -> None:
     _forking.clear()
 
 
-os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
+if hasattr(os, "register_at_fork"):  # Not on Windows, where nothing forks.
+    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

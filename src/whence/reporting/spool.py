@@ -13,7 +13,6 @@ batches counted.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import threading
 import time
@@ -140,7 +139,10 @@ class Spool:
 
 
 def _lock(folder: Path) -> int | None:
-    """The folder's lock, or None while its owner lives."""
+    """Lock the folder; None while its owner lives."""
+    # Only where it is needed: the package is imported on systems without it.
+    import fcntl
+
     file = os.open(folder / _OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
