@@ -7,16 +7,13 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.service.collector_stage import served
-from whence.events.schema import REPORTS
 from whence.service import bodies
 from whence.service.bodies import check_lines, gunzip
-from whence.service.collecting import check_rows
 from whence.service.limits import Held, InFlight, Limits, Refused
 from whence.service.parsing import Parser
 from whence.service.server import Settings
@@ -109,12 +106,3 @@ def test_the_longest_line_decides(lengths: list[int], ended: bool) -> None:
     except Refused:
         refused = True
     assert refused == any(length > 20 for length in lengths)
-
-
-def test_a_report_that_is_too_large_is_refused() -> None:
-    """One report of many megabytes would be stored, sorted and shown whole."""
-    rows = pa.Table.from_pylist([{"process": "p", "attributes": "x" * 1_000}] * 100, REPORTS)
-    check_rows(rows, Limits(report_bytes=1_000))
-    with pytest.raises(Refused) as refused:
-        check_rows(rows, Limits(report_bytes=999))
-    assert refused.value.status == 413

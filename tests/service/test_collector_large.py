@@ -108,12 +108,11 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield running
 
 
-def put(stage: Stage, field: str, text: str, kind: str, *, packed: bool) -> None:
-    """Send a record with this text in this field; it must be taken, and be there as it was sent or with a reason."""
-    request, kept = FIELDS[field][0](text), FIELDS[field][1]
+def put(stage: Stage, field: str, text: str, kind: str, *, packed: bool) -> list[dict[str, Any]]:
+    """Send a record with this text in this field; it must be taken. Gives the rows that are there of it."""
+    request = FIELDS[field][0](text)
     body = json.dumps(request, ensure_ascii=False).encode() if kind == JSON else message(request)
-    is_utf8 = PLACEHOLDER not in text
-    if not is_utf8:
+    if PLACEHOLDER in text:
         body = body.replace(text.encode(), b"\xff" * len(text))
     headers = {"Content_Encoding": "gzip"} if packed else {}
     path = "/v1/logs" if "resourceLogs" in request else "/v1/traces"
@@ -122,6 +121,12 @@ def put(stage: Stage, field: str, text: str, kind: str, *, packed: bool) -> None
     assert answer.status == 200, (field, kind, answer.status, answer.body[:300])
     rows = stage.rows().to_pylist()
     assert rows, (field, kind)
+    return rows
+
+
+def check(rows: list[dict[str, Any]], field: str, text: str, kind: str) -> None:
+    """The text must be there as it was sent, or a reason why not."""
+    kept, is_utf8 = FIELDS[field][1], PLACEHOLDER not in text
     reasons = {row["reason"].partition(":")[0] for row in rows if row["reason"] is not None}
     if is_utf8 and "service's" not in field:
         assert not reasons, (field, kind, reasons)
@@ -139,16 +144,20 @@ def put(stage: Stage, field: str, text: str, kind: str, *, packed: bool) -> None
 def test_every_text_of_a_record_may_be_large(stage: Stage, kind: str, characters: str) -> None:
     """One record would end the collector, and with it everybody's reports."""
     for number, field in enumerate(FIELDS):
-        put(stage, field, CHARACTERS[characters] * CHARACTERS_A_TEXT, kind, packed=bool(number % 2))
+        text = CHARACTERS[characters] * CHARACTERS_A_TEXT
+        check(put(stage, field, text, kind, packed=bool(number % 2)), field, text, kind)
     assert stage.post("/v1/traces", message(of_spans(span())), PROTOBUF).status == 200
 
 
 @pytest.mark.parametrize("kind", [JSON, PROTOBUF])
 @pytest.mark.parametrize("field", ["a span's name", "a value", "a body", "an event's key"])
-def test_records_of_megabytes_are_taken(stage: Stage, kind: str, field: str) -> None:
-    """What is written out several times, with six bytes for one, needs thirteen times its room: it must be there."""
+def test_records_of_megabytes_are_set_aside_alone(stage: Stage, kind: str, field: str) -> None:
+    """One record ended the collector; or, refused with all that came with it, took everybody else's spans along."""
     for packed in (True, False):
-        put(stage, field, "\x01" * LARGEST, kind, packed=packed)
+        rows = put(stage, field, "\x01" * LARGEST, kind, packed=packed)
+        large = [row for row in rows if row["reason"] is not None]
+        assert {row["reason"].partition(":")[0] for row in large} == {"too-large"}
+        assert all(len(row["text"]) <= 2_000 for row in large)
     assert stage.post("/v1/traces", message(of_spans(span())), PROTOBUF).status == 200
 
 

@@ -19,17 +19,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from whence.events.sizes import without_large
 from whence.service import otlp_answers
 from whence.service.access import Access
 from whence.service.bodies import SENDER_STOPPED, check_lines, content_encoding, discard_body, gunzip, read_body
 from whence.service.failures import refusal_headers
-from whence.service.limits import Held, InFlight, Limits, Refused, too_large
+from whence.service.limits import Held, InFlight, Limits, Refused
 from whence.service.messages import Message, messages_of
 from whence.service.metrics import Metrics
 from whence.service.otlp_answers import Signal
@@ -143,7 +143,7 @@ class Collector:
         rows = self._parser.rows(body, written_in, f"http:{writer}")
         if not len(rows):
             return Prepared([], 0, 0, [])
-        check_rows(rows, self._limits)
+        rows = without_large(rows, self._limits.report_bytes)
         messages = messages_of(rows, _batch_id(writer, batch, body), most_bytes=self._publisher.most_bytes)
         held.grow(sum(len(message.payload) for message in messages))
         bad = len(rows) - rows["reason"].null_count
@@ -163,14 +163,6 @@ class Collector:
 
     def _answered(self, request: Request, status: int) -> None:
         self._metrics.count("requests", path=request.url.path, status=str(status))
-
-
-def check_rows(rows: pa.Table, limits: Limits) -> None:
-    """Raise `Refused` for a text longer than a report may be."""
-    for name in ("attributes", "name", "process", "computation", "id", "sends", "receives"):
-        longest = pc.max(pc.binary_length(rows[name])).as_py()
-        if longest is not None and longest > limits.report_bytes:
-            raise too_large("bytes of one report", limits.report_bytes)
 
 
 def collector_router(collector: Collector) -> APIRouter:

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from whence.events.payload import BadPayload, check_reports, read_reports
 from whence.events.schema import REPORTS, TEXT_LIMIT_CHARACTERS
+from whence.events.sizes import without_large
 from whence.sources.contract import Piece, Source, SourceError
 from whence.sources.formats import format_options, source
 from whence.sources.inputs import PARQUET
 from whence.sources.parquet import as_attributes, read_piece
-from whence.spark.stream.sizes import BATCH_BYTES, without_large
 from whence.spark.stream.sources import ROWS, opened_piece
 
 TAKEN = "partition string, first long, last long, now long, rows long, payload binary, left boolean"
@@ -32,6 +32,8 @@ _TAKEN = pa.schema(
     ]
 )
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
+BATCH_BYTES = 256 << 20
+"""Most bytes that the tasks of a micro-batch decode together before the writer takes them: one message a task at least."""
 FLUSH_ROWS = 250_000
 """Reports after which a task gives what it has."""
 

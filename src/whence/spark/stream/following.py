@@ -31,8 +31,7 @@ from whence.history.live import LiveLimits, LiveTerms, LiveWriter, blames_report
 from whence.history.storage import Store
 from whence.spark.failures import in_a_sentence
 from whence.spark.stream.arrivals import keep_going
-from whence.spark.stream.decoding import TAKEN, Decoder, rows_of
-from whence.spark.stream.sizes import BATCH_BYTES
+from whence.spark.stream.decoding import BATCH_BYTES, TAKEN, Decoder, rows_of
 from whence.spark.stream.sources import StreamSource
 
 log = logging.getLogger("whence.spark")

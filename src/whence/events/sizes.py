@@ -1,7 +1,4 @@
-"""How large reports are in memory: no input may ask for more than a stream has.
-
-A few compressed bytes may hold much. So what a micro-batch decodes to is bounded where it is decoded, and so is a report.
-"""
+"""How large reports are in memory. A few compressed bytes may hold much, so a report that is too large is set aside."""
 
 from __future__ import annotations
 
@@ -18,8 +15,6 @@ Longs = NDArray[np.int64]
 
 REPORT_BYTES = 1 << 20
 """Most bytes of the texts of a report. Of a larger one, which is set aside, the beginning is kept."""
-BATCH_BYTES = 256 << 20
-"""Most bytes that the tasks of a micro-batch decode together before the writer takes them: one message a task at least."""
 _KEPT = ("computation", "process", "arrival", "file", "place", "reason")
 _NAME_BYTES = 4_096
 """A name that is longer is not kept with what is set aside."""
