@@ -10,7 +10,10 @@ import sys
 import time
 from pathlib import Path
 
+from typer.testing import CliRunner
+
 import whence
+from whence.cli.main import cli
 from whence.cli.observe import _doubt_of_unit
 from whence.simulation.rawlogs import RawLog
 
@@ -79,3 +82,12 @@ def test_times_in_the_wrong_unit_are_asked_about() -> None:
     assert not any(
         _doubt_of_unit(*times) for times in ((noon_ms * 10**6, "ns"), (5, "ns"), (noon_ms, "tick"), (0, "s"))
     )
+
+
+def test_terms_that_do_not_fit_are_told_in_a_sentence(tmp_path: Path) -> None:
+    """A number that is out of range would end in a trace-back of fifty lines."""
+    (tmp_path / "log.jsonl").write_text('{"process": "a", "time": 1}\n{"process": "a", "time": 2}\n')
+    command = ["observe", str(tmp_path / "log.jsonl"), "--to", str(tmp_path / "h"), "--engine", "inline"]
+    refused = CliRunner().invoke(cli, [*command, "--elements", "0"])
+    assert (refused.exit_code, refused.output.count("\n")) == (1, 1)
+    assert "elements is a whole number" in refused.output

@@ -193,6 +193,15 @@ def test_a_folder_of_other_things_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "mine").exists()
 
 
+@pytest.mark.parametrize("text", ['{"manifest_version": 3}', "garbage"])
+def test_the_manifest_of_another_program_is_not_replaced(tmp_path: Path, text: str) -> None:
+    """Browser extensions and build folders have a manifest.json, too: a mistyped --to destroyed it."""
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(HistoryError, match="not empty and no history"):
+        Draft(tmp_path)
+    assert (tmp_path / "manifest.json").read_text() == text
+
+
 def test_files_that_were_never_written_stop_the_commit(tmp_path: Path) -> None:
     """A manifest that names a missing file would replace a good history by a broken one."""
     segment = dict.fromkeys(layout.SEGMENTS.names) | {

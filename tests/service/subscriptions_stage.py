@@ -31,7 +31,7 @@ QUICK = SubscriptionLimits(
     keep_alive_s=0.1,
     webhooks=WebhookLimits(first_retry_s=0.002, most_retry_s=0.01, answer_s=2.0, save_s=0.0),
 )
-DEADLINE_S = 60.0
+DEADLINE_S = 300.0
 
 
 class StagedLive:

@@ -199,12 +199,23 @@ class Draft:
 def refuse_other_folders(store: Store) -> None:
     """Raise `HistoryError` where the folder holds things that are no part of a history."""
     names = {name for name in store.names("") if not name.startswith(".")}
-    if layout.MANIFEST in names or layout.LOCK in names:
+    runs = store.names(layout.RUNS)
+    # Other programs have a manifest.json, too: one that cannot be read is ours only beside runs of ours.
+    if layout.LOCK in names or any(map(RUN_NAME.fullmatch, runs)) or _has_manifest(store):
         return
-    strange = sorted(names - {layout.RUNS, *layout.BESIDE}) + [
-        f"{layout.RUNS}/{name}" for name in store.names(layout.RUNS) if not RUN_NAME.fullmatch(name)
-    ]
+    strange = sorted(names - {layout.RUNS, *layout.BESIDE}) + [f"{layout.RUNS}/{name}" for name in runs]
     if strange:
         raise HistoryError(
             f"{store} is not empty and no history (it has {strange[0]}): name a new folder, or one with a history"
         )
+
+
+def _has_manifest(store: Store) -> bool:
+    """Tell whether the manifest there is that of a history, of whatever format."""
+    try:
+        read_manifest(store)
+    except UnsupportedFormat:
+        return True
+    except HistoryError:
+        return False
+    return True

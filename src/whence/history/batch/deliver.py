@@ -14,6 +14,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from whence.clocks.errors import WhenceError
 from whence.delivery.options import read_policies
 from whence.delivery.policies import Phi
 from whence.history import layout
@@ -29,6 +30,10 @@ from whence.history.tables import processes_from, segments_from
 from whence.measures.clock_pairs import Bins, bins_for, joined_bins
 
 CACHE_BYTES = 64 << 20
+
+
+class TermsRefused(WhenceError):
+    """Policies cannot work with these terms: elements, tick or delta do not fit the data."""
 
 
 def deliver(
@@ -77,9 +82,12 @@ def deliver(
     )
     blocks = Blocks.joined([each for each, _ in found])
     level = joined_bins([each for _, each in found if each is not None], most=bins).level if measure_clocks else None
-    terms = agree_terms(
-        policies, blocks, eps=eps, delta=delta, tick=tick, phi=phi, elements=elements, as_known=as_known
-    )
+    try:
+        terms = agree_terms(
+            policies, blocks, eps=eps, delta=delta, tick=tick, phi=phi, elements=elements, as_known=as_known
+        )
+    except ValueError as refused:
+        raise TermsRefused(str(refused)) from None
 
     def work(number: int) -> tuple[Outcome, str | None]:
         attempt, part = uuid4().hex[:12], opened()

@@ -191,6 +191,10 @@ def _not_found(run: Run, asked: str, computation: str | None) -> str:
         aside = run.manifest.get("ledger", {}).get("quarantined", 0)
         hint = "; it may be among the reports that were set aside: see whence quarantine" if aside else ""
         return f"process {name!r}{where} has events {low} to {high}{holes}, and {seq} is none of them{hint}"
+    if len(codes):
+        spans = [_span_of_seq(run, int(code)) for code in codes if run.processes.events[code]]
+        first, last = min(span[0] for span in spans), max(span[1] for span in spans)
+        return f"{name!r}{where} is a process: name one of its events, {name}:{first} to {name}:{last}"
     by_id = "an id of the source, or as " if run.manifest["has_ids"] else ""
     return f"no event{where} goes by {asked!r}: name it by {by_id}PROCESS:SEQ; {unknown_name(run, 'process', name)}"
 
