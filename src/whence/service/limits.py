@@ -39,6 +39,8 @@ class Limits:
     """Rows of one request; a body of lines has no more lines than that, blank ones included."""
     report_bytes: int = 1 << 20
     """Of one report, as it is written and as it is decoded."""
+    objects: int = 1_000_000
+    """Of a body in JSON. Each costs some microseconds and hundreds of bytes, empty ones too."""
     decoded_bytes: int = 64 << 20
     """Of the rows that one request gives: a short body can repeat the same text in every row."""
     header_bytes: int = 32 << 10

@@ -18,6 +18,7 @@ from whence.service.limits import Limits, Refused, too_large
 from whence.sources.contract import Piece, Source
 from whence.sources.json_lines import BOM, JsonLines
 from whence.sources.otlp import Otlp
+from whence.sources.otlp.frames import TooManyParts, WireLimits
 from whence.sources.otlp.shape import shape_of
 
 log = logging.getLogger("whence.service")
@@ -40,7 +41,8 @@ class Parser:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._lines: Source = JsonLines(compiled_from_bytes=_NEVER)
-        self._otlp: Source = Otlp()
+        # A record has up to `report_bytes` of text, and tags and lengths around it.
+        self._otlp: Source = Otlp(limits=WireLimits(2 * limits.report_bytes, 4 * limits.reports))
 
     def load_compiled(self) -> None:
         """Load the compiled reader of lines, which takes seconds, or a minute where it was never compiled; then use it."""
@@ -59,6 +61,10 @@ class Parser:
             return self._rows(body, written_in, file)
         except MemoryError:
             raise Refused(413, "too-large", "the reports take more memory than there is; send less at a time") from None
+        except TooManyParts:
+            raise too_large("resources, scopes and records of a body", 4 * self._limits.reports) from None
+        except RecursionError:
+            raise Refused(400, "too-deep", "the body is nested too deeply") from None
 
     def _rows(self, body: bytes, written_in: BodyFormat, file: str) -> pa.Table:
         piece = _piece(body, file)
@@ -68,6 +74,8 @@ class Parser:
             raise Refused(400, "not-otlp", "the body is no request of OTLP in protobuf")
         if written_in is BodyFormat.OTLP_JSON and not body.removeprefix(BOM).lstrip(b" \t\r\n").startswith(b"{"):
             raise Refused(400, "not-otlp", "the body is no request of OTLP in JSON")
+        if written_in is BodyFormat.OTLP_JSON and body.count(b"{") > self._limits.objects:
+            raise too_large("objects of a body", self._limits.objects)
         return self._read(self._otlp, piece)
 
     def _read(self, source: Source, piece: Piece) -> pa.Table:

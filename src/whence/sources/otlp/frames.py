@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from whence.sources.contract import ByteStream, Piece, TornStream
@@ -35,10 +36,29 @@ class WireDamage(Exception):
         self.offset = offset
 
 
+@dataclass(frozen=True, slots=True)
+class WireLimits:
+    """What a request from elsewhere may ask for; files have no such limits."""
+
+    record_bytes: int = LINE_LIMIT_BYTES
+    """A longer record is set aside, and not taken apart."""
+    parts: int = 1 << 62
+    """Resources, scopes and records together."""
+
+
+NO_LIMITS: Final = WireLimits()
+
+
+class TooManyParts(Exception):
+    """There are more parts than the limits allow; nothing of the request should be used."""
+
+
 class WireCursor:
     """A place in a file of protobuf, which moves forward."""
 
-    def __init__(self, piece: Piece, *, rows_of: WireRowsOf, offset: int = 0) -> None:
+    def __init__(self, piece: Piece, *, rows_of: WireRowsOf, offset: int = 0, limits: WireLimits = NO_LIMITS) -> None:
+        self._limits = limits
+        self._parts = 0
         self.torn: str | None = None
         self._rows_of = rows_of
         self._resources = Resources(wire_resource)
@@ -108,16 +128,21 @@ class WireCursor:
             elif number == SCOPES_FIELD:
                 resource = resource or self._resource_ahead(inner, stop)
                 for field, kind, end in self._fields(inner):
-                    if field == RECORDS_FIELD and kind == LENGTH:
-                        place, raw = self.offset, self._take_record(end)
-                        yield self._rows_of(raw, resource, self._piece.file, place)
+                    if field != RECORDS_FIELD or kind != LENGTH:
+                        continue
+                    place = self.offset
+                    if end - place > self._limits.record_bytes:
+                        most = f"a record has {self._limits.record_bytes} at most"
+                        yield self._bad(place, f"too-large: it has {end - place} bytes; {most}", self._peek(end))
+                        continue
+                    yield self._rows_of(self._take_record(end), resource, self._piece.file, place)
             elif number == LEGACY:
                 reason = "legacy: these spans are from before OTLP 0.15; send them through a Collector of 2022"
                 yield self._bad(self.offset, reason, self._peek(inner))
 
     def _resource_ahead(self, start: int, stop: int) -> Resource:
         """The resource that stands after its scopes."""
-        with closing(WireCursor(self._piece, rows_of=self._rows_of, offset=start)) as ahead:
+        with closing(WireCursor(self._piece, rows_of=self._rows_of, offset=start, limits=self._limits)) as ahead:
             for number, wire, inner in ahead._fields(stop):
                 if number == RESOURCE_FIELD and wire == LENGTH:
                     return self._resources.of(ahead._take_record(inner))
@@ -145,6 +170,9 @@ class WireCursor:
                 raise WireDamage(
                     "not-protobuf", f"field {number} ends at byte {stop}, what it is part of at {end}", start
                 )
+            self._parts += 1
+            if self._parts > self._limits.parts:
+                raise TooManyParts(f"more than {self._limits.parts} parts")
             yield number, wire, stop
             if self._skip(stop):
                 raise WireDamage("not-protobuf", f"the file ends inside of field {number}, which ends at {stop}", start)

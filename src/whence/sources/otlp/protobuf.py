@@ -42,6 +42,8 @@ WireRowsOf: TypeAlias = Callable[[bytes, Resource, str, int], list[Values]]
 
 MOST_NESTED: Final = 8
 """Arrays and maps inside each other in one attribute; more are left to the exact reader."""
+MOST_CHECKED: Final = 200
+"""Messages inside each other of which it is told what is wrong; nobody writes more."""
 
 _TELLING_LOGS = frozenset(
     {(1, FIXED64), (2, VARINT), (6, LENGTH), (7, VARINT), (8, FIXED32), (10, LENGTH), (11, FIXED64), (12, LENGTH)}
@@ -218,13 +220,15 @@ def _value(value: AnyValue, depth: int) -> Any:
 def _refusal(raw: bytes, message: Descriptor) -> BadRecord:
     """Why OpenTelemetry's classes refuse this message."""
     try:
-        _check(raw, 0, message)
+        _check(raw, 0, message, 0)
     except BadRecord as error:
         return error
     return BadRecord("not-protobuf", f"no {message.name} of OpenTelemetry, though its fields are whole")
 
 
-def _check(raw: bytes, base: int, message: Descriptor) -> None:
+def _check(raw: bytes, base: int, message: Descriptor, depth: int) -> None:
+    if depth > MOST_CHECKED:
+        raise BadRecord("too-deep", f"byte {base} of the record is more than {MOST_CHECKED} messages deep")
     for number, wire, start, stop in _fields(raw):
         field = message.fields_by_number.get(number)
         if field is None or wire != LENGTH:
@@ -236,7 +240,7 @@ def _check(raw: bytes, base: int, message: Descriptor) -> None:
                 where = base + start + error.start
                 raise BadRecord("not-utf8", f"byte {where} of the record: {error.reason}") from None
         elif field.message_type is not None:
-            _check(raw[start:stop], base + start, field.message_type)
+            _check(raw[start:stop], base + start, field.message_type, depth + 1)
 
 
 def _fields(raw: bytes) -> Iterator[tuple[int, int, int, int]]:

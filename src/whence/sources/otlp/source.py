@@ -12,7 +12,7 @@ import pyarrow as pa
 from whence.events.schema import COLUMNS
 from whence.sources.contract import Piece, Records
 from whence.sources.lines import LINE_LIMIT_BYTES, Block, blocks
-from whence.sources.otlp.frames import WireCursor
+from whence.sources.otlp.frames import NO_LIMITS, WireCursor, WireLimits
 from whence.sources.otlp.json_records import NOT_TAKEN, quick_request
 from whence.sources.otlp.protobuf import exact_wire_rows, wire_rows
 from whence.sources.otlp.records import Found, Resource, Resources
@@ -31,7 +31,8 @@ class Otlp:
     - JSON documents, pretty-printed or not, one or several in a row: read by the piece that begins the file;
     - protobuf, one request or several with their lengths before them: the same. `place` is the byte of the record.
 
-    `exact` leaves out the quick readers, which give the same rows: for comparisons.
+    `exact` leaves out the quick readers, which give the same rows: for comparisons. `limits` are for protobuf from
+    elsewhere, such as the body of a request: reading raises `TooManyParts` beyond them.
     """
 
     name: ClassVar[str] = "otlp"
@@ -40,6 +41,7 @@ class Otlp:
     records: ClassVar[Records] = "in lines"
 
     exact: bool = False
+    limits: WireLimits = NO_LIMITS
 
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         shape = shape_of(piece)
@@ -51,7 +53,8 @@ class Otlp:
                 with closing(RequestCursor(piece, Resources(json_resource), rows_of=rows_of)) as text:
                     yield from _batches(text.found())
             else:
-                with closing(WireCursor(piece, rows_of=exact_wire_rows if self.exact else wire_rows)) as wire:
+                rows_of_wire = exact_wire_rows if self.exact else wire_rows
+                with closing(WireCursor(piece, rows_of=rows_of_wire, limits=self.limits)) as wire:
                     yield from _batches(wire.found(shape))
 
     def _lines(self, piece: Piece) -> Iterator[Found]:
