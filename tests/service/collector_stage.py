@@ -24,7 +24,7 @@ from whence.service.broker import STREAM, Retention, broker_url
 from whence.service.server import Settings
 from whence.service.serving import Plan, Running, serve
 
-WAIT_S = 30.0
+WAIT_S = 180.0
 
 
 @dataclass(frozen=True)
