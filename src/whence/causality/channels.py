@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.causality.ordering import NO_TIME
-from whence.kernels import kernel
+from whence.kernels import kernel, part
 
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -227,7 +227,7 @@ def _unordered(
     return low, high
 
 
-@kernel("int64[::1](boolean[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
+@part
 def _own_stretches(is_send: Flags, first: Longs, last: Longs, low: Longs, process: Longs) -> Longs:
     """By send: up to where in its stream all that follows it is of its own process, in a known order."""
     until = last.copy()
