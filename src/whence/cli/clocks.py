@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whence.cli.durations import show_duration
+from whence.cli.output import say
 from whence.cli.questions import JsonOption, asking, print_json
 from whence.cli.rendering import digits_of, format_time, print_rows
 
@@ -56,16 +57,16 @@ def clocks(
         print_json(found.to_json())
         return
     if not found.clocks:
-        typer.echo("no event of this history has a wall time: there are no clocks to compare")
+        say("no event of this history has a wall time: there are no clocks to compare")
         return
     shown = sorted(found.clocks, key=_importance)[:k]
     _print_table(shown, unit)
     if len(shown) < len(found.clocks):
-        typer.echo(f"and {len(found.clocks) - len(shown):,} more: -k {len(found.clocks)} lists all")
+        say(f"and {len(found.clocks) - len(shown):,} more: -k {len(found.clocks)} lists all")
     for line in sentences(found, unit):
-        typer.echo(line)
+        say(line)
     if plot is not None:
-        typer.echo(f"drawn in {plot}")
+        say(f"drawn in {plot}")
 
 
 def _importance(clock: Clock) -> tuple[bool, bool, int, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ import typer
 from whence.cli.durations import NANOSECONDS, read_duration
 from whence.cli.follow import TermsGiven, agreed_terms
 from whence.cli.interrupts import ended_by_interrupts
+from whence.cli.output import print_json, say
 
 if TYPE_CHECKING:
     from whence.service.serving import Plan, Running
@@ -154,10 +154,10 @@ def serve(
             find_java()
         _serve(plan, webhook_host or [], webhook_private=webhook_private, as_json=as_json)
     except WhenceError as failure:
-        typer.echo(str(failure), err=True)
+        say(str(failure), err=True)
         raise typer.Exit(1) from None
     except NotADirectoryError:
-        typer.echo(f"{history} is, or is below, a file: name a folder", err=True)
+        say(f"{history} is, or is below, a file: name a folder", err=True)
         raise typer.Exit(1) from None
 
 
@@ -196,7 +196,7 @@ def _announce(plan: Plan, running: Running, *, as_json: bool) -> None:
     if as_json:
         shown: dict[str, Any] = {"http": running.http, "broker": running.broker, "history": str(plan.history)}
         shown |= {"broker_pid": running.broker_pid, "stream_pid": running.stream_pid}
-        typer.echo(json.dumps(shown))
+        print_json(shown, indent=None)
         return
     token = "" if plan.broker is not None else f"WHENCE_BROKER_TOKEN=$(cat {plan.history / 'broker' / 'token'}) "
     stream = f"none; elsewhere: {token}whence observe --follow {running.broker} --to {plan.history}"
@@ -213,9 +213,10 @@ def _announce(plan: Plan, running: Running, *, as_json: bool) -> None:
         f"History     {plan.history}   Ask: whence why EVENT --history {plan.history}",
         f"Health      {running.http}/healthz  /readyz  /metrics",
     ]
-    typer.echo("\n".join(lines))
+    for line in lines:
+        say(line)
     if plan.settings.certificate is None and not is_loopback(plan.settings.host):
-        typer.echo("Without TLS, tokens and reports cross the network in the clear: see --tls-cert", err=True)
+        say("Without TLS, tokens and reports cross the network in the clear: see --tls-cert", err=True)
 
 
 def _limits(limits: Any, max_body: str, max_reports: int) -> Any:
