@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.history.computations import Event, draw, observe_cut, past_of, relations_of, reports, told_of
 from whence.events.schema import SPAN
+from whence.history.batch.inline import InlineEngine
 from whence.history.joining import EpsTooSmall, Unbalanced
+from whence.sources.contract import SourceError
+from whence.sources.inputs import find_inputs
 
 
 def name(event):
@@ -92,3 +97,13 @@ def test_no_times_that_respect_causality_are_nearer_to_the_clocks(seed, processe
     assert max(abs(each) for each in moved.values()) <= max(0, -(-worst // 2))
     involved = {each for pair in pairs if time[pair[0]] > time[pair[1]] for each in pair}
     assert all(moved[each] == 0 for each in moved if each not in involved)
+
+
+def test_what_does_not_fit_in_memory_is_refused_while_it_is_read(tmp_path):
+    """A megabyte of Parquet with a million long names took 4.7 GB in a notebook."""
+    lines = (json.dumps({"process": "p" * 1_000, "seq": seq}) + "\n" for seq in range(1, 3_000))
+    (tmp_path / "log.jsonl").write_text("".join(lines))
+    inputs = find_inputs([str(tmp_path / "log.jsonl")])
+    with pytest.raises(SourceError, match="more than 1 MiB of reports, too much for --engine inline"):
+        InlineEngine(most_bytes=1 << 20).read(inputs, None, lambda *stage: None)
+    assert InlineEngine().read(inputs, None, lambda *stage: None).table.num_rows == 2_999

@@ -21,6 +21,7 @@ from whence.events.schema import COLUMNS, REPORTS
 from whence.sources import SourceError
 from whence.sources.files import find_files
 from whence.sources.parquet import as_attributes, map_schema, parquet_schema, read_parquet_rows, reports_of
+from whence.sources.parquet.files import PART_BYTES
 from whence.sources.parquet.json_text import json_text
 
 tables = st.integers(0, 1 << 40).map(lambda seed: table(Random(seed)))
@@ -226,6 +227,30 @@ def test_a_file_is_read_in_parts_with_the_numbers_of_its_rows(tmp_path: Path, mo
     rows = pa.concat_tables(parts)
     assert rows["place"].to_pylist() == list(range(500))
     assert rows["seq"].to_pylist() == [n if n % 2 == 0 else None for n in range(500)]
+
+
+def test_a_small_file_that_holds_very_much_is_read_in_small_parts(tmp_path: Path) -> None:
+    """59 kB with one text of a megabyte in 20,000 rows asked for 20 GB at once."""
+    text = "x" * 200_000
+    given = {"process": ["p"] * 1_000, "seq": range(1_000), "name": [text] * 1_000, "own": [text] * 1_000}
+    pq.write_table(pa.table(given), tmp_path / "f.parquet", compression="zstd")
+    assert (tmp_path / "f.parquet").stat().st_size < 100_000
+    (file,) = find_files([f"file://{tmp_path}/f.parquet"], ())
+    sizes, places = [], []
+    for part in read_parquet_rows(file, parquet_schema(file, "ns")):
+        sizes.append(part.nbytes)
+        places += part["place"].to_pylist()
+    assert places == list(range(1_000))
+    assert max(sizes) < PART_BYTES + 1_000_000
+
+
+def test_nested_texts_that_repeat_are_read_a_few_rows_at_a_time(tmp_path: Path) -> None:
+    """Their dictionaries cannot be kept as such; 131,072 rows of one entry were looked up at once."""
+    given = pa.table({"process": ["p"] * 3_000, "seq": range(3_000), "own": [["x" * 1_000_000]] * 3_000})
+    pq.write_table(given, tmp_path / "f.parquet", compression="zstd")
+    (file,) = find_files([f"file://{tmp_path}/f.parquet"], ())
+    first = next(read_parquet_rows(file, parquet_schema(file, "ns")))
+    assert first.nbytes < 300_000_000
 
 
 def test_what_is_damaged_is_an_error_that_names_the_file(tmp_path: Path) -> None:

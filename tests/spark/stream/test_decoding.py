@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ from whence.events.schema import REPORTS
 from whence.spark.stream.decoding import Decoder, rows_of
 from whence.spark.stream.following import settled
 from whence.spark.stream.sources import FRAMES, ROWS
+from whence.spark.stream.sources.directory import as_frames
+from whence.spark.stream.sources.listing import cut, listed, new_files
 
 LINE = b'{"process":"p","seq":1,"name":"go"}\n'
 
@@ -132,3 +135,26 @@ def test_a_report_that_is_too_large_is_set_aside_with_its_beginning() -> None:
     assert reason == f"too-large: its texts have {2_000_000 + 6 + 1 + 5 + 30} bytes; a report has {1 << 20} at most"
     assert text.startswith("deploy yyy")
     assert found.nbytes < 10_000
+
+
+@pytest.mark.parametrize("form", ["whence", "parquet"])
+def test_of_a_file_that_decodes_to_very_much_the_beginning_is_read_and_the_rest_is_told(
+    tmp_path: Path, form: str
+) -> None:
+    """One compressed file put into a followed folder filled the memory of the task, at every start, for good."""
+    count, text = 2_000, "x" * 10_000
+    path = tmp_path / "large.parquet" if form == "parquet" else tmp_path / "large.jsonl.gz"
+    if form == "parquet":
+        table = pa.table({"process": ["p"] * count, "seq": range(1, count + 1), "name": [text] * count})
+        pq.write_table(table, path, row_group_size=100)
+    else:
+        lines = ({"process": "p", "seq": seq, "name": text} for seq in range(1, count + 1))
+        path.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
+    (new,) = new_files(listed(str(path), None), (), 10)
+    frames = as_frames(cut([new], None, number=0, arrival_ns=1))
+    decoder = Decoder({}, {}, names_files=True, piece_bytes=12_000_000)
+    rows = rows_of(row["payload"] for batch in decoder(iter([frames])) for row in batch.to_pylist())
+    *good, last = rows.to_pylist()
+    assert [row["seq"] for row in good] == list(range(1, len(good) + 1))
+    assert 100 <= len(good) < 1_300
+    assert last["reason"].startswith("too-large: it has more than 11 MiB of reports")

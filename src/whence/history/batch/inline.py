@@ -6,7 +6,7 @@ All reports are held in memory as one table, a few hundred bytes each.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -31,8 +31,19 @@ Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]
 
 
+INLINE_BYTES = 1 << 30
+"""Most bytes of reports, as they are in memory; a run needs about four times as much."""
+
+
 class InlineEngine:
-    """Carries out a run in this process, one step after the other."""
+    """Carries out a run in this process, one step after the other.
+
+    Refuses inputs of more than `most_bytes` while it reads them, before they fill the memory: a small compressed file
+    can hold very much.
+    """
+
+    def __init__(self, *, most_bytes: int = INLINE_BYTES) -> None:
+        self._most_bytes = most_bytes
 
     def run_tasks(
         self,
@@ -48,18 +59,32 @@ class InlineEngine:
         return results
 
     def read(self, inputs: Inputs, target: Target | None, on_stage: OnStage) -> InlineReports:
-        tables = []
-        for done, (file, source) in enumerate(inputs.text):
-            on_stage("reading", done, len(inputs.files))
-            tables.append(pa.Table.from_batches(source.read(file.piece()), schema=REPORTS))
-        tables += _read_parquet(inputs)
-        table = _union(tables)
+        def read_all() -> Iterator[pa.Table]:
+            for done, (file, source) in enumerate(inputs.text):
+                on_stage("reading", done, len(inputs.files))
+                for batch in source.read(file.piece()):
+                    yield pa.Table.from_batches([batch], schema=REPORTS)
+            yield from _read_parquet(inputs)
+
+        table = _union(self._bounded(read_all()))
         channels: dict[str, int] = {}
         if inputs.has_channels:
             table, channels = _match_channels(table)
         if inputs.has_spans:
             table = join_linked_traces(table)
         return InlineReports(table.combine_chunks(), tuple(table.column_names[len(REPORTS) :]), channels)
+
+    def _bounded(self, tables: Iterable[pa.Table]) -> list[pa.Table]:
+        held, held_bytes = [], 0
+        for table in tables:
+            held_bytes += table.nbytes
+            if held_bytes > self._most_bytes:
+                raise SourceError(
+                    f"these inputs hold more than {self._most_bytes >> 20:,} MiB of reports, too much for --engine inline, "
+                    "which keeps them all in memory; observe them with --engine spark"
+                )
+            held.append(table)
+        return held
 
     def takes_at_once(self, inputs: Inputs) -> bool:
         return False
@@ -171,14 +196,12 @@ def _match_channels(table: pa.Table) -> tuple[pa.Table, dict[str, int]]:
     return pa.concat_tables([others, matched.cast(table.schema)]), count_outcomes(outcomes)
 
 
-def _read_parquet(inputs: Inputs) -> list[pa.Table]:
+def _read_parquet(inputs: Inputs) -> Iterator[pa.Table]:
     """Read the Parquet files; where there is text as well, their further columns become attributes."""
-    tables: list[pa.Table] = []
     for file in inputs.parquet:
         mapping = parquet_schema(file, inputs.unit)
-        read = read_parquet_rows(file, mapping)
-        tables += [as_attributes(rows, mapping) if inputs.text else rows for rows in read]
-    return tables
+        for rows in read_parquet_rows(file, mapping):
+            yield as_attributes(rows, mapping) if inputs.text else rows
 
 
 def _union(tables: Sequence[pa.Table]) -> pa.Table:

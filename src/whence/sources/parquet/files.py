@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from whence.sources.contract import Piece, SourceError
 from whence.sources.files import InputFile
 from whence.sources.parquet.columns import Mapping, map_schema
-from whence.sources.parquet.reports import DICTIONARIES, reports_of
+from whence.sources.parquet.reports import reports_of
 
 PARQUET_SUFFIXES: Final = (".parquet", ".pq")
 
 PART_ROWS: Final = 131_072
-"""Rows that are held at once."""
+"""Most rows that are held at once."""
+PART_BYTES: Final = 64 << 20
+"""Most bytes of rows that are held at once, as they are in memory; a single row may have more."""
+_LEAST_ROWS = 256
+"""Rows that are read at once however large their values may be."""
 READABLE_CODECS: Final = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "ZSTD", "LZ4"})
 """Codecs that pyarrow reads. What Spark and Hadoop write as ``lz4`` is none of them."""
 _BUFFER_BYTES = 1 << 20
@@ -115,17 +122,56 @@ def _row_groups(metadata: pq.FileMetaData) -> tuple[RowGroup, ...]:
 
 def _read(parquet: pq.ParquetFile, group: RowGroup, mapping: Mapping, file: str) -> Iterator[pa.Table]:
     first_row = group.first_row
-    for batch in parquet.iter_batches(PART_ROWS, row_groups=[group.number], use_threads=False):
-        yield reports_of(batch, mapping, file, first_row)
-        first_row += batch.num_rows
+    rows_at_once = _rows_at_once(parquet.metadata.row_group(group.number))
+    for batch in parquet.iter_batches(rows_at_once, row_groups=[group.number], use_threads=False):
+        for part in _small_parts(batch):
+            yield reports_of(part, mapping, file, first_row)
+            first_row += part.num_rows
+
+
+def _rows_at_once(group: pq.RowGroupMetaData) -> int:
+    """Choose how many rows of a row group to read at once.
+
+    One entry of a dictionary can stand for every row. Texts are read as numbers of their dictionary; of nested columns,
+    so many rows are read as fit if every value were as large as the column.
+    """
+    columns = [group.column(number) for number in range(group.num_columns)]
+    row_bytes = group.total_byte_size // max(1, group.num_rows)
+    row_bytes += sum(each.total_uncompressed_size for each in columns if _may_repeat_much(each))
+    return min(PART_ROWS, max(_LEAST_ROWS, PART_BYTES // max(1, row_bytes)))
+
+
+def _may_repeat_much(column: pq.ColumnChunkMetaData) -> bool:
+    is_nested = "." in column.path_in_schema
+    return bool(is_nested and column.has_dictionary_page and column.physical_type == "BYTE_ARRAY")
+
+
+def _small_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut a batch so that no part has much more than `PART_BYTES` once its dictionaries are looked up."""
+    sizes = np.zeros(batch.num_rows, np.int64)
+    for column in batch.columns:
+        if pa.types.is_dictionary(column.type) and len(column.dictionary):
+            lengths = pc.binary_length(column.dictionary).fill_null(0).to_numpy(zero_copy_only=False)
+            sizes += lengths[column.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+    if sizes.sum() <= PART_BYTES:
+        yield batch
+        return
+    # A part ends with the row that fills it.
+    parts = (np.cumsum(sizes) - sizes) // PART_BYTES
+    starts = np.flatnonzero(np.diff(parts, prepend=-1)).tolist()
+    for start, stop in itertools.pairwise([*starts, batch.num_rows]):
+        yield batch.slice(start, stop - start)
 
 
 @contextmanager
 def _opened(piece: Piece, mapping: Mapping | None = None) -> Iterator[pq.ParquetFile]:
-    few = [] if mapping is None else [name for name in DICTIONARIES if name in mapping.known]
     try:
         with closing(piece.open_at(0)) as stream:
-            yield parquet_file(stream, read_dictionary=few)
+            parquet = parquet_file(stream, read_dictionary=[])
+            if mapping is not None:
+                texts = [each.name for each in parquet.schema_arrow if pa.types.is_string(each.type)]
+                parquet = parquet_file(stream, read_dictionary=texts)
+            yield parquet
     except (OSError, pa.ArrowException) as error:
         cause = str(error).partition("\n")[0]
         raise SourceError(

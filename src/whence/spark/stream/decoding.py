@@ -34,6 +34,8 @@ _TAKEN = pa.schema(
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 BATCH_BYTES = 256 << 20
 """Most bytes that the tasks of a micro-batch decode together before the writer takes them: one message a task at least."""
+PIECE_BYTES = 1 << 30
+"""Most bytes that one message, file or piece of a file decodes to; the rest of a larger one is set aside unread."""
 FLUSH_ROWS = 250_000
 """Reports after which a task gives what it has."""
 
@@ -103,9 +105,10 @@ class Decoder:
         *,
         names_files: bool,
         most_bytes: int = BATCH_BYTES,
+        piece_bytes: int = PIECE_BYTES,
     ) -> None:
         self._positions, self._options, self._names_files = dict(positions), dict(options), names_files
-        self._most_bytes = most_bytes
+        self._most_bytes, self._piece_bytes = most_bytes, piece_bytes
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decode frames until their reports have `most_bytes`; what is left after that is told, and read the next time."""
@@ -171,15 +174,29 @@ class Decoder:
         if form == PARQUET:
             yield from self._parquet(piece)
             return
-        batches = list(self._source(form).read(piece))
-        if batches:
-            yield pa.Table.from_batches(batches)
+        batches = self._source(form).read(piece)
+        tables = list(self._bounded((pa.Table.from_batches([batch]) for batch in batches), piece.file))
+        if tables:
+            yield pa.concat_tables(tables, promote_options="default")
+
+    def _bounded(self, tables: Iterable[pa.Table], origin: str) -> Iterator[pa.Table]:
+        """Pass on what fits in `piece_bytes`; where there is more, a row says that it was not read."""
+        taken = 0
+        for table in tables:
+            taken += table.nbytes
+            if taken > self._piece_bytes:
+                limit = f"{self._piece_bytes >> 20:,} MiB of reports"
+                yield _bad(
+                    origin, f"too-large: it has more than {limit}; from here on it was not read. Cut it in parts"
+                )
+                return
+            yield table
 
     def _parquet(self, piece: Piece) -> Iterator[pa.Table]:
         """The rows of a file, with further columns as attributes; what cannot be read on is a row that says why."""
         try:
-            for rows, mapping in read_piece(piece, self._options.get("unit") or "ns"):
-                yield as_attributes(rows, mapping)
+            parts = read_piece(piece, self._options.get("unit") or "ns")
+            yield from self._bounded((as_attributes(rows, mapping) for rows, mapping in parts), piece.file)
         except SourceError as fault:
             yield _bad(piece.file, f"not-parquet: {fault}")
 
