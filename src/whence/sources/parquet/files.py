@@ -138,7 +138,7 @@ def _rows_at_once(group: pq.RowGroupMetaData) -> int:
     columns = [group.column(number) for number in range(group.num_columns)]
     row_bytes = group.total_byte_size // max(1, group.num_rows)
     row_bytes += sum(each.total_uncompressed_size for each in columns if _may_repeat_much(each))
-    return min(PART_ROWS, max(_LEAST_ROWS, PART_BYTES // max(1, row_bytes)))
+    return int(min(PART_ROWS, max(_LEAST_ROWS, PART_BYTES // max(1, row_bytes))))
 
 
 def _may_repeat_much(column: pq.ColumnChunkMetaData) -> bool:
