@@ -24,6 +24,7 @@ from benchmarks import (
     streaming_silence,
     streaming_state,
     streams,
+    texts,
     truth,
 )
 from benchmarks.histories import is_trial
@@ -39,6 +40,7 @@ BENCHMARKS = {
     "violations": observer.violations,
     "reproduction": reproduction.section,
     "pipeline": pipeline.section,
+    "texts": texts.section,
     "questions": questions.section,
     "growth": growth.section,
     "clocks": clocks.section,
