@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -26,6 +27,7 @@ from whence.history.deliveries import agree_terms, deliver_and_write, summary
 from whence.history.live import LiveHistory, LiveWriter
 from whence.history.manifest import read_manifest, write_manifest
 from whence.history.reading import open_run
+from whence.history.sealing import SealedFile, write_sealed_table
 from whence.history.spans import Blocks, survey_segment
 from whence.history.storage import Store
 from whence.web.gather import gather
@@ -238,3 +240,21 @@ def test_every_damaged_file_is_named(tmp_path: Path) -> None:
         path.write_bytes(content[:-1]) if number % 2 else path.unlink()
     found = check_files(Store(tmp_path / "h")).damaged
     assert [sentence.split(" is ")[0] for sentence in found] == [str(path) for path in named]
+
+
+def test_a_few_events_with_long_texts_are_read_without_all_the_others(tmp_path: Path) -> None:
+    """Four questions at once took 4 GB: a reader decodes whole pages, and all events of a file were in one."""
+    store = Store(tmp_path)
+    table = pa.table({"attributes": [str(row) * 100_000 for row in range(100, 600)]})
+    name = write_sealed_table(store, "run", "events", table, use_dictionary=False)
+    usual, counting = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
+    pa.set_memory_pool(counting)
+    try:
+        with SealedFile(store, f"runs/run/{name}").parquet() as file:
+            for batch in file.iter_batches(8, use_threads=False):
+                assert len(batch) <= 8
+                del batch
+    finally:
+        pa.set_memory_pool(usual)
+    assert table.nbytes > 140_000_000
+    assert counting.max_memory() < 20_000_000

@@ -34,6 +34,9 @@ from whence.history.storage import Store
 
 BLOCK_BYTES = 8_192
 """What one sum covers. A question reads some kilobytes of a column, and checks no more than the blocks around them."""
+PAGE_BYTES = 1 << 20
+"""About what a page of a column has before it is compressed."""
+_ROWS_AT_ONCE = 1_024
 METADATA = b"whence.blocks"
 MAGIC = b"whence.s"
 ENDING = struct.Struct("<Q8s")
@@ -63,7 +66,7 @@ def write_sealed_table(store: Store, run: str, stem: str, table: pa.Table, **opt
     # A table that was read from a sealed file brings that file's sums along.
     table = table.replace_schema_metadata(None)
     whole = io.BytesIO()
-    writer = pq.ParquetWriter(whole, table.schema, **ZSTD, **options)
+    writer = pq.ParquetWriter(whole, table.schema, **ZSTD, **options, write_batch_size=_rows_at_once(table))
     try:
         writer.write_table(table, row_group_size=row_group_size)
         summed = whole.tell()
@@ -78,6 +81,14 @@ def write_sealed_table(store: Store, run: str, stem: str, table: pa.Table, **opt
     name = f"{stem}-{crc32(content[-footer_bytes:]):08x}.{PARQUET}"
     store.write(f"{layout.run_folder(run)}/{name}", content)
     return name
+
+
+def _rows_at_once(table: pa.Table) -> int:
+    """Choose after how many rows the writer looks whether a page is full.
+
+    A reader decodes a whole page, and a row may have a megabyte.
+    """
+    return int(max(1, min(_ROWS_AT_ONCE, PAGE_BYTES * len(table) // max(1, table.nbytes))))
 
 
 class SealedFile:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,6 +33,7 @@ READ_AT_ONCE: Final = 64
 LARGE_GROUP_BYTES: Final = 32 << 20
 """Attributes of a row group that are read a few rows at a time, and not kept in memory."""
 LONG_NAME: Final = 1_000
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 TRUNCATED: Final = "whence.truncated"
 """The attribute that stands for those that were left out."""
 
@@ -198,31 +200,38 @@ def fair_level(sizes: Longs, budget: int) -> int:
 
 
 def shortened_attributes(text: str | None, level: int) -> str | None:
-    """The attributes of an event in about `level` bytes: long texts are cut, and what finds no room is left out."""
+    """The attributes of an event in about `level` bytes: long texts are cut, and what finds no room is left out.
+
+    Values stay as they are written: a long text is looked into only where it is cut.
+    """
     if text is None or len(text) <= level:
         return text
+    try:
+        whole = _MEMBERS.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return json.dumps({TRUNCATED: f"{len(text):,} characters left out"})
     kept: dict[str, Any] = {}
     left = level
-    try:
-        whole = json.loads(text)
-        assert isinstance(whole, dict)
-    except (ValueError, RecursionError, AssertionError):
-        return json.dumps({TRUNCATED: f"{len(text):,} characters left out"})
     for name, value in whole.items():
-        written = len(json.dumps(value))
+        # As answers are written: a character beyond ASCII takes six bytes.
+        written = memoryview(value).nbytes * (1 if text.isascii() else 3)
         left -= len(name) + 8
         if left <= 0:
             break
-        kept[name] = value if written <= left else _shortened(value, left)
+        kept[name] = value if written <= left else _shortened(bytes(value), left)
         left -= written
     if len(kept) < len(whole):
         kept[TRUNCATED] = f"{len(whole) - len(kept):,} attributes left out"
-    return json.dumps(kept)
+    return msgspec.json.encode(kept).decode()
 
 
-def _shortened(value: Any, left: int) -> str:
+def _shortened(value: bytes, left: int) -> str:
     """The beginning of a text, or of a value as text, in up to `left` bytes of JSON; and how much is left out."""
-    said = value if isinstance(value, str) else json.dumps(value)
+    try:
+        said = msgspec.json.decode(value, type=str)
+    except msgspec.MsgspecError:
+        # No text, or one with half of a character: shown as it is written.
+        said = value.decode("utf-8", "replace")
     kept = min(left, len(said))
     while kept and len(json.dumps(said[:kept])) > left:
         kept //= 2
