@@ -38,16 +38,18 @@ def observe(
     engine: str = "inline",
     format: str | None = None,
     unit: str = "ns",
-    eps: int | None = None,
-    policies: Sequence[str] = ("exact",),
+    eps: int | str | None = None,
+    policies: str | Sequence[str] = ("exact",),
     **options: Any,
 ) -> History:
     """Turn logs into the history at `to`, and open it; needs ``whence[spark]``.
 
     `engine` is ``inline``, which runs in this process and keeps all reports in memory, or ``spark``: the session that is
-    running, or one of its own on this machine. `eps` is in the unit. Other `options` are those of the formats, such as
-    ``mapping`` and ``regex``. Raises `whence.clocks.errors.WhenceError`s that say what to do.
+    running, or one of its own on this machine. `eps` is in the unit, or a text such as ``"20ms"``. Other `options` are
+    those of the formats, such as ``mapping`` and ``regex``. Raises `whence.clocks.errors.WhenceError`s that say what to
+    do.
     """
+    from whence.durations import read_duration
     from whence.history.batch.observe import Delivering, Settings
     from whence.history.batch.observe import observe as observe_with
     from whence.sources.inputs import find_inputs
@@ -57,7 +59,9 @@ def observe(
     given = [inputs] if isinstance(inputs, str) or hasattr(inputs, "__fspath__") else inputs
     options |= {"unit": unit} if unit != "ns" else {}
     files = find_inputs([str(each) for each in given], format=format, options=options)
-    settings = Settings(unit, eps, delivering=Delivering(tuple(policies)))
+    eps = read_duration(eps, unit) if isinstance(eps, str) else eps
+    policies = (policies,) if isinstance(policies, str) else tuple(policies)
+    settings = Settings(unit, eps, delivering=Delivering(policies))
     if engine == "inline":
         from whence.history.batch.inline import InlineEngine
 

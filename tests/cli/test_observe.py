@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 import whence
@@ -91,3 +92,17 @@ def test_terms_that_do_not_fit_are_told_in_a_sentence(tmp_path: Path) -> None:
     refused = CliRunner().invoke(cli, [*command, "--elements", "0"])
     assert (refused.exit_code, refused.output.count("\n")) == (1, 1)
     assert "elements is a whole number" in refused.output
+
+
+def test_from_python_a_bound_is_written_as_on_the_command_line(tmp_path: Path) -> None:
+    """`eps="20ms"`, which every page of the documentation writes, ended in a TypeError."""
+    (tmp_path / "log.jsonl").write_text('{"process": "p", "time": 5}\n{"process": "q", "time": 7}\n')
+    history = whence.observe(tmp_path / "log.jsonl", tmp_path / "h", eps="20ms", policies="exact")
+    assert history.run.manifest["eps"] == 20_000_000
+    with pytest.raises(ValueError, match="such as 250ms"):
+        whence.observe(tmp_path / "log.jsonl", tmp_path / "h", eps="20 fortnights")
+
+
+def test_the_version_is_told() -> None:
+    """A bug report without it is half a bug report."""
+    assert CliRunner().invoke(cli, ["--version"]).stdout == f"whence {whence.__version__}\n"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whence.cli.durations import show_duration
 from whence.cli.output import say
 from whence.cli.questions import JsonOption, asking, print_json
 from whence.cli.rendering import digits_of, format_time, print_rows
+from whence.durations import show_duration
 
 if TYPE_CHECKING:
     from whence.history.questions.clocks import Clock, Clocks

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from whence.cli.durations import read_duration, show_duration
 from whence.cli.interrupts import ended_by_interrupts
 from whence.cli.on_spark import session_on
 from whence.cli.output import print_json, say
+from whence.durations import read_duration, show_duration
 
 if TYPE_CHECKING:
     from whence.history.live import LiveTerms, LiveWriter

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
+
+from whence import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,8 +60,21 @@ cli = typer.Typer(
 )
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        from whence.cli.output import say
+
+        say(f"whence {__version__}")
+        raise typer.Exit
+
+
 @cli.callback()
-def _commands(context: typer.Context) -> None:
+def _commands(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """Guard the streams of whatever command follows."""
     from whence.cli.output import guarded_streams
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from whence.cli.clocks import sentences
-from whence.cli.durations import NANOSECONDS, read_duration, show_duration
 from whence.cli.follow import TermsGiven, follow_source
 from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
 from whence.cli.on_spark import check_master, session_on
 from whence.cli.orders_table import channel_lines, ledger_lines, orders_table
 from whence.cli.output import console, not_written, print_json, say, say_lines
 from whence.cli.rendering import print_table
+from whence.durations import NANOSECONDS, read_duration, show_duration
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from whence.cli.durations import show_duration
+from whence.durations import show_duration
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from whence.cli.durations import show_duration
 from whence.cli.output import console, say, spelt_out
+from whence.durations import show_duration
 from whence.events.keys import SPAN
 from whence.history.times import PER_SECOND
 

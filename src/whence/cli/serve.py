@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from whence.cli.durations import NANOSECONDS, read_duration
 from whence.cli.follow import TermsGiven, agreed_terms
 from whence.cli.interrupts import ended_by_interrupts
 from whence.cli.output import print_json, say
+from whence.durations import NANOSECONDS, read_duration
 
 if TYPE_CHECKING:
     from whence.service.serving import Plan, Running

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from whence.cli.durations import show_duration
 from whence.cli.output import say
 from whence.cli.rendering import print_rows
+from whence.durations import show_duration
 
 
 def print_between_clocks(found: dict[str, Any] | None, unit: str) -> None:
