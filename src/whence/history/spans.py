@@ -111,10 +111,12 @@ def _block(times: Times, count: int) -> list[int]:
     if not len(times.rows):
         return [NEVER, -NEVER, NEVER, -NEVER, NEVER, -NEVER, -NEVER, 0, count, times.without_arrival]
     # In a live history, a clock that is far ahead is not believed, and its event may stand before its time.
-    # There, one without a time is taken to happen when its report arrives, which may be before its causal time.
     time = np.minimum(times.time, times.causal_time)
-    time = np.where(times.untold, np.minimum(time, times.arrival), time)
-    bounds = [int(end) for each in (time, times.causal_time, times.arrival) for end in (each.min(), each.max())]
+    # There, such an event, and one without a time, is taken to happen when its report arrives, which may be before its
+    # causal time. Whoever bounds where events are delivered needs that; it is no lag of a clock.
+    unbelieved = times.untold | (times.time > times.arrival)
+    happened = np.where(unbelieved, np.minimum(time, times.arrival), time)
+    bounds = [int(end) for each in (happened, times.causal_time, times.arrival) for end in (each.min(), each.max())]
     delay, lag = times.arrival - time, times.causal_time - time
     return [*bounds, int(delay.max()), int(lag.max()), count - len(times.rows), times.without_arrival]
 

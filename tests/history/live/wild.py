@@ -254,11 +254,11 @@ def _pasts(run: Run) -> dict[int, list[int]]:
     }
 
 
-def check_stream(seed: int) -> list[str]:
-    """All that is wrong with the live history of the stream of a seed."""
+def check_stream(seed: int, *, within: str | None = None) -> list[str]:
+    """All that is wrong with the live history of the stream of a seed, which is written to a new folder `within` another."""
     stream = draw_stream(seed)
     random = Random(~seed)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=within) as folder:
         try:
             whole = write_stream(Path(folder) / "whole", stream, [len(stream.table)])
             cut = write_stream(Path(folder) / "cut", stream, iter(lambda: random.randint(1, 9), 0), restart=random)

@@ -8,6 +8,7 @@ that, a cause may or may not have come in time. That each event is in it once do
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,14 +39,18 @@ class Piece:
     """Whether the segment is closed: then all of its events are delivered."""
 
 
-def emit(pieces: list[Piece], until: int, last_number: int, *, tick: int) -> pa.Table:
+FirstSent = Callable[[Piece, set[str]], dict[str, int]]
+"""By key of these that closed segments before a piece send: when the first report of that arrived."""
+
+
+def emit(pieces: list[Piece], until: int, last_number: int, first_sent: FirstSent, *, tick: int) -> pa.Table:
     """The deliveries of these pieces up to a time that are not in the log yet, with numbers from `last_number` on."""
     tables = []
     for piece in pieces:
         at = piece.deliveries["at"].fill_null(until if piece.final else until + 1).to_numpy()
         due = ~piece.emitted & (piece.final | (at <= until))
         if due.any():
-            tables.append(_rows(piece, np.flatnonzero(due), tick))
+            tables.append(_rows(piece, np.flatnonzero(due), first_sent, tick))
             piece.emitted |= due
     if not tables:
         return DELIVERED.empty_table()
@@ -66,7 +71,7 @@ def _order(rows: pa.Table) -> Longs:
     return found
 
 
-def _rows(piece: Piece, chosen: Longs, tick: int) -> pa.Table:
+def _rows(piece: Piece, chosen: Longs, first_sent: FirstSent, tick: int) -> pa.Table:
     taken = pa.array(chosen)
     every = len(chosen) == len(piece.part.events)
     events, deliveries, reported = (
@@ -82,7 +87,7 @@ def _rows(piece: Piece, chosen: Longs, tick: int) -> pa.Table:
     columns["lead"] = pc.coalesce(deliveries["lead"], arrival)
     columns["tie"] = pc.coalesce(deliveries["tie"], pa.scalar(0, pa.int32()))
     columns["missing"] = events["missing"]
-    unheard = _unheard(piece, chosen, columns["at"].to_numpy() + tick)
+    unheard = _unheard(piece, chosen, columns["at"].to_numpy() + tick, first_sent)
     if unheard:
         missing = [
             sorted({*(known or ()), *unheard.get(place, ())}) or None
@@ -92,7 +97,7 @@ def _rows(piece: Piece, chosen: Longs, tick: int) -> pa.Table:
     return pa.table(columns)
 
 
-def _unheard(piece: Piece, chosen: Longs, until: Longs) -> dict[int, list[str]]:
+def _unheard(piece: Piece, chosen: Longs, until: Longs, first_sent: FirstSent) -> dict[int, list[str]]:
     """By event: messages it received whose send was reported only after it was delivered."""
     skeleton = piece.part.skeleton
     arrival = piece.part.events["arrival"].to_numpy()
@@ -109,7 +114,12 @@ def _unheard(piece: Piece, chosen: Longs, until: Longs) -> dict[int, list[str]]:
     for place, key, arrived in piece.part.heard:
         if arrived >= end[place]:
             found.setdefault(place, []).append(key)
-    return found
+    if not found:
+        return found
+    # A second report of a send that is closed, or another send of the key, may be its cause now. It was heard of before.
+    earlier = first_sent(piece, {key for keys in found.values() for key in keys})
+    never = np.iinfo(np.int64).max
+    return {place: [key for key in keys if earlier.get(key, never) >= end[place]] for place, keys in found.items()}
 
 
 def _received(reported: pa.Table, place: int) -> list[str | None]:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from whence.causality.boundary import Boundary
 from whence.causality.clocks import clock_rows
 from whence.causality.skeleton import Skeleton
 from whence.history.live.chain import Chain, Part
+from whence.history.live.records import Record
+from whence.history.reading import Run
+
+Longs = NDArray[np.int64]
 
 LOOK_BACK = 8
 """Closed segments of a chain that are looked through, the newest first."""
 REMEMBERED = 100_000
 """Keys that nobody sent, so that they are looked for once."""
 
-Found = tuple[str, int, int, int, Any]
-Segment = tuple[int, pa.ChunkedArray, Skeleton, Boundary]
-"""First position within the chain, what is sent, and what vectors come from."""
+Found = tuple[str, int, int, int, Any, int]
+Segment = tuple[int, pa.ChunkedArray, Callable[[], pa.ChunkedArray], Skeleton, Boundary]
+"""First position within the chain, what is sent, when the reports arrived, and what vectors come from."""
 
 
 class Senders:
@@ -43,14 +49,15 @@ class Senders:
         """The sends of these keys; `committed` are segments of the chain, the newest first, taken only as needed."""
         wanted = {key for key in keys if self._absent.get((chain.computation, key)) != chain.end}
         new = (
-            (first, part.events["sends"], part.skeleton, part.boundary)
+            (first, part.events["sends"], partial(part.events.column, "arrival"), part.skeleton, part.boundary)
             for first, part in reversed(self._new.get(chain.computation, []))
         )
-        for _, (first, sends, skeleton, boundary) in zip(range(LOOK_BACK), _both(new, committed), strict=False):
+        for _, (first, sends, arrivals, skeleton, boundary) in zip(
+            range(LOOK_BACK), _both(new, committed), strict=False
+        ):
             if not wanted:
                 return
-            chosen = pc.fill_null(pc.is_in(sends, value_set=pa.array(sorted(wanted), pa.string())), False)
-            rows = pc.indices_nonzero(chosen).to_numpy().astype(np.int64)
+            rows = _rows_that_send(sends, wanted)
             if not len(rows):
                 continue
             assert boundary is not None
@@ -59,10 +66,28 @@ class Senders:
                 key, code = sends[row].as_py(), int(skeleton.process[row])
                 if key in wanted:
                     wanted.discard(key)
-                    yield key, first + row, code, int(vector[code]), vector
+                    yield key, first + row, code, int(vector[code]), vector, arrivals()[row].as_py()
         if len(self._absent) > REMEMBERED:
             self._absent.clear()
         self._absent.update({(chain.computation, key): chain.end for key in wanted})
+
+
+def first_arrivals(run: Run, records: Sequence[Record], keys: set[str]) -> dict[str, int]:
+    """By key that the last of these closed segments send: when the first report of a send of it arrived."""
+    numbers = {name: number for number, name in enumerate(run.segments.events_file)}
+    found: dict[str, int] = {}
+    for record in records[-LOOK_BACK:]:
+        events = run.events(numbers[record.files.events_file], ["sends", "arrival"], 0, record.rows)
+        sent = events.take(pa.array(_rows_that_send(events["sends"], keys)))
+        for key, arrived in zip(sent["sends"].to_pylist(), sent["arrival"].to_pylist(), strict=True):
+            found[key] = min(arrived, found.get(key, arrived))
+    return found
+
+
+def _rows_that_send(sends: pa.ChunkedArray, keys: set[str]) -> Longs:
+    chosen = pc.fill_null(pc.is_in(sends, value_set=pa.array(sorted(keys), pa.string())), False)
+    found: Longs = pc.indices_nonzero(chosen).to_numpy().astype(np.int64)
+    return found
 
 
 def _both(new: Iterable[Any], committed: Iterable[Segment]) -> Iterator[Any]:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from time import time_ns
 from typing import Any, Self
 from uuid import uuid4
@@ -37,7 +38,7 @@ from whence.history.live.intake import Closing, reported, take
 from whence.history.live.limits import LiveLimits
 from whence.history.live.log import Log
 from whence.history.live.records import Record
-from whence.history.live.senders import Found, Segment, Senders
+from whence.history.live.senders import Found, Segment, Senders, first_arrivals
 from whence.history.live.set_aside import SetAside
 from whence.history.live.state import Closed, Tail
 from whence.history.live.stored import StoredTail
@@ -74,6 +75,10 @@ def _piece(part: Part, record: Record, said: pa.Table, *, final: bool) -> Piece:
     """A segment that is to be delivered; `said` as `reported` gives it."""
     emitted = said["emitted"].to_numpy().copy()
     return Piece(part, record, said, DELIVERIES.empty_table(), emitted, final)
+
+
+def _column(run: Run, number: int, rows: int, name: str) -> pa.ChunkedArray:
+    return run.events(number, [name], 0, rows)[name]
 
 
 class LiveWriter:
@@ -208,7 +213,9 @@ class LiveWriter:
             self.store, self.run, self.closed, {where: each.piece.record for where, each in self._tails.items()}
         )
         self._sum_up(deliver_new(assembled, pieces, self.terms, self._pool))
-        emitted = emit(pieces, self._until, self.log.last, tick=self.terms.tick_ns)
+        emitted = emit(
+            pieces, self._until, self.log.last, partial(self._first_sent, assembled.run), tick=self.terms.tick_ns
+        )
         log = self._pool.submit(self.log.append, self.store, self.run, emitted)
         self._mark_emitted()
         self._commit(assembled, log, closing=bool(taken.closings), trial=not commit)
@@ -255,8 +262,17 @@ class LiveWriter:
         starts = np.cumsum([0, *(each.rows for each in records)])
         for place in reversed(range(len(records))):
             number, rows = first + place, records[place].rows
-            sends = self._run.events(number, ["sends"], 0, rows)["sends"]
-            yield int(starts[place]), sends, self._run.skeleton(number, 0, rows), self._run.boundary(number)
+            sends = _column(self._run, number, rows, "sends")
+            arrivals = partial(_column, self._run, number, rows, "arrival")
+            yield int(starts[place]), sends, arrivals, self._run.skeleton(number, 0, rows), self._run.boundary(number)
+
+    def _first_sent(self, run: Run, piece: Piece, keys: set[str]) -> dict[str, int]:
+        """By key that is sent in closed segments before this one, in its computation: when a report of that first came."""
+        if piece.part.boundary is None:
+            return {}
+        records = self.closed.chain(piece.part.events["computation"][0].as_py()).records
+        before = next((place for place, each in enumerate(records) if each is piece.record), len(records))
+        return first_arrivals(run, records[:before], keys)
 
     def _on_closed(self, computation: str | None, first_position: int, part: Part) -> None:
         """Begin to write a segment while the next one is solved."""
