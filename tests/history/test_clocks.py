@@ -206,7 +206,7 @@ def test_a_run_measures_the_same_clocks_in_any_number_of_epochs(spark: SparkSess
     tables = []
     for rows, manifest in zip((10**6, 900), manifests, strict=True):
         folder = tmp_path / str(rows) / layout.run_folder(manifest["run"])
-        assert not list(folder.glob("*.pickle"))
+        assert not list(folder.glob("*.measured"))
         tables.append([pq.read_table(folder / name) for name in manifest["clocks"]["files"].values()])
     assert tables[0] == tables[1]
 

@@ -5,14 +5,18 @@ The vector of an event counts, for each process, its events in the past of that 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from whence.causality.boundary import Boundary
 from whence.causality.forward import Forward, State
 from whence.causality.skeleton import Ints, Longs, Skeleton, longs
+
+_HELD = ("_position", "_process", "_index", "_known")
+"""The arrays of a scan with an entry a send that it holds."""
 
 
 def vector_clocks(skeleton: Skeleton, boundary: Boundary) -> Ints:
@@ -60,18 +64,23 @@ class Scan:
         self._index = np.empty(0, np.int64)
         self._known = np.empty((0, processes), np.int32)
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in self.__dict__.items() if name != "_forward"}
-        held = ("_position", "_process", "_index", "_known")
-        if not self._state.count.any():
-            state["_state"] = len(self._state.count)
-        return state | {name: state[name][: self._kept].copy() for name in held}
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """All that a scan is between two segments, to be stored; `from_arrays` goes on from it."""
+        known = {"known": self._state.known} if self._state.count.any() else {}
+        held = {name: getattr(self, name)[: self._kept] for name in _HELD}
+        return {"count": self._state.count, "end": np.array([self._end]), **known, **held}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        if isinstance(state["_state"], int):
-            self._state = Scan(state["_state"])._state
-        self._forward = Forward()
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The scan that these are of. Raises `KeyError` or `ValueError` where they are of none."""
+        count, (end,) = arrays["count"], arrays["end"].tolist()
+        found = cls(len(count))
+        if "known" in arrays:
+            found._state = State(count, arrays["known"], np.arange(len(count), dtype=np.int32))
+        for name in _HELD:
+            setattr(found, name, arrays[name])
+        found._end, found._kept = end, len(found._position)
+        return found
 
     def grow(self, processes: int) -> None:
         """Make room for processes that had no event so far; those there keep their numbers."""

@@ -25,7 +25,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.causality.ordering import NO_TIME
-from whence.history import layout
 from whence.history.reading import Run
 from whence.measures.clock_pairs import MAX_CELLS, Bins, ClockPairs, merged, no_pairs, occupied_bins, pairs_of
 from whence.measures.waits import Waits
@@ -42,7 +41,7 @@ FIGURES_BITS = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentClocks:
-    """What one segment shows; those of all segments add up (`added`). Pickles."""
+    """What one segment shows; those of all segments add up (`added`)."""
 
     pairs: ClockPairs
     events: dict[str, tuple[int, int]]
@@ -179,8 +178,3 @@ def _longs(column: Any) -> Longs:
         column = pc.fill_null(column.cast(pa.int64()), NO_TIME)
     found: Longs = column.to_numpy().astype(np.int64, copy=False)
     return found
-
-
-def segment_file(number: int, attempt: str) -> str:
-    """Where a task leaves what it measured; a draft removes such files with other files of delivery that nothing names."""
-    return f"{layout.segment_stem('delivery-clocks', number, attempt)}.pickle"

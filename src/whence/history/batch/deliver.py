@@ -5,7 +5,6 @@ The same tasks measure what the segment's messages show of the clocks.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -20,10 +19,12 @@ from whence.delivery.policies import Phi
 from whence.history import layout
 from whence.history.batch.engine import Engine
 from whence.history.clock_tables import between_clocks, store_clocks
-from whence.history.clocks import SegmentClocks, added, measure_segment, segment_file, time_bins
+from whence.history.clocks import SegmentClocks, added, measure_segment, time_bins
 from whence.history.deliveries import Outcome, agree_terms, deliver_and_write, summary
 from whence.history.delivering import LIMIT_ROWS
+from whence.history.encoding import decode, encode
 from whence.history.reading import Run
+from whence.history.sealing import read_sealed, write_sealed
 from whence.history.spans import Blocks, survey_segment
 from whence.history.storage import Store
 from whence.history.tables import processes_from, segments_from
@@ -94,10 +95,10 @@ def deliver(
         outcome = deliver_and_write(part, number, terms, blocks, attempt=attempt, limit_rows=limit_rows)
         if level is None:
             return outcome, None
-        name = segment_file(number, attempt)
         measured = measure_segment(part, number, level=level)
-        store.write(f"{layout.run_folder(run)}/{name}", pickle.dumps(measured, protocol=5))
-        return outcome, name
+        # A draft removes such files with other files of delivery that nothing names.
+        stem = layout.segment_stem("delivery-clocks", number, attempt)
+        return outcome, write_sealed(store, run, stem, "measured", encode(measured))
 
     done = engine.run_tasks(
         [partial(work, number) for number in numbers],
@@ -119,7 +120,7 @@ def deliver(
 def _measured(store: Store, names: Sequence[str]) -> Iterator[SegmentClocks]:
     """What tasks left: it may be too much for memory, and for what Spark lets tasks give back."""
     for name in names:
-        yield pickle.loads(store.read(name))
+        yield decode(read_sealed(store, name), SegmentClocks)
 
 
 def _open(store: Store, run: str, segments: pa.Table, processes: pa.Table) -> Run:

@@ -59,7 +59,7 @@ class Part:
 
 @dataclass(slots=True)
 class Chain:
-    """What is known of a computation where its tail begins. Pickles."""
+    """What is known of a computation where its tail begins."""
 
     computation: str
     names: list[str] = field(default_factory=list)

@@ -68,7 +68,7 @@ class Closed:
 
 @dataclass(slots=True)
 class Lines:
-    """All processes of a chain. Pickles."""
+    """All processes of a chain."""
 
     closed: dict[str, Closed] = field(default_factory=dict)
     """By name of a process or line that has numbers."""

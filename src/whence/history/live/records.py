@@ -25,7 +25,7 @@ Key = tuple[str, str]
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """A segment that was written. Pickles; positions count from the start of its chain."""
+    """A segment that was written. Positions count from the start of its chain."""
 
     rows: int
     counts: Counts

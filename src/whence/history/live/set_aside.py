@@ -20,7 +20,7 @@ FILED_ROWS = 10_000
 
 @dataclass(slots=True)
 class SetAside:
-    """What was set aside for good. Pickles."""
+    """What was set aside for good. Stored with every commit."""
 
     duplicate: int = 0
     quarantined: int = 0

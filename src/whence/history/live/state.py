@@ -12,6 +12,7 @@ from whence.history.deliveries import Outcome
 from whence.history.live.chain import Chain
 from whence.history.live.dating import DATED
 from whence.history.live.records import Record, Totals
+from whence.history.live.terms import LiveTerms
 
 TAIL = pa.schema(
     [
@@ -37,7 +38,7 @@ class ClosedChain:
 
 @dataclass(slots=True)
 class Closed:
-    """All that is closed. Pickles; written when something is closed, not with every commit."""
+    """All that is closed. Stored when something is closed, not with every commit."""
 
     chains: dict[str, ClosedChain] = field(default_factory=dict)
     wholes: list[Record] = field(default_factory=list)
@@ -59,6 +60,14 @@ class Closed:
         for each in self.chains.values():
             yield from each.records
         yield from self.wholes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Begun:
+    """What is stored when something is closed."""
+
+    terms: LiveTerms
+    closed: Closed
 
 
 @dataclass(slots=True)

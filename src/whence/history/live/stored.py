@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from whence.history import layout
+from whence.history.live.set_aside import SetAside
 from whence.history.live.state import TAIL, Tail
 from whence.history.live.traces import last_dates
 from whence.history.sealing import read_sealed, write_sealed
@@ -18,6 +19,30 @@ from whence.history.storage import Store
 MOST_CHUNKS = 64
 """Files of rows after which all are written anew as one."""
 _STORED = pa.schema([each for each in TAIL if each.name not in ("uid", "emitted")])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TailRows:
+    """Which rows the tail has, as it is stored with every commit."""
+
+    files: dict[int, str]
+    """By number: the files that hold rows of the tail."""
+    uid: NDArray[np.int64]
+    """By row."""
+    emitted: NDArray[np.uint8]
+    """By row, a bit each: whether it is in the log."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Carried:
+    """What is stored with every commit, besides the rows themselves."""
+
+    tail: TailRows
+    reports: int
+    ahead: int
+    aside: SetAside
+    serial: int
+    """Segments written so far; the number of the last."""
 
 
 @dataclass(slots=True)
@@ -57,15 +82,15 @@ class StoredTail:
         alive = {int(each) for rows in tail.rows() for each in np.unique(rows["uid"].to_numpy() >> 32)}
         self.files = {number: name for number, name in self.files.items() if number in alive}
 
-    def carry(self, tail: Tail) -> bytes:
+    def carry(self, tail: Tail) -> TailRows:
         """Which rows the tail has, in order, and which of them are in the log."""
         uid, emitted = ([rows[name].to_numpy() for rows in tail.rows()] for name in ("uid", "emitted"))
-        return pickle.dumps((self.files, np.concatenate(uid), np.packbits(np.concatenate(emitted).astype(np.bool_))))
+        return TailRows(self.files, np.concatenate(uid), np.packbits(np.concatenate(emitted).astype(np.bool_)))
 
-    def read(self, carried: bytes) -> Tail:
+    def read(self, carried: TailRows) -> Tail:
         """The tail that `carry` told of."""
-        self.files, uid, packed = pickle.loads(carried)
-        emitted = np.unpackbits(packed, count=len(uid)).astype(np.bool_)
+        self.files, uid = carried.files, carried.uid
+        emitted = np.unpackbits(carried.emitted, count=len(uid)).astype(np.bool_)
         parts, start = [], {}
         total = 0
         for number, name in self.files.items():

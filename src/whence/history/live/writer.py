@@ -9,7 +9,6 @@ happens in between.
 from __future__ import annotations
 
 import logging
-import pickle
 import secrets
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -40,14 +39,15 @@ from whence.history.live.log import Log
 from whence.history.live.records import Record
 from whence.history.live.senders import Found, Segment, Senders, first_arrivals
 from whence.history.live.set_aside import SetAside
-from whence.history.live.state import Closed, Tail
-from whence.history.live.stored import StoredTail
+from whence.history.live.state import Begun, Closed, Tail
+from whence.history.live.state_files import read_state, write_state
+from whence.history.live.stored import Carried, StoredTail
 from whence.history.live.terms import LiveTerms, OtherTerms
 from whence.history.live.traces import solve_traces
 from whence.history.locking import Lock
 from whence.history.manifest import read_manifest, write_manifest
 from whence.history.reading import Run, open_run
-from whence.history.sealing import missing, read_sealed, write_sealed, write_sealed_table
+from whence.history.sealing import missing, write_sealed_table
 from whence.history.segmenting import attribute_names, refused_rows
 from whence.history.storage import Store
 from whence.history.writing import SegmentFiles, write_boundary, write_segment
@@ -140,16 +140,16 @@ class LiveWriter:
             raise HistoryError(f"{self.store} has a history that was made at once: name another folder for a live one")
         self.run = str(manifest["run"])
         self._stored = StoredTail(self.store, self.run)
-        kept = pickle.loads(read_sealed(self.store, self._path(stream["files"]["closed"])))
-        self.terms, self.closed = kept
+        begun = read_state(self.store, self.run, stream["files"]["closed"], Begun)
+        self.terms, self.closed = begun.terms, begun.closed
         if terms is not None and terms != self.terms:
             raise OtherTerms(
                 f"the stream at {self.store} began with {self.terms}: go on with these, or name another folder"
             )
-        carried, self.reports, self.ahead, self._aside, self._serial = pickle.loads(
-            read_sealed(self.store, self._path(stream["files"]["carry"]))
-        )
-        self.tail = self._stored.read(carried)
+        carried = read_state(self.store, self.run, stream["files"]["carry"], Carried)
+        self.reports, self.ahead = carried.reports, carried.ahead
+        self._aside, self._serial = carried.aside, carried.serial
+        self.tail = self._stored.read(carried.tail)
         self.log = Log.from_json(stream["log"])
         self.positions, self.now, self.version = dict(stream["positions"]), stream["now"], stream["version"]
         self._committed_at = self.now
@@ -157,9 +157,6 @@ class LiveWriter:
         self._files = Files(self.store, self.run)
         self._files.go_on(manifest)
         self._run = open_run(self.store)
-
-    def _path(self, name: str) -> str:
-        return f"{layout.run_folder(self.run)}/{name}"
 
     @property
     def tail_rows(self) -> int:
@@ -356,9 +353,9 @@ class LiveWriter:
         for_now = [each.piece.part.aside for each in self._tails.values()]
         aside_files = self._aside.write(self.store, self.run, tag, for_now, file=closing)
         if closing or version == 1:
-            self._closed_file = self._write(f"closed-{tag}", pickle.dumps((self.terms, self.closed), protocol=5))
-        carried = (self._stored.carry(self.tail), self.reports, self.ahead, self._aside, self._serial)
-        carry_file = self._write(f"carry-{tag}", pickle.dumps(carried, protocol=5))
+            self._closed_file = write_state(self.store, self.run, f"closed-{tag}", Begun(self.terms, self.closed))
+        carried = Carried(self._stored.carry(self.tail), self.reports, self.ahead, self._aside, self._serial)
+        carry_file = write_state(self.store, self.run, f"carry-{tag}", carried)
         tables = {
             name: write_sealed_table(self.store, self.run, f"{name}-{tag}", table)
             for name, table in assembled.tables.items()
@@ -383,9 +380,6 @@ class LiveWriter:
         self._run, self._committed_at, self.state = assembled.run, self.now, manifest["stream"]
         self._senders.committed()
         self._files.committed(named_by(manifest, assembled.records))
-
-    def _write(self, stem: str, data: bytes) -> str:
-        return write_sealed(self.store, self.run, stem, "pickle", data)
 
     def _manifest(self, assembled: Assembled) -> dict[str, Any]:
         """All but the names of files."""
