@@ -46,7 +46,8 @@ def formats() -> list[Format]:
 
 def _span_formats(made: list[Json]) -> list[Format]:
     spans = sum(len(scope["spans"]) for each in made for one in each["resourceSpans"] for scope in one["scopeSpans"])
-    jaeger_both, zipkin_both, otlp_both = (Jaeger(), None), (Zipkin(), None), (Otlp(), Otlp(exact=True))
+    jaeger_both, zipkin_both = (Jaeger(), Jaeger(exact=True)), (Zipkin(), Zipkin(exact=True))
+    otlp_both = (Otlp(), Otlp(exact=True))
     return [
         Format("jaeger, a document", jaeger(made), spans, "span", *jaeger_both),
         Format("jaeger, pretty-printed", jaeger(made, indent=2), spans, "span", *jaeger_both),

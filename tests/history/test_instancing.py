@@ -13,23 +13,21 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from whence.events.schema import REPORTS
 from whence.history.instancing import with_lines
 from whence.history.segmenting import solve_whole
-from whence.sources.rows import Row, Rows
-from whence.sources.spans import CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER, SPAN_KINDS, Moment, Span, span_rows
+from whence.sources.rows import Row
+from whence.sources.spans import CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER, SPAN_KINDS, Span, span_batches, spans_of
 
 TRACE = "ab" * 16
 
 
 def table_of(spans: Sequence[Span], logs: Sequence[Row] = (), *, order: Sequence[int] | None = None) -> pa.Table:
-    rows = [row for place, span in enumerate(spans) for row in span_rows(span, "spans.json", place)]
-    rows += logs
-    gathered = Rows()
-    for number in range(len(rows)) if order is None else order:
-        gathered.add(rows[number])
-    return pa.Table.from_batches([gathered.batch()], REPORTS)
+    found = [spans_of(*(structs.replace(span, place=place) for place, span in enumerate(spans))), *logs]
+    table = pa.Table.from_batches(span_batches(found, "spans.json"), REPORTS)
+    return table if order is None else table.take(order)
 
 
 def key(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -63,7 +61,7 @@ def truly_related(spans: Sequence[Span]) -> set[tuple[Any, Any]]:
     by_key = {span.key: span for span in spans}
     events: dict[str, list[tuple[Any, dict[str, Any]]]] = {}
     for place, span in enumerate(spans):
-        (table,) = table_of([replace(span, links=())]).to_batches()
+        (table,) = table_of([structs.replace(span, links=())]).to_batches()
         rows = [{**row, "place": place} for row in table.to_pylist()]
         start, rest = rows[0], sorted(rows[1:], key=lambda row: max(row["time"], span.start))
         events[span.key] = [(key(row), row) for row in [start, *rest]]
@@ -109,7 +107,7 @@ def traces(draw: st.DrawFn) -> list[Span]:
     for number in range(count):
         start = draw(small)
         end = draw(st.one_of(st.none(), small, small))
-        moments = [Moment(draw(small), f"moment {n}") for n in range(draw(st.integers(0, 2)))]
+        moments = [(draw(small), f"moment {n}", None) for n in range(draw(st.integers(0, 2)))]
         parent = f"s{draw(st.integers(0, number - 1))}" if number else None
         spans.append(
             Span(
@@ -148,7 +146,7 @@ def test_one_thing_at_a_time_is_one_line() -> None:
     parent = Span(TRACE, "p", "shop", "GET /", 0, 100, kind=SERVER)
     table = with_lines(table_of([parent, *calls]))
     assert set(table["process"].to_pylist()) == {"shop"}
-    at_once = [replace(call, start=1, end=50) for call in calls]
+    at_once = [structs.replace(call, start=1, end=50) for call in calls]
     table = with_lines(table_of([parent, *at_once]))
     assert set(table["process"].to_pylist()) == {"shop", *(f"shop~{n}" for n in range(2, 6))}
 
@@ -230,7 +228,7 @@ def test_servers_that_share_their_clients_id_are_told_apart() -> None:
 def test_copies_of_a_span_are_counted_and_change_nothing(copies: int) -> None:
     """Exporters retry: the second copy must not become a second span, and the ledger must say so."""
     parent = Span(TRACE, "p", "web", "GET", 0, 100, kind=SERVER)
-    retries = [Moment(12, "retry"), Moment(12, "retry"), Moment(15, "retry", '{"n":2}')]
+    retries = [(12, "retry", None), (12, "retry", None), (15, "retry", '{"n":2}')]
     child = Span(TRACE, "a", "web", "query", 10, 20, parent="p", moments=retries)
     log = Row(computation=TRACE, process="web", time=12, name="retry", instance_key="a", file="l", place=1)
     logs = [log, replace(log, place=2)]
@@ -245,7 +243,7 @@ def test_copies_of_a_span_are_counted_and_change_nothing(copies: int) -> None:
 
 def test_copies_are_found_where_no_row_has_attributes() -> None:
     """A run leaves out columns in which nothing stands; a retry of a bare span must not make it fail."""
-    twice = table_of([Span(TRACE, "p", "web", "GET", 0, 100, moments=[Moment(5, "retry")])] * 2)
+    twice = table_of([Span(TRACE, "p", "web", "GET", 0, 100, moments=[(5, "retry", None)])] * 2)
     assert twice["attributes"].null_count == len(twice)
     solved, _ = solve_whole(with_lines(twice.drop_columns(["attributes"])))
     assert solved.aside.outcomes == ["duplicate"] * 3

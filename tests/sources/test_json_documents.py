@@ -253,8 +253,9 @@ def test_the_end_of_good_json_is_found_quickly_and_in_the_same_place(after: byte
     """Where a record ends must not depend on how that was found, and counting brackets takes thirty times as long."""
     for value in (b"{}", b"[]", b'{"a":"]}\\"","b":[{"c":[1,2]},null]}', '["é",{"x":{}}]'.encode()):
         data = b"  " + value + after
-        assert json_extent._quick_end(data, 2) == 2 + len(value)
+        assert json_extent.quick_end(data, 2) == 2 + len(value)
         if after != b" \n, {":
             assert json_extent._container_end(data, 2) == 2 + len(value)
     for torn in (b'{"a":1', b'{"a" 1}', b"[1,]", b"[" * 5_000, b'{"a":"\n"}'):
-        assert json_extent._quick_end(torn + after, 0) is None
+        with suppress(json_extent.Cut):
+            assert json_extent.quick_end(torn + after, 0) is None

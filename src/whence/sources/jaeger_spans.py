@@ -1,8 +1,8 @@
-"""What one span of Jaeger says, as `whence.sources.spans.Span`."""
+"""What one span of Jaeger says, as `whence.sources.spans.Span`: the exact reader, which decides and says what is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from whence.sources.process_names import process_name
@@ -38,13 +38,13 @@ def process_names(processes: Record) -> ProcessNames:
     names: dict[str, str | BadRecord] = {}
     for key in processes:
         try:
-            names[key] = _process_name(an_object(processes, key))
+            names[key] = name_of_process(an_object(processes, key))
         except BadRecord as error:
             names[key] = error
     return names
 
 
-def span_of(record: Record, processes: ProcessNames | None) -> Span:
+def span_of(record: Record, place: int, processes: ProcessNames | None) -> Span:
     """The span; `processes` are those of its trace. Raises `BadRecord`."""
     trace, key = hex_id(record, "traceID", TRACE_DIGITS), hex_id(record, "spanID", SPAN_DIGITS)
     if trace is None or key is None:
@@ -52,20 +52,21 @@ def span_of(record: Record, processes: ProcessNames | None) -> Span:
     start, duration = nanoseconds(record, "startTime"), nanoseconds(record, "duration")
     if start is None:
         raise BadRecord("no-time", "a span needs a startTime to have a place in its process")
-    parent, awaited, links = _causes(record, trace, key)
+    parent, awaited, links = causes_of(_references(record, trace), trace, key)
     tags = _tags(record)
     attributes = as_attributes({"warnings": record["warnings"], **tags} if record.get("warnings") else tags)
     return Span(
+        place=place,
         trace=trace,
         key=key,
         process=_process(record, processes),
         name=text(record, "operationName") or UNNAMED,
         start=start,
         end=None if duration is None else checked_time(start + duration, "startTime + duration"),
-        kind=_kind(tags),
+        kind=kind_of(tags),
         parent=parent,
         awaited=awaited,
-        failed=_says(tags, "error", "true") or _says(tags, "otel.status_code", "error"),
+        failed=has_failed(tags),
         links=links,
         moments=[_moment(log) for log in objects(record, "logs")],
         start_attributes=attributes if duration is None else None,
@@ -73,12 +74,10 @@ def span_of(record: Record, processes: ProcessNames | None) -> Span:
     )
 
 
-def _causes(record: Record, trace: str, key: str) -> tuple[str | None, bool, list[tuple[str, str]]]:
-    """The parent, whether it waits, and the further causes, each once."""
-    references = [_reference(given) for given in objects(record, "references")]
-    older = hex_id(record, "parentSpanID", SPAN_DIGITS)
-    if older is not None:
-        references.append((CHILD_OF, trace, older))
+def causes_of(
+    references: list[tuple[str, str, str]], trace: str, key: str
+) -> tuple[str | None, bool, list[tuple[str, str]]]:
+    """The parent of a span, whether it waits, and the further causes, each once. A reference is a type, a trace, a span."""
     # A span that refers to itself says nothing.
     references = [reference for reference in references if reference[1:] != (trace, key)]
     within = [reference for reference in references if reference[1] == trace]
@@ -87,6 +86,12 @@ def _causes(record: Record, trace: str, key: str) -> tuple[str | None, bool, lis
         return None, True, list(dict.fromkeys((found[1], found[2]) for found in references))
     links = dict.fromkeys((found[1], found[2]) for found in references if found[1:] != parent[1:])
     return parent[2], parent[0] == CHILD_OF, list(links)
+
+
+def _references(record: Record, trace: str) -> list[tuple[str, str, str]]:
+    references = [_reference(given) for given in objects(record, "references")]
+    older = hex_id(record, "parentSpanID", SPAN_DIGITS)
+    return references if older is None else [*references, (CHILD_OF, trace, older)]
 
 
 def _reference(given: Record) -> tuple[str, str, str]:
@@ -100,25 +105,35 @@ def _reference(given: Record) -> tuple[str, str, str]:
 
 
 def _tags(holder: Record) -> dict[str, Any]:
-    """Tags of a span or a process; one that comes several times is a list.
+    """Tags of a span or a process.
 
     Elasticsearch may hold some in ``tag``, as an object whose keys have ``@`` for dots.
     """
+    pairs = [(text(pair, "key") or "", pair.get("value")) for pair in objects(holder, "tags")]
+    return merged([*pairs, *((key.replace("@", "."), value) for key, value in an_object(holder, "tag").items())])
+
+
+def merged(tags: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Tags by their keys; one that comes several times is a list."""
     values: dict[str, list[Any]] = {}
-    for pair in objects(holder, "tags"):
-        values.setdefault(text(pair, "key") or "", []).append(pair.get("value"))
-    for key, value in an_object(holder, "tag").items():
-        values.setdefault(key.replace("@", "."), []).append(value)
+    for key, value in tags:
+        values.setdefault(key, []).append(value)
     return {key: given[0] if len(given) == 1 else given for key, given in values.items()}
 
 
-def _kind(tags: dict[str, Any]) -> str:
+def kind_of(tags: Record) -> str:
+    """The kind of a span with these tags."""
     kind = tags.get("span.kind")
     lowered = kind.lower() if isinstance(kind, str) else INTERNAL
     return lowered if lowered in SPAN_KINDS else INTERNAL
 
 
-def _says(tags: dict[str, Any], tag: str, wanted: str) -> bool:
+def has_failed(tags: Record) -> bool:
+    """Whether these tags say that a span failed."""
+    return _says(tags, "error", "true") or _says(tags, "otel.status_code", "error")
+
+
+def _says(tags: Record, tag: str, wanted: str) -> bool:
     value = tags.get(tag)
     return any(str(one).lower() == wanted for one in (value if isinstance(value, list) else [value]))
 
@@ -126,7 +141,7 @@ def _says(tags: dict[str, Any], tag: str, wanted: str) -> bool:
 def _process(record: Record, processes: ProcessNames | None) -> str:
     own = an_object(record, "process")
     if own:
-        return _process_name(own)
+        return name_of_process(own)
     key = text(record, "processID")
     if key is None:
         raise BadRecord("no-process", "a span needs a processID, or a process of its own")
@@ -140,7 +155,8 @@ def _process(record: Record, processes: ProcessNames | None) -> str:
     return name
 
 
-def _process_name(process: Record) -> str:
+def name_of_process(process: Record) -> str:
+    """The name of a process: its service, and its instance where it is known. Raises `BadRecord`."""
     service = text(process, "serviceName")
     if service is None:
         raise BadRecord("no-process", f"the process has no serviceName: {shown(process)}")
@@ -151,10 +167,14 @@ def _moment(log: Record) -> Moment:
     time = nanoseconds(log, "timestamp")
     if time is None:
         raise BadRecord("no-time", f"a log needs a timestamp: {shown(log)}")
-    fields = _tags({"tags": log.get("fields")})
+    return named_moment(time, _tags({"tags": log.get("fields")}))
+
+
+def named_moment(time: int, fields: dict[str, Any]) -> Moment:
+    """What was logged with these fields, one of which may be its name."""
     for field in _NAMES_OF_LOGS:
         name = fields.get(field)
         if isinstance(name, str) and name and "\0" not in name:
             del fields[field]
-            return Moment(time, name, as_attributes(fields))
-    return Moment(time, "log", as_attributes(fields))
+            return time, name, as_attributes(fields)
+    return time, "log", as_attributes(fields)

@@ -15,15 +15,19 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from whence.sources.contract import ByteStream, Piece, TornStream
-from whence.sources.json_extent import Unfit, shown, value_end
+from whence.sources.json_extent import Cut, Unfit, quick_end, shown, value_end
 from whence.sources.lines import LINE_LIMIT_BYTES
 from whence.sources.rows import BadRecord, Row, bad_row
 from whence.sources.strict_json import value_of
 
+T = TypeVar("T")
+
 BLOCK_BYTES: Final = 1 << 20
+RUN_BYTES: Final = 1 << 18
+"""Of objects that are parsed together: what they become should stay in the cache of a processor."""
 NEAR_BYTES: Final = 1 << 19
 """How far a way on is looked for inside of a document."""
 
@@ -31,6 +35,8 @@ _BOM = b"\xef\xbb\xbf"
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _STRAY = re.compile(rb"[ \t\r\n,\]}]*")
 """What stands between records of a document whose beginning was lost."""
+_OBJECT_BEGINS = re.compile(rb'\{[ \t\r\n]{0,100}"[^"\\]{1,100}"[ \t\r\n]{0,100}:')
+_NEXT_LIST = re.compile(rb"\][ \t\r\n]*,[ \t\r\n]*\[")
 _MOST_KEYS = 10_000
 _SHOWN = 60
 _HEAD_BYTES = 8 << 10
@@ -56,8 +62,8 @@ class Damage(Exception):
         self.search_from = search_from
 
 
-def document_rows(piece: Piece, walk: Callable[[Cursor], Iterator[Row]], marker: bytes) -> Iterator[Row]:
-    """The rows that `walk` gives for each document, and one for each damage; `walk` consumes one value or raises `Damage`.
+def document_rows(piece: Piece, walk: Callable[[Cursor], Iterator[T]], marker: bytes) -> Iterator[T | Row]:
+    """What `walk` gives for each document, and a row for each damage; `walk` consumes one value or more, or raises `Damage`.
 
     `marker` is an expression, at most `_LONGEST_MARKER_BYTES` long, for where a value begins that `walk` can take by itself.
     """
@@ -88,6 +94,8 @@ class Cursor:
         self._ended = False
         self._amid = False
         self._rescanned_bytes = 0
+        self._run_end = 0
+        self._no_run_before = 0
         if not offset:
             self._fill()
             self._position = len(_BOM) if self._data.startswith(_BOM) else 0
@@ -112,6 +120,10 @@ class Cursor:
         self._skip(_SPACE)
         return self._data[self._position : self._position + 1]
 
+    def follows(self, pattern: re.Pattern[bytes]) -> bool:
+        """Whether what comes next in this block begins so; a few hundred bytes at most are looked at."""
+        return pattern.match(self._data, self._position) is not None
+
     def take(self) -> Taken:
         """The value that comes next. Raises `Damage` where its end cannot be found within the limit."""
         self.peek()
@@ -119,6 +131,55 @@ class Cursor:
         taken = Taken(self.offset, self._data[self._position : end])
         self._position = end
         return taken
+
+    def run(self, *, in_list: bool) -> Taken | None:
+        """The objects from here on that this block surely holds whole; None where that cannot be seen.
+
+        They are those of a list, without its brackets, or documents, one after another. Where they end is a guess, from how
+        the first one begins: the caller must parse them, and goes over them by `skip_run` if that works, and if not by
+        `take`, one by one.
+        """
+        data, start = self._data, self._position
+        begins = _OBJECT_BEGINS.match(data, start)
+        if begins is None or self.offset < self._no_run_before:
+            return None
+        next_list = _NEXT_LIST.search(data, start, start + RUN_BYTES) if in_list else None
+        if next_list is not None:
+            end = next_list.start()
+        else:
+            end = data.rfind(begins[0], start + 1, start + RUN_BYTES)
+            if end < 0:
+                return None
+            while data[end - 1] in b" \t\r\n":
+                end -= 1
+            if in_list:
+                end -= 1
+                if data[end : end + 1] != b",":
+                    return None
+        # Should they not be what they seem to be, the next guess is made after them: the time stays linear.
+        self._no_run_before = self._base + end
+        self._run_end = end
+        return Taken(self.offset, data[start:end])
+
+    def whole(self) -> Taken | None:
+        """The object that comes next, if this block holds it whole; `skip_run` goes over it."""
+        if len(self._data) - self._position < BLOCK_BYTES // 2 and not self._ended:
+            self._fill()
+        if self.offset < self._no_run_before:
+            return None
+        try:
+            end = quick_end(self._data, self._position)
+        except Cut:
+            return None
+        if end is None:
+            return None
+        self._no_run_before = self._base + end
+        self._run_end = end
+        return Taken(self.offset, self._data[self._position : end])
+
+    def skip_run(self) -> None:
+        """Go to the end of what `run` or `whole` gave."""
+        self._position = self._run_end
 
     def elements(self) -> Iterator[None]:
         """Go to each element of the array that comes next; the caller takes or walks it."""

@@ -29,7 +29,12 @@ _SCALAR = re.compile(rb"-?[0-9][0-9.eE+-]*|true|false|null")
 _SCALAR_CUT = re.compile(rb"(?:-?[0-9.eE+-]*|t|tr|tru|f|fa|fal|fals|n|nu|nul)\Z")
 _SKIP = msgspec.json.Decoder(msgspec.Raw)
 _FOLLOWING = re.compile(r"trailing characters \(byte (\d+)\)")
+_TRUNCATED = "Input data was truncated"
 _OPENING_OF = {ord("]"): ord("["), ord("}"): ord("{")}
+
+
+class Cut(Exception):
+    """The data ends inside of a value that is right so far."""
 
 
 class Unfit(Exception):
@@ -50,7 +55,11 @@ def value_end(data: bytes, start: int, *, is_all: bool) -> int | None:
     """
     first = data[start : start + 1]
     if first in (b"{", b"["):
-        end = _quick_end(data, start)
+        try:
+            end = quick_end(data, start)
+        except Cut:
+            # What is there is right. At the end of a file, the slow way says more.
+            return _container_end(data, start) if is_all else None
         return _container_end(data, start) if end is None else end
     if first == b'"':
         text = _TEXT_ONLY.match(data, start)
@@ -65,7 +74,7 @@ def value_end(data: bytes, start: int, *, is_all: bool) -> int | None:
     return scalar.end()
 
 
-def _quick_end(data: bytes, start: int) -> int | None:
+def quick_end(data: bytes, start: int) -> int | None:
     """Where the object or array ends, if it is good JSON and something follows it; None where that cannot be said.
 
     msgspec parses thirty times as fast as the brackets are counted. It says of the first thing that follows a value at
@@ -74,8 +83,11 @@ def _quick_end(data: bytes, start: int) -> int | None:
     try:
         _SKIP.decode(memoryview(data)[start:])
     except (msgspec.DecodeError, RecursionError) as error:
-        following = _FOLLOWING.search(str(error))
+        told = str(error)
+        following = _FOLLOWING.search(told)
         if following is None:
+            if told == _TRUNCATED:
+                raise Cut from None
             return None
         end = start + int(following[1]) - 1
     else:

@@ -20,11 +20,11 @@ in what counts, is two processes, and its own clock then orders nothing between 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from whence.sources.rows import BadRecord
+from whence.sources.sure_json import text_of
 
 INSTANCE_SEPARATOR: Final = "@"
 """Between the service and what tells its instances apart."""
@@ -111,7 +111,7 @@ def _text(value: Any, name: str) -> str:
     if type(value) is int:
         return str(value)
     if not isinstance(value, str):
-        shown = json.dumps(value, ensure_ascii=False, default=str)
+        shown = text_of(value)
         raise BadRecord("bad-field", f"{name} is text, not {shown[:_SHOWN_CHARACTERS]}")
     if "\0" in value:
         raise BadRecord("bad-field", f"{name} holds a NUL character")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from whence.sources.json_documents import Taken
-from whence.sources.rows import BadRecord, Row, bad_row
-from whence.sources.spans import Span, span_rows
+from whence.sources.rows import BadRecord, bad_row
+from whence.sources.spans import Found, Span, spans_of
 from whence.sources.strict_json import value_of
+from whence.sources.sure_json import text_of
 from whence.sources.times import INT64_MOST
 
 TRACE_DIGITS: Final = 32
@@ -25,19 +25,32 @@ _SHOWN = 60
 Record = Mapping[str, Any]
 
 
-def rows_of_span(taken: Taken, file: str, span_of: Callable[[Record], Span]) -> list[Row]:
-    """The rows of one record, or the one that says why there are none."""
+def exact_found(taken: Taken, file: str, span_of: Callable[[Record, int], Span]) -> Found:
+    """The span of one record, or the row that says why there is none."""
     try:
-        return list(span_rows(span_of(_record(taken.raw)), file, taken.offset))
+        return spans_of(span_of(fields_of(taken.raw), taken.offset))
     except BadRecord as error:
-        return [bad_row(file, taken.offset, str(error), taken.raw)]
+        return bad_row(file, taken.offset, str(error), taken.raw)
 
 
-def _record(raw: bytes) -> Record:
+def fields_of(raw: bytes) -> Record:
+    """The object that this is; numbers with a fraction keep their text. Raises `BadRecord`."""
+    return _an_object(_value(raw))
+
+
+def inner_fields(raw: bytes) -> Record:
+    """The same of a member of a record, which is one deeper than it seems."""
+    return _an_object(_value(b"[%b]" % raw)[0])
+
+
+def _value(raw: bytes) -> Any:
     try:
-        value = value_of(raw.decode("utf-8"))
+        return value_of(raw.decode("utf-8"), keep_reals=True)
     except UnicodeDecodeError as error:
         raise BadRecord("not-utf8", f"byte {error.start} of the record: {error.reason}") from None
+
+
+def _an_object(value: Any) -> Record:
     if not isinstance(value, dict):
         raise BadRecord("not-json", f"a record is an object in braces, not {shown(value)}")
     return value
@@ -105,10 +118,10 @@ def an_object(record: Record, field: str) -> Record:
 
 def as_attributes(values: Record) -> str | None:
     """The values as the text of an object; None where there are none."""
-    return json.dumps(values, ensure_ascii=False, separators=(",", ":")) if values else None
+    return text_of(values) if values else None
 
 
 def shown(value: object) -> str:
     """A value, for a message."""
-    written = json.dumps(value, ensure_ascii=False)
+    written = text_of(value)
     return written if len(written) <= _SHOWN else written[: _SHOWN - 3] + "..."

@@ -12,6 +12,8 @@ import re
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Final, NoReturn
 
+from msgspec import Raw
+
 from whence.sources.rows import BadRecord
 from whence.sources.times import INT64_LEAST, INT64_MOST
 
@@ -41,11 +43,14 @@ def members(raw: bytes) -> dict[str, tuple[Any, str, str]]:
         raise BadRecord("not-json", f"{error.msg} at character {error.pos}") from None
 
 
-def value_of(text: str) -> Any:
-    """The JSON value that the text is; raises `BadRecord`."""
+def value_of(text: str, *, keep_reals: bool = False) -> Any:
+    """The JSON value that the text is; raises `BadRecord`.
+
+    With `keep_reals`, a number with a fraction or an exponent is its text, a `msgspec.Raw`, which msgspec writes as it is.
+    """
     _check_depth(text)
     try:
-        value = _DECODER.decode(text)
+        value = (_KEEPING_DECODER if keep_reals else _DECODER).decode(text)
     except json.JSONDecodeError as error:
         raise BadRecord("not-json", f"{error.msg} at character {error.pos} of {text[:_SHOWN]!r}") from None
     if "\\u" in text:
@@ -120,7 +125,7 @@ def _check_depth(text: str) -> None:
 
 def _refuse_half_surrogates(value: object) -> None:
     try:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
+        json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")
     except UnicodeEncodeError:
         raise BadRecord("not-utf8", "half of a surrogate pair in an escape") from None
 
@@ -152,10 +157,18 @@ def _real(digits: str) -> float:
     return value
 
 
+def _real_text(digits: str) -> Raw:
+    _real(digits)
+    return Raw(digits.encode())
+
+
 def _refuse_constant(name: str) -> NoReturn:
     raise BadRecord("not-json", f"{name} is no JSON")
 
 
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_unique, parse_int=_integer, parse_float=_real, parse_constant=_refuse_constant
+)
+_KEEPING_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_int=_integer, parse_float=_real_text, parse_constant=_refuse_constant
 )

@@ -15,8 +15,9 @@ from typing import Final, Literal
 from whence.sources.contract import ByteStream, Piece, TornStream
 from whence.sources.lines import LINE_LIMIT_BYTES
 from whence.sources.otlp.protobuf import FIXED32, FIXED64, LENGTH, VARINT, WireRowsOf, wire_resource
-from whence.sources.otlp.records import Found, Resource, Resources
+from whence.sources.otlp.records import Resource, Resources
 from whence.sources.rows import bad_row, values_of
+from whence.sources.spans import Found
 
 Framing = Literal["bare", "4 bytes", "varint"]
 """How requests follow each other: not at all, or each with its length before it, in 4 bytes or as a varint."""

@@ -28,16 +28,17 @@ from whence.sources.otlp.records import (
     Resource,
     bad_record,
     check,
-    record_rows,
+    record_found,
     resource_from,
     unreadable_resource,
 )
 from whence.sources.otlp.values import SPAN_BYTES, TRACE_BYTES
-from whence.sources.rows import BadRecord, Values, values_of
+from whence.sources.rows import BadRecord, values_of
+from whence.sources.spans import Found
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
-WireRowsOf: TypeAlias = Callable[[bytes, Resource, str, int], list[Values]]
+WireRowsOf: TypeAlias = Callable[[bytes, Resource, str, int], Found]
 """`wire_rows` or `exact_wire_rows`."""
 
 MOST_NESTED: Final = 8
@@ -72,24 +73,22 @@ def wire_resource(raw: bytes) -> Resource:
         return unreadable_resource(error)
 
 
-def wire_rows(raw: bytes, resource: Resource, file: str, place: int) -> list[Values]:
+def wire_rows(raw: bytes, resource: Resource, file: str, place: int) -> Found:
     """The rows of one record, good or bad."""
     return _rows(raw, resource, file, place, _quick_record)
 
 
-def exact_wire_rows(raw: bytes, resource: Resource, file: str, place: int) -> list[Values]:
+def exact_wire_rows(raw: bytes, resource: Resource, file: str, place: int) -> Found:
     """The same, all through protobuf's JSON mapping and the exact reader."""
     return _rows(raw, resource, file, place, _exact_record)
 
 
-def _rows(
-    raw: bytes, resource: Resource, file: str, place: int, record_of: Callable[[str, Any], Record]
-) -> list[Values]:
+def _rows(raw: bytes, resource: Resource, file: str, place: int, record_of: Callable[[str, Any], Record]) -> Found:
     try:
         signal = signal_of(raw)
         record = record_of(signal, _decoded(_MESSAGES[signal], raw))
         check(record, resource)
-        return record_rows(record, resource, file, place)
+        return record_found(record, resource, file, place)
     except BadRecord as error:
         return [values_of(bad_record(raw[:_SHOWN_BYTES], error, resource, file, place))]
 

@@ -9,18 +9,16 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from whence.events.schema import COLUMNS
 from whence.sources.contract import Piece, Records
 from whence.sources.lines import LINE_LIMIT_BYTES, Block, blocks
 from whence.sources.otlp.frames import NO_LIMITS, WireCursor, WireLimits
 from whence.sources.otlp.json_records import NOT_TAKEN, quick_request
 from whence.sources.otlp.protobuf import exact_wire_rows, wire_rows
-from whence.sources.otlp.records import Found, Resource, Resources
+from whence.sources.otlp.records import Resource, Resources
 from whence.sources.otlp.shape import BOM, shape_of
 from whence.sources.otlp.walk import RequestCursor, array_rows, exact_rows, json_resource, json_rows, line_found
-from whence.sources.rows import BATCH_BYTES, BATCH_ROWS, Rows, bad_row, values_of
-
-_PROCESS, _ATTRIBUTES = COLUMNS.index("process"), COLUMNS.index("attributes")
+from whence.sources.rows import bad_row, values_of
+from whence.sources.spans import Found, span_batches
 
 
 @dataclass(frozen=True)
@@ -46,16 +44,16 @@ class Otlp:
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         shape = shape_of(piece)
         if shape == "lines":
-            yield from _batches(self._lines(piece))
+            yield from span_batches(self._lines(piece), piece.file)
         elif piece.start == 0 and piece.stop != 0:
             if shape == "document":
                 rows_of = exact_rows if self.exact else json_rows
                 with closing(RequestCursor(piece, Resources(json_resource), rows_of=rows_of)) as text:
-                    yield from _batches(text.found())
+                    yield from span_batches(text.found(), piece.file)
             else:
                 rows_of_wire = exact_wire_rows if self.exact else wire_rows
                 with closing(WireCursor(piece, rows_of=rows_of_wire, limits=self.limits)) as wire:
-                    yield from _batches(wire.found(shape))
+                    yield from span_batches(wire.found(shape), piece.file)
 
     def _lines(self, piece: Piece) -> Iterator[Found]:
         resources = Resources(json_resource)
@@ -86,17 +84,3 @@ def _arrays(line: bytes) -> list[tuple[bytes | None, str, bytes]] | None:
         return quick_request(line) if len(line) <= LINE_LIMIT_BYTES else None
     except NOT_TAKEN:
         return None
-
-
-def _batches(found: Iterator[Found]) -> Iterator[pa.RecordBatch]:
-    """The rows in batches of about `BATCH_ROWS` and `BATCH_BYTES`, however long the names are that they repeat."""
-    held, size_bytes = Rows(), 0
-    for rows in found:
-        for row in rows:
-            held.add_values(row)
-            size_bytes += len(row[_ATTRIBUTES] or "") + len(row[_PROCESS] or "")
-        if len(held) >= BATCH_ROWS or size_bytes > BATCH_BYTES:
-            yield held.batch()
-            held, size_bytes = Rows(), 0
-    if len(held):
-        yield held.batch()

@@ -31,16 +31,16 @@ from whence.sources.otlp.names import (
     SCOPES,
 )
 from whence.sources.otlp.records import (
-    Found,
     Resource,
     Resources,
     bad_record,
     check,
-    record_rows,
+    record_found,
     resource_from,
     unreadable_resource,
 )
-from whence.sources.rows import BadRecord, Values, bad_row, values_of
+from whence.sources.rows import BadRecord, bad_row, values_of
+from whence.sources.spans import Found
 from whence.sources.strict_json import value_of
 
 _SPACES = rb"[ \t\r\n]{0,64}"
@@ -60,16 +60,16 @@ def json_resource(raw: bytes) -> Resource:
         return unreadable_resource(error)
 
 
-RowsOf: TypeAlias = Callable[[str, bytes, Resource, str, int], list[Values]]
+RowsOf: TypeAlias = Callable[[str, bytes, Resource, str, int], Found]
 """`json_rows` or `exact_rows`."""
 
 
-def json_rows(signal: str, raw: bytes, resource: Resource, file: str, place: int) -> list[Values]:
+def json_rows(signal: str, raw: bytes, resource: Resource, file: str, place: int) -> Found:
     """The rows of one record, good or bad."""
     try:
         record = quick_record(signal, raw)
         check(record, resource)
-        return record_rows(record, resource, file, place)
+        return record_found(record, resource, file, place)
     except (*NOT_TAKEN, BadRecord):
         return exact_rows(signal, raw, resource, file, place)
 
@@ -85,10 +85,10 @@ def array_rows(signal: str, array: bytes, resource: Resource, file: str, place: 
             yield json_rows(signal, raw, resource, file, place)
         return
     for record in records:
-        yield record_rows(record, resource, file, place)
+        yield record_found(record, resource, file, place)
 
 
-def exact_rows(signal: str, raw: bytes, resource: Resource, file: str, place: int) -> list[Values]:
+def exact_rows(signal: str, raw: bytes, resource: Resource, file: str, place: int) -> Found:
     """The same without the quick reader."""
     try:
         fields = fields_of(raw)
@@ -96,7 +96,7 @@ def exact_rows(signal: str, raw: bytes, resource: Resource, file: str, place: in
             raise BadRecord("bad-field", f"one of {signal} is null")
         record = exact_record(signal, fields)
         check(record, resource)
-        return record_rows(record, resource, file, place)
+        return record_found(record, resource, file, place)
     except BadRecord as error:
         return [values_of(bad_record(raw, error, resource, file, place))]
 
