@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pickle
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.sources.reading import SAMPLES, rows, table
+from tests.sources.hard_lines import hard_files
+from tests.sources.reading import SAMPLES, piece, rows, table
 from whence.causality.channel_tables import match_table
 from whence.sources import SourceError, check_source
 from whence.sources.mapped import Mapped
@@ -281,3 +283,79 @@ def test_any_field_and_any_text_can_be_spelled(keys: list[str], literal: str) ->
     for key in reversed(keys[1:]):
         value = {key: value}
     assert field.value({keys[0]: (value, "", "")}) == "found"
+
+
+ALL_SORTS = """
+process = "p"
+clock = { from = "p", match = "@(.+)$", optional = true }
+time = { from = "t", unit = "ms", optional = true }
+seq = { from = "q", optional = true }
+computation = { from = "c", optional = true }
+name = "{k} of 100%"
+id = { from = "i", optional = true }
+
+[[event]]
+when = { k = ["send", 7], "call.kind" = { present = false } }
+sends = { from = "{p}>{m}", optional = true }
+
+[[event]]
+when = { "call.kind" = ["in", true, 5] }
+receives = ["call.id", { from = "m", optional = true }]
+name = { text = "taken %s" }
+
+[[event]]
+when = { k = { match = "^r" } }
+kind = "receive"
+channel = { from = "{p}-{m}", optional = true }
+bytes = "q"
+
+[[event]]
+when = { k = "no" }
+skip = "not wanted"
+"""
+KEYS = ("p", "t", "q", "c", "k", "i", "m", "call")
+USUAL = ('"send"', '"r"', "7", '"x@y"', "5", "1.5", '"2024-05-01T12:00:00.25Z"', '{"kind":"in","id":5}', "null")
+
+
+def exact_rows(source: Mapped, data: bytes) -> list[dict[str, Any]]:
+    """The rows of a file by the exact reader alone, without the columns that are null."""
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    found = [source.exact_row(line, "sample", place) for place, line in enumerate(lines, 1) if line.strip(b" \t\r")]
+    return [{name: value for name, value in dataclasses.asdict(row).items() if value is not None} for row in found]
+
+
+@pytest.mark.parametrize("unit", ["ns", "s"])
+@settings(max_examples=300)
+@given(data=hard_files(KEYS, USUAL))
+def test_quick_reading_gives_the_rows_of_exact_reading(unit: str, data: bytes, tmp_path_factory: Any) -> None:
+    """Otherwise a record would mean one thing among its like, and another beside an odd one."""
+    source = mapped(tmp_path_factory.mktemp("mapping"), ALL_SORTS, unit=unit)
+    assert rows(source, data) == exact_rows(source, data)
+
+
+def test_usual_records_are_all_read_quickly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quick reading that leaves everything would be right, and slow."""
+    source = mapped(tmp_path, ALL_SORTS)
+    text = "".join(
+        json.dumps(
+            {"p": f"{n}@h", "t": time, "k": kind, "m": n, "q": n, "call": call, "text": 'a "b": é', "n": {"a": [1.50]}}
+        )
+        + "\n"
+        for n, time in enumerate((5, 1.5, "2024-05-01T12:00:00Z", "2024-05-01T12:00:00.5", "7"))
+        for kind in ("send", "r", "other", 7)
+        for call in (None, {"kind": "in", "id": n}, {"kind": "in", "id": ["a", n]})
+    )
+    expected = exact_rows(source, text.encode())
+    assert not any("reason" in row for row in expected)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a usual record was left to the exact reader")
+
+    monkeypatch.setattr(Mapped, "exact_row", refuse)
+    assert rows(source, text) == expected
+    monkeypatch.undo()
+    parted = [row for batch in source.read(piece(text.encode() * 400, file="sample")) for row in batch.to_pylist()]
+    assert [row["place"] for row in parted] == list(range(1, 400 * 60 + 1))
+    assert [
+        {name: value for name, value in row.items() if value is not None} | {"place": 1} for row in parted[-60:]
+    ] == [row | {"place": 1} for row in expected]

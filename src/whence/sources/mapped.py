@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import pyarrow as pa
 
 from whence.sources.contract import Piece, Records, SourceError
-from whence.sources.json_lines import BOM
-from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG, Block, blocks
+from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG, blocks
+from whence.sources.mapping_columns import QuickMapping
 from whence.sources.mapping_file import load_mapping
 from whence.sources.mapping_rules import LogMapping, Rule
 from whence.sources.mapping_values import UNITS, Record
-from whence.sources.rows import BadRecord, Row, bad_row, batches
+from whence.sources.quick_objects import parts
+from whence.sources.rows import BATCH_ROWS, BadRecord, Columns, Row, bad_row, batches
 from whence.sources.strict_json import members
 
 
@@ -49,22 +52,42 @@ class Mapped:
         """Whether rows are ends of channels, whose sends and receives are still to be matched."""
         return self.rules.has_channels
 
+    def __getstate__(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @cached_property
+    def _quick(self) -> QuickMapping:
+        return QuickMapping(self.rules, self.unit)
+
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        yield from batches(row for block in blocks(piece) for row in self._rows(block, piece.file))
+        for block in blocks(piece):
+            if block.problem is not None:
+                yield from batches([bad_row(piece.file, block.first_line, block.problem, block.data)])
+                continue
+            columns, order = Columns(piece.file), array("i")
+            for first_line, data in parts(block):
+                order.extend(self._rows(data, first_line, piece.file, columns))
+                if len(columns) >= BATCH_ROWS:
+                    yield columns.batch(order)
+                    columns, order = Columns(piece.file), array("i")
+            if order:
+                yield columns.batch(order)
 
-    def _rows(self, block: Block, file: str) -> Iterator[Row]:
-        if block.problem is not None:
-            yield bad_row(file, block.first_line, block.problem, block.data)
-            return
-        lines = block.data.split(b"\n")
-        if block.offset == 0:
-            lines[0] = lines[0].removeprefix(BOM)
-        for place, line in enumerate(lines, start=block.first_line):
-            # bytes.isspace() would also take form feeds, which are no blanks in JSON.
-            if line.strip(b" \t\r"):
-                yield self._row(line, file, place)
+    def _rows(self, data: bytes, first_line: int, file: str, columns: Columns) -> list[int]:
+        """Add the rows of some lines; gives their numbers in the order of the lines."""
+        # bytes.isspace() would also take form feeds, which are no blanks in JSON.
+        lines = data.split(b"\n")
+        places = [place for place, line in enumerate(lines, start=first_line) if line.strip(b" \t\r")]
+        if len(places) < len(lines):
+            lines = [lines[place - first_line] for place in places]
+        numbers = self._quick.add(lines, places, data, columns)
+        return [
+            columns.add_row(self.exact_row(line, file, place)) if number is None else number
+            for number, line, place in zip(numbers, lines, places, strict=True)
+        ]
 
-    def _row(self, line: bytes, file: str, place: int) -> Row:
+    def exact_row(self, line: bytes, file: str, place: int) -> Row:
+        """The row of a line that is not blank, by the reader that knows every case and says what is wrong."""
         if len(line) > LINE_LIMIT_BYTES:
             return bad_row(file, place, TOO_LONG, line)
         record: Record = {}

@@ -71,14 +71,14 @@ class Rule:
         row.name = self.text("name", record, may_be_empty=True)
         row.id = self.text("id", record)
         if "time" in self.columns:
-            row.time = self.columns["time"].time_of(record, unit)
+            row.time = self.columns["time"].as_time(self.columns["time"].of(record), unit)
         if "seq" in self.columns:
-            row.seq = self.columns["seq"].integer_of(record)
+            row.seq = self.columns["seq"].as_integer(self.columns["seq"].of(record))
         row.sends = self.text("sends", record)
-        row.receive([key for value in self.receives for key in value.texts_of(record)])
+        row.receive([key for value in self.receives for key in value.as_texts(value.of(record))])
         row.channel_key = self.text("channel", record)
         if "bytes" in self.columns and row.channel_key is not None:
-            row.channel_bytes = self.columns["bytes"].integer_of(record, least=0)
+            row.channel_bytes = self.columns["bytes"].as_integer(self.columns["bytes"].of(record), least=0)
         if row.process is None:
             raise BadRecord("no-process", f"{self.label} needs a process")
         if row.time is None and row.seq is None:

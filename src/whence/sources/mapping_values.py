@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any, Final
 
 from whence.sources.rows import BadRecord
@@ -40,7 +39,10 @@ class Field:
     def value(self, record: Record) -> Any:
         """What stands there; None where nothing does, or null."""
         found = record.get(self.keys[0])
-        value = None if found is None else found[0]
+        return None if found is None else self.within(found[0])
+
+    def within(self, value: Any) -> Any:
+        """What stands there in the value of the record's member that the path begins with."""
         for key in self.keys[1:]:
             if isinstance(value, dict):
                 value = value.get(key)
@@ -92,20 +94,21 @@ class Value:
         return text if self.match is None else self._matched(self.match, text)
 
     def text_of(self, record: Record, *, may_be_empty: bool = False) -> str | None:
-        """The value as text; raises `BadRecord` for objects, arrays and, unless it may be so, empty text."""
-        value = self.of(record)
+        """The value as text; raises `BadRecord`."""
+        return self.as_text(self.of(record), may_be_empty=may_be_empty)
+
+    def as_text(self, value: Any, *, may_be_empty: bool = False) -> str | None:
+        """What `of` gave, as text; raises `BadRecord` for objects, arrays and, unless it may be so, empty text."""
         return None if value is None else self._checked(self._spelled(value), may_be_empty)
 
-    def texts_of(self, record: Record) -> list[str]:
-        """The value as texts: all elements of an array, or the one."""
-        value = self.of(record)
+    def as_texts(self, value: Any) -> list[str]:
+        """What `of` gave, as texts: all elements of an array, or the one."""
         if isinstance(value, list):
             return [self._checked(self._spelled(each), False) for each in value]
         return [] if value is None else [self._checked(self._spelled(value), False)]
 
-    def integer_of(self, record: Record, *, least: int = INT64_LEAST) -> int | None:
-        """The value as an integer, also one written in text."""
-        value = self.of(record)
+    def as_integer(self, value: Any, *, least: int = INT64_LEAST) -> int | None:
+        """What `of` gave, as an integer, also one written in text."""
         if isinstance(value, str) and _NUMBER_TEXT.fullmatch(value) and "." not in value:
             value = int(value)
         if value is None:
@@ -115,26 +118,30 @@ class Value:
             raise BadRecord("bad-field", f"{self.what} is {expected}, not {_shown(value)}")
         return value
 
-    def time_of(self, record: Record, unit: str) -> int | None:
-        """The value as a time in `unit`, finer parts cut off: from a number, also one in text, or ISO-8601 text."""
-        value = self.of(record)
+    def as_time(self, value: Any, unit: str) -> int | None:
+        """What `of` gave, as a time in `unit`, finer parts cut off: from a number, also one in text, or ISO-8601 text."""
         if value is None:
             return None
         if isinstance(value, str):
             if not _NUMBER_TEXT.fullmatch(value):
                 return time_from_text(value, unit)
-            number = Fraction(value)
+            numerator, denominator = _ratio(value)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             # The shortest text of a real is what stood in the log, up to 15 digits; its binary value is not.
-            number = Fraction(value) if isinstance(value, int) else Fraction(Decimal(repr(value)))
+            numerator, denominator = _ratio(repr(value))
         else:
             raise BadRecord("bad-field", f"{self.what} is a number or ISO-8601 text, not {_shown(value)}")
-        if self.unit not in (None, unit):
-            number *= Fraction(NANOSECONDS_IN[str(self.unit)], NANOSECONDS_IN[unit])
-        time = number.numerator // number.denominator
+        times, parts = self.scale(unit)
+        time = numerator * times // (denominator * parts)
         if not INT64_LEAST <= time <= INT64_MOST:
             raise BadRecord("bad-field", f"{self.what} is {_shown(value)}, beyond 64 bits of {unit}")
         return time
+
+    def scale(self, unit: str) -> tuple[int, int]:
+        """What a time is multiplied with, and divided by, to be in `unit`."""
+        if self.unit in (None, unit):
+            return 1, 1
+        return NANOSECONDS_IN[str(self.unit)], NANOSECONDS_IN[unit]
 
     def _missing(self, field: Field, record: Record) -> BadRecord:
         there = ", ".join(key[:_SHOWN] for key in list(record)[:20]) or "nothing"
@@ -198,6 +205,14 @@ def read_parts(text: str) -> tuple[str | Field, ...]:
             raise ValueError(f"{text!r} has a brace that is alone: fields stand in {{braces}}, braces are doubled")
     literal += text[at:]
     return (*parts, literal) if literal or not any(isinstance(part, Field) for part in parts) else tuple(parts)
+
+
+def _ratio(number: str) -> tuple[int, int]:
+    """The number that the text spells, as numerator and denominator."""
+    if "e" in number:
+        return Decimal(number).as_integer_ratio()
+    whole, _, fraction = number.partition(".")
+    return int(whole + fraction), int(10 ** len(fraction))
 
 
 def _shown(value: object) -> str:

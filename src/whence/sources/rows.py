@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
+from itertools import repeat
+from operator import attrgetter, eq
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -128,6 +129,53 @@ class Rows:
         """What was added, as a batch."""
         arrays = [_array(self._values[number :: len(COLUMNS)], kind.type) for number, kind in enumerate(REPORTS)]
         return pa.RecordBatch.from_arrays(arrays, schema=REPORTS)
+
+
+class Columns:
+    """Rows of one file that become a batch, put together by columns, in any order; what is not given is null."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._values: dict[str, list[Any]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, columns: Mapping[str, Sequence[Any]], count: int) -> range:
+        """Append rows, given as some of their columns; gives their numbers."""
+        for name, values in columns.items():
+            self._column(name).extend(values)
+        self._count += count
+        return range(self._count - count, self._count)
+
+    def add_row(self, row: Row) -> int:
+        """Append one row; gives its number."""
+        for name, value in zip(COLUMNS, values_of(row), strict=True):
+            if value is not None:
+                self._column(name).append(value)
+        self._count += 1
+        return self._count - 1
+
+    def batch(self, order: Sequence[int]) -> pa.RecordBatch:
+        """The rows of these numbers, in this order."""
+        arrays = []
+        for each in REPORTS:
+            if each.name == "file":
+                arrays.append(pa.repeat(pa.scalar(self._file, each.type), self._count))
+            elif each.name in self._values:
+                arrays.append(pa.array(self._column(each.name), each.type))
+            else:
+                arrays.append(pa.nulls(self._count, each.type))
+        whole = pa.RecordBatch.from_arrays(arrays, schema=REPORTS)
+        is_in_order = len(order) == self._count and all(map(eq, order, range(self._count)))
+        return whole if is_in_order else whole.take(pa.array(order, pa.int32()))
+
+    def _column(self, name: str) -> list[Any]:
+        """The values of a column, of all rows so far."""
+        column = self._values.setdefault(name, [])
+        column.extend(repeat(None, self._count - len(column)))
+        return column
 
 
 def _array(column: list[Any], kind: pa.DataType) -> pa.Array:
