@@ -95,6 +95,6 @@ def delivered(path: Path, *, measure_clocks: bool) -> float:
     segments, processes = (pq.read_table(folder / run.table_file(name)) for name in ("segments", "processes"))
     start = time.perf_counter()
     deliver(
-        SparkEngine(spark), store, run.name, segments, processes, (), eps=run.manifest["eps"], measure_clocks=measure_clocks
+        SparkEngine(spark), store, run.name, segments, processes, (), eps=run.manifest.eps, measure_clocks=measure_clocks
     )  # fmt: skip
     return time.perf_counter() - start

@@ -150,8 +150,8 @@ def make_history(spark: SparkSession, log_size: tuple[int, int], path: Path) -> 
         SparkEngine(spark), find_inputs([raw]), path, Settings(eps=eps, delivering=nothing), on_stage=show_stage
     )
     seconds = time.perf_counter() - start
-    if manifest["events"] != events:
-        raise AssertionError(f"the history has {manifest['events']} events, and the log {events}")
+    if manifest.events != events:
+        raise AssertionError(f"the history has {manifest.events} events, and the log {events}")
     return seconds
 
 
@@ -185,8 +185,8 @@ def observe_text(processes: int, events: int) -> float:
     start = time.perf_counter()
     manifest = observe(SparkEngine(session()), find_inputs([str(text)]), path, settings, on_stage=show_stage)
     seconds = time.perf_counter() - start
-    if manifest["events"] != events or manifest["segments"] < 4:
-        raise AssertionError(f"{manifest['events']} of {events} events in {manifest['segments']} segments")
+    if manifest.events != events or manifest.segments < 4:
+        raise AssertionError(f"{manifest.events} of {events} events in {manifest.segments} segments")
     return seconds
 
 

@@ -169,8 +169,10 @@ def section() -> Section:
         gathered = publish(service, rest)
         print(f"  {backlog:,} reports stored in {gathered:.0f} s", flush=True)
         found = drain(service, history, reports=backlog)
-        counts = LiveHistory(str(history)).state()["counts"]  # type: ignore[index]
-        if counts["reports"] != warm + backlog or counts["duplicate"] or counts["quarantined"]:
+        state = LiveHistory(str(history)).state()
+        assert state is not None
+        counts = state.counts
+        if counts.reports != warm + backlog or counts.duplicate or counts.quarantined:
             raise AssertionError(f"{warm + backlog:,} reports were stored, and the history says {counts}")
         batch_rows = 100 * MESSAGES_A_BATCH
         wall, cpu = alone(rest, service.history.parent / "alone", batch_rows=batch_rows)
@@ -206,7 +208,7 @@ def section() -> Section:
             )
         ],
         f"What bounds it: a report takes {found.core_seconds / backlog * 1e6:.1f} us of one core in all, {needed / backlog * 1e6:.1f} of "
-        f"them for decoding and the writer; and a micro-batch is decoded before the writer takes it. {counts['late']:,} of all "
+        f"them for decoding and the writer; and a micro-batch is decoded before the writer takes it. {counts.late:,} of all "
         "reports came late.",
     )
 

@@ -39,9 +39,9 @@ class Seen:
     def look(self, live: LiveHistory) -> None:
         """Take what is new."""
         state = live.state()
-        if state is None or (self.commits_ns and state["updated"] == self.commits_ns[-1]):
+        if state is None or (self.commits_ns and state.updated == self.commits_ns[-1]):
             return
-        self.commits_ns.append(state["updated"])
+        self.commits_ns.append(state.updated)
         table = live.deliveries(self.last, limit=1_000_000)
         if len(table):
             self.last = table["number"][-1].as_py()

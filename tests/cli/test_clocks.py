@@ -13,16 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import typer
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from tests.history.computations import observe_cut
+from tests.history.manifests import rewrite
 from whence.cli.clocks import clocks, sentences
 from whence.cli.questions import check
 from whence.events.schema import REPORTS
 from whence.history import History
 from whence.history.clock_tables import between_clocks, store_clocks
 from whence.history.clocks import added, measure_segment
-from whence.history.manifest import read_manifest, write_manifest
 from whence.history.questions.clocks import Clock, Clocks
 from whence.history.reading import open_run
 from whence.measures.clock_pairs import pairs_of
@@ -85,12 +86,10 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
     run = observe_cut(folder, pa.Table.from_pylist(rows, REPORTS), [], 10 * SECOND)
     found = added((measure_segment(run, number, level=30) for number in range(len(run.segments))), level=30)
-    manifest = read_manifest(run.store) | {"unit": "ns", "lag": 0}
-    manifest["clocks"] = store_clocks(run.store, run.name, found, unit="ns")
-    manifest["wall_clock"] = {"violations": {}, "between_clocks": between_clocks(found.pairs)}
-    manifest.pop("format")
-    write_manifest(run.store, manifest)
-    assert open_run(run.store).manifest["clocks"]
+    clocks = store_clocks(run.store, run.name, found, unit="ns")
+    wall_clock = replace(run.manifest.wall_clock, violations={}, between_clocks=between_clocks(found.pairs))
+    rewrite(run.store, unit="ns", lag=0, clocks=clocks, wall_clock=wall_clock)
+    assert open_run(run.store).manifest.clocks
     return folder
 
 

@@ -14,10 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 import whence.cli
 from tests.history.computations import observe_cut
+from tests.history.manifests import ledger, rewrite
 from whence.cli.main import cli
 from whence.cli.observe import _print
 from whence.cli.output import Guarded, data_to_stdout, say
@@ -25,7 +27,7 @@ from whence.events.schema import REPORTS
 from whence.history.clock_tables import between_clocks, store_clocks
 from whence.history.clocks import added, measure_segment
 from whence.history.deliveries import agree_terms, deliver_and_write, summary
-from whence.history.manifest import read_manifest, write_manifest
+from whence.history.manifest import read_manifest
 from whence.history.spans import Blocks, survey_segment
 
 C0_AND_C1 = "".join(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
@@ -67,13 +69,19 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     numbers = range(len(run.segments))
     blocks = Blocks.joined([survey_segment(run, number) for number in numbers])
     agreed = agree_terms(["exact"], blocks, eps=1_000)
-    told = summary([deliver_and_write(run, each, agreed, blocks, attempt="1") for each in numbers], agreed)
+    outcomes = [deliver_and_write(run, each, agreed, blocks, attempt="1") for each in numbers]
+    policies, wall_clock = summary(outcomes, agreed)
     found = added((measure_segment(run, number, level=10) for number in numbers), level=10)
-    told["clocks"] = store_clocks(run.store, run.name, found, unit="ns")
-    told["wall_clock"]["between_clocks"] = between_clocks(found.pairs)
-    told |= {"unit": "ns", "lag": 0, "lag_event": "", "channels": {}, "attributes": list(NAMES)}
-    told["ledger"] = {"reports": 1, "reasons": {f"odd{NAMES[1]}": 1}}
-    write_manifest(run.store, read_manifest(run.store) | told)
+    rewrite(
+        run.store,
+        unit="ns",
+        lag=0,
+        policies=policies,
+        wall_clock=replace(wall_clock, between_clocks=between_clocks(found.pairs)),
+        clocks=store_clocks(run.store, run.name, found, unit="ns"),
+        attributes=tuple(NAMES),
+        ledger=ledger(**{f"odd{NAMES[1]}": 1}),
+    )
     return folder
 
 
@@ -131,9 +139,8 @@ def test_no_command_obeys_a_name(question: str, as_json: bool, history: Path, tm
 
 def test_the_summary_of_a_run_obeys_nothing(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The first thing a user sees of a log is what `whence observe` says of it."""
-    run = read_manifest(run_store(history))
-    run |= {"lag": 5, "lag_event": NAMES[1]}
-    _print(run, f"{history}", 1.0)
+    told = replace(read_manifest(run_store(history)), lag=5, lag_event=NAMES[1])
+    _print(told, f"{history}", 1.0)
     shown = capsys.readouterr().out
     assert OBEYED.search(shown) is None
     assert "\nforged" not in shown

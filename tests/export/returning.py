@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.history.manifests import description
 from whence.events.schema import REPORTS
 from whence.export import Selection, choose, export, linking, stretches
 from whence.export.spelling import DELIMITER, host
@@ -138,8 +139,7 @@ def brought_back(folder: Path, rows: pa.Table) -> History:
         assert (made[0].rows, made[0].quarantined) == (len(rows), 0), made[0].reasons
         joined = join(made, plan, target, lambda windows, keys: pa.table({}))
         tables = number_segments(made, plan, target, joined.crossings)
-        manifest = {"unit": "ticks", "eps": 0, "attributes": [], "native_columns": [], "has_ids": True, "policies": {}}
-        draft.commit(manifest, tables.segments, tables.processes)
+        draft.commit(description(), tables.segments, tables.processes)
     return History(folder)
 
 

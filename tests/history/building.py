@@ -11,10 +11,12 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
+from tests.history.manifests import description, ledger
 from whence.causality.clocks import Scan
 from whence.causality.skeleton import Skeleton
 from whence.history import layout
 from whence.history.draft import Draft
+from whence.history.manifest import WallClockSummary
 from whence.history.writing import write_aside, write_boundary, write_segment
 
 NAMES = ("order", "pay", "ship", None)
@@ -161,25 +163,16 @@ def write_history(
             [{"outcome": "quarantined", "reason": REASON, "file": "a.jsonl", "place": 3, "text": "{oops"}], layout.ASIDE
         )
         draft.commit(
-            {
-                "unit": unit,
-                "eps": 12,
-                "inputs": ["a.jsonl"],
-                "ledger": {
-                    "reports": len(history) + 1,
-                    "delivered": len(history),
-                    "duplicate": 0,
-                    "quarantined": 1,
-                    "reasons": {"not-json": 1},
-                },
-                "attributes": ["a b", "status", "who"],
-                "native_columns": [],
-                "given_seq": numbered,
-                "has_ids": any(event.id is not None for event in history),
-                "policies": {},
-                "wall_clock": {"violations": {"pairs": 0}, "messages_before_cause": 0, "ties": 0},
-                "aside_files": [write_aside(draft.store, draft.run, aside, attempt="0")],
-            },
+            description(
+                unit=unit,
+                eps=12,
+                ledger=ledger(len(history), not_json=1),
+                attributes=("a b", "status", "who"),
+                given_seq=numbered,
+                has_ids=any(event.id is not None for event in history),
+                wall_clock=WallClockSummary(0, None, {"pairs": 0}, 0, 0, 0),
+                aside_files=(write_aside(draft.store, draft.run, aside, attempt="0"),),
+            ),
             pa.Table.from_pylist(segments, layout.SEGMENTS),
             _processes(codes, history),
         )

@@ -149,7 +149,7 @@ def observe_cut(folder: Path, table: pa.Table, cuts: list[int], eps: int) -> Run
             Target(draft.store, draft.run),
             Settings("tick", eps if cuts else None, delivering=Delivering(())),
         )
-        draft.commit(made.manifest, made.tables.segments, made.tables.processes)
+        draft.commit(made.description, made.tables.segments, made.tables.processes)
     return open_run(draft.store)
 
 

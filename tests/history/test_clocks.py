@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from tests.history import building
 from tests.history.computations import Event, draw, observe_cut, reports
@@ -137,17 +138,18 @@ def test_what_is_stored_is_what_was_found(tmp_path: Path) -> None:
     building.write_history(tmp_path / "h", [(rows, [50])], [[building.draw(random, "lonely", 1, 5)]])
     run = open_run(Store(tmp_path / "h"))
     found = measured(run)
-    manifest = run.manifest["clocks"] = store_clocks(run.store, run.name, found, unit="ticks")
+    told = store_clocks(run.store, run.name, found, unit="ticks")
+    run.commit(replace(run.manifest, clocks=told))
     pairs = read_pairs(run)
     assert told(SegmentClocks(pairs, {}, found.message_delays, found.report_delays, 0)) == told(found)
     clocks = {estimate.name: (estimate, events) for estimate, events in read_clocks(run)}
     assert {name: events for name, (_, events) in clocks.items()} == {
         name: count for name, (count, _) in found.events.items()
     }
-    assert manifest["clocks"] == len(clocks) == sum(manifest["verdicts"].values())
+    assert told.clocks == len(clocks) == sum(told.verdicts.values())
     reference = [estimate for estimate, _ in clocks.values() if estimate.verdict == REFERENCE]
-    assert len(reference) == manifest["groups"] == 1
-    assert manifest["message_delays"]["max"] == found.message_delays.largest
+    assert len(reference) == told.groups == 1
+    assert told.message_delays["max"] == found.message_delays.largest
     with pytest.raises(HistoryError, match="make it again"):
         History(tmp_path / "h").clocks()
 
@@ -157,9 +159,10 @@ def test_a_history_without_messages_says_that_nothing_is_known(tmp_path: Path) -
     building.write_history(tmp_path / "h", [], [[building.draw(Random(2), "", 1, 9)]])
     run = open_run(Store(tmp_path / "h"))
     found = measured(run)
-    manifest = run.manifest["clocks"] = store_clocks(run.store, run.name, found, unit="ticks")
-    assert manifest["verdicts"] == {UNKNOWN: 1}
-    assert manifest["eps"] == {"at_least": 0, "at_most": 0, "unbounded": 0}
+    told = store_clocks(run.store, run.name, found, unit="ticks")
+    run.commit(replace(run.manifest, clocks=told))
+    assert told.verdicts == {UNKNOWN: 1}
+    assert told.eps == {"at_least": 0, "at_most": 0, "unbounded": 0}
     assert between_clocks(found.pairs)["messages"] == 0
     ((estimate, _),) = read_clocks(run)
     assert (estimate.verdict, estimate.low, estimate.high, estimate.reference) == (UNKNOWN, None, None, None)
@@ -173,8 +176,9 @@ def test_a_history_without_times_says_so(tmp_path: Path) -> None:
     building.write_history(tmp_path / "h", [], [[events]])
     run = open_run(Store(tmp_path / "h"))
     found = measured(run)
-    manifest = run.manifest["clocks"] = store_clocks(run.store, run.name, found, unit="ns")
-    assert (manifest["clocks"], manifest["groups"], len(found.pairs)) == (0, 0, 0)
+    told = store_clocks(run.store, run.name, found, unit="ns")
+    run.commit(replace(run.manifest, clocks=told))
+    assert (told.clocks, told.groups, len(found.pairs)) == (0, 0, 0)
     assert read_clocks(run) == []
     assert len(read_pairs(run)) == 0
     assert between_clocks(found.pairs)["messages"] == 0
@@ -200,27 +204,27 @@ def test_a_run_measures_the_same_clocks_in_any_number_of_epochs(spark: SparkSess
     manifests = [
         observe(spark, [str(tmp_path / "log")], tmp_path / str(rows), epoch_rows=rows) for rows in (10**6, 900)
     ]
-    assert manifests[1]["segments"] > 3 > manifests[0]["segments"]
-    for part in ("clocks", "wall_clock"):
-        assert manifests[0][part] == manifests[1][part]
+    assert manifests[1].segments > 3 > manifests[0].segments
+    assert manifests[0].wall_clock == manifests[1].wall_clock
+    assert manifests[0].clocks == manifests[1].clocks
     tables = []
     for rows, manifest in zip((10**6, 900), manifests, strict=True):
-        folder = tmp_path / str(rows) / layout.run_folder(manifest["run"])
+        folder = tmp_path / str(rows) / layout.run_folder(manifest.run)
         assert not list(folder.glob("*.measured"))
-        tables.append([pq.read_table(folder / name) for name in manifest["clocks"]["files"].values()])
+        tables.append([pq.read_table(folder / name) for name in manifest.clocks.files.values()])
     assert tables[0] == tables[1]
 
     shown = log.table().to_pylist()
     sends = {row["message"]: row for row in shown if row["kind"] == "send"}
     gaps = [row["time"] - sends[row["message"]]["time"] for row in shown if row["kind"] == "receive"]
-    between = manifests[0]["wall_clock"]["between_clocks"]
+    between = manifests[0].wall_clock.between_clocks
     assert between["messages"] == len(gaps)
     assert between["before_cause"] == sum(gap < 0 for gap in gaps) > 0
     assert between["earlier_by"] == -min(gaps)
     assert between["ties"] == gaps.count(0)
     assert sum(each["before_cause"] for each in between["pairs"]) <= between["before_cause"]
     delays = [row["arrival"] - row["time"] for row in shown]
-    told_delays = manifests[0]["clocks"]["report_delays"]
+    told_delays = manifests[0].clocks.report_delays
     assert (told_delays["count"], told_delays["max"]) == (len(shown), max(delays))
     assert told_delays["before_event"] == sum(delay < 0 for delay in delays)
     median = sorted(max(0, delay) for delay in delays)[(len(delays) + 1) // 2 - 1]

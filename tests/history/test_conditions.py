@@ -58,7 +58,7 @@ CONDITIONS = {
 def test_a_condition_is_met_by_the_events_that_meet_it(condition: str, made: tuple[History, list[Made]]) -> None:
     """Numbers that compare as text would put 10 before 9, and one odd value must not fail the search."""
     history, events = made
-    parsed = Condition(condition, history.run.event_schema(), history.run.manifest["attributes"])
+    parsed = Condition(condition, history.run.event_schema(), history.run.manifest.attributes)
     met = parsed.test(history.run.events(0, parsed.columns, 0, len(events)))
     expected = [bool(CONDITIONS[condition](event)) for event in events]
     assert met.tolist() == expected

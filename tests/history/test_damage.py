@@ -11,12 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from tests.export.returning import brought_back
 from tests.history.building import draw, write_history
 from tests.history.live.streams import HOUR, hard_stream, terms
 from tests.history.live.test_live_traces import stream as stream_of_traces
+from tests.history.manifests import rewrite
 from whence.cli.main import cli
 from whence.events.schema import REPORTS
 from whence.history import History, HistoryError, connect, layout
@@ -25,7 +27,6 @@ from whence.history.clocks import added, measure_segment
 from whence.history.damage import check_files
 from whence.history.deliveries import agree_terms, deliver_and_write, summary
 from whence.history.live import LiveHistory, LiveWriter
-from whence.history.manifest import read_manifest, write_manifest
 from whence.history.reading import open_run
 from whence.history.sealing import SealedFile, write_sealed_table
 from whence.history.spans import Blocks, survey_segment
@@ -58,12 +59,12 @@ def deliver_all(folder: Path) -> None:
     numbers = range(len(run.segments))
     blocks = Blocks.joined([survey_segment(run, number) for number in numbers])
     agreed = agree_terms(["exact", "cbd:0.5"], blocks, eps=int(blocks.largest_lag.max(initial=0)) + 12)
-    told = summary([deliver_and_write(run, each, agreed, blocks, attempt="1") for each in numbers], agreed)
+    outcomes = [deliver_and_write(run, each, agreed, blocks, attempt="1") for each in numbers]
+    policies, wall_clock = summary(outcomes, agreed)
     found = added((measure_segment(run, number, level=10) for number in numbers), level=10)
-    told["clocks"] = store_clocks(run.store, run.name, found, unit="ns")
-    told["wall_clock"]["between_clocks"] = between_clocks(found.pairs)
-    told |= {"unit": "ns", "lag": 0, "lag_event": "", "channels": {}}
-    write_manifest(run.store, read_manifest(run.store) | told)
+    clocks = store_clocks(run.store, run.name, found, unit="ns")
+    wall_clock = replace(wall_clock, between_clocks=between_clocks(found.pairs))
+    rewrite(run.store, policies=policies, wall_clock=wall_clock, clocks=clocks, unit="ns")
 
 
 def live(folder: Path) -> None:
@@ -132,9 +133,9 @@ def asked_of(folder: Path) -> dict[str, Question]:
     }
     for policy in policies:
         found[f"order {policy}"] = lambda history, policy=policy: list(History(history).order(policy=policy))
-    if "clocks" in History(folder).run.manifest:
+    if History(folder).run.manifest.clocks is not None:
         found["clocks"] = lambda history: History(history).clocks().to_json()
-    if "stream" in History(folder).run.manifest:
+    if History(folder).run.manifest.stream is not None:
         found["log"] = lambda history: LiveHistory(history).deliveries(3).to_pylist()
         found["go on"] = going_on
     return found

@@ -6,12 +6,17 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
+from tests.history.manifests import description, stream
 from whence.clocks.errors import WhenceError
 from whence.history import (
     DamagedHistory,
@@ -25,7 +30,7 @@ from whence.history import (
     layout,
     storage,
 )
-from whence.history.manifest import write_manifest
+from whence.history.manifest import Manifest, WallClockSummary, read_manifest, write_manifest
 from whence.history.storage import NoSpace, Store
 
 from .building import draw, write_history
@@ -175,7 +180,7 @@ def test_an_abandoned_run_leaves_nothing(tmp_path: Path) -> None:
 def test_an_interrupt_just_after_the_commit_deletes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the wrong instant must not leave a manifest whose files are gone."""
 
-    def interrupted(store: Store, manifest: dict[str, object]) -> None:
+    def interrupted(store: Store, manifest: Manifest) -> None:
         write_manifest(store, manifest)
         raise KeyboardInterrupt
 
@@ -216,7 +221,7 @@ def test_files_that_were_never_written_stop_the_commit(tmp_path: Path) -> None:
         "skeleton_file": "skeleton-00000-1.parquet",
     }
     with Draft(tmp_path) as draft, pytest.raises(HistoryError, match="never written"):
-        draft.commit({}, pa.Table.from_pylist([segment], layout.SEGMENTS), layout.PROCESSES.empty_table())
+        draft.commit(description(), pa.Table.from_pylist([segment], layout.SEGMENTS), layout.PROCESSES.empty_table())
     with pytest.raises(NoHistory):
         History(tmp_path)
 
@@ -240,6 +245,43 @@ def test_what_is_no_history_is_said_so(
         (tmp_path / layout.MANIFEST).write_text(manifest)
     with pytest.raises(error, match=says):
         History(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda said: said.pop("unit"), "`unit`"),
+        (lambda said: said["ledger"].pop("missing_causes"), r"`missing_causes` - at `\$.ledger`"),
+        (lambda said: said.update(flavour=1), "`flavour`"),
+        (lambda said: said.update(events="many"), r"`str` - at `\$.events`"),
+    ],
+)
+def test_a_manifest_with_other_members_is_refused_by_name(
+    change: Callable[[dict[str, Any]], Any], says: str, tmp_path: Path
+) -> None:
+    """A version that writes other things under the same number gave a KeyError in the middle of a question."""
+    write(tmp_path, seed=1, events=5)
+    place = tmp_path / layout.MANIFEST
+    said = json.loads(place.read_text())
+    del said["checksum"]
+    change(said)
+    data = json.dumps(said, indent=2).removesuffix("\n}")
+    place.write_text(f'{data},\n  "checksum": "{crc32(data.encode()):08x}"\n}}\n')
+    with pytest.raises(DamagedHistory, match=says) as refused:
+        History(tmp_path)
+    assert str(place) in str(refused.value)
+    assert "make the history again" in str(refused.value)
+
+
+def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """What `whence observe` said of a run would differ from what `whence check` says of it."""
+    write(tmp_path, seed=1, events=5)
+    store = Store(tmp_path)
+    large = {"pairs": 1 << 70, "average_pct": 12.5}
+    wall_clock = WallClockSummary(1, "no times", large, 0, 0, 0, between_clocks={"pairs": []})
+    told = replace(read_manifest(store), stream=stream(version=9), wall_clock=wall_clock, lag_event="é\u2028")
+    write_manifest(store, told)
+    assert read_manifest(store) == told
 
 
 @pytest.mark.parametrize("kind", ["segments", "events", "skeleton", "boundary"])

@@ -6,8 +6,8 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from tests.history.manifests import policy, rewrite
 from whence.history import History, UnknownPolicy, connect, layout
-from whence.history.manifest import read_manifest, write_manifest
 from whence.history.sealing import write_sealed_table
 from whence.history.storage import Store
 
@@ -42,9 +42,7 @@ def test_deliveries_of_segments_become_one_order(seed: int, statistics: bool, tm
         table = pa.Table.from_pylist(rows[first : first + int(run.segments.rows[number])], DELIVERIES)
         stem = f"delivery-cbd-{number:05d}"
         files.append(write_sealed_table(run.store, run.name, stem, table, write_statistics=statistics))
-    store = Store(tmp_path)
-    manifest = read_manifest(store) | {"policies": {"cbd": {"phi": 1, "files": files}}}
-    write_manifest(store, manifest)
+    rewrite(Store(tmp_path), policies={"cbd": policy("cbd", *files)})
     history = History(tmp_path)
     last = 1 << 60
 

@@ -56,7 +56,7 @@ def test_every_cutting_gives_the_true_relations(
         order, found = relations_of(whole)
         assert found == expected
         assert told_of(whole) == told
-        assert whole.manifest["ledger"]["duplicate"] == len(table) - len(set(table["id"].to_pylist()))
+        assert whole.manifest.ledger.duplicate == len(table) - len(set(table["id"].to_pylist()))
         for eps in (more_eps, skew + more_eps):
             try:
                 cut = observe_cut(Path(folder) / "cut", table, cuts, eps)

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from tests.history.computations import observe_cut
+from tests.history.manifests import rewrite
 from whence.events.schema import REPORTS
 from whence.history import connect, views
-from whence.history.manifest import read_manifest, write_manifest
 from whence.history.sql import VIEWS, views_in
 from whence.history.storage import Store
 
@@ -96,7 +96,7 @@ def oddly_named(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for at, name in enumerate(names)
     ]
     run = observe_cut(folder, pa.Table.from_pylist(rows, REPORTS), [], 10)
-    write_manifest(run.store, read_manifest(run.store) | {"attributes": sorted(names)})
+    rewrite(run.store, attributes=tuple(sorted(names)))
     return folder
 
 
@@ -135,8 +135,7 @@ def test_spark_has_the_same_columns(oddly_named: Path, spark: SparkSession) -> N
 def test_ten_thousand_attributes_can_be_queried(tmp_path: Path) -> None:
     """Logs that put an id into the name of an attribute are common enough."""
     write_history(tmp_path, [], [[draw(Random(1), "", 1, 9)]])
-    store = Store(tmp_path)
-    write_manifest(store, read_manifest(store) | {"attributes": ["status", *(f"attr {at}" for at in range(10_000))]})
+    rewrite(Store(tmp_path), attributes=("status", *(f"attr {at}" for at in range(10_000))))
     with connect(tmp_path) as sql:
         assert sql.execute('SELECT count(status) > 0, count("attr 9999") FROM events').fetchall() == [(True, 0)]
 

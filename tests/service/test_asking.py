@@ -20,11 +20,11 @@ from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
 from tests.history.building import Made, draw, write_history
+from tests.history.manifests import rewrite
 from whence.cli.main import cli
 from whence.history import BadCondition, History, NoHistory
 from whence.history.clock_tables import store_clocks
 from whence.history.clocks import added, measure_segment
-from whence.history.manifest import read_manifest, write_manifest
 from whence.service import answer_bounds, answers
 from whence.service.answer_bounds import fair_level
 from whence.service.asking import questions_router
@@ -78,9 +78,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Made]]:
     history = write_history(folder, [(events, [25])], [[draw(Random(3), "two", 2, 12)]], unit="ns")
     run = History(folder).run
     found = added((measure_segment(run, number, level=30) for number in range(len(run.segments))), level=30)
-    manifest = read_manifest(run.store) | {"lag": 0, "clocks": store_clocks(run.store, run.name, found, unit="ns")}
-    manifest.pop("format")
-    write_manifest(run.store, manifest)
+    rewrite(run.store, clocks=store_clocks(run.store, run.name, found, unit="ns"))
     return folder, history
 
 

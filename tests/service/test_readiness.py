@@ -10,11 +10,12 @@ from collections import namedtuple
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.history.manifests import stream
 from tests.service.collector_stage import served, until
+from whence.history.manifest import Stream
 from whence.service import broker, supervising
 from whence.service.broker import Retention
 from whence.service.limits import InFlight, Limits
@@ -46,8 +47,8 @@ class Live:
 
     version = 0
 
-    def state(self) -> dict[str, Any] | None:
-        return {"version": self.version} if self.version else None
+    def state(self) -> Stream | None:
+        return stream(self.version) if self.version else None
 
 
 def test_a_stream_is_stalled_only_if_there_is_something_to_commit() -> None:

@@ -46,7 +46,7 @@ def test_a_subscriber_is_told_what_led_to_the_failure_and_wall_clocks_are_wrong(
     assert json.loads(body) == told | {"version": json.loads(body)["version"]}
     assert verify_signature(SECRET, body, headers["Whence-Timestamp"], headers["Whence-Signature"])
 
-    until(lambda: service.live.state()["counts"]["waiting"] == 0, what="all is delivered")  # type: ignore[index]
+    until(lambda: service.live.state().counts.waiting == 0, what="all is delivered")
     status, by_http = service.ask("GET", f"/v1/history/why?event={truth.failure}&k=100")
     assert status == 200
     assert [each["id"] for each in by_http["events"]] == [each["id"] for each in told["causes"]]

@@ -340,7 +340,7 @@ class LogReader:
         def reached() -> bool:
             self.poll()
             state = self._live.state()
-            return state is not None and len(self.rows) >= count and state["counts"]["waiting"] == 0
+            return state is not None and len(self.rows) >= count and state.counts.waiting == 0
 
         until(reached, what="all is delivered")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tests.history.computations import relations_of
 from tests.spark.running import explain, observe
@@ -71,18 +72,18 @@ def test_however_it_is_cut_the_relations_are_the_true_ones(spark, tmp_path: Path
         orders.append(order)
     assert orders[0] == orders[1] == orders[2]
     cut, sent, whole = manifests
-    assert cut["segments"] > 5
-    assert sent["segments"] > 5
-    assert whole["segments"] == 1
+    assert cut.segments > 5
+    assert sent.segments > 5
+    assert whole.segments == 1
     for other in (cut, sent):
         for key in ("ledger", "lag", "eps", "wall_clock"):
-            assert other[key] == whole[key]
-        assert {**other["policies"]["exact"], "files": 0} == {**whole["policies"]["exact"], "files": 0}
+            assert getattr(other, key) == getattr(whole, key)
+        assert replace(other.policies["exact"], files=()) == replace(whole.policies["exact"], files=())
     rows = LOG.table().num_rows
-    ledger = cut["ledger"]
-    assert ledger["reports"] == rows == ledger["delivered"] + ledger["duplicate"] + ledger["quarantined"]
-    assert ledger["delivered"] == len(expected)
-    assert ledger["duplicate"] == rows - len(np.unique(LOG.truth().row_event))
+    ledger = cut.ledger
+    assert ledger.reports == rows == ledger.delivered + ledger.duplicate + ledger.quarantined
+    assert ledger.delivered == len(expected)
+    assert ledger.duplicate == rows - len(np.unique(LOG.truth().row_event))
 
 
 def test_an_eps_too_small_is_refused_with_the_value_that_would_do(spark, tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_an_eps_too_small_is_refused_with_the_value_that_would_do(spark, tmp_pat
     least = refused.value.least
     assert least is not None
     assert str(least) in str(refused.value)
-    assert observe(spark, inputs, tmp_path / "h", epoch_rows=CUT, eps=least)["lag"] == least
+    assert observe(spark, inputs, tmp_path / "h", epoch_rows=CUT, eps=least).lag == least
     with pytest.raises(EpsTooSmall):
         observe(spark, inputs, tmp_path / "h", epoch_rows=CUT, eps=least - 1)
 
@@ -127,7 +128,7 @@ def test_computations_do_not_touch_each_other(spark, tmp_path: Path) -> None:
     manifest = observe(
         spark, [str(tmp_path / "log.jsonl")], tmp_path / "h", epoch_rows=CUT, delivering=Delivering(("cbd:0.5",))
     )
-    assert manifest["computations"] == 3
+    assert manifest.computations == 3
     _, found = relations_of(opened(tmp_path / "h"))
     for event, past in found.items():
         computation, _, seq = (

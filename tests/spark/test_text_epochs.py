@@ -55,8 +55,8 @@ def test_events_of_several_epochs_have_their_true_pasts(spark, tmp_path: Path, m
     has_times = format != "tracing"
     manifest = observe(spark, [str(path)], tmp_path / "h", **given)
     assert bool(readers) == has_times, "tasks read what was staged"
-    assert manifest["ledger"]["delivered"] == manifest["ledger"]["reports"] == len(EVENTS)
-    assert (manifest["segments"] > 3) == has_times, "without times nothing can be cut"
+    assert manifest.ledger.delivered == manifest.ledger.reports == len(EVENTS)
+    assert (manifest.segments > 3) == has_times, "without times nothing can be cut"
     assert pasts_of(opened(tmp_path / "h")) == TRUTH
     shown = texts_of(opened(tmp_path / "h"), "name" if has_times else "attributes")
     assert all(text_of(at) in shown[event.process, event.number] for at, event in enumerate(EVENTS))
@@ -75,9 +75,9 @@ def test_spans_of_several_windows_have_their_true_pasts(spark, tmp_path: Path, f
     """A user's day of traces is read in many parts; a span would have causes of another trace, or lose its own."""
     path = TRACE_FORMATS[format](tmp_path, TRACES)
     manifest = observe(spark, [str(path)], tmp_path / "h", format=format, epoch_rows=EPOCH_ROWS)
-    assert manifest["segments"] > 3
-    assert manifest["computations"] == TRACES
-    assert manifest["ledger"]["delivered"] == manifest["ledger"]["reports"] == 2 * len(SPANS) * TRACES
+    assert manifest.segments > 3
+    assert manifest.computations == TRACES
+    assert manifest.ledger.delivered == manifest.ledger.reports == 2 * len(SPANS) * TRACES
     run = opened(tmp_path / "h")
     chains: dict[str, list[tuple[int, str, str]]] = {}
     for number in range(len(run.segments)):

@@ -81,7 +81,7 @@ def history(spark, tmp_path_factory: pytest.TempPathFactory) -> whence.History:
     (folder / "logs.json.gz").write_bytes(gzip.compress(request("Logs", {"db": [log]}).encode()))
     (folder / "own.jsonl").write_text('{"process": "cron", "time": 1, "name": "tick"}\n')
     manifest = observe(spark, [str(folder)], folder / "history")
-    assert {each["format"] for each in manifest["inputs"]} == {"otlp", "whence"}
+    assert {each.format for each in manifest.inputs} == {"otlp", "whence"}
     return whence.open(folder / "history")
 
 
@@ -170,5 +170,5 @@ def test_spans_without_any_tags_may_come_twice(spark, tmp_path: Path, format: st
         sent |= {"processID": "p", "logs": [{"timestamp": 12, "fields": [{"key": "event", "value": "miss"}]}]}
         document = {"traceID": ORDER, "spans": [sent, sent], "processes": {"p": {"serviceName": "web"}}}
     (tmp_path / "spans.json").write_text(json.dumps(document))
-    ledger = observe(spark, [str(tmp_path / "spans.json")], tmp_path / "h", format=format)["ledger"]
-    assert (ledger["reports"], ledger["delivered"], ledger["duplicate"], ledger["quarantined"]) == (6, 3, 3, 0)
+    ledger = observe(spark, [str(tmp_path / "spans.json")], tmp_path / "h", format=format).ledger
+    assert (ledger.reports, ledger.delivered, ledger.duplicate, ledger.quarantined) == (6, 3, 3, 0)

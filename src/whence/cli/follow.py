@@ -21,6 +21,7 @@ from whence.durations import read_duration, show_duration
 
 if TYPE_CHECKING:
     from whence.history.live import LiveTerms, LiveWriter
+    from whence.history.manifest import PolicySummary, Stream
     from whence.history.storage import Store
 
 TOLD_EVERY_SECONDS = 10.0
@@ -67,23 +68,23 @@ class TermsGiven:
             manifest = read_manifest(store)
         except NoHistory:
             return terms
-        if "stream" not in manifest:
+        if manifest.stream is None:
             raise HistoryError(f"{store} has a history that was made at once: name another folder for a live one")
-        self._refuse_others(store, terms, manifest["policies"])
+        self._refuse_others(store, terms, manifest.policies)
         return None
 
-    def _refuse_others(self, store: Store, terms: LiveTerms, begun: Mapping[str, Any]) -> None:
+    def _refuse_others(self, store: Store, terms: LiveTerms, begun: Mapping[str, PolicySummary]) -> None:
         """Compare what is said, and nothing else, with what the stream began with."""
         from whence.history.live import OtherTerms
 
         named = [option.name for option in terms.delivering.options]
         first = next(iter(begun.values()))
         lengths = {name: getattr(self, name) for name in ("eps", "delta", "tick", "elements")}
-        differs = any(given is not None and given != first[name] for name, given in lengths.items())
+        differs = any(given is not None and given != getattr(first, name) for name, given in lengths.items())
         if differs or (self.policies is not None and named != [*begun]):
             raise OtherTerms(
-                f"the stream at {store} began with {', '.join(begun)}, eps {show_duration(first['eps'], 'ns')} and "
-                f"delta {show_duration(first['delta'], 'ns')}, and goes on with them: leave out what says otherwise, "
+                f"the stream at {store} began with {', '.join(begun)}, eps {show_duration(first.eps, 'ns')} and "
+                f"delta {show_duration(first.delta, 'ns')}, and goes on with them: leave out what says otherwise, "
                 "or name another folder"
             )
 
@@ -170,7 +171,8 @@ def _refuse_other_source(history: str, source: str) -> None:
     from whence.history.live import LiveHistory, OtherTerms
     from whence.spark.stream.sources.directory import PARTITION
 
-    begun = [*(LiveHistory(history).state() or {}).get("positions", {})]
+    state = LiveHistory(history).state()
+    begun = [] if state is None else [*state.positions]
     scheme = source.partition("://")[0].lower()
     other = bool(begun) and (PARTITION in begun) == (scheme in BROKERS)
     if begun and scheme in ("nats", "tls"):
@@ -204,13 +206,15 @@ class _Teller:
 
     def __init__(self, as_json: bool) -> None:
         self._as_json, self._told = as_json, 0.0
-        self._state: dict[str, Any] | None = None
-        self._shown: dict[str, Any] | None = None
+        self._state: Stream | None = None
+        self._shown: Stream | None = None
 
     def tell(self, writer: LiveWriter) -> None:
+        from whence.history.manifest import to_json
+
         self._state = writer.state
         if self._as_json:
-            print_json(self._state, indent=None)
+            print_json(None if self._state is None else to_json(self._state), indent=None)
         elif time.monotonic() - self._told >= TOLD_EVERY_SECONDS:
             self._told = time.monotonic()
             self.last()
@@ -223,11 +227,11 @@ class _Teller:
             say("Nothing new has come", err=True)
             return
         self._shown = self._state
-        counts = self._state["counts"]
-        waits = self._state["delay_ns"]["p99"]
+        counts = self._state.counts
+        waits = self._state.delay_ns.p99
         say(
-            f"{counts['reports']:,} reports, {counts['delivered']:,} delivered, {counts['waiting']:,} waiting, "
-            f"{counts['late']:,} late, {counts['duplicate']:,} duplicate, {counts['quarantined']:,} set aside"
+            f"{counts.reports:,} reports, {counts.delivered:,} delivered, {counts.waiting:,} waiting, "
+            f"{counts.late:,} late, {counts.duplicate:,} duplicate, {counts.quarantined:,} set aside"
             + (f"; 99% waited at most {show_duration(waits, 'ns')}" if waits is not None else ""),
             err=True,
         )

@@ -7,7 +7,7 @@ import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from whence.history.batch.engine import Engine, OnStage
+    from whence.history.manifest import Manifest
 
 TRIGGER = "1s"
 LOCAL = "local[*]"
@@ -213,7 +214,7 @@ def observe(
         raise typer.Exit(1) from None
     seconds = time.monotonic() - started
     if as_json:
-        print_json({**manifest, "history": to, "seconds": round(seconds, 3)})
+        print_json({**manifest.to_json(), "history": to, "seconds": round(seconds, 3)})
     else:
         _print(manifest, to, seconds)
 
@@ -294,11 +295,13 @@ def _doubt_of_unit(last_time: int, unit: str) -> list[str]:
     return [f"  the last event is in the 1970s by --unit {unit}: are the times in {each}?" for each in likely]
 
 
-def _print(manifest: dict[str, Any], to: str, seconds: float) -> None:
-    unit = manifest["unit"]
-    lines = [*ledger_lines(manifest["ledger"]), *channel_lines(manifest["channels"])]
-    sizes = [_counted(manifest[name], name) for name in ("processes", "computations", "segments")]
-    if manifest["wall_clock"]["violations"].get("events") == 0:
+def _print(manifest: Manifest, to: str, seconds: float) -> None:
+    from whence.history.manifest import to_json
+
+    unit = manifest.unit
+    lines = [*ledger_lines(to_json(manifest.ledger)), *channel_lines(manifest.channels)]
+    sizes = [_counted(getattr(manifest, name), name) for name in ("processes", "computations", "segments")]
+    if manifest.wall_clock.violations.get("events") == 0:
         lines.append(f"{', '.join(sizes)}; no event has a time")
     else:
         import pyarrow.compute as pc
@@ -307,15 +310,15 @@ def _print(manifest: dict[str, Any], to: str, seconds: float) -> None:
 
         made = whence.open(to)
         found = made.clocks()
-        if len(found.clocks) < manifest["processes"]:
+        if len(found.clocks) < manifest.processes:
             sizes[0] += f" on {_counted(len(found.clocks), 'clocks')}"
         lines.append(", ".join(sizes))
-        if manifest["lag"]:
-            amount = show_duration(manifest["lag"], unit)
-            lines.append(f"  clocks disagree by up to {amount}: {manifest['lag_event']} is that far behind its causes")
+        if manifest.lag:
+            amount = show_duration(manifest.lag, unit)
+            lines.append(f"  clocks disagree by up to {amount}: {manifest.lag_event} is that far behind its causes")
         lines += [f"  {line}" for line in sentences(found, unit)]
         lines += _doubt_of_unit(pc.max(made.run.processes.table["last_time"]).as_py() or 0, unit)
     for line in lines:
         say(line)
-    print_table(orders_table(manifest["wall_clock"], manifest["policies"], unit))
+    print_table(orders_table(to_json(manifest.wall_clock), to_json(manifest.policies), unit))
     say(f"{to} is ready after {seconds:.1f} s. Ask it: whence why EVENT --history {shlex.quote(to)}")

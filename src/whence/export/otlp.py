@@ -61,7 +61,7 @@ def _records(
     stretches: Stretches, stretch: Stretch, stamps: Sequence[str | None], showing: Showing
 ) -> Iterator[tuple[str, str]]:
     """The service of each event and its record as JSON."""
-    per_unit = NANOSECONDS.get(str(stretches.run.manifest["unit"]), 1)
+    per_unit = NANOSECONDS.get(stretches.run.manifest.unit, 1)
     uses = stretch.uses.tolist()
     for row, (event, stamp) in enumerate(zip(stretches.events(stretch), stamps, strict=True)):
         wall, corrected, shown = (

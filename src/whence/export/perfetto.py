@@ -40,7 +40,7 @@ def write_perfetto(stretches: Stretches, sink: BinaryIO, showing: Showing) -> It
     """The whole trace. Gives the number of events after each piece."""
     run = stretches.run
     start = pc.min(run.processes.table["first_time"]).as_py() or 0
-    unit = str(run.manifest["unit"])
+    unit = run.manifest.unit
     about = {"start": start, "unit": unit, "times": showing.times}
     sink.write(f'{{"displayTimeUnit":"ns","otherData":{_text(about)},"traceEvents":[\n'.encode())
     timeline = Timeline(unit, start, showing)

@@ -121,7 +121,7 @@ def _lists(stretch: Stretch) -> tuple[list[int], list[int]]:
 
 def _attributes(stretches: Stretches, stretch: Stretch, stored: pa.Table) -> Any:
     """A JSON object, columns of the source included; none where there is nothing."""
-    if not stretches.run.manifest["native_columns"]:
+    if not stretches.run.manifest.native_columns:
         return stored["attributes"]
     found = [dict(event.attributes) for event in stretches.events(stretch)]
     return pa.array([json.dumps(each, ensure_ascii=False) if each else None for each in found], pa.string())

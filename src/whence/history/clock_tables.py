@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from whence.history.clocks import SegmentClocks
+from whence.history.manifest import ClocksSummary
 from whence.history.reading import Run
 from whence.history.sealing import write_sealed_table
 from whence.history.storage import Store
@@ -76,14 +77,14 @@ PER_UNIT = {"ns": 0, "us": 1, "ms": 1, "s": 1}
 """What a clock's resolution is at least: one of its units, if that is more than a nanosecond."""
 
 
-def store_clocks(store: Store, run: str, found: SegmentClocks, *, unit: str | None) -> dict[str, Any]:
+def store_clocks(store: Store, run: str, found: SegmentClocks, *, unit: str | None) -> ClocksSummary:
     """Estimate, write both tables, and give the manifest's ``clocks``. `unit` is that of times, if it is known."""
     pairs = fitted(found.pairs)
     resolution = {name: resolution_of(*counted, unit) for name, counted in found.events.items()}
     offsets = estimate_offsets(pairs, resolution=resolution)
     tables = {CLOCKS_TABLE: clocks_table(offsets, found, resolution), CLOCK_PAIRS_TABLE: pairs_table(pairs)}
     files = {name: write_sealed_table(store, run, name, table) for name, table in tables.items()}
-    return summary(offsets, found, pairs) | {"files": files}
+    return summary(offsets, found, pairs, files)
 
 
 def resolution_of(events: int, power: int, unit: str | None) -> int:
@@ -138,7 +139,9 @@ def read_clocks(run: Run) -> list[tuple[ClockEstimate, int]]:
 
 
 def _table(run: Run, name: str) -> pq.ParquetFile:
-    return run.table(str(run.manifest["clocks"]["files"][name]))
+    clocks = run.manifest.clocks
+    assert clocks is not None
+    return run.table(clocks.files[name])
 
 
 def read_pairs(run: Run) -> ClockPairs:
@@ -155,19 +158,20 @@ def read_pairs(run: Run) -> ClockPairs:
     )
 
 
-def summary(offsets: Offsets, found: SegmentClocks, pairs: ClockPairs) -> dict[str, Any]:
+def summary(offsets: Offsets, found: SegmentClocks, pairs: ClockPairs, files: dict[str, str]) -> ClocksSummary:
     """What the manifest says."""
     silent = len(found.events) - len(offsets.clocks)
     verdicts = Counter(each.verdict for each in offsets.clocks) + Counter({UNKNOWN: silent})
-    return {
-        "clocks": len(found.events),
-        "groups": offsets.groups,
-        "verdicts": dict(sorted(verdicts.items())),
-        "broken": [each.name for each in offsets.broken[:MOST_PAIRS]],
-        "eps": {"at_least": offsets.eps_low, "at_most": offsets.eps_high, "unbounded": offsets.unbounded},
-        "message_delays": {**_delays(found.message_delays), **_corrected(offsets, pairs)},
-        "report_delays": {**_delays(found.report_delays), "before_event": found.early_reports},
-    }
+    return ClocksSummary(
+        clocks=len(found.events),
+        groups=offsets.groups,
+        verdicts=dict(sorted(verdicts.items())),
+        broken=tuple(each.name for each in offsets.broken[:MOST_PAIRS]),
+        eps={"at_least": offsets.eps_low, "at_most": offsets.eps_high, "unbounded": offsets.unbounded},
+        message_delays={**_delays(found.message_delays), **_corrected(offsets, pairs)},
+        report_delays={**_delays(found.report_delays), "before_event": found.early_reports},
+        files=files,
+    )
 
 
 def _delays(waits: Waits) -> dict[str, Any]:

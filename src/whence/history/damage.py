@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from whence.history import layout
 from whence.history.errors import DamagedHistory
-from whence.history.manifest import files_named, read_manifest, version_of
+from whence.history.manifest import read_manifest
 from whence.history.sealing import SealedFile, damaged, missing, read_sealed_table
 from whence.history.storage import Store
 
@@ -39,16 +39,16 @@ def check_files(store: Store) -> FilesChecked:
     Raises as `read_manifest` does: without a manifest, nobody knows which files there should be.
     """
     manifest = read_manifest(store)
-    folder = layout.run_folder(str(manifest["run"]))
-    names = files_named(manifest)
+    folder = layout.run_folder(manifest.run)
+    names = manifest.files()
     try:
-        segments = read_sealed_table(store, f"{folder}/{manifest['tables']['segments']}", layout.SEGMENT_FILES)
+        segments = read_sealed_table(store, f"{folder}/{manifest.tables.segments}", layout.SEGMENT_FILES)
         names |= {name for column in segments.columns for name in column.to_pylist() if name}
     except (DamagedHistory, OSError, pa.ArrowException):
         pass  # The table is checked with the others. Files that it alone names cannot be known.
     with ThreadPoolExecutor(CHECKERS) as pool:
         found = list(pool.map(lambda name: _check(store, f"{folder}/{name}"), sorted(names)))
-    if version_of(read_manifest(store)) != version_of(manifest):
+    if read_manifest(store).version != manifest.version:
         return check_files(store)
     return FilesChecked(
         len(names) + 1,

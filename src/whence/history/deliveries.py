@@ -23,6 +23,7 @@ from whence.history.delivering import (
     WallClock,
     deliver_segment,
 )
+from whence.history.manifest import PolicySummary, WallClockSummary
 from whence.history.reading import Run
 from whence.history.sealing import write_sealed_table
 from whence.history.spans import Blocks
@@ -161,43 +162,39 @@ def _write(run: Run, stem: str, table: pa.Table) -> str:
     )
 
 
-def summary(outcomes: Sequence[Outcome], terms: Terms) -> dict[str, Any]:
-    """The manifest's ``policies`` and ``wall_clock``, from the outcomes of all segments."""
+def summary(outcomes: Sequence[Outcome], terms: Terms) -> tuple[dict[str, PolicySummary], WallClockSummary]:
+    """What the manifest says of each policy and of the order by wall time, from the outcomes of all segments."""
     ordered = sorted(outcomes, key=lambda each: each.number)
-    undelivered = {
-        "undelivered": terms.untimed,
-        "undelivered_reason": "nothing in their past has a time" if terms.untimed else None,
-    }
-    policies: dict[str, Any] = {}
+    reason = "nothing in their past has a time" if terms.untimed else None
+    policies: dict[str, PolicySummary] = {}
     for option in terms.options:
         name = option.name
-        policies[name] = {
-            "policy": option.policy,
-            "phi": None if option.phi is None else float(option.phi),
-            "eps": terms.eps,
-            "delta": terms.delta,
-            "delta_from": "given" if terms.delta_given else "the longest delay of a report",
-            "tick": terms.tick,
-            "elements": getattr(terms.policies[name], "elements", None),
-            "arrival": _arrival(terms),
-            "as_known": terms.as_known,
-            "late": sum(each.late[name] for each in ordered),
-            **undelivered,
-            "violations": _violations([each.contradictions[name] for each in ordered]),
-            "delays": _delays(reduce(add, (each.waits[name] for each in ordered), Waits.none()), terms.tick),
-            "files": [each.files[name] for each in ordered],
-        }
+        policies[name] = PolicySummary(
+            policy=option.policy,
+            phi=None if option.phi is None else float(option.phi),
+            eps=terms.eps,
+            delta=terms.delta,
+            delta_from="given" if terms.delta_given else "the longest delay of a report",
+            tick=terms.tick,
+            elements=getattr(terms.policies[name], "elements", None),
+            arrival=_arrival(terms),
+            as_known=terms.as_known,
+            late=sum(each.late[name] for each in ordered),
+            undelivered=terms.untimed,
+            undelivered_reason=reason,
+            violations=_violations([each.contradictions[name] for each in ordered]),
+            delays=_delays(reduce(add, (each.waits[name] for each in ordered), Waits.none()), terms.tick),
+            files=tuple(each.files[name] for each in ordered),
+        )
     wall = reduce(add, (each.wall_clock for each in ordered)) if ordered else None
-    return {
-        "policies": policies,
-        "wall_clock": {
-            **undelivered,
-            "violations": _violations([each.wall_clock.contradictions for each in ordered]),
-            "messages_before_cause": wall.messages_before_cause if wall else 0,
-            "ties": wall.ties if wall else 0,
-            "earlier_by": wall.earlier_by if wall else 0,
-        },
-    }
+    return policies, WallClockSummary(
+        undelivered=terms.untimed,
+        undelivered_reason=reason,
+        violations=_violations([each.wall_clock.contradictions for each in ordered]),
+        messages_before_cause=wall.messages_before_cause if wall else 0,
+        ties=wall.ties if wall else 0,
+        earlier_by=wall.earlier_by if wall else 0,
+    )
 
 
 def _arrival(terms: Terms) -> str:

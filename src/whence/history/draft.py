@@ -12,7 +12,7 @@ import re
 import secrets
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from whence.history import layout
 from whence.history.errors import DamagedHistory, HistoryError, NoHistory, UnsupportedFormat
 from whence.history.locking import Lock
-from whence.history.manifest import read_manifest, write_manifest
+from whence.history.manifest import Description, Manifest, TableFiles, read_manifest, write_manifest
 from whence.history.sealing import read_sealed, write_sealed_table
 from whence.history.storage import TEMPORARY, NoSpace, Store, is_full
 
@@ -39,7 +39,7 @@ class Draft:
         with Draft("shop.history") as draft:
             files = write_segment(draft.store, draft.run, 0, events, skeleton, attempt="0")
             ...
-            draft.commit({"unit": "ns", "eps": 0, ...}, segments, processes)
+            draft.commit(Description(unit="ns", eps=0, ...), segments, processes)
 
     Leaving the block without `commit` abandons it. Raises `HistoryInUse` where another run is at work, and `HistoryError`
     where the folder holds other things.
@@ -98,39 +98,36 @@ class Draft:
     def _counts(self) -> bool:
         """Whether the manifest names this run: an interrupt may come just after it was replaced."""
         try:
-            return bool(read_manifest(self.store)["run"] == self.run)
+            return read_manifest(self.store).run == self.run
         except HistoryError:
             return False
 
-    def commit(self, manifest: dict[str, Any], segments: pa.Table, processes: pa.Table) -> None:
+    def commit(self, description: Description, segments: pa.Table, processes: pa.Table) -> None:
         """Make this run the history, at once; then remove the run it replaces.
 
-        `segments` and `processes` have the columns of `layout.SEGMENTS` and `layout.PROCESSES`. The manifest's counts
-        (events, segments, processes, computations) are filled in from them; its ``aside_files`` lists the files of
-        `write_aside`, and ``files`` of each policy those of its deliveries, by segment. Every file named must have been
-        written with this run's name.
+        `segments` and `processes` have the columns of `layout.SEGMENTS` and `layout.PROCESSES`. Every file that they or
+        the description name must have been written with this run's name.
         """
         if self._lock is None:
             raise HistoryError(f"run {self.run} has been committed or abandoned: start another Draft")
         segments = segments.select(layout.SEGMENTS.names).cast(layout.SEGMENTS)
         processes = processes.select(layout.PROCESSES.names).cast(layout.PROCESSES)
-        counted = {
-            "run": self.run,
-            "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-            "events": pc.sum(segments["rows"]).as_py() or 0,
-            "segments": len(segments),
-            "processes": len(processes),
-            "computations": len(pc.unique(processes["computation"])),
-        }
-        for name, value in counted.items():
-            if name not in ("run", "created") and manifest.get(name, value) != value:
-                raise ValueError(f"the manifest says {name} = {manifest[name]}, and the tables have {value}")
-        self._keep_named_files(segments, manifest)
+        self._keep_named_files(segments, description)
         tables = {"segments": segments, "processes": processes, "crossings": self._crossings(segments)}
         files = {name: write_sealed_table(self.store, self.run, name, tables[name]) for name in layout.TABLES}
         for folder in (self.folder, layout.RUNS, ""):
             self.store.sync(folder)
-        write_manifest(self.store, {**manifest, **counted, "tables": files})
+        manifest = Manifest.of(
+            description,
+            run=self.run,
+            created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            events=pc.sum(segments["rows"]).as_py() or 0,
+            segments=len(segments),
+            processes=len(processes),
+            computations=len(pc.unique(processes["computation"])),
+            tables=TableFiles(**files),
+        )
+        write_manifest(self.store, manifest)
         try:
             self.store.sync("")
             self._remove_leftovers(keep=self.run)
@@ -139,11 +136,11 @@ class Draft:
         finally:
             self._unlock()
 
-    def _keep_named_files(self, segments: pa.Table, manifest: dict[str, Any]) -> None:
+    def _keep_named_files(self, segments: pa.Table, description: Description) -> None:
         named = {name for column in layout.SEGMENT_FILES for name in segments[column].to_pylist() if name}
-        named.update(manifest.get("aside_files", ()))
-        for policy in manifest.get("policies", {}).values():
-            named.update(policy.get("files", ()))
+        named.update(description.aside_files)
+        for policy in description.policies.values():
+            named.update(policy.files)
         present = self.store.names(self.folder)
         if missing := sorted(named - set(present)):
             raise HistoryError(f"{len(missing)} files of run {self.run} were never written, such as {missing[0]}")
@@ -167,7 +164,7 @@ class Draft:
 
     def _refuse_live(self) -> None:
         try:
-            live = "stream" in read_manifest(self.store)
+            live = read_manifest(self.store).stream is not None
         except HistoryError:
             return
         if live:
@@ -176,7 +173,7 @@ class Draft:
     def _clean_up(self) -> None:
         """Remove what killed runs left; where the manifest cannot be read, nothing, as any run may be the one it names."""
         try:
-            self._remove_leftovers(keep=str(read_manifest(self.store)["run"]))
+            self._remove_leftovers(keep=read_manifest(self.store).run)
         except NoHistory:
             self._remove_leftovers(keep=None)
         except (DamagedHistory, UnsupportedFormat):

@@ -1,6 +1,7 @@
 """The manifest: one JSON file whose replacement makes a run count. Whatever it does not name is not part of the history.
 
-Its last entry is a checksum of the text before it: ``"checksum": "7b3f00c2"``.
+It begins with the number of the format and ends with a checksum of the text before it: ``"checksum": "7b3f00c2"``. All that
+is between is a `Manifest`, for histories made at once and for those of streams alike.
 """
 
 from __future__ import annotations
@@ -10,28 +11,228 @@ import re
 from typing import Any
 from zlib import crc32
 
+import msgspec
+from msgspec import Struct
+
 from whence.history import layout
 from whence.history.errors import DamagedHistory, NoHistory, UnsupportedFormat
 from whence.history.sealing import damaged
 from whence.history.storage import Store
 
-REQUIRED = (
-    "run",
-    "unit",
-    "events",
-    "segments",
-    "processes",
-    "has_ids",
-    "attributes",
-    "native_columns",
-    "policies",
-    "tables",
-)
 _CHECKSUM = re.compile(rb',\n  "checksum": "([0-9a-f]{8})"\n\}\n')
 
 
-def read_manifest(store: Store) -> dict[str, Any]:
-    """The manifest of the run that counts.
+class _Said(Struct, frozen=True, forbid_unknown_fields=True):
+    """A part of a manifest. Members without a default must be there, and no others may be."""
+
+
+class Input(_Said, frozen=True):
+    """A file that was read."""
+
+    file: str
+    bytes: int
+    format: str
+
+
+class Ledger(_Said, frozen=True):
+    """What became of the reports: ``reports = delivered + duplicate + quarantined``."""
+
+    reports: int
+    delivered: int
+    duplicate: int
+    quarantined: int
+    reasons: dict[str, int]
+    """By code: reports that were quarantined for it."""
+    missing_causes: int
+    """Events in the history that name a cause which nobody reported."""
+
+
+class PolicySummary(_Said, frozen=True):
+    """Deliveries under one policy, what they were made with, and what they came to."""
+
+    policy: str
+    phi: float | None
+    eps: int
+    delta: int
+    delta_from: str
+    tick: int
+    elements: int | None
+    arrival: str
+    """Where the times of arrival are from."""
+    as_known: bool
+    late: int
+    undelivered: int
+    undelivered_reason: str | None
+    violations: dict[str, Any]
+    """How the order of deliveries contradicts the causal one; empty where nothing was delivered."""
+    delays: dict[str, Any]
+    files: tuple[str, ...]
+    """By segment."""
+
+
+class WallClockSummary(_Said, frozen=True, omit_defaults=True):
+    """How the order by wall time contradicts the causal one."""
+
+    undelivered: int
+    undelivered_reason: str | None
+    violations: dict[str, Any]
+    messages_before_cause: int
+    ties: int
+    earlier_by: int
+    between_clocks: dict[str, Any] | None = None
+
+
+class ClocksSummary(_Said, frozen=True):
+    """A summary of the clocks, and the files with all of them."""
+
+    clocks: int
+    groups: int
+    verdicts: dict[str, int]
+    broken: tuple[str, ...]
+    eps: dict[str, Any]
+    message_delays: dict[str, Any]
+    report_delays: dict[str, Any]
+    files: dict[str, str]
+
+
+class TableFiles(_Said, frozen=True):
+    """The files of the small tables (`layout.TABLES`)."""
+
+    segments: str
+    processes: str
+    crossings: str
+
+
+class LogFile(_Said, frozen=True):
+    """A file of a stream's log: deliveries ``first`` to ``last``."""
+
+    file: str
+    first: int
+    last: int
+    size: int
+    """How often it was merged."""
+
+
+class LogFiles(_Said, frozen=True):
+    """The files of a stream's log, oldest first, and the number of the last delivery."""
+
+    files: tuple[LogFile, ...]
+    last: int
+
+
+class StreamCounts(_Said, frozen=True):
+    """What became of the reports of a stream so far, under the policy of its log."""
+
+    reports: int
+    duplicate: int
+    quarantined: int
+    late: int
+    messages: int
+    violations: int
+    delivered: int
+    waiting: int
+    ahead: int
+
+
+class StreamDelays(_Said, frozen=True):
+    """How long deliveries waited, in nanoseconds; None where nothing was delivered."""
+
+    p50: int | None
+    p95: int | None
+    p99: int | None
+    max: int | None
+
+
+class StateFiles(_Said, frozen=True):
+    """The files from which the writer of a stream goes on."""
+
+    closed: str
+    carry: str
+    tail: tuple[str, ...]
+
+
+class Stream(_Said, frozen=True):
+    """How far a stream is: only live histories have one."""
+
+    policy: str
+    counts: StreamCounts
+    delay_ns: StreamDelays
+    now: int
+    positions: dict[str, int]
+    updated: int
+    log: LogFiles
+    version: int
+    """The number of the commit."""
+    files: StateFiles
+
+
+class Description(_Said, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run says of itself before it is committed."""
+
+    unit: str
+    eps: int
+    lag: int
+    lag_event: str | None
+    inputs: tuple[Input, ...]
+    ledger: Ledger
+    attributes: tuple[str, ...]
+    native_columns: tuple[str, ...]
+    has_ids: bool
+    given_seq: bool
+    """Whether the source numbered all events."""
+    aside_files: tuple[str, ...]
+    channels: dict[str, int]
+    policies: dict[str, PolicySummary]
+    wall_clock: WallClockSummary
+    clocks: ClocksSummary | None = None
+
+
+class Manifest(Description, frozen=True, kw_only=True):
+    """A run that counts: what it says of itself, its sizes, and where its files are."""
+
+    run: str
+    created: str
+    events: int
+    segments: int
+    processes: int
+    computations: int
+    tables: TableFiles
+    stream: Stream | None = None
+
+    @classmethod
+    def of(cls, description: Description, **more: Any) -> Manifest:
+        """Complete a description."""
+        return cls(**{**msgspec.structs.asdict(description), **more})
+
+    @property
+    def version(self) -> tuple[str, int]:
+        """The run and the number of its commit: what changes whenever files of the history may go."""
+        return self.run, 0 if self.stream is None else self.stream.version
+
+    def files(self) -> set[str]:
+        """List the files of the run that the manifest itself names: all but those of the segments."""
+        named = {self.tables.segments, self.tables.processes, self.tables.crossings, *self.aside_files}
+        named.update(name for policy in self.policies.values() for name in policy.files)
+        if self.clocks is not None:
+            named.update(self.clocks.files.values())
+        if self.stream is not None:
+            state = self.stream.files
+            named.update((state.closed, state.carry, *state.tail), (each.file for each in self.stream.log.files))
+        return named
+
+    def to_json(self) -> dict[str, Any]:
+        """Give what is written, apart from the checksum."""
+        return {"format": layout.FORMAT, **to_json(self)}
+
+
+def to_json(part: Struct | dict[str, PolicySummary]) -> dict[str, Any]:
+    """Give a part of a manifest as `json.dumps` takes it."""
+    built: dict[str, Any] = msgspec.to_builtins(part)
+    return built
+
+
+def read_manifest(store: Store) -> Manifest:
+    """Read the manifest of the run that counts.
 
     Raises `NoHistory` where there is none, `UnsupportedFormat` for another version's, and `DamagedHistory`.
     """
@@ -43,14 +244,14 @@ def read_manifest(store: Store) -> dict[str, Any]:
     except OSError as failure:
         raise NoHistory(f"{place} cannot be read: {failure}") from None
     try:
-        manifest = json.loads(data)
+        said = json.loads(data)
     except ValueError as fault:
         raise damaged(place, f"it is not JSON ({fault})") from None
-    found = _CHECKSUM.search(data)
-    sealed = found is not None and found.end() == len(data)
-    if found is not None and sealed and crc32(data[: found.start()]) != int(found[1], 16):
+    seal = _CHECKSUM.search(data)
+    sealed = seal is not None and seal.end() == len(data)
+    if seal is not None and sealed and crc32(data[: seal.start()]) != int(seal[1], 16):
         raise damaged(place, "it is not as it was written")
-    written = manifest.get("format") if isinstance(manifest, dict) else None
+    written = said.get("format") if isinstance(said, dict) else None
     if not isinstance(written, int):
         raise DamagedHistory(f"{place} is no manifest of a history: it has no format number")
     if written != layout.FORMAT:
@@ -60,34 +261,19 @@ def read_manifest(store: Store) -> dict[str, Any]:
         )
     if not sealed:
         raise damaged(place, "its end is not the one that was written")
-    if missing := [name for name in REQUIRED if name not in manifest]:
-        raise DamagedHistory(f"{place} lacks {', '.join(missing)}: make the history again with whence observe")
-    return dict(manifest)
+    members = {name: value for name, value in said.items() if name not in ("format", "checksum")}
+    try:
+        return msgspec.convert(members, Manifest)
+    except msgspec.ValidationError as fault:
+        raise DamagedHistory(
+            f"{place} is not a manifest as this version of whence writes it ({fault}): "
+            "make the history again with whence observe"
+        ) from None
 
 
-def version_of(manifest: dict[str, Any]) -> tuple[str, int]:
-    """What changes whenever files of the history may go: the run and, for a live history, the number of its commit."""
-    return str(manifest["run"]), int(manifest.get("stream", {}).get("version", 0))
-
-
-def files_named(manifest: dict[str, Any]) -> set[str]:
-    """The files of the run that the manifest itself names: all but those of the segments."""
-    stream = manifest.get("stream", {})
-    state = stream.get("files", {}).values()
-    return {
-        *manifest["tables"].values(),
-        *manifest.get("aside_files", ()),
-        *(name for policy in manifest["policies"].values() for name in policy.get("files", ())),
-        *manifest.get("clocks", {}).get("files", {}).values(),
-        *(name for named in state for name in (named if isinstance(named, list) else [named])),
-        *(each["file"] for each in stream.get("log", {}).get("files", ())),
-    }
-
-
-def write_manifest(store: Store, manifest: dict[str, Any]) -> None:
+def write_manifest(store: Store, manifest: Manifest) -> None:
     """Replace the manifest, atomically."""
-    told = {name: value for name, value in manifest.items() if name != "checksum"}
-    data = json.dumps({"format": layout.FORMAT, **told}, indent=2, ensure_ascii=False).removesuffix("\n}").encode()
+    data = json.dumps(manifest.to_json(), indent=2, ensure_ascii=False).removesuffix("\n}").encode()
     store.write(layout.MANIFEST, b'%b,\n  "checksum": "%08x"\n}\n' % (data, crc32(data)))
 
 

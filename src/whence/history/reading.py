@@ -28,7 +28,7 @@ from whence.causality.skeleton import Skeleton
 from whence.history import layout
 from whence.history.cache import Cache
 from whence.history.errors import DamagedHistory, HistoryReplaced
-from whence.history.manifest import read_manifest, version_of
+from whence.history.manifest import Manifest, read_manifest
 from whence.history.sealing import SealedFile, damaged, missing, read_sealed, read_sealed_table
 from whence.history.storage import Store
 from whence.history.tables import Longs, Processes, Segments, processes_from, segments_from
@@ -68,14 +68,17 @@ class Run:
     def __init__(
         self,
         store: Store,
-        manifest: dict[str, Any],
+        run: Manifest | str,
         segments: Segments,
         processes: Processes,
         *,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
+        """`run`: its manifest, or only its name before it is committed."""
         self.store = store
-        self.manifest = manifest
+        self.name = run if isinstance(run, str) else run.run
+        """The folder that the files are in."""
+        self._manifest = None if isinstance(run, str) else run
         self.segments = segments
         self.processes = processes
         self._cache = Cache(cache_bytes)
@@ -84,9 +87,15 @@ class Run:
         self._reading = RLock()
 
     @property
-    def name(self) -> str:
-        """The run's name: the folder its files are in."""
-        return str(self.manifest["run"])
+    def manifest(self) -> Manifest:
+        """The manifest of a run that is committed."""
+        if self._manifest is None:
+            raise ValueError(f"run {self.name} is not committed, so that it has no manifest")
+        return self._manifest
+
+    def commit(self, manifest: Manifest) -> None:
+        """Take the manifest with which the run was committed."""
+        self._manifest = manifest
 
     @property
     def events_total(self) -> int:
@@ -212,8 +221,7 @@ class Run:
     @property
     def has_numbers(self) -> bool:
         """Whether the source numbered all events; where it did not, ``seq`` is counted as it is read."""
-        given = self.manifest.get("given_seq")
-        return layout.COUNTED_BY not in self._stored_schema().names if given is None else bool(given)
+        return self._manifest is not None and self._manifest.given_seq
 
     def _stored_schema(self) -> pa.Schema:
         if not len(self.segments):
@@ -288,7 +296,7 @@ class Run:
 
     def table_file(self, name: str) -> str:
         """The file of one of the small tables: segments, processes or crossings."""
-        return str(self.manifest["tables"][name])
+        return str(getattr(self.manifest.tables, name))
 
     def table(self, name: str) -> pq.ParquetFile:
         """Another Parquet file of the run."""
@@ -319,7 +327,7 @@ class Run:
             with self._reading:
                 return read()
         except FileNotFoundError:
-            if version_of(read_manifest(self.store)) != version_of(self.manifest):
+            if self._manifest is not None and read_manifest(self.store).version != self._manifest.version:
                 raise HistoryReplaced(
                     f"the history at {self.store} was replaced by a newer one while it was open: open it again"
                 ) from None
@@ -339,14 +347,14 @@ def skeleton_from(table: pa.Table) -> Skeleton:
 def open_run(store: Store, *, cache_bytes: int = CACHE_BYTES) -> Run:
     """The run that the manifest names. Raises `NoHistory`, `DamagedHistory` or `UnsupportedFormat`."""
     manifest = read_manifest(store)
-    folder = layout.run_folder(str(manifest["run"]))
+    folder = layout.run_folder(manifest.run)
     found: list[pa.Table] = []
-    for name in (manifest["tables"][each] for each in ("segments", "processes")):
+    for name in (manifest.tables.segments, manifest.tables.processes):
         place = store.place(f"{folder}/{name}")
         try:
             found.append(read_sealed_table(store, f"{folder}/{name}"))
         except FileNotFoundError:
-            if version_of(read_manifest(store)) != version_of(manifest):
+            if read_manifest(store).version != manifest.version:
                 return open_run(store, cache_bytes=cache_bytes)
             raise missing(place) from None
         except (pa.ArrowException, OSError) as fault:
@@ -355,8 +363,8 @@ def open_run(store: Store, *, cache_bytes: int = CACHE_BYTES) -> Run:
         run = Run(store, manifest, segments_from(found[0]), processes_from(found[1]), cache_bytes=cache_bytes)
     except (ValueError, KeyError) as fault:
         raise DamagedHistory(f"{store.place(folder)} contradicts itself: {fault}") from fault
-    if run.events_total != manifest["events"]:
+    if run.events_total != manifest.events:
         raise DamagedHistory(
-            f"{store.place(folder)} has {run.events_total} events, and the manifest says {manifest['events']}"
+            f"{store.place(folder)} has {run.events_total} events, and the manifest says {manifest.events}"
         )
     return run

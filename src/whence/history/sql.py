@@ -131,7 +131,7 @@ class _Selects(ABC):
             for name in (*stored, "attributes")
         ]
         spellings: dict[str, list[str]] = {}
-        for name in self.run.manifest["attributes"]:
+        for name in self.run.manifest.attributes:
             if name and name.lower() not in taken:
                 spellings.setdefault(name.lower(), []).append(name)
         for names in spellings.values():
@@ -166,7 +166,7 @@ class _Selects(ABC):
 
     def deliveries(self) -> str:
         selects = []
-        for policy in self.run.manifest["policies"]:
+        for policy in self.run.manifest.policies:
             files = list(zip((first for first, *_ in self.segments), delivery_files(self.run, policy), strict=True))
             if files:
                 selects.append(self.rows(files, f"{_literal(policy)} AS policy, {self.quote('at')}, waited, late"))
@@ -178,7 +178,7 @@ class _Selects(ABC):
         return self.table(self.run.table_file("processes"))
 
     def quarantine(self) -> str:
-        selects = [self.table(name) for name in self.run.manifest.get("aside_files", ())]
+        selects = [self.table(name) for name in self.run.manifest.aside_files]
         if not selects:
             return self.empty(**{name: "BIGINT" if name == "place" else "VARCHAR" for name in layout.ASIDE.names})
         return "\nUNION ALL\n".join(selects)

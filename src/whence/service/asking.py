@@ -307,7 +307,7 @@ def questions_router(
         """How far each clock is ahead of the others, how sure that is, and which is broken."""
 
         def question(history: History, _: Deadline) -> Any:
-            if history.run.manifest.get("clocks") is None:
+            if history.run.manifest.clocks is None:
                 raise Refused(404, "no-clocks", "the history says nothing of its clocks")
             return history.clocks()
 

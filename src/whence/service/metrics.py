@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from whence.history.manifest import Stream
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -19,7 +21,7 @@ _COUNTERS: Final = {
 _PUBLISH: Final = "whence_collector_publish_seconds"
 _BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _STREAM_COUNTS: Final = ("reports", "delivered", "late", "ahead", "duplicate", "quarantined", "messages", "violations")
-_QUANTILES: Final = {"p50": "0.5", "p90": "0.9", "p99": "0.99", "max": "1"}
+_QUANTILES: Final = {"p50": "0.5", "p95": "0.95", "p99": "0.99", "max": "1"}
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -76,32 +78,26 @@ def gauge(name: str, help_text: str, samples: Sequence[tuple[float, Labels]]) ->
         yield sample(name, value, labels)
 
 
-def stream_lines(state: Mapping[str, Any] | None) -> Iterator[str]:
+def stream_lines(state: Stream | None) -> Iterator[str]:
     """What the stream says of itself in the history; that it says nothing, where there is none yet."""
     yield from gauge("whence_stream_up", "Whether the stream has committed a history.", [(state is not None, ())])
     if state is None:
         return
-    counts = state.get("counts", {})
     for name in _STREAM_COUNTS:
-        if _is_number(counts.get(name)):
-            full = f"whence_stream_{name}_total"
-            yield from _described(full, "counter", f"The stream's count of {name}.")
-            yield sample(full, counts[name])
-    if _is_number(counts.get("waiting")):
-        yield from gauge("whence_stream_waiting", "Reports that wait for delivery.", [(counts["waiting"], ())])
-    delays = state.get("delay_ns") or {}
+        full = f"whence_stream_{name}_total"
+        yield from _described(full, "counter", f"The stream's count of {name}.")
+        yield sample(full, getattr(state.counts, name))
+    yield from gauge("whence_stream_waiting", "Reports that wait for delivery.", [(state.counts.waiting, ())])
     quantiles: list[tuple[float, Labels]] = [
-        (delays[name] / 1e9, (("quantile", quantile),))
+        (delay / 1e9, (("quantile", quantile),))
         for name, quantile in _QUANTILES.items()
-        if _is_number(delays.get(name))
+        if (delay := getattr(state.delay_ns, name)) is not None
     ]
     yield from gauge("whence_stream_delay_seconds", "How long reports waited, by share of them.", quantiles)
-    if _is_number(state.get("version")):
-        yield from gauge("whence_stream_version", "Number of the newest commit.", [(state["version"], ())])
-    if _is_number(state.get("updated")):
-        yield from gauge(
-            "whence_stream_updated_seconds", "When it was committed, in Unix time.", [(state["updated"] / 1e9, ())]
-        )
+    yield from gauge("whence_stream_version", "Number of the newest commit.", [(state.version, ())])
+    yield from gauge(
+        "whence_stream_updated_seconds", "When it was committed, in Unix time.", [(state.updated / 1e9, ())]
+    )
 
 
 def sample(name: str, value: float, labels: Labels = ()) -> str:
@@ -118,7 +114,3 @@ def _described(name: str, kind: str, help_text: str) -> Iterator[str]:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value and abs(value) < 1e300

@@ -213,7 +213,7 @@ def answer_document(live: HistorySource, subscription: Subscription, row: dict[s
         if event is None:
             return None
         why = _why(history, event, subscription.k)
-        stream = history.run.manifest.get("stream") or {}
+        stream = history.run.manifest.stream
         missing = [each.to_json() for each in why.missing]
         cut = truncated_events(history)
         return {
@@ -227,10 +227,10 @@ def answer_document(live: HistorySource, subscription: Subscription, row: dict[s
             "missing_at_delivery": list(row["missing"] or ()),
             "complete": not missing,
             "late": bool(row["late"]),
-            "policy": stream.get("policy"),
+            "policy": None if stream is None else stream.policy,
             "at": row["at"],
             "waited": row["waited"],
-            "version": stream.get("version", 0),
+            "version": history.run.manifest.version[1],
             **({"truncated": cut} if cut else {}),
         }
 

@@ -8,13 +8,14 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from whence.clocks.errors import WhenceError
+from whence.history.manifest import Stream
 from whence.service.access import Access
 from whence.service.limits import InFlight
 from whence.service.metrics import CONTENT_TYPE, Labels, Metrics, gauge, stream_lines
@@ -30,7 +31,7 @@ nothing to commit."""
 class Stated(Protocol):
     """A live history, as far as this module looks at it."""
 
-    def state(self) -> dict[str, Any] | None:
+    def state(self) -> Stream | None:
         """What the stream says of itself; none before its first commit."""
         ...
 
@@ -64,7 +65,7 @@ class Watch:
         self._advanced_s = elapsed_s()
         """When the stream was last seen to have committed, or could not have."""
 
-    async def state(self) -> dict[str, Any] | None:
+    async def state(self) -> Stream | None:
         """The stream's state, or none where there is none or it cannot be read now."""
         if self._live is None:
             return None
@@ -99,7 +100,7 @@ class Watch:
 
     async def _stream(self, *, can_advance: bool) -> str:
         """How it does: idle before the first report, starting, advancing, stalled or failing."""
-        version = (await self.state() or {}).get("version", 0)
+        version = 0 if (state := await self.state()) is None else state.version
         now_s = self._elapsed_s()
         if version != self._version or not can_advance:
             self._advanced_s = now_s

@@ -168,8 +168,8 @@ def test_silence_and_noise_grow_nothing(tmp_path: Path) -> None:
         assert len(writer._stored.files) == 0
     state = LiveHistory(tmp_path / "h").state()
     assert state is not None
-    assert state["counts"]["delivered"] == 40
-    assert state["counts"]["quarantined"] == 1_000
+    assert state.counts.delivered == 40
+    assert state.counts.quarantined == 1_000
 
 
 def test_a_stream_goes_on_under_its_own_terms(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def told(folder: Path) -> tuple[list[str], list[tuple[int | None, str]], dict[st
         for name in run.events(number, ["id"], 0, int(run.segments.rows[number]))["id"].to_pylist()
     ]
     aside = [(each.place, str(each.reason)) for each in history.quarantine(outcome=None)]
-    return sorted(events), sorted(aside), state["positions"]
+    return sorted(events), sorted(aside), state.positions
 
 
 def test_the_report_that_fails_is_set_aside_and_the_others_are_committed(tmp_path: Path, curse: Curse) -> None:

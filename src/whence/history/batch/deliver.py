@@ -6,12 +6,13 @@ The same tasks measure what the segment's messages show of the clocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from whence.clocks.errors import WhenceError
 from whence.delivery.options import read_policies
@@ -23,6 +24,7 @@ from whence.history.clocks import SegmentClocks, added, measure_segment, time_bi
 from whence.history.deliveries import Outcome, agree_terms, deliver_and_write, summary
 from whence.history.delivering import LIMIT_ROWS
 from whence.history.encoding import decode, encode
+from whence.history.manifest import ClocksSummary, PolicySummary, WallClockSummary
 from whence.history.reading import Run
 from whence.history.sealing import read_sealed, write_sealed
 from whence.history.spans import Blocks, survey_segment
@@ -31,6 +33,16 @@ from whence.history.tables import processes_from, segments_from
 from whence.measures.clock_pairs import Bins, bins_for, joined_bins
 
 CACHE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What the manifest says of deliveries and clocks."""
+
+    policies: dict[str, PolicySummary]
+    wall_clock: WallClockSummary
+    clocks: ClocksSummary | None
+    """None where they were not measured."""
 
 
 class TermsRefused(WhenceError):
@@ -55,11 +67,11 @@ def deliver(
     measure_clocks: bool = True,
     as_known: bool = False,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> dict[str, Any]:
-    """Deliver the segments of a run, committed or not: gives the manifest's ``policies``, ``wall_clock`` and ``clocks``.
+) -> Delivered:
+    """Deliver the segments of a run, committed or not.
 
     `policies` are ``NAME`` or ``NAME:PHI``; `eps`, `delta` and `tick` are in the history's unit. Files are written under
-    names of their own each time a task runs; those that count are listed in the result (``files`` of each policy).
+    names of their own each time a task runs; those that count are listed in the result.
     `whence.history.delivering` says what is exact and when, `agree_terms` what is assumed where nothing is given. Without
     `measure_clocks`, nothing is said of the clocks; with `as_known`, stamps are what an observer could know at the time.
 
@@ -105,16 +117,16 @@ def deliver(
         "delivery",
         on_progress=lambda done: on_progress(count + done, 2 * count),
     )
-    told = summary([outcome for outcome, _ in done], terms)
+    policies_told, wall_clock = summary([outcome for outcome, _ in done], terms)
     if level is None:
-        return told
+        return Delivered(policies_told, wall_clock, None)
     names = [f"{layout.run_folder(run)}/{name}" for _, name in done]
     measured = added(_measured(store, names), level=level)
-    told["clocks"] = store_clocks(store, run, measured, unit=unit)
-    told["wall_clock"]["between_clocks"] = between_clocks(measured.pairs)
+    clocks = store_clocks(store, run, measured, unit=unit)
+    wall_clock = replace(wall_clock, between_clocks=between_clocks(measured.pairs))
     for name in names:
         store.delete(name)
-    return told
+    return Delivered(policies_told, wall_clock, clocks)
 
 
 def _measured(store: Store, names: Sequence[str]) -> Iterator[SegmentClocks]:
@@ -124,4 +136,4 @@ def _measured(store: Store, names: Sequence[str]) -> Iterator[SegmentClocks]:
 
 
 def _open(store: Store, run: str, segments: pa.Table, processes: pa.Table) -> Run:
-    return Run(store, {"run": run}, segments_from(segments), processes_from(processes), cache_bytes=CACHE_BYTES)
+    return Run(store, run, segments_from(segments), processes_from(processes), cache_bytes=CACHE_BYTES)

@@ -9,7 +9,6 @@ import os
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,13 +16,13 @@ import pyarrow.parquet as pq
 from whence.clocks.errors import WhenceError
 from whence.delivery.options import read_policies
 from whence.history import layout
-from whence.history.batch.deliver import deliver
+from whence.history.batch.deliver import Delivered, deliver
 from whence.history.batch.engine import Engine, OnStage, Reports, ignore_stages
 from whence.history.batch.inline import InlineEngine
 from whence.history.batch.segments import EvenPlanner, Planner, Segmented, make_segments
 from whence.history.batch.survey import Survey
 from whence.history.draft import Draft
-from whence.history.manifest import read_manifest
+from whence.history.manifest import Description, Input, Ledger, Manifest, read_manifest
 from whence.history.numbering import Tables
 from whence.history.plan import EPOCH_ROWS
 from whence.history.segmenting import Target
@@ -68,7 +67,7 @@ class Settings:
 class RunMade:
     """A run whose files are written, and which counts for nobody before it is committed. Pickles."""
 
-    manifest: dict[str, Any]
+    description: Description
     tables: Tables
 
 
@@ -79,7 +78,7 @@ def observe(
     settings: Settings | None = None,
     *,
     on_stage: OnStage = ignore_stages,
-) -> dict[str, Any]:
+) -> Manifest:
     """Make the history at `history` from these inputs, in place of what is there; give its manifest.
 
     Until the end the old history stays as it is and readable; a run that fails or is killed leaves it so. The same inputs
@@ -96,7 +95,7 @@ def observe(
             made = make_run(engine, inputs, target, settings, on_stage)
         on_stage("commit", 0, 0)
         draft.store.delete_folder(f"{draft.folder}/{layout.STAGING}")
-        draft.commit(made.manifest, made.tables.segments, made.tables.processes)
+        draft.commit(made.description, made.tables.segments, made.tables.processes)
         return read_manifest(draft.store)
 
 
@@ -128,8 +127,7 @@ def run_from(
         raise NothingDelivered(_why_nothing(survey, segmented, target))
     on_stage("delivery", 0, 0)
     delivering = settings.delivering
-    manifest = _describe(inputs, reports, survey, segmented, unit=settings.unit)
-    manifest |= deliver(
+    delivered = deliver(
         engine,
         target.store,
         target.run,
@@ -145,7 +143,7 @@ def run_from(
         as_known=delivering.as_known,
         on_progress=lambda done, total: on_stage("delivery", done, total),
     )
-    return RunMade(manifest, segmented.tables)
+    return RunMade(_describe(inputs, reports, survey, segmented, delivered, unit=settings.unit), segmented.tables)
 
 
 def _at_once(engine: Engine, inputs: Inputs, target: Target, settings: Settings) -> RunMade:
@@ -187,34 +185,37 @@ def explain(
     return "\n".join(lines)
 
 
-def _describe(inputs: Inputs, reports: Reports, survey: Survey, segmented: Segmented, *, unit: str) -> dict[str, Any]:
-    """Write the manifest of a run, apart from deliveries."""
+def _describe(
+    inputs: Inputs, reports: Reports, survey: Survey, segmented: Segmented, delivered: Delivered, *, unit: str
+) -> Description:
     made = segmented.made
     reasons: Counter[str] = sum((each.reasons for each in made), Counter())
-    return {
-        "unit": unit,
-        "eps": segmented.eps,
-        "lag": segmented.lag,
-        "lag_event": max(made, key=lambda each: each.lag).lag_event if segmented.lag else None,
-        "inputs": [
-            {"file": each.name, "bytes": each.size_bytes, "format": name}
-            for each, name in zip(inputs.files, inputs.formats, strict=True)
-        ],
-        "ledger": {
-            "reports": survey.reports,
-            "delivered": sum(each.rows for each in made),
-            "duplicate": sum(each.duplicates for each in made),
-            "quarantined": sum(each.quarantined for each in made),
-            "reasons": dict(sorted(reasons.items())),
-            "missing_causes": sum(each.missing for each in made),
-        },
-        "attributes": sorted({name for each in made for name in each.attributes}),
-        "native_columns": [name for name in reports.native_columns if name in survey.present],
-        "has_ids": any(each.files is not None and each.files.ids_file is not None for each in made),
-        "given_seq": survey.all_numbered,
-        "aside_files": list(segmented.aside_files),
-        "channels": dict(reports.channels),
-    }
+    return Description(
+        unit=unit,
+        eps=segmented.eps,
+        lag=segmented.lag,
+        lag_event=max(made, key=lambda each: each.lag).lag_event if segmented.lag else None,
+        inputs=tuple(
+            Input(each.name, each.size_bytes, name) for each, name in zip(inputs.files, inputs.formats, strict=True)
+        ),
+        ledger=Ledger(
+            reports=survey.reports,
+            delivered=sum(each.rows for each in made),
+            duplicate=sum(each.duplicates for each in made),
+            quarantined=sum(each.quarantined for each in made),
+            reasons=dict(sorted(reasons.items())),
+            missing_causes=sum(each.missing for each in made),
+        ),
+        attributes=tuple(sorted({name for each in made for name in each.attributes})),
+        native_columns=tuple(name for name in reports.native_columns if name in survey.present),
+        has_ids=any(each.files is not None and each.files.ids_file is not None for each in made),
+        given_seq=survey.all_numbered,
+        aside_files=segmented.aside_files,
+        channels=dict(reports.channels),
+        policies=delivered.policies,
+        wall_clock=delivered.wall_clock,
+        clocks=delivered.clocks,
+    )
 
 
 def _why_nothing(survey: Survey, segmented: Segmented, target: Target) -> str:

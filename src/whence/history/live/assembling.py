@@ -52,7 +52,7 @@ def assemble(store: Store, run: str, closed: Closed, tails: Mapping[str | None, 
     }
     reader = Run(
         store,
-        {"run": run, "given_seq": False},
+        run,
         segments_from(tables["segments"]),
         processes_from(tables["processes"]),
         cache_bytes=CACHE_BYTES,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
-from typing import Any
+
+from msgspec.structs import replace
 
 from whence.history.deliveries import Outcome, summary
 from whence.history.joining import Unbalanced
@@ -14,6 +15,7 @@ from whence.history.live.records import Record
 from whence.history.live.set_aside import SetAside
 from whence.history.live.state import Closed
 from whence.history.live.terms import LiveTerms
+from whence.history.manifest import Description, Ledger, PolicySummary, StreamCounts, StreamDelays, WallClockSummary
 
 
 def summed(outcomes: Sequence[Outcome]) -> Outcome:
@@ -31,64 +33,71 @@ def summed(outcomes: Sequence[Outcome]) -> Outcome:
 
 def described(
     records: Sequence[Record], tails: Sequence[Piece], closed: Closed, aside: SetAside, terms: LiveTerms
-) -> dict[str, Any]:
-    """The manifest, apart from names of files, versions and what the log has.
-
-    `records` are all segments by number, and `tails` those that are not closed.
-    """
-    told = _delivered(records, tails, closed.delivered, terms)
+) -> Description:
+    """Describe the history. `records` are all segments by number, and `tails` those that are not closed."""
+    policies, wall_clock = _delivered(records, tails, closed.delivered, terms)
     events = sum(each.rows for each in records)
     counted = aside.counted_with(each.part.aside for each in tails)
-    accounts: dict[str, Any] = {
-        "reports": events + counted.duplicate + counted.quarantined,
-        "delivered": events,
-        "duplicate": counted.duplicate,
-        "quarantined": counted.quarantined,
-        "reasons": dict(sorted(counted.reasons.items())),
-        "missing_causes": sum(each.missing for each in records),
-    }
-    policy = told["policies"][terms.order_policy]
-    counts = {name: accounts[name] for name in ("reports", "duplicate", "quarantined")}
-    counts |= {
-        "late": policy["late"],
-        "messages": policy["violations"].get("messages", 0),
-        "violations": policy["violations"].get("messages_inverted", 0),
-    }
-    return {
-        **told,
-        "unit": "ns",
-        "eps": terms.eps,
-        "lag": max((each.lag for each in records), default=0),
-        "lag_event": None,
-        "inputs": [],
-        "native_columns": [],
-        "attributes": sorted(closed.attributes | {name for each in tails for name in each.record.attributes}),
-        "has_ids": any(each.files.ids_file is not None for each in records),
-        "given_seq": False,
-        "channels": {},
-        "events": events,
-        "ledger": accounts,
-        "stream": {
-            "policy": terms.order_policy,
-            "counts": counts,
-            "delay_ns": {name: policy["delays"].get(name) for name in ("p50", "p95", "p99", "max")},
-        },
-    }
+    return Description(
+        unit="ns",
+        eps=terms.eps,
+        lag=max((each.lag for each in records), default=0),
+        lag_event=None,
+        inputs=(),
+        ledger=Ledger(
+            reports=events + counted.duplicate + counted.quarantined,
+            delivered=events,
+            duplicate=counted.duplicate,
+            quarantined=counted.quarantined,
+            reasons=dict(sorted(counted.reasons.items())),
+            missing_causes=sum(each.missing for each in records),
+        ),
+        attributes=tuple(sorted(closed.attributes | {name for each in tails for name in each.record.attributes})),
+        native_columns=(),
+        has_ids=any(each.files.ids_file is not None for each in records),
+        given_seq=False,
+        aside_files=(),
+        channels={},
+        policies=policies,
+        wall_clock=wall_clock,
+    )
 
 
-def check_accounts(accounts: dict[str, Any], reports: int) -> None:
+def counted(description: Description, policy: PolicySummary, *, logged: int, ahead: int) -> StreamCounts:
+    """Count what became of the reports so far, `logged` of which are in the log, whose policy this is."""
+    ledger = description.ledger
+    return StreamCounts(
+        reports=ledger.reports,
+        duplicate=ledger.duplicate,
+        quarantined=ledger.quarantined,
+        late=policy.late,
+        messages=policy.violations.get("messages", 0),
+        violations=policy.violations.get("messages_inverted", 0),
+        delivered=logged,
+        waiting=ledger.delivered - logged,
+        ahead=ahead,
+    )
+
+
+def delays(policy: PolicySummary) -> StreamDelays:
+    """Tell how long deliveries under this policy waited."""
+    return StreamDelays(*(policy.delays.get(name) for name in StreamDelays.__struct_fields__))
+
+
+def check_accounts(ledger: Ledger, reports: int) -> None:
     """Raise `Unbalanced` unless every report that came is accounted for once."""
-    if accounts["reports"] != reports:
-        raise Unbalanced(f"{reports} reports came in, and these are accounted for: {accounts}")
+    if ledger.reports != reports:
+        raise Unbalanced(f"{reports} reports came in, and these are accounted for: {ledger}")
 
 
 def _delivered(
     records: Sequence[Record], tails: Sequence[Piece], closed: Outcome | None, terms: LiveTerms
-) -> dict[str, Any]:
-    """What policies came to; `closed` is the sum over all segments that are."""
+) -> tuple[dict[str, PolicySummary], WallClockSummary]:
+    """Sum up what policies came to; `closed` is the sum over all segments that are."""
     outcomes = [each.record.outcome for each in tails if each.record.outcome is not None]
     outcomes += [closed] if closed is not None else []
-    told = summary([summed(outcomes)] if outcomes else [], terms.delivering)
-    for name, policy in told["policies"].items():
-        policy["files"] = [each.outcome.files[name] for each in records if each.outcome is not None]
-    return told
+    policies, wall_clock = summary([summed(outcomes)] if outcomes else [], terms.delivering)
+    for name, policy in policies.items():
+        files = tuple(each.outcome.files[name] for each in records if each.outcome is not None)
+        policies[name] = replace(policy, files=files)
+    return policies, wall_clock

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from time import monotonic
-from typing import Any
 
 from whence.history import layout
 from whence.history.draft import KINDS
 from whence.history.live.records import Record
-from whence.history.manifest import files_named
+from whence.history.manifest import Manifest
 from whence.history.sealing import read_sealed_table
 from whence.history.storage import Store
 
@@ -18,9 +17,9 @@ GRACE_SECONDS = 15.0
 LIVE_KINDS = (*KINDS, "segments-", "processes-", "crossings-", "log-", "tail-", "closed-", "carry-")
 
 
-def named_by(manifest: dict[str, Any], records: Iterable[Record]) -> set[str]:
+def named_by(manifest: Manifest, records: Iterable[Record]) -> set[str]:
     """The files of a version, by its manifest and its segments."""
-    named = files_named(manifest)
+    named = manifest.files()
     for record in records:
         names = (record.files.events_file, record.files.skeleton_file, record.files.ids_file, record.boundary_file)
         named.update(name for name in names if name)
@@ -35,11 +34,10 @@ class Files:
         self._named: set[str] = set()
         self._old: list[tuple[float, set[str]]] = []
 
-    def go_on(self, manifest: dict[str, Any]) -> None:
+    def go_on(self, manifest: Manifest) -> None:
         """Go on from a version that an earlier writer committed; what it wrote and never committed is removed."""
-        segments = read_sealed_table(self._store, self._path(manifest["tables"]["segments"]), layout.SEGMENT_FILES)
-        named = files_named(manifest)
-        self._named = named | {name for column in segments.columns for name in column.to_pylist() if name}
+        segments = read_sealed_table(self._store, self._path(manifest.tables.segments), layout.SEGMENT_FILES)
+        self._named = manifest.files() | {name for column in segments.columns for name in column.to_pylist() if name}
         for name in self._store.names(layout.run_folder(self._run)):
             if name not in self._named and name.startswith(LIVE_KINDS):
                 self._store.delete(self._path(name))

@@ -7,14 +7,13 @@ them.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 
 from whence.clocks.errors import WhenceError
 from whence.history import layout
+from whence.history.manifest import LogFile, LogFiles, Manifest
 from whence.history.sealing import damaged, read_sealed_table, write_sealed_table
 from whence.history.storage import Store
 
@@ -58,32 +57,16 @@ class LogTrimmed(WhenceError):
         super().__init__(f"the log begins with delivery {first}: earlier ones are found in the history alone")
 
 
-@dataclass(frozen=True, slots=True)
-class LogFile:
-    """A file of the log: deliveries ``first`` to ``last``."""
-
-    file: str
-    first: int
-    last: int
-    size: int
-    """How often it was merged."""
-
-
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(LogFiles, frozen=True):
     """The files of a log, oldest first."""
 
     files: tuple[LogFile, ...] = ()
     last: int = 0
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Log:
-        """As `to_json` wrote it."""
-        return cls(tuple(LogFile(**each) for each in told["files"]), told["last"])
-
-    def to_json(self) -> dict[str, Any]:
-        """For the manifest."""
-        return {"files": [asdict(each) for each in self.files], "last": self.last}
+    def of(cls, manifest: Manifest) -> Log:
+        """Take the log that a manifest names; an empty one where it is not that of a stream."""
+        return cls() if manifest.stream is None else cls(manifest.stream.log.files, manifest.stream.log.last)
 
     def append(self, store: Store, run: str, rows: pa.Table, *, keep: int = KEPT_DELIVERIES) -> Log:
         """The log with these deliveries, which have numbers; files that are no longer part of it stay."""
@@ -98,7 +81,7 @@ class Log:
             files[-MERGED_AT:] = [_write(store, run, whole, merged[0].first, merged[-1].last, merged[0].size + 1)]
         while files[0].last <= last - keep:
             files.pop(0)
-        return replace(self, files=tuple(files), last=last)
+        return Log(tuple(files), last)
 
     def after(self, store: Store, run: str, number: int, limit: int) -> pa.Table:
         """Up to `limit` deliveries after this number.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from threading import Lock
-from typing import Any
 
 import pyarrow as pa
 
 from whence.history.errors import NoHistory
 from whence.history.live.log import Log
-from whence.history.manifest import read_manifest, version_of
+from whence.history.manifest import Stream, read_manifest
 from whence.history.questions.history import History
 from whence.history.sealing import missing
 from whence.history.storage import Store
@@ -30,33 +29,32 @@ class LiveHistory:
         Files of older versions go after some seconds: a question to one then raises `HistoryReplaced`, and is to be asked
         of a newer one.
         """
-        newest = version_of(read_manifest(self.store))
+        newest = read_manifest(self.store).version
         with self._lock:
             if self._opened is None or self._opened[0] != newest:
                 history = History(self.store.root)
-                self._opened = (version_of(history.run.manifest), history)
+                self._opened = (history.run.manifest.version, history)
             return self._opened[1]
 
     @property
     def version(self) -> int:
         """The number of the newest commit; 0 without one, and for a history that was made at once."""
         try:
-            return version_of(read_manifest(self.store))[1]
+            return read_manifest(self.store).version[1]
         except NoHistory:
             return 0
 
-    def state(self) -> dict[str, Any] | None:
+    def state(self) -> Stream | None:
         """What the writer told with the newest commit; None where there is no live history."""
         try:
-            told = read_manifest(self.store).get("stream")
+            return read_manifest(self.store).stream
         except NoHistory:
             return None
-        return None if told is None else dict(told)
 
     def last_delivery(self) -> int:
         """The number of the newest delivery; 0 without one."""
         state = self.state()
-        return 0 if state is None else int(state["log"]["last"])
+        return 0 if state is None else state.log.last
 
     def deliveries(self, after: int, limit: int = 10_000) -> pa.Table:
         """Up to `limit` deliveries with larger numbers, ascending: rows of `whence.history.live.DELIVERED`.
@@ -65,9 +63,8 @@ class LiveHistory:
         """
         while True:
             manifest = read_manifest(self.store)
-            log = Log.from_json(manifest["stream"]["log"]) if "stream" in manifest else Log()
             try:
-                return log.after(self.store, str(manifest["run"]), after, limit)
+                return Log.of(manifest).after(self.store, manifest.run, after, limit)
             except FileNotFoundError as gone:
-                if version_of(read_manifest(self.store)) == version_of(manifest):
+                if read_manifest(self.store).version == manifest.version:
                     raise missing(str(gone.filename or self.store)) from None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from time import time_ns
-from typing import Any, Self
+from typing import Self
 from uuid import uuid4
 
 import numpy as np
@@ -30,7 +30,7 @@ from whence.history.draft import refuse_other_folders
 from whence.history.errors import HistoryError, NoHistory
 from whence.history.live.assembling import Assembled, assemble, deliver_new
 from whence.history.live.chain import Chain, Part
-from whence.history.live.describing import check_accounts, described, summed
+from whence.history.live.describing import check_accounts, counted, delays, described, summed
 from whence.history.live.emitting import Piece, emit
 from whence.history.live.files import Files, named_by
 from whence.history.live.intake import Closing, reported, take
@@ -45,7 +45,7 @@ from whence.history.live.stored import Carried, StoredTail
 from whence.history.live.terms import LiveTerms, OtherTerms
 from whence.history.live.traces import solve_traces
 from whence.history.locking import Lock
-from whence.history.manifest import read_manifest, write_manifest
+from whence.history.manifest import Manifest, StateFiles, Stream, TableFiles, read_manifest, write_manifest
 from whence.history.reading import Run, open_run
 from whence.history.sealing import missing, write_sealed_table
 from whence.history.segmenting import attribute_names, refused_rows
@@ -126,7 +126,7 @@ class LiveWriter:
         self.positions: dict[str, int] = {}
         self.now = self.version = self.reports = self.ahead = self._serial = self._committed_at = 0
         self._run: Run | None = None
-        self.state: dict[str, Any] | None = None
+        self.state: Stream | None = None
         try:
             manifest = read_manifest(self.store)
         except NoHistory:
@@ -135,25 +135,25 @@ class LiveWriter:
             self.store.make_folder(layout.run_folder(self.run))
             self._stored, self._files = StoredTail(self.store, self.run), Files(self.store, self.run)
             return
-        stream = manifest.get("stream")
+        stream = manifest.stream
         if stream is None:
             raise HistoryError(f"{self.store} has a history that was made at once: name another folder for a live one")
-        self.run = str(manifest["run"])
+        self.run = manifest.run
         self._stored = StoredTail(self.store, self.run)
-        begun = read_state(self.store, self.run, stream["files"]["closed"], Begun)
+        begun = read_state(self.store, self.run, stream.files.closed, Begun)
         self.terms, self.closed = begun.terms, begun.closed
         if terms is not None and terms != self.terms:
             raise OtherTerms(
                 f"the stream at {self.store} began with {self.terms}: go on with these, or name another folder"
             )
-        carried = read_state(self.store, self.run, stream["files"]["carry"], Carried)
+        carried = read_state(self.store, self.run, stream.files.carry, Carried)
         self.reports, self.ahead = carried.reports, carried.ahead
         self._aside, self._serial = carried.aside, carried.serial
         self.tail = self._stored.read(carried.tail)
-        self.log = Log.from_json(stream["log"])
-        self.positions, self.now, self.version = dict(stream["positions"]), stream["now"], stream["version"]
+        self.log = Log.of(manifest)
+        self.positions, self.now, self.version = dict(stream.positions), stream.now, stream.version
         self._committed_at = self.now
-        self._closed_file = stream["files"]["closed"]
+        self._closed_file = stream.files.closed
         self._files = Files(self.store, self.run)
         self._files.go_on(manifest)
         self._run = open_run(self.store)
@@ -361,47 +361,45 @@ class LiveWriter:
             for name, table in assembled.tables.items()
         }
         self.log = log.result()
-        manifest = self._manifest(assembled)
-        manifest["tables"] = tables
-        manifest["stream"]["version"] = version
-        manifest["aside_files"] = aside_files
-        manifest["stream"]["files"] = {
-            "closed": self._closed_file,
-            "carry": carry_file,
-            "tail": list(self._stored.files.values()),
-        }
+        state = StateFiles(self._closed_file, carry_file, tuple(self._stored.files.values()))
+        manifest = self._manifest(assembled, version, TableFiles(**tables), tuple(aside_files), state)
         if trial:
             return
         self.store.sync(layout.run_folder(self.run))
         write_manifest(self.store, manifest)
         self.store.sync("")
-        assembled.run.manifest = manifest
+        assembled.run.commit(manifest)
         self.version = version
-        self._run, self._committed_at, self.state = assembled.run, self.now, manifest["stream"]
+        self._run, self._committed_at, self.state = assembled.run, self.now, manifest.stream
         self._senders.committed()
         self._files.committed(named_by(manifest, assembled.records))
 
-    def _manifest(self, assembled: Assembled) -> dict[str, Any]:
-        """All but the names of files."""
+    def _manifest(
+        self, assembled: Assembled, version: int, tables: TableFiles, aside_files: tuple[str, ...], state: StateFiles
+    ) -> Manifest:
         tails = [each.piece for each in self._tails.values()]
-        told = described(assembled.records, tails, self.closed, self._aside, self.terms)
-        check_accounts(told["ledger"], self.reports)
-        told |= {
-            "run": self.run,
-            "created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-            "segments": len(assembled.records),
-            "processes": len(assembled.tables["processes"]),
-            "computations": len(pc.unique(assembled.tables["processes"]["computation"])),
-        }
-        told["stream"]["counts"] |= {
-            "delivered": self.log.last,
-            "waiting": told["events"] - self.log.last,
-            "ahead": self.ahead,
-        }
-        told["stream"] |= {
-            "now": self.now,
-            "positions": self.positions,
-            "updated": time_ns(),
-            "log": self.log.to_json(),
-        }
-        return told
+        description = described(assembled.records, tails, self.closed, self._aside, self.terms)
+        check_accounts(description.ledger, self.reports)
+        policy = description.policies[self.terms.order_policy]
+        return Manifest.of(
+            description,
+            aside_files=aside_files,
+            run=self.run,
+            created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            events=description.ledger.delivered,
+            segments=len(assembled.records),
+            processes=len(assembled.tables["processes"]),
+            computations=len(pc.unique(assembled.tables["processes"]["computation"])),
+            tables=tables,
+            stream=Stream(
+                policy=self.terms.order_policy,
+                counts=counted(description, policy, logged=self.log.last, ahead=self.ahead),
+                delay_ns=delays(policy),
+                now=self.now,
+                positions=self.positions,
+                updated=time_ns(),
+                log=self.log,
+                version=version,
+                files=state,
+            ),
+        )

@@ -88,17 +88,17 @@ class Clocks:
 
 def clocks_of(run: Run) -> Clocks:
     """The clocks of a committed run."""
-    told = run.manifest.get("clocks")
+    told = run.manifest.clocks
     if told is None:
         raise HistoryError(f"the history at {run.store} says nothing of its clocks: make it again with whence observe")
     return Clocks(
         tuple(Clock(estimate, events) for estimate, events in read_clocks(run)),
-        told["eps"],
-        run.manifest.get("lag"),
-        run.manifest.get("eps"),
-        told["groups"],
-        told["message_delays"],
-        told["report_delays"],
+        told.eps,
+        run.manifest.lag,
+        run.manifest.eps,
+        told.groups,
+        told.message_delays,
+        told.report_delays,
     )
 
 

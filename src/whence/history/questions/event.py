@@ -88,14 +88,14 @@ def events_at(run: Run, positions: Longs | Sequence[int]) -> tuple[Event, ...]:
 
 def event_columns(run: Run) -> list[str]:
     """The columns that an `Event` is made of."""
-    more = ["id"] if run.manifest["has_ids"] else []
-    more += ["computation"] if run.manifest["computations"] != 1 else []
-    return [*COLUMNS, *more, *run.manifest["native_columns"]]
+    more = ["id"] if run.manifest.has_ids else []
+    more += ["computation"] if run.manifest.computations != 1 else []
+    return [*COLUMNS, *more, *run.manifest.native_columns]
 
 
 def events_from(run: Run, columns: dict[str, list[Any]], positions: Longs) -> tuple[Event, ...]:
     """Events from lists of the columns that `event_columns` names."""
-    natives = run.manifest["native_columns"]
+    natives = run.manifest.native_columns
     only = run.processes.computation_of(0) if "computation" not in columns else ""
     return tuple(
         Event(

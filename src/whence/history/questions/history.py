@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from whence.clocks.relation import Relation
 from whence.history.errors import EventNotFound
+from whence.history.manifest import to_json
 from whence.history.questions.event import Event, events_at
 from whence.history.questions.locating import Asked, locate, unknown_name
 from whence.history.questions.past import Filter, Why, why
@@ -140,7 +141,7 @@ class History:
     @property
     def unit(self) -> str:
         """The unit of times: ns, or whatever the run said."""
-        return str(self.run.manifest["unit"])
+        return self.run.manifest.unit
 
     def __len__(self) -> int:
         return self.run.events_total
@@ -269,17 +270,10 @@ class History:
     def check(self) -> Check:
         """What the run found: reports accounted for, and what wall-clock order and each policy get wrong."""
         manifest = self.run.manifest
-        policies = {
-            policy: {name: value for name, value in found.items() if name != "files"}
-            for policy, found in manifest["policies"].items()
-        }
-        return Check(
-            len(self),
-            manifest.get("ledger", {}),
-            manifest.get("wall_clock", {}),
-            policies,
-            manifest.get("channels", {}),
-        )
+        policies = {name: to_json(policy) for name, policy in manifest.policies.items()}
+        for policy in policies.values():
+            del policy["files"]
+        return Check(len(self), to_json(manifest.ledger), to_json(manifest.wall_clock), policies, manifest.channels)
 
     def clocks(self) -> Clocks:
         """How wrong each clock is, what that rests on, and which are broken."""
@@ -289,7 +283,7 @@ class History:
 
     def quarantine(self, *, outcome: str | None = "quarantined") -> Iterator[Aside]:
         """Reports that were set aside, with the reasons; `outcome` None gives duplicates, too."""
-        for name in self.run.manifest.get("aside_files", ()):
+        for name in self.run.manifest.aside_files:
             for batch in self.run.file_batches(name):
                 for row in batch.to_pylist():
                     if outcome is None or row["outcome"] == outcome:
@@ -306,7 +300,7 @@ class History:
         if where is not None:
             from whence.history.questions.conditions import Condition  # DuckDB takes a while to load.
 
-            condition = Condition(where, self.run.event_schema(), self.run.manifest["attributes"])
+            condition = Condition(where, self.run.event_schema(), self.run.manifest.attributes)
         wanted = None if names is None else pa.array(list(names), pa.string())
         if condition is None and wanted is None:
             return Filter(codes)

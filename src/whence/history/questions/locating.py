@@ -32,7 +32,7 @@ def locate(run: Run, asked: Asked, *, computation: str | None = None) -> int:
         return _checked_position(run, asked)
     if asked.startswith("@") and asked[1:].isdecimal():
         return _checked_position(run, int(asked[1:]))
-    found = _by_id(run, asked) if run.manifest["has_ids"] else []
+    found = _by_id(run, asked) if run.manifest.has_ids else []
     counted = _by_process_and_seq(run, asked)
     if found and counted:
         # An event goes by its process and number only if its source gave it no id.
@@ -188,14 +188,14 @@ def _not_found(run: Run, asked: str, computation: str | None) -> str:
         spans = [_span_of_seq(run, int(code)) for code in codes if run.processes.events[code]]
         holes = "" if all(run.processes.dense_seq[codes]) else ", with gaps: reports of it are missing"
         low, high = min(span[0] for span in spans), max(span[1] for span in spans)
-        aside = run.manifest.get("ledger", {}).get("quarantined", 0)
+        aside = run.manifest.ledger.quarantined
         hint = "; it may be among the reports that were set aside: see whence quarantine" if aside else ""
         return f"process {name!r}{where} has events {low} to {high}{holes}, and {seq} is none of them{hint}"
     if len(codes):
         spans = [_span_of_seq(run, int(code)) for code in codes if run.processes.events[code]]
         first, last = min(span[0] for span in spans), max(span[1] for span in spans)
         return f"{name!r}{where} is a process: name one of its events, {name}:{first} to {name}:{last}"
-    by_id = "an id of the source, or as " if run.manifest["has_ids"] else ""
+    by_id = "an id of the source, or as " if run.manifest.has_ids else ""
     return f"no event{where} goes by {asked!r}: name it by {by_id}PROCESS:SEQ; {unknown_name(run, 'process', name)}"
 
 

@@ -67,14 +67,14 @@ def order_documents(run: Run, *, policy: str | None, skip: int = 0) -> Iterator[
 
 def delivery_files(run: Run, policy: str) -> list[str]:
     """The files of a policy's deliveries, one a segment."""
-    known = run.manifest["policies"]
+    known = run.manifest.policies
     if policy not in known:
         there_are = ", ".join(sorted(known)) or "none"
         raise UnknownPolicy(
             f"the history has no deliveries under {policy!r}; it has {there_are}. "
             "Choose policies when the history is made: whence observe --policy"
         )
-    return list(known[policy]["files"])
+    return list(known[policy].files)
 
 
 def _with_position(table: pa.Table, positions: Longs) -> pa.Table:
