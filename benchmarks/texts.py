@@ -30,8 +30,8 @@ def section() -> Section:
         start = time.perf_counter()
         manifest = observe(session(), [str(path)], place / "history", format=format, options=options)
         seconds = time.perf_counter() - start
-        ledger = manifest["ledger"]
-        whole += ledger["delivered"] == ledger["reports"] >= count
+        ledger = manifest.ledger
+        whole += ledger.delivered == ledger.reports >= count
         megabytes = path.stat().st_size / 1e6
         rows.append((format, count, megabytes, seconds, count / seconds, sorting, seconds / sorting))
         print(f"  {format}: {seconds:.1f} s, sorting {sorting:.1f} s", flush=True)

@@ -98,7 +98,7 @@ def test_from_python_a_bound_is_written_as_on_the_command_line(tmp_path: Path) -
     """`eps="20ms"`, which every page of the documentation writes, ended in a TypeError."""
     (tmp_path / "log.jsonl").write_text('{"process": "p", "time": 5}\n{"process": "q", "time": 7}\n')
     history = whence.observe(tmp_path / "log.jsonl", tmp_path / "h", eps="20ms", policies="exact")
-    assert history.run.manifest["eps"] == 20_000_000
+    assert history.run.manifest.eps == 20_000_000
     with pytest.raises(ValueError, match="such as 250ms"):
         whence.observe(tmp_path / "log.jsonl", tmp_path / "h", eps="20 fortnights")
 

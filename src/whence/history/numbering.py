@@ -16,12 +16,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from whence.causality.clocks import Scan
-from whence.causality.ordering import NO_TIME
 from whence.causality.skeleton import Skeleton
-from whence.history import layout
 from whence.history.joining import Crossings
 from whence.history.mending import read_skeleton
 from whence.history.plan import Plan
+from whence.history.run_tables import SegmentRow, Totals, processes_table, segments_table
 from whence.history.segmenting import Made, Target
 from whence.history.writing import write_boundary
 
@@ -48,87 +47,30 @@ def number_segments(
     segments = sorted((each for each in made if each.rows), key=lambda each: each.window)
     starts = accumulate((each.rows for each in segments), initial=0)
     first_position = {each.window: start for each, start in zip(segments, starts, strict=False)}
-    codes = _codes(segments)
-    counted: dict[tuple[str, str], int] = dict.fromkeys(codes, 0)
     edges = _by_window(crossings)
     boundaries = _boundaries(segments, plan, target, first_position, edges, on_progress)
+    keys = sorted({key for each in segments for key in each.counts.processes()})
+    codes = {key: code for code, key in enumerate(keys)}
+    totals = Totals().widened(len(keys))
     rows = []
-    for number, each in enumerate(segments):
-        keys = list(zip(each.counts.computations, each.counts.names, strict=True))
-        before = [counted[key] for key in keys]
-        given = each.counts.first_seq.tolist()
-        files = each.files
-        assert files is not None
+    for each in segments:
+        assert each.files is not None
+        own = np.array([codes[key] for key in each.counts.processes()], np.int64)
         rows.append(
-            {
-                "number": number,
-                "first_position": first_position[each.window],
-                "rows": each.rows,
-                "processes": [codes[key] for key in keys],
-                "counts": each.counts.events.tolist(),
-                "before": before,
-                "first_seq": [
-                    seq or (done + 1 if events else 0)
-                    for seq, done, events in zip(given, before, each.counts.events.tolist(), strict=True)
-                ],
-                "first_causal_time": each.first_causal_time,
-                "last_causal_time": each.last_causal_time,
-                "starts_computation": not any(before),
-                "events_file": files.events_file,
-                "skeleton_file": files.skeleton_file,
-                "boundary_file": boundaries.get(each.window),
-                "ids_file": files.ids_file,
-            }
+            SegmentRow(
+                each.rows,
+                own,
+                each.counts,
+                totals.events[own],
+                each.first_causal_time,
+                each.last_causal_time,
+                each.files,
+                boundaries.get(each.window),
+            )
         )
-        for key, events in zip(keys, each.counts.events.tolist(), strict=True):
-            counted[key] += events
-    return Tables(pa.Table.from_pylist(rows, layout.SEGMENTS), _processes(segments, codes, counted))
-
-
-def _codes(segments: Sequence[Made]) -> dict[tuple[str, str], int]:
-    keys = {
-        (computation, name)
-        for each in segments
-        for computation, name, events in zip(
-            each.counts.computations, each.counts.names, each.counts.events.tolist(), strict=True
-        )
-    }
-    return {key: code for code, key in enumerate(sorted(keys))}
-
-
-def _processes(
-    segments: Sequence[Made], codes: dict[tuple[str, str], int], counted: dict[tuple[str, str], int]
-) -> pa.Table:
-    first_seq, last_seq = np.zeros(len(codes), np.int64), np.zeros(len(codes), np.int64)
-    first_time, last_time = np.full(len(codes), np.iinfo(np.int64).max), np.full(len(codes), NO_TIME)
-    for each in segments:
-        own = np.array([codes[key] for key in zip(each.counts.computations, each.counts.names, strict=True)], np.int64)
-        here = each.counts.events > 0
-        new = here & (first_seq[own] == 0)
-        first_seq[own[new]] = each.counts.first_seq[new]
-        last_seq[own[here]] = each.counts.last_seq[here]
-        timed = each.counts.last_time != NO_TIME
-        np.minimum.at(first_time, own[timed], each.counts.first_time[timed])
-        np.maximum.at(last_time, own[timed], each.counts.last_time[timed])
-    clocks: dict[tuple[str, str], str | None] = dict.fromkeys(codes)
-    for each in segments:
-        named = zip(each.counts.computations, each.counts.names, each.counts.clocks, strict=True)
-        clocks |= {(computation, name): clock for computation, name, clock in named if clock is not None}
-    events = np.array([counted[key] for key in codes], np.int64)
-    untimed = last_time == NO_TIME
-    return pa.table(
-        {
-            "code": pa.array(range(len(codes)), pa.int32()),
-            "computation": [computation for computation, _ in codes],
-            "process": [name for _, name in codes],
-            "clock_name": [clocks[key] for key in codes],
-            "events": events,
-            "first_time": pa.array(first_time, mask=untimed),
-            "last_time": pa.array(last_time, mask=untimed),
-            "dense_seq": (first_seq == 0) | ((first_seq == 1) & (last_seq == events)),
-        },
-        layout.PROCESSES,
-    )
+        totals.add(each.counts, own)
+    processes = ([computation for computation, _ in keys], [name for _, name in keys], totals)
+    return Tables(segments_table(rows), processes_table([processes]))
 
 
 Edges = tuple[list[tuple[int, int, int]], set[int]]

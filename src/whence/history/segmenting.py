@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -52,6 +52,10 @@ class Counts:
     first_time: NDArray[np.int64]
     """`NO_TIME` where no event has one."""
     last_time: NDArray[np.int64]
+
+    def processes(self) -> Iterator[tuple[str, str]]:
+        """Each process with its computation."""
+        return zip(self.computations, self.names, strict=True)
 
 
 @dataclass(frozen=True, slots=True)

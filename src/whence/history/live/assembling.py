@@ -13,10 +13,11 @@ import pyarrow as pa
 from whence.history import layout
 from whence.history.deliveries import deliver_on, write_deliveries
 from whence.history.live.emitting import Piece
-from whence.history.live.records import Record, Totals, crossings_table, processes_table, segments_table
+from whence.history.live.records import Record, crossings_table, segment_rows
 from whence.history.live.state import Closed
 from whence.history.live.terms import LiveTerms
 from whence.history.reading import Run
+from whence.history.run_tables import Totals, processes_table, segments_table
 from whence.history.spans import Blocks, survey_segment
 from whence.history.storage import Store
 from whence.history.tables import processes_from, segments_from
@@ -46,8 +47,13 @@ def assemble(store: Store, run: str, closed: Closed, tails: Mapping[str | None, 
             chains.append((computation, mine.chain.names[: len(totals.events)], totals, records))
     wholes = [*closed.wholes, *(tail for where, tail in tails.items() if where is None and tail.rows)]
     tables = {
-        "segments": segments_table([(len(chain[1]), chain[3]) for chain in chains], wholes),
-        "processes": processes_table([chain[:3] for chain in chains], wholes),
+        "segments": segments_table(segment_rows([(len(names), records) for _, names, _, records in chains], wholes)),
+        "processes": processes_table(
+            [
+                *(([computation] * len(names), names, totals) for computation, names, totals, _ in chains),
+                *((each.counts.computations, each.counts.names, Totals().plus(each.counts)) for each in wholes),
+            ]
+        ),
         "crossings": crossings_table([chain[3] for chain in chains]),
     }
     reader = Run(

@@ -11,8 +11,9 @@ from whence.events.schema import REPORTS
 from whence.history.deliveries import Outcome
 from whence.history.live.chain import Chain
 from whence.history.live.dating import DATED
-from whence.history.live.records import Record, Totals
+from whence.history.live.records import Record
 from whence.history.live.terms import LiveTerms
+from whence.history.run_tables import Totals
 
 TAIL = pa.schema(
     [
