@@ -1,7 +1,7 @@
 # Every target sets up what it needs, once, in .venv; a second run starts at once.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-bounds check bench lock clean
+.PHONY: help demo test test-all test-bounds check bench lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,7 +14,10 @@ help: ## list the targets
 demo: $(READY) ## find what led to a failure in the logs of an invented shop; leaves a report in out/demo
 	@$(PY) -m whence.demo $(ARGS)
 
-test: $(READY) ## run the tests; ARGS="tests/clocks -k vector" to choose
+test: $(READY) ## run the tests that are quick, some minutes in all; ARGS="tests/clocks -k vector" to choose
+	@$(PY) -m pytest -n auto --dist loadgroup -m "not slow" $(ARGS)
+
+test-all: $(READY) ## run all tests: those, and the slow ones (kills, a cluster, the whole service, the demo)
 	@$(PY) -m pytest -n auto --dist loadgroup $(ARGS)
 
 # Tests that together call every kernel, in both ways each time; the run fails if one is left out.

@@ -1,7 +1,11 @@
-"""What every test may use: one Spark session for the whole run, and Hypothesis with the same examples each time."""
+"""What every test may use: one Spark session for the whole run, and Hypothesis with the same examples each time.
+
+Nothing is synced to disk in the tests' own process.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,6 +19,10 @@ settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("few", derandomize=True, deadline=None, max_examples=15)
 settings.register_profile("explore", deadline=None, max_examples=2_000)
 settings.load_profile("ci")
+
+# Only a loss of power shows what was not synced, and waiting for the disk takes a third of some tests' time.
+# tests/history/test_storage.py says what is synced, and when.
+os.fsync = lambda descriptor: None
 
 # The first compiler only, and the plain collector: a shorter start, for jobs too small to need more.
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -36,3 +44,14 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session("tests", master="local[2]", config={"spark.driver.extraJavaOptions": QUICK_START})
     yield session
     session.stop()
+
+
+@pytest.fixture(
+    params=["inline", pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.xdist_group("spark")])],
+)
+def session(request: pytest.FixtureRequest) -> SparkSession | None:
+    """Where `tests.spark.running.observe` makes a history: in this process and, among the slow tests, on Spark.
+
+    Both leave the same bytes, which tests/spark/test_engines.py shows on every run.
+    """
+    return None if request.param == "inline" else request.getfixturevalue("spark")

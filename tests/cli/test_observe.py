@@ -27,6 +27,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.slow
 def test_a_killed_run_leaves_the_old_history_and_the_next_one_works(tmp_path: Path) -> None:
     """A user whose machine reboots in mid-run would lose his history, or read half of the new one."""
     log, history = tmp_path / "old.jsonl", tmp_path / "h"
@@ -62,15 +63,16 @@ def test_a_killed_run_leaves_the_old_history_and_the_next_one_works(tmp_path: Pa
     assert len(list(history.glob("runs/*"))) == 1, "what the killed run left is still there"
 
 
-def test_garbage_ends_in_a_sentence(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["inline", pytest.param("spark", marks=pytest.mark.slow)])
+def test_garbage_ends_in_a_sentence(tmp_path: Path, engine: str) -> None:
     """A user who names the wrong file would be shown trace-backs."""
     (tmp_path / "photo.jsonl").write_bytes(bytes(range(256)) * 40)
-    said = run("observe", tmp_path / "photo.jsonl", "--to", tmp_path / "h")
+    said = run("observe", tmp_path / "photo.jsonl", "--to", tmp_path / "h", "--engine", engine)
     assert said.returncode == 1
     assert "photo.jsonl" in said.stderr
     assert "Traceback" not in said.stderr + said.stdout
     assert not (tmp_path / "h" / "manifest.json").exists()
-    missing = run("observe", tmp_path / "nowhere.jsonl", "--to", tmp_path / "h")
+    missing = run("observe", tmp_path / "nowhere.jsonl", "--to", tmp_path / "h", "--engine", engine)
     assert missing.returncode == 1
     assert "nowhere.jsonl" in missing.stderr
     assert "Traceback" not in missing.stderr

@@ -1,5 +1,8 @@
 """Runs the examples of one page of documentation, top to bottom, as a reader would: ``python run_page.py PAGE``.
 
+With ``--inline`` before PAGE, ``whence observe`` runs without Java where the line does not say otherwise: both engines leave
+the same bytes (tests/spark/test_engines.py), and a page takes a second or two.
+
 - ``python`` blocks of a page share one namespace.
 - ``sh`` blocks run as one bash script each, which stops at the first failure. In ``console`` blocks, lines that start
   with ``$`` are the commands and the rest is their output.
@@ -13,6 +16,7 @@ The current folder should be a scratch copy of the repository: examples may writ
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import os
@@ -24,10 +28,23 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\w*)")
+PATH = [str(Path(sys.executable).parent)]
+"""Where commands are looked for first."""
 NOT_RUN = re.compile(r"^ *<!-- not run\b(?P<reason>.*)-->\s*$")
+
+
+INLINE = """#!/bin/sh
+case " $* " in
+    " observe "*" --follow "* | " observe "*" --engine "* | " observe "*" --master "*) ;;
+    " observe "*) set -- "$@" --engine inline ;;
+esac
+exec {python} -m whence.cli "$@"
+"""
+"""A line that names an engine, or follows a source, runs as it is written."""
 
 
 class PageError(Exception):
@@ -95,10 +112,9 @@ def _stand_in(part: str) -> str:
 def run_shell(commands: str) -> str:
     """What the commands print on stdout."""
     script = "\n".join(runnable(line) for line in commands.splitlines())
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     done = subprocess.run(
         ["bash", "-euxo", "pipefail", "-c", script],
-        env=os.environ | {"PATH": path},
+        env=os.environ | {"PATH": os.pathsep.join([*PATH, os.environ.get("PATH", "")])},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -159,8 +175,29 @@ def run_page(page: Path) -> int:
     return ran
 
 
+def write_inline_command(command: Path) -> None:
+    """Make a program that is ``whence``, with an engine that needs no Java."""
+    command.write_text(INLINE.format(python=shlex.quote(sys.executable)))
+    command.chmod(0o755)
+
+
+@contextlib.contextmanager
+def inline_engine() -> Iterator[None]:
+    """Let examples find that program before the real one."""
+    with TemporaryDirectory() as folder:
+        write_inline_command(Path(folder) / "whence")
+        PATH.insert(0, folder)
+        yield
+        PATH.remove(folder)
+
+
 if __name__ == "__main__":
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--inline", action="store_true")
+    arguments.add_argument("page", type=Path)
+    given = arguments.parse_args()
     try:
-        print(f"{run_page(Path(sys.argv[1]))} examples ran")
+        with inline_engine() if given.inline else contextlib.nullcontext():
+            print(f"{run_page(given.page)} examples ran")
     except PageError as error:
         sys.exit(str(error))

@@ -1,16 +1,22 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 
 import pytest
+import typer
 
 from tests.conftest import QUICK_START
+from tests.docs.run_page import blocks
+from whence.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 RUNNER = Path(__file__).with_name("run_page.py")
@@ -19,14 +25,27 @@ PAGES = [
 ] + sorted(page for page in (ROOT / "docs").rglob("*.md") if "decisions" not in page.parts)
 
 
-def run(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+# These start Spark or the service, and no page can do without.
+ON_SPARK = {"follow.md", "reproduce.md", "serve.md", "subscribe.md"}
+COMMAND = re.compile(
+    r"""(?:\$\ )?(?:[A-Z_]+=\S+\ )*whence\ (?P<arguments>(?:[^'"\\|&;<>()]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")*)""",
+    re.VERBOSE,
+)
+"""A line that runs ``whence``, and its arguments: up to what the shell takes for a pipe, a redirection or an end."""
+NO_JAVA = {"JAVA_HOME": "/nowhere", "WHENCE_JAVA_DIRS": ""}
+
+
+def named(pages: list[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("page", pages, ids=[str(page.relative_to(ROOT)) for page in pages])
+
+
+def run(page: Path, folder: Path, *options: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """The page's examples, in a folder that looks like the repository and may be written to."""
     for entry in ROOT.iterdir():
         if entry.name not in (".git", ".venv"):
             (folder / entry.name).symlink_to(entry)
-    command = [sys.executable, RUNNER, page]
-    # Pages start Spark a dozen times, for moments: compiling well would take longer than running.
-    env = {**os.environ, "JAVA_TOOL_OPTIONS": QUICK_START}
+    command = [sys.executable, RUNNER, *options, page]
+    env = {**os.environ, **environment}
     # Files, not pipes: a service that a page leaves running would keep a pipe open.
     with TemporaryFile("w+") as out, TemporaryFile("w+") as errors:
         running = subprocess.Popen(command, cwd=folder, stdout=out, stderr=errors, env=env, start_new_session=True)
@@ -41,11 +60,40 @@ def run(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(command, running.returncode, out.read(), errors.read())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def commands(page: Path) -> Iterator[list[str]]:
+    """The arguments of each ``whence`` on the page, in blocks that are not run, too."""
+    for block in blocks(page.read_text()):
+        if block.language not in ("sh", "console"):
+            continue
+        for line in block.body.replace("\\\n", " ").splitlines():
+            if command := COMMAND.match(line):
+                yield shlex.split(command["arguments"], comments=True)
+
+
+@named([page for page in PAGES if page.name not in ON_SPARK])
 def test_the_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
-    """A reader who types what the page says gets what the page shows."""
-    done = run(page, tmp_path)
+    """A reader who types what the page says gets what the page shows; here without Java, which starts slowly."""
+    done = run(page, tmp_path, "--inline", environment=NO_JAVA)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@named([page for page in PAGES if page.name in ON_SPARK or any(words[0] == "observe" for words in commands(page))])
+def test_the_examples_of_a_page_run_as_they_are_written(page: Path, tmp_path: Path) -> None:
+    """The same with the engine that the reader gets, which is Spark."""
+    # Pages start Spark a dozen times, for moments: compiling well would take longer than running.
+    done = run(page, tmp_path, environment={"JAVA_TOOL_OPTIONS": QUICK_START})
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@named([page for page in PAGES if any(commands(page))])
+def test_every_command_on_a_page_has_arguments_that_whence_takes(page: Path) -> None:
+    """A reader would be refused an option that was renamed; also on pages, and in blocks, that do not run here."""
+    group = typer.main.get_command(cli)
+    for name, *arguments in commands(page):
+        command = group.get_command(None, name)  # type: ignore[attr-defined, arg-type]
+        assert command is not None, f"{page.name}: there is no command {name!r}"
+        command.make_context(name, arguments)
 
 
 PYTHON = "```python\n{}\n```\n"
@@ -80,7 +128,7 @@ def test_a_page_that_lies_is_caught(page: str, complaint: str | None, tmp_path: 
     written.write_text(page)
     folder = tmp_path / "folder"
     folder.mkdir()
-    done = run(written, folder)
+    done = run(written, folder, environment={})
     if complaint is None:
         assert done.returncode == 0, done.stderr
     else:

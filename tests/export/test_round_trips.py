@@ -38,12 +38,12 @@ def test_what_comes_back_says_what_the_history_says(format: str, seed: int) -> N
             same_relations(back, kept, clocks=FORMATS[format].regex is not None)
 
 
-def test_what_the_pipeline_makes_of_a_parquet_export(spark, tmp_path: Path) -> None:
+def test_what_the_pipeline_makes_of_a_parquet_export(session, tmp_path: Path) -> None:
     """The file goes through `whence observe` as it is, and comes out as the history it was."""
     from tests.spark.running import observe
 
     with hard_history(11) as (history, events, _, _):
         (tmp_path / "export.parquet").write_bytes(exported(history, "parquet"))
-    observe(spark, [str(tmp_path / "export.parquet")], tmp_path / "back", unit="ticks")
+    observe(session, [str(tmp_path / "export.parquet")], tmp_path / "back", unit="ticks")
     assert len(events) > 20
     same_relations(History(tmp_path / "back"), events, clocks=False)

@@ -194,7 +194,7 @@ def test_a_resolution_is_told_from_times_that_happen_to_be_round() -> None:
     assert resolution_of(1_000, 0, "s") == 1
 
 
-def test_a_run_measures_the_same_clocks_in_any_number_of_epochs(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_measures_the_same_clocks_in_any_number_of_epochs(session: SparkSession | None, tmp_path: Path) -> None:
     """The estimate would depend on how the work was spread, and two runs of one log would blame different clocks."""
     from tests.spark.running import observe
     from whence.simulation.rawlogs import RawLog
@@ -202,7 +202,7 @@ def test_a_run_measures_the_same_clocks_in_any_number_of_epochs(spark: SparkSess
     log = RawLog(5, 6_000, seed=3, gap_ns=10_000_000, with_arrival=True)
     log.write_parquet(tmp_path / "log")
     manifests = [
-        observe(spark, [str(tmp_path / "log")], tmp_path / str(rows), epoch_rows=rows) for rows in (10**6, 900)
+        observe(session, [str(tmp_path / "log")], tmp_path / str(rows), epoch_rows=rows) for rows in (10**6, 900)
     ]
     assert manifests[1].segments > 3 > manifests[0].segments
     assert manifests[0].wall_clock == manifests[1].wall_clock

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from whence.history import History
+from whence.history import History, layout
 from whence.history.errors import HistoryInUse
 from whence.history.locking import Lock
 from whence.history.storage import StorageError, Store
@@ -84,3 +84,29 @@ def test_object_stores_are_locked_by_a_file_that_tells_who(tmp_path: Path, monke
     store.write("run.lock", store.read("run.lock").replace(str(os.getpid()).encode(), str(child).encode()))
     Lock(store, "four").release()
     held.release()
+
+
+def test_a_manifest_is_named_when_all_that_it_names_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a loss of power there would be a new manifest of empty files, and the old history would be gone."""
+    synced: set[int] = set()
+    in_place: list[Path] = []
+    replace = os.replace
+
+    def sync(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+
+    def rename(old: str, new: str) -> None:
+        assert os.stat(old).st_ino in synced, f"{new} has its name before its contents are on disk"
+        if Path(new).name == layout.MANIFEST:
+            assert in_place
+            for path in in_place:
+                assert path.parent.stat().st_ino in synced, f"the name of {path} is not on disk"
+        replace(old, new)
+        in_place.append(Path(new))
+        synced.discard(in_place[-1].parent.stat().st_ino)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "replace", rename)
+    write_history(tmp_path, [(draw(Random(1), "", 3, 20), [8])], [])
+    assert in_place[-1] == tmp_path / layout.MANIFEST
+    assert tmp_path.stat().st_ino in synced, "the name of the manifest is not on disk"

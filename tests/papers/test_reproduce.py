@@ -25,11 +25,27 @@ STEMS = {
 }
 
 
+SOME: list[tuple[dict[str, list[str]], set[str]]] = [
+    ({"observer": ["fig4_rate"], "hcg": STEMS["hcg"]}, {"fig4", "fig8"}),
+    ({"rpc": STEMS["rpc"]}, set()),
+]
+
+
+@pytest.fixture(scope="module", params=SOME, ids=["observer and hcg", "rpc"])
+def some(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[str]]]:
+    """A few figures, computed in this process, and their names."""
+    stems, only = request.param
+    made = tmp_path_factory.mktemp("some")
+    reproduce([*stems], made, Effort(seeds=2, messages=200, quick=True), only=frozenset(only))
+    return made, stems
+
+
 @pytest.fixture(scope="module")
-def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("reproduced")
+def everything(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All of them, computed by Spark: a minute, of which the observer's figures take most."""
+    made = tmp_path_factory.mktemp("everything")
     effort = Effort(seeds=2, messages=1000, quick=True)
-    reproduce(["observer", "hcg", "rpc"], made, effort, run_tasks=lambda tasks: sweep(spark, tasks))
+    reproduce([*STEMS], made, effort, run_tasks=lambda tasks: sweep(spark, tasks))
     return made
 
 
@@ -38,21 +54,33 @@ def rows(folder: Path, stem: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_every_promised_file_is_there(folder: Path) -> None:
+def test_every_figure_that_was_asked_for_is_there(some: tuple[Path, dict[str, list[str]]]) -> None:
     """A figure that is silently left out would look like one that was reproduced."""
-    figures = {f"{stem}.{kind}" for stems in STEMS.values() for stem in stems for kind in ("csv", "svg", "png")}
-    assert {path.name for path in folder.iterdir()} == figures | {"rpc_table1.csv", "stated.csv", "REPORT.md"}
+    check_files(*some)
+
+
+@pytest.mark.slow
+def test_every_promised_file_is_there(everything: Path) -> None:
+    """The same of all figures."""
+    check_files(everything, STEMS)
+
+
+def check_files(folder: Path, expected: dict[str, list[str]]) -> None:
+    figures = {f"{stem}.{kind}" for stems in expected.values() for stem in stems for kind in ("csv", "svg", "png")}
+    others = {"stated.csv", "REPORT.md"} | ({"rpc_table1.csv"} if "rpc" in expected else set())
+    assert {path.name for path in folder.iterdir()} == figures | others
     assert all(path.stat().st_size > 100 for path in folder.iterdir())
 
 
-def test_verdicts_follow_from_the_published_numbers(folder: Path) -> None:
+@pytest.mark.slow
+def test_verdicts_follow_from_the_published_numbers(everything: Path) -> None:
     """A reader who recomputes a verdict from the CSVs must reach the same one; none may be typed in."""
 
     def mean(row: dict[str, str]) -> float:
         return float(row["average_pct"])
 
-    partial, rates = rows(folder, "fig6_partial_10"), rows(folder, "fig4_rate")
-    wholes = [row for stem in STEMS["observer"][:4] for row in rows(folder, stem)]
+    partial, rates = rows(everything, "fig6_partial_10"), rows(everything, "fig4_rate")
+    wholes = [row for stem in STEMS["observer"][:4] for row in rows(everything, stem)]
 
     def at_full_wait(preset: str, scheme: str) -> list[float]:
         return [mean(r) for r in partial if (r["preset"], r["scheme"], r["phi_pct"]) == (preset, scheme, "100")]
@@ -69,13 +97,23 @@ def test_verdicts_follow_from_the_published_numbers(folder: Path) -> None:
         expected[preset, "CBD with the shorter delays: 0-2%"] = all(
             mean(row) <= 2 for row in rates if row["preset"] == preset and row["panel"] == "d"
         )
-    found = {(row["reading"], row["says"]): row["verdict"] for row in rows(folder, "stated")}
+    found = {(row["reading"], row["says"]): row["verdict"] for row in rows(everything, "stated")}
     assert {key: found[key] for key in expected} == {key: "met" if met else "missed" for key, met in expected.items()}
     assert {*expected.values()} == {True, False}
 
 
-def test_the_report_hides_nothing(folder: Path) -> None:
+def test_the_report_hides_nothing(some: tuple[Path, dict[str, list[str]]]) -> None:
     """Missed statements, and who set the limits, are the part of a reproduction that is easiest to lose."""
+    check_report(some[0])
+
+
+@pytest.mark.slow
+def test_the_whole_report_hides_nothing(everything: Path) -> None:
+    """The same of all statements."""
+    check_report(everything)
+
+
+def check_report(folder: Path) -> None:
     report = (folder / "REPORT.md").read_text(encoding="utf-8")
     stated = rows(folder, "stated")
     lines = [line for line in report.splitlines() if "| **met** |" in line or "| **missed** |" in line]
@@ -89,7 +127,8 @@ def test_the_report_hides_nothing(folder: Path) -> None:
     assert {row["verdict"] for row in stated} == {"met", "missed"}
 
 
-def test_a_figure_alone_has_the_same_bytes(folder: Path, spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_figure_alone_has_the_same_bytes(everything: Path, spark: SparkSession, tmp_path: Path) -> None:
     """Without this, two people with the same seeds could not compare files."""
     done = CliRunner().invoke(cli, ["reproduce", "observer", "--quick", "--only", "fig4", "--to", str(tmp_path)])
     assert done.exit_code == 0, done.output
@@ -97,7 +136,7 @@ def test_a_figure_alone_has_the_same_bytes(folder: Path, spark: SparkSession, tm
         *("fig4_rate.csv", "fig4_rate.svg", "fig4_rate.png", "stated.csv", "REPORT.md")
     }
     for kind in ("csv", "svg", "png"):
-        assert (tmp_path / f"fig4_rate.{kind}").read_bytes() == (folder / f"fig4_rate.{kind}").read_bytes()
+        assert (tmp_path / f"fig4_rate.{kind}").read_bytes() == (everything / f"fig4_rate.{kind}").read_bytes()
 
 
 def test_stamps_of_autonomous_instances_are_exact(spark: SparkSession, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from whence.history.live import LiveHistory
 from whence.service.webhooks_signing import verify_signature
 
 SECRET = "a secret of the test"
-pytestmark = pytest.mark.xdist_group("whole")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("whole")]
 
 
 @pytest.fixture(scope="module")

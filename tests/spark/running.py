@@ -1,4 +1,4 @@
-"""Runs on a session that tests share."""
+"""Runs on a session that tests share, or in this process."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whence.history.batch.engine import OnStage, ignore_stages
+from whence.history.batch.inline import InlineEngine
 from whence.history.batch.observe import Delivering, Settings
 from whence.history.batch.observe import explain as explain_with
 from whence.history.batch.observe import observe as observe_with
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def observe(
-    session: SparkSession,
+    session: SparkSession | None,
     inputs: Sequence[str],
     history: Path,
     *,
@@ -33,10 +34,10 @@ def observe(
     at_once_bytes: int = 0,
     on_stage: OnStage = ignore_stages,
 ) -> dict[str, Any]:
-    """Make a history on Spark, by default with a job for each step however small the inputs are."""
+    """Make a history on Spark, by default with a job for each step however small the inputs are; in this process without."""
     from whence.spark.engine import SparkEngine
 
-    engine = SparkEngine(session, at_once_bytes=at_once_bytes)
+    engine = InlineEngine() if session is None else SparkEngine(session, at_once_bytes=at_once_bytes)
     settings = Settings(unit, eps, epoch_rows, delivering or Delivering())
     return observe_with(
         engine, find_inputs(inputs, format=format, options=options), history, settings, on_stage=on_stage

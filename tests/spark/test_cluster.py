@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from tests.spark.standalone import HOST, standalone_cluster
 from whence.history.reading import Run, open_run
@@ -19,6 +20,7 @@ from whence.simulation.rawlogs import RawLog
 EPOCH_ROWS = 1_000
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_mid_job_changes_nothing(tmp_path: Path) -> None:
     """On a cluster that loses a machine, a user would lose the run, or get events twice or in another order."""
     RawLog(processes=8, events=20_000, seed=5, lost=0.01, duplicated=0.01).write_parquet(tmp_path / "log")

@@ -56,7 +56,7 @@ def opened(path: Path) -> Run:
     return open_run(Store(path))
 
 
-def test_however_it_is_cut_the_relations_are_the_true_ones(spark, tmp_path: Path, monkeypatch) -> None:
+def test_however_it_is_cut_the_relations_are_the_true_ones(session, tmp_path: Path, monkeypatch) -> None:
     """A user would be told causes that depend on the size of his cluster, or that are none."""
     LOG.write_parquet(tmp_path / "log", rows_per_file=300)
     expected = true_relations(LOG)
@@ -64,9 +64,10 @@ def test_however_it_is_cut_the_relations_are_the_true_ones(spark, tmp_path: Path
     orders = []
     for name, rows, most_read in (("read by its tasks", CUT, 1_000), ("sent by Spark", CUT, 0), ("whole", 10_000, 0)):
         monkeypatch.setattr(engine, "MOST_READ", most_read)
-        plan = explain(spark, [str(tmp_path / "log")], tmp_path / name, epoch_rows=rows)
-        assert ("Exchange" in plan) == (most_read == 0)
-        manifests.append(observe(spark, [str(tmp_path / "log")], tmp_path / name, epoch_rows=rows))
+        if session is not None:
+            plan = explain(session, [str(tmp_path / "log")], tmp_path / name, epoch_rows=rows)
+            assert ("Exchange" in plan) == (most_read == 0)
+        manifests.append(observe(session, [str(tmp_path / "log")], tmp_path / name, epoch_rows=rows))
         order, found = relations_of(opened(tmp_path / name))
         assert found == expected
         orders.append(order)
@@ -86,18 +87,18 @@ def test_however_it_is_cut_the_relations_are_the_true_ones(spark, tmp_path: Path
     assert ledger.duplicate == rows - len(np.unique(LOG.truth().row_event))
 
 
-def test_an_eps_too_small_is_refused_with_the_value_that_would_do(spark, tmp_path: Path) -> None:
+def test_an_eps_too_small_is_refused_with_the_value_that_would_do(session, tmp_path: Path) -> None:
     """A user who promises too much of his clocks would get wrong clocks instead of an answer."""
     LOG.write_parquet(tmp_path / "log")
     inputs = [str(tmp_path / "log")]
     with pytest.raises(EpsTooSmall) as refused:
-        observe(spark, inputs, tmp_path / "h", epoch_rows=CUT, eps=1_000)
+        observe(session, inputs, tmp_path / "h", epoch_rows=CUT, eps=1_000)
     least = refused.value.least
     assert least is not None
     assert str(least) in str(refused.value)
-    assert observe(spark, inputs, tmp_path / "h", epoch_rows=CUT, eps=least).lag == least
+    assert observe(session, inputs, tmp_path / "h", epoch_rows=CUT, eps=least).lag == least
     with pytest.raises(EpsTooSmall):
-        observe(spark, inputs, tmp_path / "h", epoch_rows=CUT, eps=least - 1)
+        observe(session, inputs, tmp_path / "h", epoch_rows=CUT, eps=least - 1)
 
 
 def test_a_run_that_fails_leaves_the_history_as_it_was(spark, tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_a_run_that_fails_leaves_the_history_as_it_was(spark, tmp_path: Path) ->
     assert {**again, **of_this_run} == {**first, **of_this_run}
 
 
-def test_computations_do_not_touch_each_other(spark, tmp_path: Path) -> None:
+def test_computations_do_not_touch_each_other(session, tmp_path: Path) -> None:
     """Two test runs in one log share names of processes and messages; one's events would become the other's causes."""
     lines = []
     for computation in ("large", "small-1", "small-2"):
@@ -126,7 +127,7 @@ def test_computations_do_not_touch_each_other(spark, tmp_path: Path) -> None:
             lines.append({**common, "process": "b", "seq": step + 1, "kind": "receive", "message": f"m{step}"})
     (tmp_path / "log.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
     manifest = observe(
-        spark, [str(tmp_path / "log.jsonl")], tmp_path / "h", epoch_rows=CUT, delivering=Delivering(("cbd:0.5",))
+        session, [str(tmp_path / "log.jsonl")], tmp_path / "h", epoch_rows=CUT, delivering=Delivering(("cbd:0.5",))
     )
     assert manifest.computations == 3
     _, found = relations_of(opened(tmp_path / "h"))

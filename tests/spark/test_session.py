@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pytest
 
 from whence.clocks import LamportClock, LamportStamp
 from whence.spark.session import spark_session
@@ -57,6 +58,7 @@ def test_a_running_session_is_shared_and_its_settings_can_be_changed(spark: Spar
         spark.conf.unset("spark.whence.flag")
 
 
+@pytest.mark.slow
 def test_temporary_files_are_private_whatever_the_umask_and_go_at_an_interrupt(tmp_path: Path) -> None:
     """On a machine with other users, they would read a log from the temporary files of its run; or the disk would fill."""
     (tmp_path / "here").mkdir()
