@@ -25,8 +25,10 @@ PAGES = [
 ] + sorted(page for page in (ROOT / "docs").rglob("*.md") if "decisions" not in page.parts)
 
 
-# These start Spark or the service, and no page can do without.
 ON_SPARK = {"follow.md", "reproduce.md", "serve.md", "subscribe.md"}
+"""Pages that start Spark or the service, which no engine can do for them."""
+AS_WRITTEN = ON_SPARK | {"observe.md", "sources.md"}
+"""Those, and two that stand for all pages on which ``whence observe`` takes the engine that a reader gets."""
 COMMAND = re.compile(
     r"""(?:\$\ )?(?:[A-Z_]+=\S+\ )*whence\ (?P<arguments>(?:[^'"\\|&;<>()]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")*)""",
     re.VERBOSE,
@@ -78,9 +80,9 @@ def test_the_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@named([page for page in PAGES if page.name in ON_SPARK or any(words[0] == "observe" for words in commands(page))])
+@named([page for page in PAGES if page.name in AS_WRITTEN])
 def test_the_examples_of_a_page_run_as_they_are_written(page: Path, tmp_path: Path) -> None:
-    """The same with the engine that the reader gets, which is Spark."""
+    """The same on Spark."""
     # Pages start Spark a dozen times, for moments: compiling well would take longer than running.
     done = run(page, tmp_path, environment={"JAVA_TOOL_OPTIONS": QUICK_START})
     assert done.returncode == 0, done.stdout + done.stderr
