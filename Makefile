@@ -15,7 +15,7 @@ demo: $(READY) ## find what led to a failure in the logs of an invented shop; le
 	@$(PY) -m whence.demo $(ARGS)
 
 test: $(READY) ## run the tests that are quick, some minutes in all; ARGS="tests/clocks -k vector" to choose
-	@$(PY) -m pytest -n auto --dist loadgroup -m "not slow" $(ARGS)
+	@$(PY) -m pytest -n auto --dist loadgroup -m "not slow" --hypothesis-profile=quick $(ARGS)
 
 test-all: $(READY) ## run all tests: those, and the slow ones (kills, a cluster, the whole service, the demo)
 	@$(PY) -m pytest -n auto --dist loadgroup $(ARGS)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("quick", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("few", derandomize=True, deadline=None, max_examples=15)
 settings.register_profile("explore", deadline=None, max_examples=2_000)
 settings.load_profile("ci")

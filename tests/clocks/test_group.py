@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from random import Random
 from threading import Thread
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from whence.clocks.errors import ClockDrift, ClockError, StampError
 from whence.clocks.group.gateway import Gateway
 from whence.clocks.group.member import GroupMember
@@ -21,7 +21,7 @@ from whence.clocks.group.structure import Group, Subgroup
 from whence.testing.groups import GroupHistory, GroupRun, random_shape
 from whence.testing.history import History
 
-FUZZ = settings(max_examples=int(os.environ.get("WHENCE_FUZZ_EXAMPLES", "500")), deadline=None)
+FUZZ = examples(500)
 
 
 def runs(count: int, *, span: int = 45) -> list[GroupRun]:

@@ -11,10 +11,11 @@ import networkx
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from tests.examples import examples
 from whence.events.schema import REPORTS
 from whence.history.instancing import with_lines
 from whence.history.segmenting import solve_whole
@@ -126,7 +127,7 @@ def traces(draw: st.DrawFn) -> list[Span]:
     return spans
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(traces(), st.randoms(use_true_random=False))
 def test_lines_and_causes_say_what_duplication_and_combination_say(spans: list[Span], random: Any) -> None:
     """A relation too many shows a user a cause that was none; one too few hides the cause."""

@@ -6,9 +6,10 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.history.computations import Event, draw, observe_cut, past_of, relations_of, reports, told_of
 from whence.events.schema import SPAN
 from whence.history.batch.inline import InlineEngine
@@ -21,7 +22,7 @@ def name(event):
     return f"{event.process}-{event.number}"
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(
     seed=st.integers(0, 2**32),
     processes=st.integers(1, 5),
@@ -78,7 +79,7 @@ def true_corrections(drawn: list[Event], past: dict[int, set[int]]) -> dict[int,
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(seed=st.integers(0, 2**32), processes=st.integers(1, 4), events=st.integers(2, 40), skew=st.integers(0, 60))
 def test_no_times_that_respect_causality_are_nearer_to_the_clocks(seed, processes, events, skew):
     """A correction that moved more than it must would hide what the clocks did say.

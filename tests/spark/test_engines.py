@@ -24,6 +24,7 @@ from whence.spark import engine
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MOST_READ = engine.MOST_READ
 POLICIES = Delivering(("exact", "cbd:0.5"))
 ATTEMPT = re.compile(r"-[0-9a-f]{12}(?=[-.])")
 
@@ -59,7 +60,7 @@ def write_lines(path: Path, table: pa.Table) -> None:
 
 @pytest.mark.parametrize(
     ("seed", "most_read"),
-    [(2, 0), (1, 1_000), pytest.param(0, engine.MOST_READ, marks=pytest.mark.slow)],
+    [(2, 0), (1, 1_000), pytest.param(0, MOST_READ, marks=pytest.mark.slow)],
     ids=["sent by Spark", "read by its tasks", "as it chooses"],
 )
 def test_both_engines_leave_the_same_bytes(
@@ -86,7 +87,8 @@ def test_both_engines_leave_the_same_bytes(
     assert expected[2]
     assert contents(tmp_path / "spark") == expected
     assert contents(tmp_path / "at once") == expected
-    assert bool(read) == (most_read > 0)
+    if most_read != MOST_READ:
+        assert bool(read) == (most_read > 0)
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:

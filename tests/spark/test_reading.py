@@ -53,7 +53,7 @@ def test_a_file_read_by_many_tasks_has_its_lines_and_their_numbers(
     (folder / "a.jsonl").write_text("\n".join(lines))
     (folder / "b.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
     (folder / "c.jsonl").write_text("rubbish\n")
-    monkeypatch.setattr(reading, "SPLIT_BYTES", 1_000)
+    monkeypatch.setattr(reading, "SPLIT_BYTES", 4_000)
     found = read_reports(spark, ["."])
     assert found.frame.rdd.getNumPartitions() > 10
     assert found.frame.columns == list(COLUMNS)
