@@ -45,7 +45,7 @@ def everything(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     """All of them, computed by Spark: a minute, of which the observer's figures take most."""
     made = tmp_path_factory.mktemp("everything")
     effort = Effort(seeds=2, messages=1000, quick=True)
-    reproduce([*STEMS], made, effort, run_tasks=lambda tasks: sweep(spark, tasks))
+    reproduce([*STEMS], made, effort, run_tasks=lambda tasks: sweep(spark.sparkContext, tasks))
     return made
 
 

@@ -17,7 +17,7 @@ def test_spark_gives_what_one_process_gives(spark: SparkSession) -> None:
     """Where a cell runs must not show in its numbers, and results must not be swapped between cells."""
     tasks = list(plan(wanted([FIGURES["fig4"], FIGURES["clocks"]]), seeds=1, messages=200).values())
     heard: list[int] = []
-    assert sweep(spark, tasks, on_progress=heard.append) == run_here(tasks)
+    assert sweep(spark.sparkContext, tasks, on_progress=heard.append) == run_here(tasks)
     assert heard == sorted(heard)
     assert heard[-1] == len(tasks)
 
@@ -29,8 +29,8 @@ def test_a_failing_task_fails_the_sweep(spark: SparkSession) -> None:
         raise ArithmeticError("cell 1 is broken")
 
     with pytest.raises(Exception, match="cell 1 is broken"):
-        sweep(spark, [lambda: 1, fail])
-    assert sweep(spark, []) == []
+        sweep(spark.sparkContext, [lambda: 1, fail])
+    assert sweep(spark.sparkContext, []) == []
 
 
 def test_a_running_session_is_left_running(spark: SparkSession) -> None:

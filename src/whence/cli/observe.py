@@ -14,11 +14,12 @@ import typer
 from whence.cli.clocks import sentences
 from whence.cli.follow import TermsGiven, follow_source
 from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
-from whence.cli.on_spark import check_master, session_on
+from whence.cli.on_spark import check_master, context_on
 from whence.cli.orders_table import channel_lines, ledger_lines, orders_table
 from whence.cli.output import console, not_written, print_json, say, say_lines
 from whence.cli.rendering import print_table
 from whence.durations import NANOSECONDS, read_duration, show_duration
+from whence.events.without_pandas import leave_pandas_out
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from whence.history.batch.engine import Engine, OnStage
     from whence.history.manifest import Manifest
+    from whence.sources.inputs import Inputs
 
 TRIGGER = "1s"
 LOCAL = "local[*]"
@@ -184,6 +186,7 @@ def observe(
             as_json=as_json,
         )
         return
+    leave_pandas_out()
     from whence.clocks.errors import WhenceError
     from whence.history.batch.observe import Delivering, Settings, explain, observe
     from whence.history.storage import StorageError
@@ -198,7 +201,11 @@ def observe(
     settings = Settings(unit, lengths["eps"], epoch_rows, delivering)
     try:
         files = find_inputs(inputs, format=format, options=options)
-        with quiet_interrupts(), _stages(console(stderr=True)) as on_stage, _engine(engine, master, memory) as chosen:
+        with (
+            quiet_interrupts(),
+            _stages(console(stderr=True)) as on_stage,
+            _engine(engine, files, master, memory) as chosen,
+        ):
             if explain_only:
                 say_lines(explain(chosen, files, to, settings, on_stage=on_stage))
                 return
@@ -220,17 +227,17 @@ def observe(
 
 
 @contextmanager
-def _engine(name: str, master: str, memory: str) -> Iterator[Engine]:
+def _engine(name: str, files: Inputs, master: str, memory: str) -> Iterator[Engine]:
     """Give the engine that carries out the run; Spark's session ends with it."""
     if name == "inline":
         from whence.history.batch.inline import InlineEngine
 
         yield InlineEngine()
         return
-    with session_on(master, config={"spark.driver.memory": memory}) as session:
-        from whence.spark.engine import SparkEngine
+    from whence.spark.engine import SparkEngine, is_small
 
-        yield SparkEngine(session)
+    with context_on(master, config={"spark.driver.memory": memory}, brief=is_small(files)) as context:
+        yield SparkEngine(context)
 
 
 def _check_together(

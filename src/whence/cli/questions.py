@@ -25,8 +25,8 @@ from whence.cli.rendering import (
     print_table,
 )
 from whence.cli.wall_clocks import print_between_clocks
-from whence.cli.without_pandas import leave_pandas_out
 from whence.events.keys import SPAN
+from whence.events.without_pandas import leave_pandas_out
 from whence.history.times import time_or_event
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
-from whence.cli.on_spark import check_master, session_on
+from whence.cli.on_spark import check_master, context_on
 from whence.cli.output import console, say
 
 if TYPE_CHECKING:
@@ -89,6 +89,6 @@ def _on_spark(tasks: Sequence[Task], master: str, shown: Console) -> Sequence[An
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=shown, disable=not shown.is_terminal) as progress:
         bar = progress.add_task("Starting Spark", total=len(tasks))
-        with session_on(master) as session:
+        with context_on(master) as context:
             progress.update(bar, description="Sweep")
-            return sweep(session, tasks, on_progress=lambda done: progress.update(bar, completed=done))
+            return sweep(context, tasks, on_progress=lambda done: progress.update(bar, completed=done))

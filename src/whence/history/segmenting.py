@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -266,6 +265,8 @@ def attribute_names(events: pa.Table) -> tuple[str, ...]:
     texts = pc.unique(events["attributes"])
     if len(texts) <= FEW_TEXTS:
         return tuple(sorted({name for text in texts.to_pylist() if text is not None for name in json.loads(text)}))
+    import duckdb  # Few logs need it, and every log would wait for it.
+
     with duckdb.connect(config={"threads": 1}) as database:
         database.register("events", pa.table({"attributes": texts}))
         found = database.execute("SELECT DISTINCT unnest(json_keys(attributes)) FROM events").fetchall()

@@ -7,11 +7,12 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
 
@@ -48,12 +49,24 @@ MADE = "made binary"
 """Results of tasks come back pickled, one a row: they are small, our own, and never stored."""
 
 
-class SparkEngine:
-    """Carries out a run on a Spark session."""
+def is_small(inputs: Inputs) -> bool:
+    """Tell whether one task reads, orders and delivers all of the inputs."""
+    return inputs.text_bytes <= AT_ONCE_BYTES
 
-    def __init__(self, session: SparkSession, *, at_once_bytes: int = AT_ONCE_BYTES) -> None:
-        self.session = session
+
+class SparkEngine:
+    """Carries out a run on Spark.
+
+    A context is enough. A session is made of it where SQL is needed, and small inputs need none.
+    """
+
+    def __init__(self, spark: SparkSession | SparkContext, *, at_once_bytes: int = AT_ONCE_BYTES) -> None:
+        self.context = spark.sparkContext if isinstance(spark, SparkSession) else spark
         self._at_once_bytes = at_once_bytes
+
+    @cached_property
+    def session(self) -> SparkSession:
+        return SparkSession.builder.getOrCreate()
 
     @failures_told()
     def run_tasks(
@@ -63,7 +76,7 @@ class SparkEngine:
         *,
         on_progress: Callable[[int], None] = lambda done: None,
     ) -> list[R]:
-        return sweep(self.session, tasks, description=description, on_progress=on_progress)
+        return sweep(self.context, tasks, description=description, on_progress=on_progress)
 
     @failures_told()
     def read(self, inputs: Inputs, target: Target | None, on_stage: OnStage) -> SparkReports:
@@ -77,7 +90,7 @@ class SparkEngine:
             write = frame.write.mode("overwrite").option("compression", STAGING_CODEC)
             place = target.store.place(staging)
             run_job(
-                self.session,
+                self.context,
                 lambda: write.parquet(place),
                 "read text",
                 on_progress=lambda done, total: on_stage("reading", done, total),
@@ -132,7 +145,7 @@ class SparkReports:
     @failures_told()
     def survey(self, *, window_rows: int) -> Survey:
         quick = self.clustered and survey_clusters(self.engine, self.clustered, window_rows=window_rows)
-        counted = quick or run_job(self.engine.session, lambda: survey(self.frame, window_rows=window_rows), "survey")
+        counted = quick or run_job(self.engine.context, lambda: survey(self.frame, window_rows=window_rows), "survey")
         cut_alone = counted.computations == 1 and all(each.timed for each in counted.large)
         if not counted.large or not cut_alone or (counted.bad and not self.reading.needs_staging):
             self.clustered = None
@@ -164,12 +177,12 @@ class SparkReports:
         self, plan: Plan, columns: Sequence[str], target: Target, on_progress: Callable[[int, int], None]
     ) -> list[Made]:
         answers = self._solving(plan, columns, target)
-        rows = run_job(self.engine.session, answers.collect, "causality by epochs", on_progress=on_progress)
+        rows = run_job(self.engine.context, answers.collect, "causality by epochs", on_progress=on_progress)
         return [pickle.loads(row["made"]) for row in rows]
 
     @failures_told()
     def explain(self, plan: Plan, columns: Sequence[str], target: Target) -> str:
-        context = self.engine.session.sparkContext
+        context = self.engine.context
         execution = self._solving(plan, columns, target)._jdf.queryExecution()
         return str(context._jvm.PythonSQLUtils.explainString(execution, "formatted")).strip()  # type: ignore[union-attr]
 

@@ -54,6 +54,8 @@ class JavaHome:
     """The feature release: 17, 21, 25."""
     origin: str
     """Where it was found."""
+    build: str = ""
+    """Its version in full."""
 
 
 class _Place(NamedTuple):
@@ -123,8 +125,10 @@ def _from_pypi() -> list[Path]:
 def _ask(java: Path, origin: str) -> JavaHome:
     """The runtime's own word for its version and home: a wrapper or a stub on PATH is no obstacle."""
     answer = _run(java, "-XshowSettings:properties", "-version")
-    properties = dict(re.findall(r"^\s+(java\.home|java\.version) = (.+)$", answer.stderr, re.MULTILINE))
-    if answer.returncode or len(properties) < 2:
+    properties = dict(
+        re.findall(r"^\s+(java\.home|java\.version|java\.vm\.version) = (.+)$", answer.stderr, re.MULTILINE)
+    )
+    if answer.returncode or not {"java.home", "java.version"} <= properties.keys():
         raise _Unusable(f"does not tell its version ({_last_line(answer.stderr)})")
     try:
         version = feature_release(properties["java.version"])
@@ -132,7 +136,8 @@ def _ask(java: Path, origin: str) -> JavaHome:
         raise _Unusable(str(error)) from None
     if version < OLDEST_JAVA:
         raise _Unusable(f"Java {properties['java.version']} is too old")
-    return JavaHome(Path(properties["java.home"]), version, origin)
+    build = f"{properties['java.version']} {properties.get('java.vm.version', '')}".strip()
+    return JavaHome(Path(properties["java.home"]), version, origin, build)
 
 
 def _run(java: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -7,8 +7,7 @@ import uuid
 from collections.abc import Callable
 from typing import TypeVar
 
-from pyspark import InheritableThread
-from pyspark.sql import SparkSession
+from pyspark import InheritableThread, SparkContext
 
 R = TypeVar("R")
 
@@ -16,7 +15,7 @@ POLL_SECONDS = 0.2
 
 
 def run_job(
-    session: SparkSession,
+    context: SparkContext,
     action: Callable[[], R],
     description: str,
     *,
@@ -27,7 +26,6 @@ def run_job(
     `on_progress` hears from time to time, in this thread, how many tasks of these jobs have finished and how many are
     known of so far. An exception of the action is raised here; an interrupt cancels what is still running.
     """
-    context = session.sparkContext
     group = f"whence-{uuid.uuid4()}"
     finished = threading.Event()
     results: list[R] = []
@@ -46,7 +44,7 @@ def run_job(
     thread.start()
     try:
         while not finished.wait(POLL_SECONDS):
-            on_progress(*_tasks(session, group))
+            on_progress(*_tasks(context, group))
     except BaseException:
         context.cancelJobGroup(group)
         raise
@@ -57,8 +55,8 @@ def run_job(
     return results[0]
 
 
-def _tasks(session: SparkSession, group: str) -> tuple[int, int]:
-    tracker = session.sparkContext.statusTracker()
+def _tasks(context: SparkContext, group: str) -> tuple[int, int]:
+    tracker = context.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
     known = [stage for stage in stages if stage is not None]

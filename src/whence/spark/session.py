@@ -10,17 +10,21 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 import whence
 from whence.folders import temporary_folder
-from whence.spark.java import find_java
+from whence.spark.archive import Archive, archive_for, archive_mode
+from whence.spark.java import JavaHome, find_java
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _LOCAL_DIR, _LOCAL_DIRS_VARIABLE = "spark.local.dir", "SPARK_LOCAL_DIRS"
+
+BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""The first compiler only, and the plain collector: Java starts sooner, and long jobs take longer."""
 
 _made_private: set[str] = set()
 
@@ -35,7 +39,11 @@ _EVERYWHERE: dict[str, str | int | bool] = {
 
 
 def spark_session(
-    app_name: str = "whence", *, master: str | None = "local[*]", config: Mapping[str, str | int | bool] | None = None
+    app_name: str = "whence",
+    *,
+    master: str | None = "local[*]",
+    config: Mapping[str, str | int | bool] | None = None,
+    brief: bool = False,
 ) -> SparkSession:
     """The running Spark session, or a new one.
 
@@ -43,6 +51,9 @@ def spark_session(
     `config` wins over every setting made here; Java options in it are added to ours. With a local master, workers run
     this interpreter and can import whence as the driver does; on a cluster, install whence on its machines, and set
     ``PYSPARK_PYTHON`` when their interpreter has another path.
+
+    A `brief` session is for work of a few seconds: it starts sooner, and is slower at long jobs. Any new local session uses
+    the archive of Java's classes if there is one (`whence.spark.archive`).
 
     With a local master, all temporary files, Java's too, are in folders that only this user can read, below those that
     ``spark.local.dir`` or ``SPARK_LOCAL_DIRS`` names, and go when this process ends.
@@ -53,21 +64,69 @@ def spark_session(
     HAZARD: a session that is already running is returned, and of `config` only what Spark can change while running
     takes effect. The master changes after ``stop()``; memory and Java options need a new process: Java outlives it.
     """
+    settings, local = _prepared(app_name, master, config, brief=brief)
+    is_running = SparkSession.getActiveSession() is not None
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    if local and _SHUFFLE_PARTITIONS not in settings:
+        if is_running:
+            spark.conf.set(_SHUFFLE_PARTITIONS, spark.sparkContext.defaultParallelism)
+        else:
+            _shuffle_by_cores(spark.sparkContext)
+    return spark
+
+
+def spark_context(
+    app_name: str = "whence",
+    *,
+    master: str | None = "local[*]",
+    config: Mapping[str, str | int | bool] | None = None,
+    brief: bool = False,
+) -> SparkContext:
+    """The running context, or a new one, with all settings of a session but without one.
+
+    It runs tasks. Spark's SQL, which every session starts with, takes a third of the time of Spark's start.
+    Raises and sets what `spark_session` does.
+    """
+    if SparkContext._active_spark_context is not None:
+        return SparkContext._active_spark_context
+    settings, local = _prepared(app_name, master, config, brief=brief)
+    chosen = SparkConf()
+    for name, value in settings.items():
+        chosen.set(name, str(value).lower() if isinstance(value, bool) else str(value))
+    context = SparkContext.getOrCreate(chosen)
+    if local and _SHUFFLE_PARTITIONS not in settings:
+        _shuffle_by_cores(context)
+    return context
+
+
+def _prepared(
+    app_name: str, master: str | None, config: Mapping[str, str | int | bool] | None, *, brief: bool
+) -> tuple[dict[str, str | int | bool], bool]:
+    """Make the environment ready for Java; give the settings, and whether the master is local."""
     local = master is not None and re.match(r"local(\[|$)", master) is not None
     given = dict(config or {})
     _prepare_environment(local=local)
     if local:
         _keep_files_private(given)
-    settings = _settings(given, local=local)
-    builder = SparkSession.builder.appName(app_name)
-    if master is not None:
-        builder = builder.master(master)
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    if local and _SHUFFLE_PARTITIONS not in settings:
-        spark.conf.set(_SHUFFLE_PARTITIONS, spark.sparkContext.defaultParallelism)
-    return spark
+        _start_java_sooner(given, brief=brief)
+    named = {"spark.app.name": app_name} | ({} if master is None else {"spark.master": master})
+    return named | _settings(given, local=local), local
+
+
+def _shuffle_by_cores(context: SparkContext) -> None:
+    """Let a shuffle make as many partitions as there are cores.
+
+    A session reads its context's settings when it is asked for SQL first. To set it there would start all of SQL now.
+    """
+    context._jsc.sc().conf().set(_SHUFFLE_PARTITIONS, str(context.defaultParallelism))
+
+
+def local_archive() -> Archive | None:
+    """Find the place of the archive of classes for the Java that this process starts; None where it starts none."""
+    return None if "PYSPARK_GATEWAY_PORT" in os.environ else archive_for(_java_to_start())
 
 
 def _settings(config: Mapping[str, str | int | bool], *, local: bool) -> dict[str, str | int | bool]:
@@ -114,10 +173,27 @@ def _private_folders(named: str) -> str:
     return made
 
 
+def _start_java_sooner(config: dict[str, str | int | bool], *, brief: bool) -> None:
+    """Add Java options that shorten its start, before those that were given, which win."""
+    options = list(BRIEF) if brief else []
+    if not _java_is_running() and archive_mode() != "off":
+        archive = local_archive()
+        options += archive.java_options() if archive is not None else []
+    config[_JAVA_OPTIONS] = " ".join([*options, str(config.get(_JAVA_OPTIONS, ""))]).strip()
+
+
+def _java_is_running() -> bool:
+    return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+@cache
+def _java_to_start() -> JavaHome:
+    return find_java()
+
+
 def _prepare_environment(*, local: bool) -> None:
-    java_is_running = SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
-    if not java_is_running:
-        os.environ["JAVA_HOME"] = str(find_java().path)
+    if not _java_is_running():
+        os.environ["JAVA_HOME"] = str(_java_to_start().path)
     for variable in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         if local or variable not in os.environ:
             os.environ[variable] = sys.executable

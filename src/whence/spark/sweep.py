@@ -6,16 +6,20 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import TypeVar
 
+from pyspark import SparkContext, cloudpickle
 from pyspark.sql import SparkSession
 
 from whence.spark.java import JavaNotFound
 from whence.spark.jobs import run_job
-from whence.spark.session import spark_session
+from whence.spark.session import spark_context, spark_session
+from whence.spark.tasks import run_pickled
 
 R = TypeVar("R")
+S = TypeVar("S", SparkSession, SparkContext)
 
 
 class SparkNotStarted(RuntimeError):
@@ -31,23 +35,40 @@ def borrowed_session(
     What the caller does at an interrupt stays as it is: Spark would cancel all jobs, and `sweep` cancels its own.
     Raises `SparkNotStarted`.
     """
-    running = session = SparkSession.getActiveSession()
+    with _borrowed(SparkSession.getActiveSession(), lambda: spark_session(master=master, config=config)) as session:
+        yield session
+
+
+@contextmanager
+def borrowed_context(
+    *, master: str | None = "local[*]", config: Mapping[str, str | int | bool] | None = None, brief: bool = False
+) -> Iterator[SparkContext]:
+    """The same for a context, which runs tasks and no SQL, and starts sooner; `brief` is `spark_session`'s."""
+    running = SparkContext._active_spark_context
+    with _borrowed(running, lambda: spark_context(master=master, config=config, brief=brief)) as context:
+        yield context
+
+
+@contextmanager
+def _borrowed(running: S | None, start: Callable[[], S]) -> Iterator[S]:
+    lent = running
     try:
         with _interrupts_held():
-            session = running or _started(master, config)
-        yield session
+            lent = running or _started(start)
+        yield lent
     except KeyboardInterrupt:
-        if running is None and session is not None:
-            session.sparkContext.setLogLevel("OFF")  # Stopping amid tasks, Spark logs trace-backs that mean nothing.
+        if running is None and lent is not None:
+            # Stopping amid tasks, Spark logs trace-backs that mean nothing.
+            (lent.sparkContext if isinstance(lent, SparkSession) else lent).setLogLevel("OFF")
         raise
     finally:
-        if running is None and session is not None:
-            session.stop()
+        if running is None and lent is not None:
+            lent.stop()
 
 
-def _started(master: str | None, config: Mapping[str, str | int | bool] | None) -> SparkSession:
+def _started(start: Callable[[], S]) -> S:
     try:
-        return spark_session(master=master, config=config)
+        return start()
     except JavaNotFound as failure:
         raise SparkNotStarted(str(failure)) from failure
     except Exception as failure:
@@ -83,7 +104,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def sweep(
-    session: SparkSession,
+    context: SparkContext,
     tasks: Sequence[Callable[[], R]],
     *,
     description: str = "sweep",
@@ -100,10 +121,10 @@ def sweep(
     given = list(tasks)
 
     def run() -> list[R]:
-        # The tasks travel with the function, which is pickled with cloudpickle, and not as the data, which is not.
-        places = session.sparkContext.parallelize(range(len(given)), len(given))
-        return places.map(lambda i: given[i]()).collect()
+        # Tasks may be closures, which only cloudpickle pickles. Unpickled one by one, none waits for what another imports.
+        pickled = [cloudpickle.dumps(task) for task in given]  # type: ignore[no-untyped-call]
+        return context.parallelize(range(len(given)), len(given)).map(partial(run_pickled, pickled)).collect()
 
-    results = run_job(session, run, f"{description}: {len(given)} tasks", on_progress=lambda done, _: on_progress(done))
+    results = run_job(context, run, f"{description}: {len(given)} tasks", on_progress=lambda done, _: on_progress(done))
     on_progress(len(given))
     return results

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -78,6 +77,8 @@ def bad_objects(texts: pa.Array) -> Mask:
     if texts.null_count == len(texts):
         return np.zeros(len(texts), np.bool_)
     table = pa.table({"text": texts, "row": np.arange(len(texts))})
+    import duckdb  # Few logs need it, and every log would wait for it.
+
     with duckdb.connect(config={"threads": 1}) as database:
         database.register("given", table)
         found = database.sql(

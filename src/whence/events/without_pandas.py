@@ -1,4 +1,4 @@
-"""Keeps pandas out of commands, none of which uses it."""
+"""Keeps pandas out of commands and of tasks, none of which uses it."""
 
 from __future__ import annotations
 
