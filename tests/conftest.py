@@ -24,6 +24,8 @@ settings.load_profile("ci")
 # Only a loss of power shows what was not synced, and waiting for the disk takes a third of some tests' time.
 # tests/history/test_storage.py says what is synced, and when.
 os.fsync = lambda descriptor: None
+# Commands that tests run leave no process behind that makes an archive of Java's classes.
+os.environ.setdefault("WHENCE_JAVA_ARCHIVE", "use")
 
 # The first compiler only, and the plain collector: a shorter start, for jobs too small to need more.
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -62,3 +62,27 @@ def test_a_filter_in_sql_imports_what_runs_it(history: tuple[str, str, str]) -> 
     """The test above could not fail if it looked in the wrong place."""
     folder, _, last = history
     assert "duckdb" in _imported("why", last, "--history", folder, "--where", "status > 3")
+
+
+def test_observing_a_small_log_imports_neither_pandas_nor_numba_nor_duckdb(tmp_path: Path) -> None:
+    """Each of them would add to the time of a log of four lines as much as the log itself takes."""
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"process": "a", "time": 1}\n{"process": "b", "time": 2}\n')
+    imported = _imported("observe", str(log), "--to", str(tmp_path / "history"), "--engine", "inline")
+    assert imported & HEAVY == {"numpy", "pyarrow", "rich"}
+
+
+def test_a_worker_imports_what_its_task_uses() -> None:
+    """A worker starts with each small run: what it imports, the user waits for."""
+    program = """
+import pickle, sys
+from functools import partial
+from importlib import import_module
+from whence.spark.tasks import run_pickled
+run_pickled([b"no pickle", pickle.dumps(partial(import_module, "whence.history.batch.observe"))], 1)
+print(*sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    imported = set(done.stdout.split())
+    assert "whence.history.batch.observe" in imported
+    assert imported & HEAVY == {"numpy", "pyarrow"}
