@@ -61,11 +61,15 @@ class SparkEngine:
     """
 
     def __init__(self, spark: SparkSession | SparkContext, *, at_once_bytes: int = AT_ONCE_BYTES) -> None:
-        self.context = spark.sparkContext if isinstance(spark, SparkSession) else spark
+        if isinstance(spark, SparkSession):
+            self.session, self.context = spark, spark.sparkContext
+        else:
+            self.context = spark
         self._at_once_bytes = at_once_bytes
 
     @cached_property
     def session(self) -> SparkSession:
+        """The session that was given, or one of the context's."""
         return SparkSession.builder.getOrCreate()
 
     @failures_told()
