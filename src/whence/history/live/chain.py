@@ -158,9 +158,9 @@ class Chain:
         missing: dict[int, list[str]] = {}
         open_rows = [row for row in solved.open_receives.to_pylist() if row["place"] >= 0]
         unknown = {row["key"] for row in open_rows if row["key"] is not None} - self.sends.keys()
-        for key, position, code, index, known, arrived in find_sends(self, unknown) if unknown else ():
+        for key, position, code, index, known in find_sends(self, unknown) if unknown else ():
             self.scan.hold(position, code, index, np.pad(known, (0, len(self.names) - len(known))))
-            self.sends[key], self.sent[key] = (position,), arrived
+            self.sends[key] = (position,)
         for row in open_rows:
             if row["key"] is None:
                 found = self._last_of(int(codes[row["process"]]))
@@ -221,8 +221,8 @@ class Chain:
         return (position,)
 
 
-FindSends = Callable[[Chain, set[str]], Sequence[tuple[str, int, int, int, Any, int]]]
-"""Key, position, code, number within the process, vector and arrival of the closed events that send these keys."""
+FindSends = Callable[[Chain, set[str]], Sequence[tuple[str, int, int, int, Any]]]
+"""Key, position, code, number within the process and vector of the closed events that send these keys."""
 
 
 def _present(rows: pa.Table) -> pa.Table:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,13 +24,13 @@ LOOK_BACK = 8
 REMEMBERED = 100_000
 """Keys that nobody sent, so that they are looked for once."""
 
-Found = tuple[str, int, int, int, Any, int]
-Segment = tuple[int, pa.ChunkedArray, Callable[[], pa.ChunkedArray], Skeleton, Boundary]
-"""First position within the chain, what is sent, when the reports arrived, and what vectors come from."""
+Found = tuple[str, int, int, int, Any]
+Segment = tuple[int, pa.ChunkedArray, Skeleton, Boundary]
+"""First position within the chain, what is sent, and what vectors come from."""
 
 
 class Senders:
-    """Finds sends in the segments that `open_segment` gives, and in those that were closed since."""
+    """Finds sends in segments that are committed, and in those that were closed since."""
 
     def __init__(self) -> None:
         self._new: dict[str, list[tuple[int, Part]]] = {}
@@ -49,12 +48,10 @@ class Senders:
         """The sends of these keys; `committed` are segments of the chain, the newest first, taken only as needed."""
         wanted = {key for key in keys if self._absent.get((chain.computation, key)) != chain.end}
         new = (
-            (first, part.events["sends"], partial(part.events.column, "arrival"), part.skeleton, part.boundary)
+            (first, part.events["sends"], part.skeleton, part.boundary)
             for first, part in reversed(self._new.get(chain.computation, []))
         )
-        for _, (first, sends, arrivals, skeleton, boundary) in zip(
-            range(LOOK_BACK), _both(new, committed), strict=False
-        ):
+        for _, (first, sends, skeleton, boundary) in zip(range(LOOK_BACK), _both(new, committed), strict=False):
             if not wanted:
                 return
             rows = _rows_that_send(sends, wanted)
@@ -66,15 +63,32 @@ class Senders:
                 key, code = sends[row].as_py(), int(skeleton.process[row])
                 if key in wanted:
                     wanted.discard(key)
-                    yield key, first + row, code, int(vector[code]), vector, arrivals()[row].as_py()
+                    yield key, first + row, code, int(vector[code]), vector
         if len(self._absent) > REMEMBERED:
             self._absent.clear()
         self._absent.update({(chain.computation, key): chain.end for key in wanted})
 
 
+def committed_segments(run: Run, records: Sequence[Record]) -> Iterator[Segment]:
+    """Segments of one chain that a run has, the newest first, each read when it is asked for."""
+    if not records:
+        return
+    first = _numbers(run)[records[0].files.events_file]
+    starts = np.cumsum([0, *(each.rows for each in records)])
+    for place in reversed(range(len(records))):
+        number, rows = first + place, records[place].rows
+        sends = run.events(number, ["sends"], 0, rows)["sends"]
+        yield int(starts[place]), sends, run.skeleton(number, 0, rows), run.boundary(number)
+
+
+def _numbers(run: Run) -> dict[str, int]:
+    """By file of events: the number of its segment."""
+    return {name: number for number, name in enumerate(run.segments.events_file)}
+
+
 def first_arrivals(run: Run, records: Sequence[Record], keys: set[str]) -> dict[str, int]:
     """By key that the last of these closed segments send: when the first report of a send of it arrived."""
-    numbers = {name: number for number, name in enumerate(run.segments.events_file)}
+    numbers = _numbers(run)
     found: dict[str, int] = {}
     for record in records[-LOOK_BACK:]:
         events = run.events(numbers[record.files.events_file], ["sends", "arrival"], 0, record.rows)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ from whence.history.live.intake import Closing, reported, take
 from whence.history.live.limits import LiveLimits
 from whence.history.live.log import Log
 from whence.history.live.records import Record
-from whence.history.live.senders import Found, Segment, Senders, first_arrivals
+from whence.history.live.senders import Found, Senders, committed_segments, first_arrivals
 from whence.history.live.set_aside import SetAside
 from whence.history.live.state import Begun, Closed, Tail
 from whence.history.live.state_files import read_state, write_state
@@ -75,10 +75,6 @@ def _piece(part: Part, record: Record, said: pa.Table, *, final: bool) -> Piece:
     """A segment that is to be delivered; `said` as `reported` gives it."""
     emitted = said["emitted"].to_numpy().copy()
     return Piece(part, record, said, DELIVERIES.empty_table(), emitted, final)
-
-
-def _column(run: Run, number: int, rows: int, name: str) -> pa.ChunkedArray:
-    return run.events(number, [name], 0, rows)[name]
 
 
 class LiveWriter:
@@ -246,22 +242,9 @@ class LiveWriter:
         )
 
     def _find_sends(self, chain: Chain, keys: set[str]) -> list[Found]:
-        return list(self._senders.find(chain, keys, self._committed_segments(chain)))
-
-    def _committed_segments(self, chain: Chain) -> Iterator[Segment]:
-        """Closed segments of a chain that are in the history, the newest first."""
         records = [each for each in self.closed.chain(chain.computation).records if each.outcome is not None]
-        if not records or self._run is None:
-            return
-        first = next(
-            number for number, name in enumerate(self._run.segments.events_file) if name == records[0].files.events_file
-        )
-        starts = np.cumsum([0, *(each.rows for each in records)])
-        for place in reversed(range(len(records))):
-            number, rows = first + place, records[place].rows
-            sends = _column(self._run, number, rows, "sends")
-            arrivals = partial(_column, self._run, number, rows, "arrival")
-            yield int(starts[place]), sends, arrivals, self._run.skeleton(number, 0, rows), self._run.boundary(number)
+        committed = committed_segments(self._run, records) if self._run is not None else ()
+        return list(self._senders.find(chain, keys, committed))
 
     def _first_sent(self, run: Run, piece: Piece, keys: set[str]) -> dict[str, int]:
         """By key that is sent in closed segments before this one, in its computation: when a report of that first came."""
