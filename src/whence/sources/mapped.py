@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from whence.sources.contract import Piece, Records, SourceError
 from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG, blocks
-from whence.sources.mapping_columns import QuickMapping
+from whence.sources.mapping_columns import LEFT, QuickMapping
 from whence.sources.mapping_file import load_mapping
 from whence.sources.mapping_rules import LogMapping, Rule
 from whence.sources.mapping_values import UNITS, Record
@@ -81,10 +81,11 @@ class Mapped:
         if len(places) < len(lines):
             lines = [lines[place - first_line] for place in places]
         numbers = self._quick.add(lines, places, data, columns)
-        return [
-            columns.add_row(self.exact_row(line, file, place)) if number is None else number
-            for number, line, place in zip(numbers, lines, places, strict=True)
-        ]
+        left = [number for number, row in enumerate(numbers) if row == LEFT]
+        exact = columns.add_rows([self.exact_row(lines[number], file, places[number]) for number in left])
+        for number, row in zip(left, exact, strict=True):
+            numbers[number] = row
+        return numbers
 
     def exact_row(self, line: bytes, file: str, place: int) -> Row:
         """The row of a line that is not blank, by the reader that knows every case and says what is wrong."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from whence.events.schema import LOCAL
 from whence.sources.mapping_rules import LogMapping, Rule
@@ -22,6 +22,8 @@ from whence.sources.times import INT64_LEAST, INT64_MOST, quick_time
 
 Column: TypeAlias = Callable[[list[Object], set[int]], list[Any]]
 """Values of a column for these records. Numbers of records that must be left are added to the set."""
+
+LEFT: Final = -1
 
 _NUMBERS_AND_TEXT = {str, int, float}
 _TELLS_RULES_APART = {str, int, type(None)}
@@ -43,8 +45,8 @@ class QuickMapping:
         self._asked = [_field_values(field) for field in sorted(fields, key=lambda field: field.path)]
         self._remembered: dict[tuple[Any, ...], int | None] = {}
 
-    def add(self, lines: Sequence[bytes], places: Sequence[int], data: bytes, columns: Columns) -> list[int | None]:
-        """Add rows of these lines and give the rows' numbers; None for a line that is left.
+    def add(self, lines: Sequence[bytes], places: Sequence[int], data: bytes, columns: Columns) -> list[int]:
+        """Add rows of these lines and give the rows' numbers; `LEFT` for a line that is left.
 
         `places` are the lines' numbers in the file, `data` is the lines together.
         """
@@ -58,16 +60,16 @@ class QuickMapping:
             else:
                 groups[rule] = [line]
         groups.pop(None, None)
-        rows: list[int | None] = [None] * len(lines)
+        rows = [LEFT] * len(lines)
         for rule, numbers in groups.items():
-            made = self._rules[rule].columns([found[each] for each in numbers], [texts[each] for each in numbers])
+            made = self._rules[rule].columns([found[line] for line in numbers], [texts[line] for line in numbers])
             if made is None:
                 continue
             made.columns["place"] = [places[each] for each in numbers]
             for line, row in zip(numbers, columns.add(made.columns, len(numbers)), strict=True):
                 rows[line] = row
             for each in made.left:
-                rows[numbers[each]] = None
+                rows[numbers[each]] = LEFT
         return rows
 
     def _chosen(self, records: list[Object]) -> Sequence[int | None]:

@@ -74,14 +74,14 @@ def leave_losses(values: list[Any], lines: Sequence[bytes], data: bytes) -> None
             values[number] = None
 
 
-def objects(lines: Sequence[bytes], data: bytes) -> tuple[list[Object | None], list[Texts]]:
+def objects(lines: Sequence[bytes], data: bytes) -> tuple[list[Any], list[Texts]]:
     """The object that each line is, and the texts of its members; None for a line that must be left.
 
     `data` is the lines together, with line ends between them.
     """
-    found: list[Object | None] = []
+    found: list[Any] = []
     texts: list[Texts] = []
-    check_each = is_unusual(data)
+    check_each, has_backslashes = is_unusual(data), b"\\" in data
     for line in lines:
         value, text = None, {}
         try:
@@ -92,7 +92,7 @@ def objects(lines: Sequence[bytes], data: bytes) -> tuple[list[Object | None], l
                 and not (check_each and is_unusual(line))
             ):
                 text = _decode_texts(line)
-                if b"\\" not in line or line.count(b"\\") == b"".join(text.values()).count(b"\\"):
+                if not has_backslashes or line.count(b"\\") == b"".join(text.values()).count(b"\\"):
                     value = _decode_object(line)
         except NOT_TAKEN:
             pass

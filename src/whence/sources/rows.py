@@ -149,13 +149,10 @@ class Columns:
         self._count += count
         return range(self._count - count, self._count)
 
-    def add_row(self, row: Row) -> int:
-        """Append one row; gives its number."""
-        for name, value in zip(COLUMNS, values_of(row), strict=True):
-            if value is not None:
-                self._column(name).append(value)
-        self._count += 1
-        return self._count - 1
+    def add_rows(self, rows: Sequence[Row]) -> range:
+        """Append rows; gives their numbers."""
+        given = zip(COLUMNS, zip(*map(values_of, rows), strict=True), strict=True) if rows else ()
+        return self.add({name: values for name, values in given if values.count(None) < len(rows)}, len(rows))
 
     def batch(self, order: Sequence[int]) -> pa.RecordBatch:
         """The rows of these numbers, in this order."""
