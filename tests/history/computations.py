@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from whence.causality.clocks import vector_clocks
-from whence.events.schema import REPORTS, SPAN
+from whence.events.schema import REPORTS
 from whence.history.batch.inline import InlineEngine, InlineReports
 from whence.history.batch.observe import Delivering, Settings, run_from
 from whence.history.draft import Draft
@@ -38,14 +38,6 @@ class Event:
     def lacks(self) -> list[str]:
         """Keys that it receives and nobody reported to have sent."""
         return sorted(str(cause.sends) for cause in self.causes if cause.lost)
-
-    @property
-    def orphan(self) -> bool:
-        return not self.lost and any(not key.startswith(SPAN) for key in self.lacks)
-
-    @property
-    def delivered(self) -> bool:
-        return not self.lost and not self.orphan
 
 
 def draw(random: Random, *, processes: int, events: int, skew: int, loss: float, prefix: str = "") -> list[Event]:

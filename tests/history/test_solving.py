@@ -63,10 +63,16 @@ def test_what_is_set_aside_is_set_aside_once() -> None:
     assert codes == {0: "no-seq", 1: "no-seq", **dict.fromkeys(range(3, 7), "bad-seq"), 8: "absurd-time"}
 
 
-def test_a_missing_message_sets_its_receive_aside_and_a_missing_stamp_does_not() -> None:
-    """What a stamp knows of may never have been logged; a message that was received must have been sent."""
-    assert aside({"process": "a", "seq": 1, "receives": "m"}) == {0: "receive-without-send"}
-    assert aside({"process": "a", "seq": 1, "receives": f"{STAMPED}b:7"}) == {}
+def test_an_event_stays_although_its_cause_is_missing() -> None:
+    """A lost report of a send took the receive with it: perhaps the very failure that is asked about."""
+    rows = [
+        {"process": "a", "seq": 1, "receives": "m", "receives_more": ["n", f"{STAMPED}b:7"]},
+        {"process": "a", "seq": 2, "receives": f"{STAMPED}b:7"},
+    ]
+    table = pa.Table.from_pylist([{"computation": "", "kind": "receive", **row} for row in rows], REPORTS)
+    found = solve(table, ["a"], Window())
+    assert not found.aside.rows
+    assert found.missing.to_pylist() == [["m", "n"], None], "what a stamp knows of may never have been logged"
 
 
 def test_a_stamp_that_does_not_come_after_its_causes_is_set_aside() -> None:

@@ -25,18 +25,16 @@ CUT = 100
 
 
 def true_relations(log: RawLog) -> dict[str, set[str]]:
-    """By event that was reported and is no receive of an unreported send: its past among such events, by every path."""
+    """By event that was reported: its past among such events, by every path."""
     truth = log.truth()
     reported = np.zeros(len(truth.process), np.bool_)
     reported[truth.row_event] = True
     names = [f"p{process}-{seq}" for process, seq in zip(truth.process, truth.seq, strict=True)]
     causes: list[list[int]] = [[] for _ in names]
-    orphan = np.zeros(len(names), np.bool_)
     latest: dict[int, int] = {}
     for cause, effect in truth.edges.tolist():
         if truth.process[cause] != truth.process[effect] or truth.seq[cause] + 1 != truth.seq[effect]:
             causes[effect].append(cause)
-            orphan[effect] |= not reported[cause]
     past: list[set[int]] = [set() for _ in names]
     for event in range(len(names)):
         if not reported[event]:
@@ -46,10 +44,7 @@ def true_relations(log: RawLog) -> dict[str, set[str]]:
         for each in before:
             past[event] |= past[each] | {each}
         latest[truth.process[event]] = event
-    kept = reported & ~orphan
-    return {
-        names[event]: {names[each] for each in past[event] if kept[each]} for event in np.flatnonzero(kept).tolist()
-    }
+    return {names[event]: {names[each] for each in past[event]} for event in np.flatnonzero(reported).tolist()}
 
 
 def opened(path: Path) -> Run:

@@ -41,7 +41,7 @@ def assemble(process: Codes, ordered: Ordered, member: Flags, dropped: Flags) ->
     if not gone.any():
         return place_rows(process, ordered.edges, rows, ())
     # A dropped row still carries causality: its effects get what precedes it.
-    detour = Detour(process, ordered.edges, gone, carry_open=False)
+    detour = Detour(process, ordered.edges, gone)
     return place_rows(process, detour.edges(), rows, detour.carried(last_rows(process, member)))
 
 
@@ -72,14 +72,13 @@ def place_rows(process: Codes, edges: Edges, rows: Longs, carried: Sequence[tupl
 
 
 class Detour:
-    """What stands for rows that are dropped: the nearest rows before them that are not, and what those rows lack.
+    """What stands for rows that are dropped: the nearest rows before them that are not.
 
-    With `carry_open` a cause that is not among the rows passes to the effects of a dropped row by its label; without, it
-    is forgotten with the row, because it may be the very reason why the row is dropped.
+    A cause that is not among the rows is forgotten with the row that names it: it may be why that is dropped.
     """
 
-    def __init__(self, process: Codes, edges: Edges, dropped: Flags, *, carry_open: bool) -> None:
-        self._process, self._edges, self._dropped, self._carry_open = process, edges, dropped, carry_open
+    def __init__(self, process: Codes, edges: Edges, dropped: Flags) -> None:
+        self._process, self._edges, self._dropped = process, edges, dropped
         self._previous = _previous(process)
 
     def around(self, row: int) -> list[tuple[int, int]]:
@@ -96,7 +95,7 @@ class Detour:
                     if cause not in seen:
                         seen.add(cause)
                         waiting.append(cause)
-                elif cause >= 0 or label <= last_of(0) or (self._carry_open and label >= 0):
+                elif cause >= 0 or label <= last_of(0):
                     found.append((cause, label))
         return found
 

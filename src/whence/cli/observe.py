@@ -40,7 +40,7 @@ STAGES = {
     "survey": "Looking over the reports",
     "causality": "Ordering by cause, epoch by epoch",
     "joining": "Joining epochs",
-    "mending": "Taking out receives without sends",
+    "mending": "Marking causes that nobody reported",
     "boundaries": "Clocks at the epochs' starts",
     "delivery": "Delivering, and counting violations",
     "commit": "Committing",

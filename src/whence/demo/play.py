@@ -96,11 +96,11 @@ def observe(stage: Stage, command: list[str], logs: Path, history: Path, truth: 
         check.ledger
         == {
             "reports": truth.reports,
-            "delivered": truth.events - truth.lost - truth.orphans,
+            "delivered": truth.events - truth.lost,
             "duplicate": truth.duplicates,
-            "quarantined": truth.torn + truth.orphans,
-            "reasons": {"not-json": truth.torn, "receive-without-send": truth.orphans},
-            "missing_causes": 0,
+            "quarantined": truth.torn,
+            "reasons": {"not-json": truth.torn},
+            "missing_causes": truth.orphans,
         },
     )
     backwards = check.wall_clock["messages_before_cause"]

@@ -1,7 +1,7 @@
 """Segments made one by one become one history: open ends are settled, numbers run on, and every assumption is checked.
 
-Runs on the driver. Its memory grows with the messages that cross from one segment to another and with the receives
-whose send nobody reported, not with the events.
+Runs on the driver. Its memory grows with the messages that cross from one segment to another and with those whose send
+nobody reported, not with the events.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from whence.clocks.errors import WhenceError
-from whence.events.schema import SPAN, STAMPED
+from whence.events.schema import STAMPED
 from whence.history import layout
 from whence.history.plan import Epochs, Plan
 from whence.history.segmenting import Made, Target
@@ -80,10 +80,8 @@ class Joined:
     """What the open ends of the segments of one plan came to."""
 
     crossings: Crossings
-    orphans: dict[int, list[tuple[int, str]]]
-    """By window: places of receives whose message nobody sends, with its key."""
     missing: dict[int, list[tuple[int, str]]]
-    """The same for keys of spans, whose absence is no fault of the event that names them."""
+    """By window: places of events that name a cause which nobody reported, with its key."""
 
 
 def check_lags(made: Iterable[Made], eps: int) -> None:
@@ -124,7 +122,7 @@ def join(made: Sequence[Made], plan: Plan, target: Target, find_senders: FindSen
     `find_senders` looks for keys among the events of windows that were written: a table of ``key``, ``window``,
     ``place``. It is asked only for what the open ends do not settle: sends received more than once, far apart.
     """
-    joined = Joined(Crossings(), {}, {})
+    joined = Joined(Crossings(), {})
     for epochs in plan.large:
         segments = _segments_of(made, plan, epochs)
         _join_computation(segments, plan, target, find_senders, joined)
@@ -164,8 +162,7 @@ def _join_computation(
                     plan.eps, None, f"message {key!r:.80} was received in an earlier epoch than the one it was sent in"
                 )
             if found is None and place >= 0 and not key.startswith(STAMPED):
-                lost = joined.missing if key.startswith(SPAN) else joined.orphans
-                lost.setdefault(window, []).append((place, key))
+                joined.missing.setdefault(window, []).append((place, key))
             causes = found or []
         for cause in causes:
             joined.crossings.add(effect, cause)
@@ -227,10 +224,6 @@ class Neighbours:
         ordered = sorted(segments, key=lambda each: each.window)
         self._windows = [(each.window, each.counts.computations[:1], each.counts.events) for each in ordered]
         self._computations = {window: computation for window, computation, _ in self._windows}
-
-    def has(self, process: int, window: int) -> bool:
-        """Whether the process has events in the window itself."""
-        return any(number == window and events[process] for number, _, events in self._windows)
 
     def last_before(self, process: int, window: int) -> Place | None:
         """The nearest earlier window with events of the process, and ``-1 - process``, which codes its last place there."""

@@ -13,13 +13,15 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from whence.causality.clocks import Scan
 from whence.causality.skeleton import Skeleton
+from whence.history import layout
 from whence.history.joining import Crossings
-from whence.history.mending import read_skeleton
 from whence.history.plan import Plan
+from whence.history.reading import skeleton_from
 from whence.history.run_tables import SegmentRow, Totals, processes_table, segments_table
 from whence.history.segmenting import Made, Target
 from whence.history.writing import write_boundary
@@ -113,7 +115,7 @@ def _boundaries(
         needed_until: dict[int, int] = {}
         for each in mine:
             assert each.files is not None
-            skeleton = read_skeleton(target, each.files.skeleton_file)
+            skeleton = _read_skeleton(target, each.files.skeleton_file)
             effects, asked = edges.get(each.window, ([], set()))
             base = first_position[each.window] - first_position[mine[0].window]
             for place in asked:
@@ -139,6 +141,11 @@ def _boundaries(
             done += each.rows
             on_progress(done)
     return names
+
+
+def _read_skeleton(target: Target, name: str) -> Skeleton:
+    with target.store.open(f"{layout.run_folder(target.run)}/{name}") as file:
+        return skeleton_from(pq.ParquetFile(file).read(use_threads=False))
 
 
 def _rows_of(skeleton: Skeleton, process: int) -> Longs:

@@ -80,10 +80,13 @@ def solve(
 ) -> Solved:
     """The segment of `window` from the rows of one computation, whose processes are `names`, ascending.
 
+    An event stays although its cause is missing: a message that nobody sent is left out and told in `Solved.missing`. What
+    may be sent in another window is in `Solved.open_receives`.
+
     `first_come` is for streams, in which what is delivered cannot be taken back. Rows come in the order of their arrival,
     and where two contradict each other, the first stays: an event that was in order stays so, whatever comes later.
-    Messages that go in a circle or that nobody sent are left out and told in `Solved.missing`; their receives stay. A copy
-    is set aside with the row that it repeats. The column ``emitted`` tells which rows are delivered.
+    Messages that go in a circle are left out and told as missing; their receives stay. A copy is set aside with the row
+    that it repeats. The column ``emitted`` tells which rows are delivered.
 
     `told_apart`: processes and keys begin with the number of their computation and `BETWEEN`.
 
@@ -156,7 +159,7 @@ class _Work:
             edges = Edges(edges.offsets, causes, edges.labels)
         missing: dict[int, list[str]] = {}
         if window.whole and len(keys):
-            edges = self._without_soft(edges, keys, missing, every=came is not None)
+            edges = self._without_unsent(edges, keys, missing)
         if columns.has("causes"):
             edges = _with_given(edges, columns, order, process)
         ordered = order_rows(starts, time, edges)
@@ -197,13 +200,6 @@ class _Work:
                 kept = columns.emitted()[order]
                 rows, details = first_contradictions(stamps, process, ordered, dropped, came, kept, window.whole)
             drop(rows, "stamp-contradicts", details)
-        if window.whole:
-            effect, lost = edges.effects(), (edges.causes < 0) & (edges.labels >= 0)
-            lost &= ~dropped[effect]
-            rows, first = np.unique(effect[lost], return_index=True)
-            unsent = edges.labels[np.flatnonzero(lost)[first]]
-            drop(rows, "receive-without-send", [f"no event sends {self._shown(keys, int(key))}" for key in unsent])
-
         placed = assemble(process, ordered, member, dropped)
         lag = np.where(time != NO_TIME, causal_time - np.where(time != NO_TIME, time, 0), -1)
         worst = int(lag.argmax()) if len(lag) else -1
@@ -231,20 +227,18 @@ class _Work:
             return corrections(starts, wall, order_rows(starts, wall, edges).times.causal_time, edges)
         return corrections(starts, time, ordered.times.causal_time, edges)
 
-    def _without_soft(self, edges: Edges, keys: pa.Array, missing: dict[int, list[str]], *, every: bool) -> Edges:
-        """The edges, without those that name something which nobody reported and whose absence is no fault of the row.
+    def _without_unsent(self, edges: Edges, keys: pa.Array, missing: dict[int, list[str]]) -> Edges:
+        """Leave out edges whose cause nobody reported, and tell it in `missing`, by row.
 
-        What a stamp knows of is no message; what a span names is told in `missing`, by row. `every`: so are messages.
+        What a stamp knows of is not told: it may never have been logged, and is no message.
         """
         plain = pc.replace_substring_regex(keys, rf"^\d*{BETWEEN}", "", max_replacements=1) if self.told_apart else keys
-        stamped, spans = (pc.starts_with(plain, prefix).to_numpy(zero_copy_only=False) for prefix in (STAMPED, SPAN))
-        told = ~stamped if every else spans
+        told = ~pc.starts_with(plain, STAMPED).to_numpy(zero_copy_only=False)
         lost = (edges.causes < 0) & (edges.labels >= 0)
         named = np.flatnonzero(lost & told[edges.labels])
         for row, label in zip(edges.effects()[named].tolist(), edges.labels[named].tolist(), strict=True):
             missing.setdefault(row, []).append(plain[label].as_py())
-        soft = lost & (stamped | told)[edges.labels]
-        return Edges(edges.offsets, edges.causes, np.where(soft, -1, edges.labels))
+        return Edges(edges.offsets, edges.causes, np.where(lost, -1, edges.labels))
 
     def _tell_circles(self, edges: Edges, ordered: Ordered, keys: pa.Array, missing: dict[int, list[str]]) -> None:
         """Tell which messages were left out because they go in a circle."""
@@ -388,7 +382,7 @@ def _stand_ins(
 ) -> pa.Table:
     """For sends that are set aside: what those who receive them get instead."""
     found = []
-    detour = Detour(process, edges, dropped, carry_open=False) if len(rows) else None
+    detour = Detour(process, edges, dropped) if len(rows) else None
     for row in rows.tolist():
         assert detour is not None
         for cause, label in detour.around(row):

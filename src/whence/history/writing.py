@@ -42,20 +42,9 @@ def write_segment(
 
     `events` has the columns of `layout.EVENTS`, and a source's further ones after them.
     """
-    if missing := [name for name in layout.EVENTS.names if name not in events.column_names]:
-        raise ValueError(f"segment {number} lacks the columns {', '.join(missing)}; it has {events.column_names}")
     if len(events) != len(skeleton):
         raise ValueError(f"segment {number} has {len(events)} events and a skeleton of {len(skeleton)} rows")
-    events_file = write_sealed_table(
-        store,
-        run,
-        _stem("events", number, attempt),
-        events,
-        row_group_size=layout.EVENT_ROWS,
-        use_dictionary=layout.EVENT_DICTIONARIES,
-        column_encoding=dict.fromkeys(layout.EVENT_DELTAS, "DELTA_BINARY_PACKED"),
-        write_statistics=layout.EVENT_STATISTICS,
-    )
+    events_file = write_events(store, run, number, events, attempt=attempt)
     skeleton_file = write_sealed_table(
         store,
         run,
@@ -72,6 +61,22 @@ def write_segment(
         index = index_of_ids(ids).astype("<u8", copy=False).tobytes()
         ids_file = write_sealed(store, run, _stem("ids", number, attempt), "index", index)
     return SegmentFiles(events_file, skeleton_file, ids_file)
+
+
+def write_events(store: Store, run: str, number: int, events: pa.Table, *, attempt: str) -> str:
+    """Write a segment's events alone; give the file's name within the run."""
+    if missing := [name for name in layout.EVENTS.names if name not in events.column_names]:
+        raise ValueError(f"segment {number} lacks the columns {', '.join(missing)}; it has {events.column_names}")
+    return write_sealed_table(
+        store,
+        run,
+        _stem("events", number, attempt),
+        events,
+        row_group_size=layout.EVENT_ROWS,
+        use_dictionary=layout.EVENT_DICTIONARIES,
+        column_encoding=dict.fromkeys(layout.EVENT_DELTAS, "DELTA_BINARY_PACKED"),
+        write_statistics=layout.EVENT_STATISTICS,
+    )
 
 
 def _skeleton_table(skeleton: Skeleton) -> pa.Table:

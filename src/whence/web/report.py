@@ -226,6 +226,8 @@ def _ledger(ledger: Mapping[str, Any]) -> list[str]:
     reasons: Mapping[str, int] = ledger.get("reasons") or {}
     counts = [(name, ledger[name]) for name in ("reports", "delivered", "duplicate", "quarantined") if name in ledger]
     counts += [(f"quarantined: {name}", count) for name, count in sorted(reasons.items())]
+    if missing := ledger.get("missing_causes"):
+        counts.append(("delivered, with a cause that nobody reported", missing))
     if not counts:
         return []
     body = [

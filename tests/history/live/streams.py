@@ -26,10 +26,12 @@ def terms(**given: Any) -> LiveTerms:
     return LiveTerms(**{"eps": EPS, "delta": DELTA, **given})
 
 
-def kind_stream(random: Random, *, processes: int = 4, events: int = 150) -> tuple[list[Event], pa.Table]:
-    """Reports that keep the promises, in order of arrival."""
-    drawn = draw(random, processes=processes, events=events, skew=10, loss=0)
-    rows = [row_of(event, random.randint(0, DELTA)) for event in drawn]
+def kind_stream(
+    random: Random, *, processes: int = 4, events: int = 150, loss: float = 0
+) -> tuple[list[Event], pa.Table]:
+    """Reports that keep the promises, in order of arrival; this share of them is lost."""
+    drawn = draw(random, processes=processes, events=events, skew=10, loss=loss)
+    rows = [row_of(event, random.randint(0, DELTA)) for event in drawn if not event.lost]
     return drawn, _table(rows)
 
 

@@ -13,37 +13,67 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.history.computations import observe_cut, past_of
+from tests.history.computations import observe_cut, past_of, relations_of, told_of
 from tests.history.live.streams import BASE, DELTA, EPS, HOUR, MS, hard_stream, kind_stream, play, terms, told
 from whence.events.schema import REPORTS
+from whence.history import History
 from whence.history.deliveries import agree_terms, deliver_on
 from whence.history.live import LiveHistory, LiveWriter, OtherTerms
 from whence.history.spans import Blocks, survey_segment
 
 POLICIES = ("exact", "cbd:0.5", "dapw:0.3", "physical-only:0.4", "cbd:1")
 SEEDS = st.integers(0, 1 << 32)
+LOSSES = st.sampled_from((0.0, 0.1, 0.4))
 
 
 @settings(max_examples=15, deadline=None)
-@given(SEEDS)
-def test_what_led_to_an_event_is_what_reachability_says(seed: int) -> None:
-    """Or an engineer is told causes that were none, and not told those that were."""
+@given(SEEDS, LOSSES)
+def test_a_history_is_true_however_it_was_made(seed: int, loss: float) -> None:
+    """Or an engineer is told causes that were none, or not told what is missing, by a stream or by its logs in batch."""
     random = Random(seed)
-    drawn, table = kind_stream(random)
-    found = play(table, iter(lambda: random.randint(1, 60), 0), terms(close_rows=random.choice([20, 70])))
-    names = {id(event): f"{event.process}-{event.number}" for event in drawn}
-    truth = {names[id(event)]: sorted(names[each] for each in past_of(drawn)[id(event)]) for event in drawn}
-    assert found.past == truth
-    assert sorted(row["id"] for row in found.log) == sorted(truth)
-    assert [row["number"] for row in found.log] == list(range(1, len(truth) + 1))
+    drawn, table = kind_stream(random, loss=loss)
+    reported = [event for event in drawn if not event.lost]
+    names = {id(event): f"{event.process}-{event.number}" for event in reported}
+    past = past_of(drawn)
+    truth = {names[id(event)]: {names[each] for each in past[id(event)]} for event in reported}
+    lacks = {names[id(event)]: event.lacks for event in reported}
+    accounts = {
+        "reports": len(truth),
+        "delivered": len(truth),
+        "duplicate": 0,
+        "quarantined": 0,
+        "reasons": {},
+        "missing_causes": sum(map(bool, lacks.values())),
+    }
+
+    live = play(table, iter(lambda: random.randint(1, 60), 0), terms(close_rows=random.choice([20, 70])))
+    assert {name: {*causes} for name, causes in live.past.items()} == truth
+    assert {row["id"]: row["missing"] or [] for row in live.events} == lacks
+    assert live.ledger == accounts
+    assert sorted(row["id"] for row in live.log) == sorted(truth)
+    assert [row["number"] for row in live.log] == list(range(1, len(truth) + 1))
+
+    with tempfile.TemporaryDirectory() as folder:
+        run = observe_cut(Path(folder), in_milliseconds(table), [random.randint(1, 900) for _ in range(2)], EPS // MS)
+        assert relations_of(run)[1] == truth
+        assert {name: missing for name, (_, missing) in told_of(run).items()} == lacks
+        assert History(folder).check().ledger == accounts
+
+
+def in_milliseconds(table: pa.Table) -> pa.Table:
+    """The same reports with times from 0 on, where they can be cut."""
+    for name in ("time", "arrival"):
+        times = pa.array((table[name].to_numpy() - BASE) // MS)
+        table = table.set_column(table.column_names.index(name), name, times)
+    return table
 
 
 @settings(max_examples=12, deadline=None)
-@given(SEEDS, st.sampled_from(POLICIES))
-def test_the_log_is_what_batch_delivers(seed: int, policy: str) -> None:
+@given(SEEDS, st.sampled_from(POLICIES), LOSSES)
+def test_the_log_is_what_batch_delivers(seed: int, policy: str, loss: float) -> None:
     """Or the order that a stream engineer gets live is not the one that the papers and the batch promise."""
     random = Random(seed)
-    _, table = kind_stream(random)
+    _, table = kind_stream(random, loss=loss)
     live = play(table, iter(lambda: random.randint(1, 60), 0), terms(policies=(policy,), close_rows=40))
     assert [row["id"] for row in live.log] == batch_order(table, policy)
 

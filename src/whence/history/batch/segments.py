@@ -26,7 +26,7 @@ from whence.history.joining import (
     check_sequences,
     join,
 )
-from whence.history.mending import find_damage, follow, mend
+from whence.history.mending import mark_missing
 from whence.history.numbering import Tables, number_segments
 from whence.history.plan import Bins, Epochs, Plan, TooLarge, cut_into_epochs, spread_bins
 from whence.history.segmenting import Made, Target
@@ -159,7 +159,7 @@ def join_segments(
 ) -> Joined:
     """Settle what crosses the ends of segments. Raises `EpsTooSmall` where clocks differ by more than the plan's bound."""
     if not any(len(each.first_bins) > 1 for each in plan.large):
-        return Joined(Crossings(), {}, {})
+        return Joined(Crossings(), {})
     check_lags(made, plan.eps)
     check_sequences(made, plan)
     try:
@@ -174,24 +174,25 @@ def number_joined(
     engine: Engine, made: Sequence[Made], joined: Joined, plan: Plan, target: Target, *, reports: int, eps: int,
     on_stage: OnStage = ignore_stages,
 ) -> Segmented:  # fmt: skip
-    """Take orphans out of their segments, let crossings follow, and number all events.
+    """Mark events whose cause nobody reported, and number all events.
 
     Raises `Unbalanced` unless all `reports` are accounted for.
     """
-    segments, crossings, aside = list(made), joined.crossings, [each.aside_file for each in made if each.aside_file]
-    if joined.orphans or joined.missing:
+    check_ledger(made, reports)
+    segments = list(made)
+    if joined.missing:
         on_stage("mending", 0, 0)
-        damages = find_damage(segments, joined)
-        repairs = engine.run_tasks([partial(mend, damage, target) for damage in damages], "mend segments")
-        segments, crossings = follow(joined.crossings, repairs, segments)
-        aside += [each.orphan_aside_file for each in repairs if each.orphan_aside_file]
-    check_ledger(segments, reports)
+        lacking = [at for at, each in enumerate(segments) if each.window in joined.missing]
+        tasks = [partial(mark_missing, made[at], joined.missing[made[at].window], target) for at in lacking]
+        for at, marked in zip(lacking, engine.run_tasks(tasks, "mark missing causes"), strict=True):
+            segments[at] = marked
     on_stage("boundaries", 0, 0)
     total = sum(each.rows for each in segments)
     tables = number_segments(
-        segments, plan, target, crossings, on_progress=lambda done: on_stage("boundaries", done, total)
+        segments, plan, target, joined.crossings, on_progress=lambda done: on_stage("boundaries", done, total)
     )
-    return Segmented(tuple(segments), tables, eps, max((each.lag for each in segments), default=0), tuple(aside))
+    aside = tuple(each.aside_file for each in segments if each.aside_file)
+    return Segmented(tuple(segments), tables, eps, max((each.lag for each in segments), default=0), aside)
 
 
 def _senders_finder(engine: Engine, target: Target, made: Sequence[Made]) -> FindSenders:

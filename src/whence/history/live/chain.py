@@ -26,6 +26,7 @@ from whence.causality.skeleton import Skeleton
 from whence.events.schema import STAMPED
 from whence.history.live.dating import DATED
 from whence.history.live.lines import Lines
+from whence.history.mending import with_missing
 from whence.history.report_columns import LARGEST_TIME
 from whence.history.segmenting import Counts, count_processes, events_table
 from whence.history.solving import Solved, Window, solve
@@ -152,10 +153,10 @@ class Chain:
 
     def _crossings(
         self, solved: Solved, codes: NDArray[np.int32], find_sends: FindSends
-    ) -> tuple[list[int], list[int], dict[int, list[str]]]:
-        """Rows of the segment with causes before it, those causes, and by row the causes that nobody reported."""
+    ) -> tuple[list[int], list[int], list[tuple[int, str]]]:
+        """Rows of the segment with causes before it, those causes, and rows with causes that nobody reported."""
         pairs: set[tuple[int, int]] = set()
-        missing: dict[int, list[str]] = {}
+        missing: list[tuple[int, str]] = []
         open_rows = [row for row in solved.open_receives.to_pylist() if row["place"] >= 0]
         unknown = {row["key"] for row in open_rows if row["key"] is not None} - self.sends.keys()
         for key, position, code, index, known in find_sends(self, unknown) if unknown else ():
@@ -167,7 +168,7 @@ class Chain:
             else:
                 found = self.sends.get(row["key"], ())
                 if row["key"] not in self.sends and not row["key"].startswith(STAMPED):
-                    missing.setdefault(row["place"], []).append(row["key"])
+                    missing.append((row["place"], row["key"]))
             pairs.update((row["place"], position) for position in found)
         first: dict[int, int] = {}
         for place, code in enumerate(codes[solved.placed.skeleton.process].tolist() if self.pending else ()):
@@ -238,16 +239,10 @@ def _by_dates(rows: pa.Table) -> pa.Table:
     return dated.append_column("wall", wall)
 
 
-def _with_times(events: pa.Table, rows: pa.Table, solved: Solved, missing: dict[int, list[str]]) -> pa.Table:
+def _with_times(events: pa.Table, rows: pa.Table, solved: Solved, missing: list[tuple[int, str]]) -> pa.Table:
     """The events with the times that were reported, and with all that is known to be missing."""
     time = rows["time"].take(pa.array(solved.table_rows))
     events = events.set_column(events.column_names.index("time"), "time", time)
     timed = pc.if_else(pc.is_valid(time), events["correction"], pa.scalar(None, pa.int64()))
     events = events.set_column(events.column_names.index("correction"), "correction", timed)
-    if not missing:
-        return events
-    lists = events["missing"].to_pylist()
-    for place, keys in missing.items():
-        lists[place] = sorted({*(lists[place] or []), *keys})
-    at = events.column_names.index("missing")
-    return events.set_column(at, "missing", pa.array(lists, pa.list_(pa.string())))
+    return with_missing(events, missing)
