@@ -61,7 +61,9 @@ def cases(lines: int = LINES) -> Iterator[Case]:
 def system_calls(lines: int) -> bytes:
     """A trace of system calls as Falcon writes it, without spaces; a line in eight is no record."""
     random = Random(1)
-    threads = [f"{random.randint(1_000, 30_000)}@node{host}.cluster.example.org" for host in range(3) for _ in range(40)]
+    threads = [
+        f"{random.randint(1_000, 30_000)}@node{host}.cluster.example.org" for host in range(3) for _ in range(40)
+    ]
     found, time = [], 1_525_880_628_342
     for number in range(lines):
         time += random.randint(0, 3)
@@ -81,7 +83,7 @@ def system_calls(lines: int) -> bytes:
             record |= {"dst_port": port, "socket": f"192.168.112.83:2888-192.168.112.78:{port}"}
             record["data"] = {"host": thread.partition("@")[2]}
         else:
-            record |= {"message": f"2018-05-09 16:43:46 INFO  QuorumPeer:1185 - vote {number} said \"yes\""}
+            record |= {"message": f'2018-05-09 16:43:46 INFO  QuorumPeer:1185 - vote {number} said "yes"'}
             record["data"] = {"level": random.choice(["INFO", "WARN"])}
         found.append(json.dumps(record, separators=(",", ":")))
     return "\n".join(found).encode() + b"\n"
@@ -129,7 +131,13 @@ def tracing(lines: int) -> bytes:
         else:
             clock.clock.local()
             body = {"ClientId": name, "OpId": len(found), "Key": f"key{random.randint(0, 99)}", "Value": "v"}
-        values = {"TracerIdentity": name, "TraceID": trace, "Tag": tag, "Body": body, "VectorClock": dict(clock.clock.stamp)}
+        values = {
+            "TracerIdentity": name,
+            "TraceID": trace,
+            "Tag": tag,
+            "Body": body,
+            "VectorClock": dict(clock.clock.stamp),
+        }
         found.append(json.dumps(values, separators=(",", ":")))
     return "\n".join(found).encode() + b"\n"
 

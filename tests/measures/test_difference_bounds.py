@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.measures.difference_bounds import UNBOUNDED, contradictions, matrix_of, tightened
+from whence.measures.difference_bounds import UNBOUNDED, bounds_from, contradictions, matrix_of, tightened
 
 
 def _two_in_a_row(bounds: list[list[float]]) -> list[list[float]]:
@@ -46,3 +46,20 @@ def test_a_long_circle_is_found(count: int) -> None:
     found = contradictions(matrix_of(count, ring, (ring + 1) % count, weights))
     assert found.any()
     assert np.array_equal(found, found.T)
+
+
+@pytest.mark.parametrize("closing", [-1_000, 1_000])
+def test_bounds_along_a_long_chain_are_sums_and_a_circle_has_none(closing: int) -> None:
+    """Of hundreds of clocks, one would be bounded too loosely, or contradictions would pass for bounds.
+
+    The chain is given from its end, so that each round finds one more sum: many rounds are no contradiction yet.
+    """
+    count = 700
+    at = np.arange(count - 1)[::-1]
+    weights = np.where(at % 3 == 0, -2, 1)
+    found = bounds_from(count, at, at + 1, weights, 0)
+    expected = np.concatenate(([0], np.cumsum(weights[::-1])))
+    assert found is not None
+    assert np.array_equal(found, expected)
+    ring = bounds_from(count, np.append(at, count - 1), np.append(at + 1, 5), np.append(weights, closing), 0)
+    assert (ring is None) == (closing < 0)

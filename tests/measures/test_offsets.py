@@ -340,6 +340,26 @@ WRONG: dict[str, Clock] = {
 }
 
 
+def test_what_is_said_of_a_group_of_clocks_does_not_depend_on_the_others() -> None:
+    """With many groups in one log, one would be told the offsets of another, or lose messages to it."""
+    random = Random(7)
+    apart: list[ClockEstimate] = []
+    clocks: list[Clock] = []
+    sent: list[Sent] = []
+    for _ in range(40):
+        mine = [steady(random.randrange(-9, 9) * MILLION) for _ in range(random.choice((1, 2, 2, 3, 5)))]
+        first = len(clocks)
+        clocks += mine
+        messages = chatter(random, len(mine), 12) if len(mine) > 1 else []
+        numbered = [(first + a, first + b, left, came) for a, b, left, came in messages]
+        apart += [each for each in estimate(clocks, numbered).clocks if number(each.name) >= first]
+        sent += numbered
+    random.shuffle(sent)
+    told = ("name", "verdict", "reference", "low", "high", "sent", "received", "peers")
+    together = [[getattr(each, field) for field in told] for each in estimate(clocks, sent).clocks]
+    assert together == [[getattr(each, field) for field in told] for each in apart]
+
+
 def with_one_wrong(ways: list[tuple[int, int]], count: int, wrong: int, how: Clock, random: Random) -> Offsets:
     """Clocks that differ by milliseconds but for one; messages take up to three seconds, and some next to nothing."""
     clocks = [steady(random.randint(-9, 9) * 1_000) for _ in range(count)]

@@ -65,7 +65,7 @@ def _merge_sort(
         width *= 2
 
 
-@kernel("int64[::1](int64[::1], int64[::1])")
+@kernel("int64[::1](int64[::1], int64[::1])", work=lambda high, low: 8 * len(high))
 def argsort_packed(high: Longs, low: Longs) -> Longs:
     """The rows in ascending order of ``(high, low)``, equal ones in row order; `low` may be empty.
 

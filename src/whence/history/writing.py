@@ -71,12 +71,33 @@ def write_events(store: Store, run: str, number: int, events: pa.Table, *, attem
         store,
         run,
         _stem("events", number, attempt),
-        events,
+        _small_dictionaries(events),
         row_group_size=layout.EVENT_ROWS,
         use_dictionary=layout.EVENT_DICTIONARIES,
         column_encoding=dict.fromkeys(layout.EVENT_DELTAS, "DELTA_BINARY_PACKED"),
         write_statistics=layout.EVENT_STATISTICS,
     )
+
+
+def _small_dictionaries(events: pa.Table) -> pa.Table:
+    """The events with a dictionary for each row group in place of large ones for all rows.
+
+    A row group is written with the whole dictionary of its column: with a name a row, the file would grow with the square
+    of its rows.
+    """
+    for place, field in enumerate(events.schema):
+        column = events.column(place)
+        if not pa.types.is_dictionary(field.type) or all(
+            len(each.dictionary) <= layout.EVENT_ROWS for each in column.chunks
+        ):
+            continue
+        texts = column.cast(field.type.value_type)
+        parts = [
+            texts.slice(start, layout.EVENT_ROWS).combine_chunks().dictionary_encode()
+            for start in range(0, len(texts), layout.EVENT_ROWS)
+        ]
+        events = events.set_column(place, field, pa.chunked_array(parts, field.type))
+    return events
 
 
 def _skeleton_table(skeleton: Skeleton) -> pa.Table:

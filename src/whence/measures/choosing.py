@@ -59,20 +59,32 @@ class RoughPlaces:
             self.trusted = ~np.isin(np.arange(count), list(messages.left_out))
 
     def _ahead(self, count: int) -> Reals:
-        """Pair by pair, those whose differences change least first; then counted from the middle."""
-        group = np.arange(count)
-        ahead = np.zeros(count)
+        """Pair by pair, those whose differences change least first; then counted from the middle.
+
+        A clock stands at its place plus the shift of its group. When two groups meet, the receiver's moves to where the
+        pair's difference puts it. It is the smaller group whose places are changed, so each clock's are seldom.
+        """
+        group = list(range(count))
+        members = [[clock] for clock in range(count)]
+        place, shift = [0.0] * count, [0.0] * count
+        keys, least = self._key.tolist(), self._least.tolist()
+        number = {key: pair for pair, key in enumerate(keys)}
         for pair in np.argsort(self._spread, kind="stable").tolist():
-            a, b = int(self._sender[pair]), int(self._receiver[pair])
-            if group[a] == group[b]:
+            a, b = divmod(keys[pair], count)
+            one, other = group[a], group[b]
+            if one == other:
                 continue
-            difference = float(self._least[pair])
-            back = int(np.searchsorted(self._key, b * count + a))
-            if back < len(self._key) and self._key[back] == b * count + a:
-                difference = (difference - float(self._least[back])) / 2
-            moved = group == group[b]
-            ahead[moved] += ahead[a] + difference - ahead[b]
-            group[moved] = group[a]
+            back = number.get(b * count + a)
+            difference = least[pair] if back is None else (least[pair] - least[back]) / 2
+            shift[other] += place[a] + shift[one] + difference - (place[b] + shift[other])
+            stays, moves = (one, other) if len(members[one]) >= len(members[other]) else (other, one)
+            by = shift[moves] - shift[stays]
+            for clock in members[moves]:
+                group[clock] = stays
+                place[clock] += by
+            members[stays] += members[moves]
+            members[moves] = []
+        ahead = np.array([place[clock] + shift[group[clock]] for clock in range(count)])
         return ahead - _median(ahead[self.talks])
 
     def _strangeness(self, messages: Messages) -> Longs:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.kernels import kernel
+from whence.kernels import kernel, part
 
 Longs = NDArray[np.int64]
 
@@ -91,17 +91,43 @@ def _doubled(bounds: Longs) -> Longs:
     return found
 
 
-@kernel("Tuple((int64[::1], boolean))(int64, int64[::1], int64[::1], int64[::1], int64)")
+@part
+def _circular(via: Longs, source: int) -> bool:
+    """Whether bounds come from each other in a circle, by which unknown each one's bound came through; -1: none."""
+    state = np.zeros(len(via), np.int64)
+    for start in range(len(via)):
+        at = start
+        while at >= 0 and at != source and state[at] == 0:
+            state[at] = start + 1
+            at = via[at]
+        if at >= 0 and at != source and state[at] == start + 1:
+            return True
+    return bool(via[source] >= 0)
+
+
+@kernel(
+    "Tuple((int64[::1], boolean))(int64, int64[::1], int64[::1], int64[::1], int64)",
+    work=lambda count, a, b, bound, source: 16 * len(a),
+)
 def _from_source(count: int, a: Longs, b: Longs, bound: Longs, source: int) -> tuple[Longs, bool]:
+    """The bounds, and whether they converged; each round looks at every bound that was given."""
     found = np.full(count, UNBOUNDED, np.int64)
     found[source] = 0
-    for _ in range(count):
+    via = np.full(count, -1, np.int64)
+    look_at = 64
+    for round_ in range(count):
         changed = False
         for edge in range(len(a)):
             first, second = found[a[edge]], max(bound[edge], LEAST)
             if first < UNBOUNDED and second < UNBOUNDED and max(first + second, LEAST) < found[b[edge]]:
                 found[b[edge]] = max(first + second, LEAST)
+                via[b[edge]] = a[edge]
                 changed = True
         if not changed:
             return found, True
+        if round_ == look_at:
+            # Bounds in a circle would shrink until the last round: with many clocks, for hours.
+            if _circular(via, source):
+                return found, False
+            look_at *= 2
     return found, False

@@ -40,8 +40,8 @@ class Messages:
         others = self.take((self.sender != clock) & (self.receiver != clock))
         return replace(others, left_out=self.left_out | {clock})
 
-    def take(self, chosen: Flags) -> Messages:
-        """Some of them."""
+    def take(self, chosen: Flags | Longs) -> Messages:
+        """Some of them, told by a truth value each or by their places."""
         columns = ("sender", "receiver", "send", "receive", "bound")
         return replace(self, **{column: getattr(self, column)[chosen] for column in columns})
 
@@ -58,6 +58,21 @@ class Messages:
         firsts, lasts = self.spans()
         first, last = int(firsts[clock]), int(lasts[clock])
         return tuple(first + (last - first) * step // (count - 1) for step in range(count)) if first <= last else (0,)
+
+
+class Ends:
+    """Finds the messages of one clock without looking at all messages."""
+
+    def __init__(self, messages: Messages) -> None:
+        clocks = np.concatenate((messages.sender, messages.receiver))
+        order = np.argsort(clocks, kind="stable")
+        self._messages, self._clocks = messages, clocks[order]
+        self._rows = order % max(1, len(messages.sender))
+
+    def of(self, clock: int) -> Messages:
+        """Those that the clock sent and those that it received."""
+        first, last = np.searchsorted(self._clocks, [clock, clock + 1])
+        return self._messages.take(self._rows[first:last])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

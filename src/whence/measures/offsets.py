@@ -13,7 +13,7 @@ A clock that shows multiples of a resolution may stand up to that much further t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from whence.measures.clock_pairs import ClockPairs
 from whence.measures.clock_steps import Moment, Step, course_of
 from whence.measures.difference_bounds import DENSE, UNBOUNDED
 from whence.measures.explaining import Explanation, Peel, explained
-from whence.measures.offset_fits import RATE_UNIT, Messages
+from whence.measures.offset_fits import RATE_UNIT, Ends, Messages
 from whence.measures.rate_fits import MOST_DRIFT
 from whence.measures.sparse_offsets import explained_sparsely
 
@@ -124,18 +124,9 @@ def estimate_offsets(pairs: ClockPairs, *, resolution: Mapping[str, int] | None 
     peers = np.bincount(both // count, minlength=len(pairs.names))
     counts = np.stack((sent, received, peers, steps))
     found: list[_Group] = []
-    for members in _groups(len(pairs.names), edges):
+    for members, mine in _groups(messages, edges):
         names = [pairs.names[member] for member in members.tolist()]
-        if len(members) == 1:
-            found.append(_Group(names, counts[:, members], None, pairs.level))
-            continue
-        number = np.full(len(pairs.names), -1, np.int64)
-        number[members] = np.arange(len(members))
-        mine = messages.take(number[messages.sender] >= 0)
-        mine = Messages(
-            len(members), number[mine.sender], number[mine.receiver], mine.send, mine.receive, mine.bound
-        )  # fmt: skip
-        found.append(_Group(names, counts[:, members], mine, pairs.level))
+        found.append(_Group(names, counts[:, members], mine if len(members) > 1 else None, pairs.level))
     clocks = sorted((each for group in found for each in group.clocks), key=lambda each: each.name)
     unbounded = sum(group.unbounded for group in found)
     return Offsets(
@@ -147,9 +138,9 @@ def estimate_offsets(pairs: ClockPairs, *, resolution: Mapping[str, int] | None 
     )
 
 
-def _groups(count: int, edges: Longs) -> list[Longs]:
-    """Clocks that messages connect, the largest group first."""
-    label = np.arange(count)
+def _groups(messages: Messages, edges: Longs) -> Iterator[tuple[Longs, Messages]]:
+    """Clocks that messages connect, the largest group first, and the messages of each, by numbers within the group."""
+    label = np.arange(messages.count)
     while len(edges):
         least = np.minimum(label[edges[:, 0]], label[edges[:, 1]])
         before = label.copy()
@@ -158,8 +149,19 @@ def _groups(count: int, edges: Longs) -> list[Longs]:
         label = label[label]
         if np.array_equal(before, label):
             break
-    members = [np.flatnonzero(label == each) for each in np.unique(label).tolist()]
-    return sorted(members, key=lambda each: (-len(each), int(each[0])))
+    group, sizes = np.unique(label, return_inverse=True, return_counts=True)[1:]
+    by_group, by_message = np.argsort(group, kind="stable"), np.argsort(group[messages.sender], kind="stable")
+    ends, message_ends = np.cumsum(sizes), np.cumsum(np.bincount(group[messages.sender], minlength=len(sizes)))
+    starts, message_starts = ends - sizes, np.concatenate(([0], message_ends[:-1]))
+    number = np.empty(messages.count, np.int64)
+    number[by_group] = np.arange(messages.count) - np.repeat(starts, sizes)
+    # Groups are numbered by their first members, so that a stable sort leaves those of one size in that order.
+    for each in np.argsort(-sizes, kind="stable").tolist():
+        mine = messages.take(by_message[message_starts[each] : message_ends[each]])
+        numbered = replace(
+            mine, count=int(sizes[each]), sender=number[mine.sender], receiver=number[mine.receiver]
+        )  # fmt: skip
+        yield by_group[starts[each] : ends[each]], numbered
 
 
 class _Group:
@@ -181,7 +183,7 @@ class _Group:
         gone = {peel.clock: peel for peel in found.gone}
         tracks = [self._track(clock) for clock in range(len(self.names))]
         kept = messages.take(~np.isin(messages.sender, list(gone)) & ~np.isin(messages.receiver, list(gone)))
-        places = RoughPlaces(kept)
+        places, ends = RoughPlaces(kept), Ends(kept)
         far = self._far_from_usual([track for clock, track in enumerate(tracks) if clock not in gone], places)
         clocks = []
         for clock, track in enumerate(tracks):
@@ -192,21 +194,22 @@ class _Group:
                 verdict = self._verdict(clock, track, drift, far)
                 found_one = self._clock(clock, verdict, drift, track)
                 if verdict == UNKNOWN:
-                    found_one = self._against_peer(found_one, clock, kept, places.trusted)
+                    found_one = self._against_peer(found_one, clock, ends.of(clock), places.trusted)
                 clocks.append(found_one)
         return clocks
 
     def _against_peer(self, found: ClockEstimate, clock: int, messages: Messages, trusted: Flags) -> ClockEstimate:
         """A clock that nothing bounds against the reference, against the trusted one that it has most messages with.
 
+        `messages` are those of this clock.
         It stays as it is if there is none: against a clock that is likely wrong, it would seem to be wrong itself.
         """
         into = (messages.receiver == clock) & trusted[messages.sender]
         out = (messages.sender == clock) & trusted[messages.receiver]
-        peers = np.bincount(np.concatenate((messages.sender[into], messages.receiver[out])), minlength=1)
-        if not peers.any():
+        peers, count = np.unique(np.concatenate((messages.sender[into], messages.receiver[out])), return_counts=True)
+        if not len(peers):
             return found
-        peer = int(peers.argmax())
+        peer = int(peers[count.argmax()])
         aheads, behinds = (
             messages.bound[into & (messages.sender == peer)],
             messages.bound[out & (messages.receiver == peer)],

@@ -1,0 +1,31 @@
+"""Histories of very many processes: files grow with the events, not with the square of the processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from whence.causality.skeleton import Skeleton
+from whence.history import layout
+from whence.history.storage import Store
+from whence.history.writing import write_segment
+
+
+def test_a_name_for_each_event_is_written_once(tmp_path: Path) -> None:
+    """A log with a process for each request would take gigabytes: each row group would repeat the names of all."""
+    count = 5 * layout.EVENT_ROWS
+    names = [f"request-{number:07d}" for number in range(count)]
+    same = pa.array([""] * count, pa.string()).dictionary_encode()
+    columns = {field.name: pa.nulls(count, field.type) for field in layout.EVENTS}
+    columns |= {"computation": same, "kind": same, "process": pa.array(names).dictionary_encode()}
+    skeleton = Skeleton(np.arange(count), np.zeros(count + 1, np.int64), [])
+    files = write_segment(Store(tmp_path), "run", 0, pa.table(columns), skeleton, attempt="one")
+    path = tmp_path / layout.run_folder("run") / files.events_file
+    with pq.ParquetFile(path) as file:
+        assert file.read()["process"].to_pylist() == names
+        groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+        at = layout.EVENTS.names.index("process")
+        assert sum(group.column(at).total_uncompressed_size for group in groups) < 2 * sum(map(len, names))
