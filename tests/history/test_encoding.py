@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from whence.causality.clocks import Scan
+from whence.causality.vectors import Vectors
 from whence.history import encoding, layout
 from whence.history.clocks import SegmentClocks
 from whence.history.encoding import NotDecoded, decode, encode
@@ -85,7 +86,7 @@ def a_scan(random: Random) -> Scan:
     scan = Scan(random.randrange(3))
     scan.grow(random.randrange(3, 5))
     for position in random.sample(range(9), random.randrange(4)):
-        scan.hold(position, 0, 1, np.arange(len(scan.to_arrays()["count"]), dtype=np.int32))
+        scan.hold(position, 0, 1, Vectors.of([np.arange(len(scan.to_arrays()["count"]))]))
     return scan
 
 

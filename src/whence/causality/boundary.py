@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 
 from whence.causality.skeleton import NO_ROWS, Ints, Longs, Skeleton, ints, longs
+from whence.causality.vectors import Vectors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,9 +20,9 @@ class Boundary:
 
     before: Longs
     """int64[P]: events of each process before the segment."""
-    known: Ints
-    """int32[P, P]: ``known[p, q]`` events of q are in the past of p's last event before the segment, which counts among
-    its own; 0 where p has none."""
+    known: Vectors
+    """P rows: how many events of each process are in the past of p's last event before the segment, which counts among its
+    own. Nothing where p has none, and where p has no event in the segment: nobody asks then."""
     edge_row: Longs
     """int64[k]: rows of the segment that have a cause before it, ascending; a row with several comes several times."""
     edge_send: Longs
@@ -32,28 +33,27 @@ class Boundary:
     """int32[u]: their processes."""
     send_index: Longs
     """int64[u]: their numbers within their processes, from 1."""
-    send_known: Ints
-    """int32[u, P]: their vectors, themselves included."""
+    send_known: Vectors
+    """u rows: their vectors, themselves included."""
 
     def __post_init__(self) -> None:
         for name in ("before", "edge_row", "edge_send", "send_position", "send_index"):
             object.__setattr__(self, name, longs(getattr(self, name)))
-        for name in ("send_process", "send_known"):
-            object.__setattr__(self, name, ints(getattr(self, name)))
-        # Not made contiguous: at a computation's start it is one zero, seen P * P times.
-        known = np.asarray(self.known)
-        object.__setattr__(self, "known", known if known.dtype == np.int32 else ints(known))
+        object.__setattr__(self, "send_process", ints(self.send_process))
         processes, sends = len(self.before), len(self.send_position)
         shapes = {
-            "known": (self.known.shape, (processes, processes)),
+            "known": (len(self.known), processes),
             "edge_send": (self.edge_send.shape, self.edge_row.shape),
             "send_process": (self.send_process.shape, (sends,)),
             "send_index": (self.send_index.shape, (sends,)),
-            "send_known": (self.send_known.shape, (sends, processes)),
+            "send_known": (len(self.send_known), sends),
         }
         for name, (found, expected) in shapes.items():
             if found != expected:
                 raise ValueError(f"{name} of a boundary of {processes} processes and {sends} sends is {found}")
+        for vectors in (self.known, self.send_known):
+            if vectors.process.max(initial=-1) >= processes:
+                raise ValueError(f"a vector names process {vectors.process.max()}; the boundary has {processes}")
         if len(self.edge_row) and (
             self.edge_row[0] < 0
             or (np.diff(self.edge_row) < 0).any()
@@ -70,16 +70,17 @@ class Boundary:
 
     @classmethod
     def empty(cls, processes: int) -> Self:
-        """Where computations start: nothing is before. Takes no memory for `known`, however many processes."""
+        """Where computations start: nothing is before."""
+        nothing = np.empty(0, np.int32)
         return cls(
             np.zeros(processes, np.int64),
-            np.broadcast_to(np.zeros((), np.int32), (processes, processes)),
+            Vectors.empty(processes),
             NO_ROWS,
             NO_ROWS,
             NO_ROWS,
-            np.empty(0, np.int32),
+            nothing,
             NO_ROWS,
-            np.empty((0, processes), np.int32),
+            Vectors.empty(),
         )
 
     @property
@@ -104,6 +105,13 @@ class Boundary:
         if skeleton.reach_below:
             raise ValueError(
                 f"causes reach {skeleton.reach_below} rows before the first: give the whole segment, not a part of it"
+            )
+        unknown = (self.before > 0) & (self.known.lengths == 0)
+        if unknown.any() and unknown[skeleton.process].any():
+            process = skeleton.process[unknown[skeleton.process].argmax()]
+            raise ValueError(
+                f"process {process} has {self.before[process]} events before the segment and more in it, and the boundary "
+                "does not say what it knew"
             )
         if len(self.edge_row) and self.edge_row[-1] >= len(skeleton):
             raise ValueError(f"row {self.edge_row[-1]} has a cause before the segment, which has {len(skeleton)} rows")

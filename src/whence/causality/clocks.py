@@ -11,12 +11,24 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from whence.causality.blocks import Grouped
 from whence.causality.boundary import Boundary
-from whence.causality.forward import Forward, State
+from whence.causality.forward import Forward
 from whence.causality.skeleton import Ints, Longs, Skeleton, longs
+from whence.causality.vectors import Vectors
 
-_HELD = ("_position", "_process", "_index", "_known")
+MOST_ENTRIES = 400_000_000
+"""Entries of vectors that are held at a time, 8 bytes each."""
+
+
+class TooManyEntries(ValueError):
+    """Processes know so much of each other that their vectors do not fit in memory."""
+
+
+_HELD = ("position", "process", "index")
 """The arrays of a scan with an entry a send that it holds."""
+_VECTORS = ("known", "sends")
+"""What processes know, and what the sends that it holds know."""
 
 
 def vector_clocks(skeleton: Skeleton, boundary: Boundary) -> Ints:
@@ -24,104 +36,141 @@ def vector_clocks(skeleton: Skeleton, boundary: Boundary) -> Ints:
 
     Raises `OverflowError` when a process has more events than 32 bits count.
     """
-    return clock_rows(skeleton, boundary, np.arange(len(skeleton), dtype=np.int64))
+    return clock_rows(skeleton, boundary, np.arange(len(skeleton), dtype=np.int64)).dense(boundary.processes)
 
 
-def clock_rows(skeleton: Skeleton, boundary: Boundary, rows: ArrayLike) -> Ints:
-    """The vectors of these rows of a segment, int32[len(rows), P], in one pass up to the last of them."""
+def clock_rows(skeleton: Skeleton, boundary: Boundary, rows: ArrayLike) -> Vectors:
+    """The vectors of these rows of a segment.
+
+    Raises `OverflowError` when a process has more events than 32 bits count, and `TooManyEntries`.
+    """
     boundary.check(skeleton)
     asked = longs(rows)
     wanted, places = np.unique(asked, return_inverse=True)
     if len(wanted) and not (wanted[0] >= 0 and wanted[-1] < len(skeleton)):
         raise ValueError(f"rows {wanted[0]} to {wanted[-1]} are asked for; the segment has {len(skeleton)}")
-    out = np.empty((len(wanted), boundary.processes), np.int32)
-    state = State(
-        boundary.before.copy(), np.array(boundary.known, order="C"), np.arange(boundary.processes, dtype=np.int32)
-    )
-    edges = (boundary.edge_row, boundary.edge_send, boundary.send_known)
-    Forward().run(skeleton, state, edges, wanted, out, to_the_end=False)
-    return out if np.array_equal(asked, wanted) else out[places]
+    found = _vectors(skeleton, boundary, wanted)
+    return found if np.array_equal(asked, wanted) else found.take(places)
+
+
+def _vectors(skeleton: Skeleton, boundary: Boundary, wanted: Longs) -> Vectors:
+    """The vectors of rows that ascend."""
+    if not len(wanted):
+        return Vectors.empty()
+    grouped = Grouped(skeleton, boundary, int(wanted[-1]) + 1)
+    group = grouped.group[grouped.number_of(skeleton.process[wanted])]
+    forward = Forward()
+    row, process, count = [np.empty(0, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+    entries = 0
+    for block in grouped.blocks(len(wanted)):
+        here = np.flatnonzero(grouped.width_of(group) > block.first)
+        out = np.empty((len(here), block.columns + 1), np.int32)
+        at = np.searchsorted(block.rows, wanted[here])
+        forward.run(block.skeleton, block.state, block.edges, at, out, to_the_end=False)
+        place, column = np.nonzero(out[:, : block.columns])
+        entries += len(place)
+        if entries > MOST_ENTRIES:
+            raise TooManyEntries(f"the vectors of {len(wanted):,} events have more than {MOST_ENTRIES:,} entries")
+        row.append(here[place])
+        process.append(grouped.process_of(group[row[-1]], block.first + column))
+        count.append(out[place, column])
+    return Vectors.collected(len(wanted), np.concatenate(row), np.concatenate(process), np.concatenate(count))
 
 
 class Scan:
     """Goes over the segments of one computation, in order, and gives the boundary at the start of each.
 
-    All segments number the processes alike. Memory is P * P numbers, a vector a message in flight, and a vector for each
-    send that was announced as needed later and not released.
+    All segments number the processes alike. Memory is what each process knows of others, unless it was forgotten; what each
+    send knows that was announced as needed later and not released; and a block of columns of one segment at a time.
     """
 
     def __init__(self, processes: int) -> None:
-        self._state = State(
-            np.zeros(processes, np.int64),
-            _nothing_known(processes),
-            np.arange(processes, dtype=np.int32),
-        )
-        self._forward = Forward()
+        self._count = np.zeros(processes, np.int64)
+        self._known = Vectors.empty(processes)
         self._end = 0
-        self._kept = 0
         self._position = np.empty(0, np.int64)
         self._process = np.empty(0, np.int32)
         self._index = np.empty(0, np.int64)
-        self._known = np.empty((0, processes), np.int32)
+        self._sends = Vectors.empty()
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All that a scan is between two segments, to be stored; `from_arrays` goes on from it."""
-        known = {"known": self._state.known} if self._state.count.any() else {}
-        held = {name: getattr(self, name)[: self._kept] for name in _HELD}
-        return {"count": self._state.count, "end": np.array([self._end]), **known, **held}
+        found: dict[str, NDArray[Any]] = {"count": self._count, "end": np.array([self._end])}
+        found |= {name: getattr(self, f"_{name}") for name in _HELD}
+        for which in _VECTORS:
+            vectors: Vectors = getattr(self, f"_{which}")
+            found |= {f"{which}_{part}": getattr(vectors, part) for part in ("offsets", "process", "count")}
+        return found
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The scan that these are of. Raises `KeyError` or `ValueError` where they are of none."""
         count, (end,) = arrays["count"], arrays["end"].tolist()
         found = cls(len(count))
-        if "known" in arrays:
-            found._state = State(count, arrays["known"], np.arange(len(count), dtype=np.int32))
+        found._count, found._end = count, end
         for name in _HELD:
-            setattr(found, name, arrays[name])
-        found._end, found._kept = end, len(found._position)
+            setattr(found, f"_{name}", arrays[name])
+        for which in _VECTORS:
+            parts = (arrays[f"{which}_{part}"] for part in ("offsets", "process", "count"))
+            setattr(found, f"_{which}", Vectors(*parts))
+        if len(found._known) != len(count) or len(found._sends) != len(found._position):
+            raise ValueError(f"a scan of {len(count)} processes knows the pasts of {len(found._known)}")
         return found
 
     def grow(self, processes: int) -> None:
         """Make room for processes that had no event so far; those there keep their numbers."""
-        more = processes - len(self._state.count)
-        if not more:
-            return
-        self._state = State(
-            np.pad(self._state.count, (0, more)),
-            np.pad(self._state.known, (0, more)) if self._state.count.any() else _nothing_known(processes),
-            np.arange(processes, dtype=np.int32),
-        )
-        self._known = np.pad(self._known, ((0, 0), (0, more)))
+        more = processes - len(self._count)
+        if more:
+            self._count = np.pad(self._count, (0, more))
+            self._known = self._known.followed_by(Vectors.empty(more))
 
-    def hold(self, position: int, process: int, index: int, known: ArrayLike) -> None:
+    def forget(self, processes: ArrayLike) -> None:
+        """Let go of what these processes know: they have no event in later segments. What others know of them stays."""
+        gone = np.zeros(len(self._count), np.bool_)
+        gone[longs(processes)] = True
+        self._known = self._known.only(np.flatnonzero(~gone))
+
+    def hold(self, position: int, process: int, index: int, known: Vectors) -> None:
         """Take up an event of an earlier segment, by its vector, as if it had been announced as needed later."""
-        place = int(np.searchsorted(self._position[: self._kept], position))
-        if place < self._kept and self._position[place] == position:
-            return
-        self._make_room(1)
-        for held in (self._position, self._process, self._index, self._known):
-            held[place + 1 : self._kept + 1] = held[place : self._kept].copy()
-        self._position[place], self._process[place], self._index[place] = position, process, index
-        self._known[place] = known
-        self._kept += 1
+        if position not in self._position:
+            self._hold(np.array([position]), np.array([process], np.int32), np.array([index]), known)
 
     def hold_last(self, process: int, position: int) -> None:
         """Take up the last event of a process so far, which is at this position."""
-        self.hold(position, process, int(self._state.count[process]), self._state.known[process])
+        self.hold(position, process, int(self._count[process]), self._known.take([process]))
 
-    def boundary(self, edge_row: ArrayLike, edge_position: ArrayLike) -> Boundary:
+    def boundary(self, skeleton: Skeleton, edge_row: ArrayLike, edge_position: ArrayLike) -> Boundary:
         """The boundary of a segment that would come next, as `segment` gives it, without passing over it."""
-        return self._boundary(longs(edge_row), longs(edge_position))
+        sends, edge_send = np.unique(longs(edge_position), return_inverse=True)
+        found = np.isin(sends, self._position)
+        if not found.all():
+            missing = sends[~found]
+            raise ValueError(
+                f"{len(missing)} causes from before the segment are not held, the first at position {missing[0]}: "
+                "announce them in needed_later with their own segment, and release none that is needed"
+            )
+        places = np.searchsorted(self._position, sends)
+        boundary = Boundary(
+            self._count.copy(),
+            self._known.only(_present(skeleton, len(self._count))),
+            longs(edge_row),
+            edge_send,
+            sends,
+            self._process[places],
+            self._index[places],
+            self._sends.take(places),
+        )
+        boundary.check(skeleton)
+        return boundary
 
     def keep_only(self, positions: ArrayLike) -> None:
         """Let go of all sends but these."""
-        self.release(np.setdiff1d(self._position[: self._kept], longs(positions)))
+        self._keep(np.isin(self._position, longs(positions)))
 
     @property
     def sends_kept(self) -> int:
         """Sends held for later segments."""
-        return self._kept
+        return len(self._position)
 
     def segment(
         self,
@@ -137,77 +186,52 @@ class Scan:
         of those causes. `needed_later` are the positions of rows of this segment that are causes in later ones.
 
         Raises `ValueError` when a cause was not announced as needed later, or was released; when the segment is not
-        after the last one; and `OverflowError` when a process has more events than 32 bits count. The scan is then as
-        it was.
+        after the last one, or has an event of a process that was forgotten; `OverflowError` when a process has more events
+        than 32 bits count; and `TooManyEntries`. The scan is then as it was.
         """
         if first_position < self._end:
             raise ValueError(
                 f"segments come in order: this one starts at {first_position}, the last ended at {self._end}"
             )
-        boundary = self._boundary(longs(edge_row), longs(edge_position))
-        boundary.check(skeleton)
+        boundary = self.boundary(skeleton, edge_row, edge_position)
         needed = np.unique(longs(needed_later)) - first_position
         if len(needed) and not (needed[0] >= 0 and needed[-1] < len(skeleton)):
             raise ValueError(
                 f"positions {needed[0] + first_position} to {needed[-1] + first_position} are needed later; the segment "
                 f"has {first_position} to {first_position + len(skeleton) - 1}"
             )
-        self._make_room(len(needed))
-        added = slice(self._kept, self._kept + len(needed))
-        edges = (boundary.edge_row, boundary.edge_send, boundary.send_known)
-        if len(skeleton):
-            if not self._state.known.flags.writeable:
-                self._state = State(self._state.count, np.array(self._state.known), self._state.column)
-            self._forward.run(skeleton, self._state, edges, needed, self._known[added], to_the_end=True)
-        self._position[added] = needed + first_position
-        self._process[added] = skeleton.process[needed]
-        self._index[added] = self._known[added][np.arange(len(needed)), skeleton.process[needed]]
-        self._kept += len(needed)
+        present = _present(skeleton, len(self._count))
+        last = np.zeros(len(self._count), np.int64)
+        last[skeleton.process] = np.arange(len(skeleton))
+        wanted = np.union1d(last[present], needed)
+        vectors = _vectors(skeleton, boundary, wanted)
+        self._known = self._known.replaced(present, vectors.take(np.searchsorted(wanted, last[present])))
+        self._count += np.bincount(skeleton.process, minlength=len(self._count))
+        held = vectors.take(np.searchsorted(wanted, needed))
+        process = skeleton.process[needed]
+        index = held.count[held.process == np.repeat(process, held.lengths)]
+        self._hold(needed + first_position, process, index, held)
         self._end = first_position + len(skeleton)
         return boundary
 
     def release(self, positions: ArrayLike) -> None:
         """Let go of sends that no further segment needs; positions that are not held are passed over."""
-        stay = np.flatnonzero(~np.isin(self._position[: self._kept], longs(positions)))
-        for held in (self._position, self._process, self._index, self._known):
-            held[: len(stay)] = held[stay]
-        self._kept = len(stay)
+        self._keep(~np.isin(self._position, longs(positions)))
 
-    def _boundary(self, edge_row: Longs, edge_position: Longs) -> Boundary:
-        sends, edge_send = np.unique(edge_position, return_inverse=True)
-        held = self._position[: self._kept]
-        places = np.searchsorted(held, sends)
-        found = np.zeros(len(sends), np.bool_)
-        inside = places < self._kept
-        found[inside] = held[places[inside]] == sends[inside]
-        if not found.all():
-            missing = sends[~found]
-            raise ValueError(
-                f"{len(missing)} causes from before the segment are not held, the first at position {missing[0]}: "
-                "announce them in needed_later with their own segment, and release none that is needed"
-            )
-        return Boundary(
-            self._state.count.copy(),
-            self._state.known.copy() if self._state.count.any() else self._state.known,
-            edge_row,
-            edge_send,
-            sends,
-            self._process[places],
-            self._index[places],
-            self._known[places],
-        )
+    def _hold(self, position: Longs, process: Ints, index: Any, known: Vectors) -> None:
+        order = np.argsort(np.concatenate((self._position, position)), kind="stable")
+        self._position = np.concatenate((self._position, position))[order]
+        self._process = np.concatenate((self._process, process))[order]
+        self._index = np.concatenate((self._index, index)).astype(np.int64)[order]
+        self._sends = self._sends.followed_by(known).take(order)
 
-    def _make_room(self, more: int) -> None:
-        if self._kept + more <= len(self._position):
-            return
-        room = max(2 * len(self._position), self._kept + more)
-        for name in ("_position", "_process", "_index", "_known"):
-            held = getattr(self, name)
-            larger = np.empty((room, *held.shape[1:]), held.dtype)
-            larger[: self._kept] = held[: self._kept]
-            setattr(self, name, larger)
+    def _keep(self, stay: Any) -> None:
+        self._position, self._process, self._index = self._position[stay], self._process[stay], self._index[stay]
+        self._sends = self._sends.take(np.flatnonzero(stay))
 
 
-def _nothing_known(processes: int) -> Ints:
-    """What processes know of each other before their first events; takes no memory, however many they are."""
-    return np.broadcast_to(np.zeros((), np.int32), (processes, processes))
+def _present(skeleton: Skeleton, processes: int) -> Longs:
+    """Processes that have rows, ascending."""
+    found = np.zeros(max(processes, skeleton.highest_process + 1), np.bool_)
+    found[skeleton.process] = True
+    return np.flatnonzero(found[:processes])

@@ -52,9 +52,11 @@ class State:
     count: Longs
     """int64[P]: events of each process so far."""
     known: Ints
-    """int32[P, W]: the vectors of their last events."""
+    """int32[K, W]: vectors of their last events."""
     column: Ints
     """int32[P]: the column of each process in vectors. Processes whose events never meet may share one."""
+    row: Longs | None = None
+    """int64[P]: which row of `known` each process has. None: each its own, which a pass to the end needs."""
 
 
 class Forward:
@@ -85,9 +87,10 @@ class Forward:
         no further use.
         """
         stop = len(skeleton) if to_the_end else int(wanted[-1]) + 1 if len(wanted) else 0
-        _check_counts_fit(skeleton, state.count, stop)
-        cursor = self._prepare(skeleton, state)
-        current = np.arange(len(state.count), dtype=np.int64) << 32 | state.count
+        check_counts_fit(skeleton, state.count, stop)
+        row = np.arange(len(state.count), dtype=np.int64) if state.row is None else state.row
+        cursor = self._prepare(skeleton, state, row)
+        current = row << 32 | state.count
         rows = (skeleton.process, skeleton.offsets, skeleton.back, stop)
         _count_uses(*rows[1:], self._uses)
         while not _advance(
@@ -114,20 +117,20 @@ class Forward:
             state.known[:] = self._numbers[current >> 32, : state.known.shape[1]]
             state.known[np.arange(len(current)), state.column] = state.count
 
-    def _prepare(self, skeleton: Skeleton, state: State) -> Longs:
+    def _prepare(self, skeleton: Skeleton, state: State, row: Longs) -> Longs:
         """Make room for a segment; gives the cursor at its start."""
-        processes, columns = state.known.shape
+        rows, columns = state.known.shape
         width = -(-columns // LANES) * LANES
-        if self._numbers.shape[1] != width or len(self._numbers) <= processes:
-            self._numbers = _whole_lines(2 * processes + LANES, width)
+        if self._numbers.shape[1] != width or len(self._numbers) <= rows:
+            self._numbers = _whole_lines(2 * rows + LANES, width)
             self._holders = np.empty(len(self._numbers), np.int32)
             self._free = np.empty(len(self._numbers) + 1, np.int32)
         if len(self._uses) < len(skeleton):
             self._uses = np.empty(len(skeleton), np.int32)
             self._sent = np.empty(len(skeleton), np.int64)
-        self._numbers[:processes, :columns] = state.known
-        self._holders[:processes] = 1
-        free = np.arange(len(self._numbers) - 1, processes - 1, -1)
+        self._numbers[:rows, :columns] = state.known
+        self._holders[:rows] = np.bincount(row, minlength=rows)
+        free = np.arange(len(self._numbers) - 1, rows - 1, -1)
         self._free[: len(free)] = free
         return np.array([0, 0, 0, len(free)], np.int64)
 
@@ -149,7 +152,8 @@ def _whole_lines(count: int, width: int) -> Ints:
     return raw[start : start + count * width * 4].view(np.int32).reshape(count, width)
 
 
-def _check_counts_fit(skeleton: Skeleton, count: Longs, stop: int) -> None:
+def check_counts_fit(skeleton: Skeleton, count: Longs, stop: int) -> None:
+    """Raise `OverflowError` when the rows before `stop` give a process more events than 32 bits count."""
     if int(count.max(initial=0)) + stop <= LARGEST_COUNT:
         return
     counts = count + np.bincount(skeleton.process[:stop], minlength=len(count))

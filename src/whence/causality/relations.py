@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from whence.causality.blocks import Grouped
 from whence.causality.boundary import Boundary
-from whence.causality.forward import LOW_HALF, Forward, Pairs, State
-from whence.causality.skeleton import Ints, Longs, Skeleton, longs
+from whence.causality.forward import LOW_HALF, Forward, Pairs
+from whence.causality.skeleton import Longs, Skeleton, longs
 from whence.kernels import kernel
 
 
@@ -37,14 +38,29 @@ def happened_before(
     _check_range("process", earlier, boundary.processes, "the boundary")
     if number.min() < 1:
         raise ValueError(f"events are numbered from 1; index {number.min()} is asked for")
-    state, group = _state(skeleton, boundary)
-    wanted, start, event, place = _by_row(earlier, number, later, len(skeleton))
-    out = np.empty((0, state.known.shape[1]), np.int32)
-    edges = (boundary.edge_row, boundary.edge_send, boundary.send_known if len(boundary.send_known) else out)
-    pairs = Pairs(start, event, place, answers)
-    Forward().run(skeleton, state, edges, wanted, out, pairs=pairs, to_the_end=False)
-    if group is not None:
-        answers &= group[earlier] == group[skeleton.process[later]]
+    grouped = Grouped(skeleton, boundary, int(later.max()) + 1)
+    own = grouped.number_of(skeleton.process[later])
+    group = grouped.group[own]
+    # Events of the row's own process are told by their numbers alone, in the block that has its column.
+    itself = earlier == skeleton.process[later]
+    column = grouped.column_of(group, earlier)
+    forward = Forward()
+    for block in grouped.blocks(0):
+        here = np.flatnonzero((column >= block.first) & (column < block.first + block.columns))
+        if not len(here):
+            continue
+        number_in_block = np.full(len(grouped.present), -1, np.int64)
+        number_in_block[block.own] = np.arange(len(block.own))
+        asked = np.where(
+            itself[here], number_in_block[own[here]], len(block.own) + column[here] - block.first
+        )  # fmt: skip
+        at = np.searchsorted(block.rows, later[here])
+        wanted, start, event, place = _by_row(asked, number[here], at, len(block.skeleton))
+        found = np.zeros(len(here), np.bool_)
+        out = np.empty((0, block.columns + 1), np.int32)
+        pairs = Pairs(start, event, place, found)
+        forward.run(block.skeleton, block.state, block.edges, wanted, out, pairs=pairs, to_the_end=False)
+        answers[here] = found
     return answers
 
 
@@ -52,44 +68,6 @@ def _check_range(what: str, values: Longs, count: int, where: str) -> None:
     least, largest = int(values.min()), int(values.max())
     if least < 0 or largest >= count:
         raise ValueError(f"{what} {least if least < 0 else largest} is asked for; {where} has {count}, from 0")
-
-
-def _state(skeleton: Skeleton, boundary: Boundary) -> tuple[State, Ints | None]:
-    """The state at the segment's start, and the group of each process if they do not all have columns of their own."""
-    count = boundary.before.copy()
-    if not boundary.starts:
-        own = np.arange(boundary.processes, dtype=np.int32)
-        return State(count, np.array(boundary.known, order="C"), own), None
-    # Many small computations may share a segment; a column for each process of all of them would be too many.
-    group, column = _groups(skeleton.process, skeleton.offsets, skeleton.back, boundary.processes)
-    return State(count, np.zeros((boundary.processes, int(column.max()) + 1), np.int32), column), group
-
-
-@kernel("Tuple((int32[::1], int32[::1]))(int32[::1], int64[::1], int64[::1], int64)")
-def _groups(process: Ints, offsets: Longs, back: Longs, processes: int) -> tuple[Ints, Ints]:
-    """For each process: the lowest of those it is connected with through messages, and its number among them."""
-    leader = np.arange(processes).astype(np.int32)
-    for row in range(len(process)):
-        for entry in range(offsets[row], offsets[row + 1]):
-            one, other = process[row], process[row - back[entry]]
-            while leader[one] != one:
-                leader[one] = leader[leader[one]]
-                one = leader[one]
-            while leader[other] != other:
-                leader[other] = leader[leader[other]]
-                other = leader[other]
-            if one < other:
-                leader[other] = one
-            else:
-                leader[one] = other
-    column = np.zeros(processes, np.int32)
-    members = np.zeros(processes, np.int32)
-    for each in range(processes):
-        # A leader is the lowest of its group, so every lower process already points at its own.
-        leader[each] = leader[leader[each]]
-        column[each] = members[leader[each]]
-        members[leader[each]] += 1
-    return leader, column
 
 
 @kernel("Tuple((int64[::1], int64[::1], int64[::1], int64[::1]))(int64[::1], int64[::1], int64[::1], int64)")

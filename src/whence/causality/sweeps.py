@@ -135,9 +135,8 @@ class PastSweep:
         past = np.where(self._visited > 0, boundary.before + self._visited, 0)
         if boundary.starts:
             return past
-        for known in (boundary.known[self._reached > 0], boundary.send_known[places]):
-            if len(known):
-                np.maximum(past, known.max(axis=0), out=past)
+        for known in (boundary.known.take(np.flatnonzero(self._reached)), boundary.send_known.take(places)):
+            np.maximum.at(past, known.process, known.count.astype(np.int64))
         return past
 
 

@@ -26,7 +26,7 @@ class Stamping:
         self._edges = edges
         self._sends = boundary.send_known
         width = int(column.max(initial=-1)) + 1
-        known = np.array(boundary.known[:, :width], np.int32, order="C")
+        known = boundary.known.dense(width)
         self._state = State(boundary.before.copy(), known, column)
         self._forward = Forward()
         self._last_use = np.full(len(skeleton), -1, np.int64)
@@ -61,6 +61,6 @@ class Stamping:
         vectors = np.concatenate((np.searchsorted(self._kept, cause), len(self._kept) + place))
         order = np.argsort(rows, kind="stable")
         known = np.ascontiguousarray(
-            np.concatenate((self._kept_known, self._sends[sends][:, : self._kept_known.shape[1]]))
+            np.concatenate((self._kept_known, self._sends.take(sends).dense(self._kept_known.shape[1])))
         )
         return rows[order], vectors[order].astype(np.int64), known

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-FORMAT = 4
+FORMAT = 5
 """Of the manifest and of all files beside it. A reader refuses any other."""
 MANIFEST = "manifest.json"
 LOCK = "run.lock"

@@ -108,6 +108,7 @@ def _boundaries(
         if len(mine) < 2:
             continue
         scan = Scan(len(epochs.names))
+        ended = _ended(mine)
         last_use = {
             (window, place): each.window for each in mine for _, window, place in edges.get(each.window, ([], set()))[0]
         }
@@ -138,6 +139,7 @@ def _boundaries(
                 names[each.window] = write_boundary(target.store, target.run, number, boundary, attempt=attempt)
             over = {positions[window, cause] for _, window, cause in effects}
             scan.release([position for position in over if needed_until[position] == each.window])
+            scan.forget(ended[each.window])
             done += each.rows
             on_progress(done)
     return names
@@ -146,6 +148,14 @@ def _boundaries(
 def _read_skeleton(target: Target, name: str) -> Skeleton:
     with target.store.open(f"{layout.run_folder(target.run)}/{name}") as file:
         return skeleton_from(pq.ParquetFile(file).read(use_threads=False))
+
+
+def _ended(segments: Sequence[Made]) -> dict[int, Longs]:
+    """By window of segments in order: the processes that have their last events in it."""
+    last = np.full(max(len(each.counts.events) for each in segments), -1, np.int64)
+    for each in segments:
+        last[np.flatnonzero(each.counts.events)] = each.window
+    return {each.window: np.flatnonzero(last == each.window) for each in segments}
 
 
 def _rows_of(skeleton: Skeleton, process: int) -> Longs:

@@ -32,6 +32,7 @@ from whence.history.manifest import Manifest, read_manifest
 from whence.history.sealing import SealedFile, damaged, missing, read_sealed, read_sealed_table
 from whence.history.storage import Store
 from whence.history.tables import Longs, Processes, Segments, processes_from, segments_from
+from whence.history.vector_files import vectors_from
 
 Value = TypeVar("Value")
 
@@ -239,20 +240,17 @@ class Run:
         def read() -> Boundary:
             arrays = np.load(io.BytesIO(read_sealed(self.store, self._path(name))))
             told = arrays["before"]
-            known, send_known = (
-                (told[None, :] - arrays[each]).astype(np.int32) for each in ("unknown", "send_unknown")
-            )
             # Processes that came later than the file had nothing before it.
-            later = len(before) - len(told)
+            told = np.pad(told, (0, len(before) - len(told)))
             return Boundary(
-                np.pad(told, (0, later)),
-                np.pad(known, (0, later)),
+                told,
+                vectors_from("known", len(told), arrays, told),
                 arrays["edge_row"],
                 arrays["edge_send"],
                 arrays["send_position"] + self.segments.base_of(number),
                 arrays["send_process"],
                 arrays["send_index"],
-                np.pad(send_known, ((0, 0), (0, later))),
+                vectors_from("send_known", len(arrays["send_position"]), arrays, told),
             )
 
         return self._cache.get(

@@ -23,6 +23,7 @@ from whence.history import layout
 from whence.history.ids import index_of_ids
 from whence.history.sealing import write_sealed, write_sealed_table
 from whence.history.storage import Store
+from whence.history.vector_files import vector_arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,22 +118,17 @@ def _skeleton_table(skeleton: Skeleton) -> pa.Table:
 
 def write_boundary(store: Store, run: str, number: int, boundary: Boundary, *, attempt: str) -> str:
     """Write what was known when a segment began; gives the file's name within the run."""
-    # What a process does not know of the others' pasts is small where what it knows is large.
     arrays: dict[str, NDArray[Any]] = {
         "before": boundary.before,
-        "unknown": _narrow(boundary.before[None, :] - boundary.known),
+        **vector_arrays("known", boundary.known, boundary.before),
         "edge_row": boundary.edge_row,
         "edge_send": boundary.edge_send,
         "send_position": boundary.send_position,
         "send_process": boundary.send_process,
         "send_index": boundary.send_index,
-        "send_unknown": _narrow(boundary.before[None, :] - boundary.send_known),
+        **vector_arrays("send_known", boundary.send_known, boundary.before),
     }
     return write_sealed(store, run, _stem("boundary", number, attempt), "npz", _zipped(arrays))
-
-
-def _narrow(values: NDArray[np.int64]) -> NDArray[Any]:
-    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
 
 
 def _zipped(arrays: dict[str, NDArray[Any]]) -> bytes:

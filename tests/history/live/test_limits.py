@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from tests.history.live.streams import BASE, HOUR, MS, terms
-from whence.causality.clocks import Scan
 from whence.events.schema import REPORTS
 from whence.history.live import LiveHistory, LiveLimits, LiveWriter
 
@@ -53,14 +52,6 @@ def test_what_is_new_is_refused_once_there_is_as_much_as_may_be(tmp_path: Path, 
     refused = [each for each in aside if each.startswith("too-many-")]
     assert len(refused) == 10
     assert all(each.startswith(f"too-many-{sort}: ") and f"raise --most-{sort}" in each for each in refused)
-
-
-def test_processes_that_have_done_nothing_take_no_memory() -> None:
-    """Each process by each is what a computation of many costs; before the first event it is nothing."""
-    scan = Scan(0)
-    scan.grow(1_000_000)
-    assert scan.boundary([], []).known.strides == (0, 0)
-    assert len(scan.__reduce_ex__(4)[2]["_known"]) == 0
 
 
 @pytest.mark.parametrize("span", [True, False])

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from whence.causality.boundary import Boundary
 from whence.causality.clocks import Scan
 from whence.causality.skeleton import Skeleton
+from whence.causality.vectors import Vectors
 from whence.events.schema import STAMPED
 from whence.history.live.dating import DATED
 from whence.history.live.lines import Lines
@@ -129,7 +129,7 @@ class Chain:
             events,
             solved.table_rows,
             skeleton,
-            self.scan.boundary(edge_row, edge_position),
+            self.scan.boundary(skeleton, edge_row, edge_position),
             count_processes([(self.computation, name) for name in self.names], skeleton, events),
             solved.aside.table(placed.drop_columns([DATED, "emitted"])),
             solved.lag,
@@ -160,7 +160,7 @@ class Chain:
         open_rows = [row for row in solved.open_receives.to_pylist() if row["place"] >= 0]
         unknown = {row["key"] for row in open_rows if row["key"] is not None} - self.sends.keys()
         for key, position, code, index, known in find_sends(self, unknown) if unknown else ():
-            self.scan.hold(position, code, index, np.pad(known, (0, len(self.names) - len(known))))
+            self.scan.hold(position, code, index, known)
             self.sends[key] = (position,)
         for row in open_rows:
             if row["key"] is None:
@@ -222,7 +222,7 @@ class Chain:
         return (position,)
 
 
-FindSends = Callable[[Chain, set[str]], Sequence[tuple[str, int, int, int, Any]]]
+FindSends = Callable[[Chain, set[str]], Sequence[tuple[str, int, int, int, Vectors]]]
 """Key, position, code, number within the process and vector of the closed events that send these keys."""
 
 

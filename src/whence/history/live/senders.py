@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from whence.causality.boundary import Boundary
 from whence.causality.clocks import clock_rows
 from whence.causality.skeleton import Skeleton
+from whence.causality.vectors import Vectors
 from whence.history.live.chain import Chain, Part
 from whence.history.live.records import Record
 from whence.history.reading import Run
@@ -24,7 +25,7 @@ LOOK_BACK = 8
 REMEMBERED = 100_000
 """Keys that nobody sent, so that they are looked for once."""
 
-Found = tuple[str, int, int, int, Any]
+Found = tuple[str, int, int, int, Vectors]
 Segment = tuple[int, pa.ChunkedArray, Skeleton, Boundary]
 """First position within the chain, what is sent, and what vectors come from."""
 
@@ -59,11 +60,12 @@ class Senders:
                 continue
             assert boundary is not None
             vectors = clock_rows(skeleton, boundary, rows)
-            for row, vector in zip(rows.tolist(), vectors, strict=True):
+            for place, row in enumerate(rows.tolist()):
                 key, code = sends[row].as_py(), int(skeleton.process[row])
                 if key in wanted:
                     wanted.discard(key)
-                    yield key, first + row, code, int(vector[code]), vector
+                    vector = vectors.take([place])
+                    yield key, first + row, code, int(vector.count[vector.process == code][0]), vector
         if len(self._absent) > REMEMBERED:
             self._absent.clear()
         self._absent.update({(chain.computation, key): chain.end for key in wanted})
