@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from whence.clocks.errors import WhenceError
-from whence.events.schema import STAMPED
 from whence.history import layout
+from whence.history.open_ends import causes_of, events_for, lacks
 from whence.history.plan import Epochs, Plan
 from whence.history.segmenting import Made, Target
 
@@ -151,20 +151,14 @@ def _join_computation(
         effect = (window, place) if place >= 0 else neighbours.next_after(-1 - place, window)
         if effect is None:
             continue
-        if row["cause"] >= 0:
-            causes = [(window, row["cause"])]
-        elif key is None:
-            causes = _some(neighbours.last_before(row["process"], window))
-        else:
-            found = senders.before(key, window)
-            if found is None and senders.knows(key):
-                raise EpsTooSmall(
-                    plan.eps, None, f"message {key!r:.80} was received in an earlier epoch than the one it was sent in"
-                )
-            if found is None and place >= 0 and not key.startswith(STAMPED):
-                joined.missing.setdefault(window, []).append((place, key))
-            causes = found or []
-        for cause in causes:
+        causes = causes_of(row, senders.around(window))
+        if causes is None and senders.knows(key):
+            raise EpsTooSmall(
+                plan.eps, None, f"message {key!r:.80} was received in an earlier epoch than the one it was sent in"
+            )
+        if causes is None and lacks(row):
+            joined.missing.setdefault(window, []).append((place, key))
+        for cause in causes or ():
             joined.crossings.add(effect, cause)
 
 
@@ -204,17 +198,30 @@ class _Senders:
         if not entries:
             return None
         nearest = max(each["window"] for each in entries)
-        found: list[Place] = []
-        for each in entries:
-            if each["window"] != nearest:
-                continue
-            if each["place"] is not None:
-                found.append((nearest, each["place"]))
-            elif each["process"] is not None:
-                found.extend(_some(self._neighbours.last_before(each["process"], nearest)))
-            else:
-                found.extend(self.before(each["alias"], nearest) or [])
-        return found
+        around = self.around(nearest)
+        return [place for each in entries if each["window"] == nearest for place in events_for(each, around)]
+
+    def around(self, window: int) -> _Around:
+        """What a window's open ends may lead to."""
+        return _Around(window, self._neighbours, self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """The surroundings of a window (`whence.history.open_ends`)."""
+
+    window: int
+    neighbours: Neighbours
+    known: _Senders
+
+    def here(self, place: int) -> Place:
+        return self.window, place
+
+    def last_before(self, process: int) -> list[Place]:
+        return _some(self.neighbours.last_before(process, self.window))
+
+    def senders(self, key: str) -> list[Place] | None:
+        return self.known.before(key, self.window)
 
 
 class Neighbours:

@@ -29,6 +29,7 @@ from whence.causality.correcting import corrections, corrections_by_clock
 from whence.causality.ordering import NO_TIME, Edges, Ordered, order_rows
 from whence.events.schema import SPAN, STAMPED
 from whence.history.aside import Aside
+from whence.history.open_ends import RECEIVES, SENDS
 from whence.history.report_columns import BETWEEN, ReportColumns, out_of_range
 from whence.history.verifying import contradictions, first_contradictions
 
@@ -63,11 +64,9 @@ class Solved:
     missing: pa.Array
     """By place: the keys of causes that are known and were not reported; null for most."""
     open_receives: pa.Table
-    """What crosses the segment's ends: effect's ``place`` (``-1 - process``: that process's next event after the segment),
-    and its cause: a ``cause`` place here, or else a ``key``, or else the last event of ``process`` before the segment."""
+    """What crosses the segment's ends: rows of `whence.history.open_ends.RECEIVES`."""
     open_sends: pa.Table
-    """What others may name: ``key``, and the event's ``place``. For an event set aside, in its stead: other places, the
-    last event of ``process`` before the segment, or the sender of the key ``alias``."""
+    """What others may name: rows of `whence.history.open_ends.SENDS`."""
     aside: Aside
     lag: int
     """The largest excess of a causal time over its wall time, over all rows of the window."""
@@ -395,7 +394,3 @@ def _stand_ins(
                 entry["process"] = -2 - label
             found.append(entry)
     return pa.Table.from_pylist(found, SENDS)
-
-
-RECEIVES = pa.schema([("place", pa.int64()), ("key", pa.string()), ("process", pa.int32()), ("cause", pa.int64())])
-SENDS = pa.schema([("key", pa.string()), ("place", pa.int64()), ("process", pa.int32()), ("alias", pa.string())])

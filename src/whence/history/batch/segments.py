@@ -9,7 +9,6 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from whence.history import layout
@@ -28,6 +27,7 @@ from whence.history.joining import (
 )
 from whence.history.mending import mark_missing
 from whence.history.numbering import Tables, number_segments
+from whence.history.open_ends import rows_that_send
 from whence.history.plan import Bins, Epochs, Plan, TooLarge, cut_into_epochs, spread_bins
 from whence.history.segmenting import Made, Target
 from whence.history.solving import Window, solve
@@ -210,11 +210,6 @@ def _senders_finder(engine: Engine, target: Target, made: Sequence[Made]) -> Fin
 def _look_for_senders(target: Target, window: int, events_file: str, wanted: pa.Array) -> pa.Table:
     with target.store.open(f"{layout.run_folder(target.run)}/{events_file}") as file:
         sends = pq.ParquetFile(file).read(columns=["sends"], use_threads=False)["sends"]
-    places = pc.indices_nonzero(pc.fill_null(pc.is_in(sends, value_set=wanted), False))
-    return pa.table(
-        {
-            "key": sends.take(places),
-            "window": pa.repeat(pa.scalar(window, pa.int64()), len(places)),
-            "place": places.cast(pa.int64()),
-        }
-    )
+    places = pa.array(rows_that_send(sends, wanted))
+    windows = pa.repeat(pa.scalar(window, pa.int64()), len(places))
+    return pa.table({"key": sends.take(places), "window": windows, "place": places})

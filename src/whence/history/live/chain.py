@@ -23,10 +23,10 @@ from whence.causality.boundary import Boundary
 from whence.causality.clocks import Scan
 from whence.causality.skeleton import Skeleton
 from whence.causality.vectors import Vectors
-from whence.events.schema import STAMPED
 from whence.history.live.dating import DATED
 from whence.history.live.lines import Lines
 from whence.history.mending import with_missing
+from whence.history.open_ends import causes_of, events_for, lacks
 from whence.history.report_columns import LARGEST_TIME
 from whence.history.segmenting import Counts, count_processes, events_table
 from whence.history.solving import Solved, Window, solve
@@ -162,14 +162,12 @@ class Chain:
         for key, position, code, index, known in find_sends(self, unknown) if unknown else ():
             self.scan.hold(position, code, index, known)
             self.sends[key] = (position,)
+        around = _Around(self, codes)
         for row in open_rows:
-            if row["key"] is None:
-                found = self._last_of(int(codes[row["process"]]))
-            else:
-                found = self.sends.get(row["key"], ())
-                if row["key"] not in self.sends and not row["key"].startswith(STAMPED):
-                    missing.append((row["place"], row["key"]))
-            pairs.update((row["place"], position) for position in found)
+            causes = causes_of(row, around)
+            if causes is None and lacks(row):
+                missing.append((row["place"], row["key"]))
+            pairs.update((row["place"], position) for position in causes or ())
         first: dict[int, int] = {}
         for place, code in enumerate(codes[solved.placed.skeleton.process].tolist() if self.pending else ()):
             first.setdefault(code, place)
@@ -182,14 +180,9 @@ class Chain:
     def _kept_sends(self, solved: Solved, codes: NDArray[np.int32]) -> dict[str, tuple[int, ...]]:
         """The messages that may be received later: those remembered, and those of the segment."""
         offered: dict[str, set[int]] = {}
+        around = _Around(self, codes)
         for row in solved.open_sends.to_pylist():
-            found = offered.setdefault(row["key"], set())
-            if row["place"] is not None:
-                found.add(self.end + row["place"])
-            elif row["process"] is not None:
-                found.update(self._last_of(int(codes[row["process"]])))
-            else:
-                found.update(self.sends.get(row["alias"], ()))
+            offered.setdefault(row["key"], set()).update(events_for(row, around))
         kept = self.sends | {key: tuple(sorted(positions)) for key, positions in offered.items()}
         if len(kept) > KEPT_SENDS:
             newest = sorted(kept, key=lambda key: max(kept[key], default=-1))[-KEPT_SENDS:]
@@ -199,27 +192,39 @@ class Chain:
     def _pending(self, solved: Solved, codes: NDArray[np.int32]) -> dict[int, tuple[int, ...]]:
         """What reports that were set aside leave to the next event of their process."""
         left: dict[int, set[int]] = {}
+        around = _Around(self, codes)
         for row in solved.open_receives.to_pylist():
-            if row["place"] >= 0:
-                continue
-            found = left.setdefault(int(codes[-1 - row["place"]]), set())
-            if row["cause"] >= 0:
-                found.add(self.end + row["cause"])
-            elif row["key"] is not None:
-                found.update(self.sends.get(row["key"], ()))
-            else:
-                found.update(self._last_of(int(codes[row["process"]])))
+            if row["place"] < 0:
+                left.setdefault(int(codes[-1 - row["place"]]), set()).update(causes_of(row, around) or ())
         seen = set(codes[solved.placed.skeleton.process].tolist())
         unmet = {code: positions for code, positions in self.pending.items() if code not in seen}
         return unmet | {code: tuple(sorted(positions)) for code, positions in left.items()}
 
-    def _last_of(self, code: int) -> tuple[int, ...]:
+    def last_of(self, code: int) -> tuple[int, ...]:
         """The position of the last event of a process that is closed, which the scan then holds."""
         position = self.last_position[code]
         if position < 0:
             return ()
         self.scan.hold_last(code, position)
         return (position,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """The surroundings of a chain's next segment (`whence.history.open_ends`): events go by their positions in the chain."""
+
+    chain: Chain
+    codes: NDArray[np.int32]
+    """The chain's codes of the segment's processes."""
+
+    def here(self, place: int) -> int:
+        return self.chain.end + place
+
+    def last_before(self, process: int) -> tuple[int, ...]:
+        return self.chain.last_of(int(self.codes[process]))
+
+    def senders(self, key: str) -> tuple[int, ...] | None:
+        return self.chain.sends.get(key)
 
 
 FindSends = Callable[[Chain, set[str]], Sequence[tuple[str, int, int, int, Vectors]]]

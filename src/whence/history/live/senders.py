@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from whence.causality.boundary import Boundary
 from whence.causality.clocks import clock_rows
@@ -16,9 +14,8 @@ from whence.causality.skeleton import Skeleton
 from whence.causality.vectors import Vectors
 from whence.history.live.chain import Chain, Part
 from whence.history.live.records import Record
+from whence.history.open_ends import rows_that_send
 from whence.history.reading import Run
-
-Longs = NDArray[np.int64]
 
 LOOK_BACK = 8
 """Closed segments of a chain that are looked through, the newest first."""
@@ -55,7 +52,7 @@ class Senders:
         for _, (first, sends, skeleton, boundary) in zip(range(LOOK_BACK), _both(new, committed), strict=False):
             if not wanted:
                 return
-            rows = _rows_that_send(sends, wanted)
+            rows = rows_that_send(sends, pa.array(sorted(wanted), pa.string()))
             if not len(rows):
                 continue
             assert boundary is not None
@@ -94,15 +91,9 @@ def first_arrivals(run: Run, records: Sequence[Record], keys: set[str]) -> dict[
     found: dict[str, int] = {}
     for record in records[-LOOK_BACK:]:
         events = run.events(numbers[record.files.events_file], ["sends", "arrival"], 0, record.rows)
-        sent = events.take(pa.array(_rows_that_send(events["sends"], keys)))
+        sent = events.take(pa.array(rows_that_send(events["sends"], pa.array(sorted(keys), pa.string()))))
         for key, arrived in zip(sent["sends"].to_pylist(), sent["arrival"].to_pylist(), strict=True):
             found[key] = min(arrived, found.get(key, arrived))
-    return found
-
-
-def _rows_that_send(sends: pa.ChunkedArray, keys: set[str]) -> Longs:
-    chosen = pc.fill_null(pc.is_in(sends, value_set=pa.array(sorted(keys), pa.string())), False)
-    found: Longs = pc.indices_nonzero(chosen).to_numpy().astype(np.int64)
     return found
 
 
