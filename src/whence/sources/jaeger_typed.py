@@ -22,14 +22,26 @@ from whence.sources.jaeger_spans import (
 from whence.sources.json_documents import Taken
 from whence.sources.rows import MOST_CAUSES, BadRecord
 from whence.sources.span_fields import SPAN_DIGITS, TRACE_DIGITS, UNNAMED, inner_fields
-from whence.sources.spans import Moment, Spans
-from whence.sources.sure_json import NOT_TAKEN, NotSure, Strict, Typed, check_no_nul, check_plain, hex_ids, text_of
+from whence.sources.spans import INTERNAL, SPAN_KINDS, Moment, Spans
+from whence.sources.sure_json import (
+    COLON_OR_NUL_ESCAPED,
+    NOT_TAKEN,
+    NotSure,
+    Strict,
+    Typed,
+    check_all_is_there,
+    check_plain,
+    hex_ids,
+    text_of,
+)
 from whence.sources.times import INT64_LEAST, INT64_MOST
 
 _Microseconds = Annotated[int, msgspec.Meta(ge=0, le=INT64_MOST // 1_000)]
 _Int64 = Annotated[int, msgspec.Meta(ge=INT64_LEAST, le=INT64_MOST)]
 _SPANS = re.compile(rb'"spans"[ \t\r\n]*:[ \t\r\n]*')
 _MOST_PROCESSES = 4_096
+_NO_SPANS = Raw(b"[]")
+_KINDS = {kind: kind for kind in SPAN_KINDS}
 _NO_LINKS: list[tuple[str, str]] = []
 
 
@@ -77,21 +89,23 @@ class TypedJaeger:
     """Reads traces and spans, and remembers the names of processes."""
 
     def __init__(self) -> None:
-        self._traces, self._spans = Typed(_Trace), Typed(_Span)
+        self._traces, self._spans = msgspec.json.Decoder(_Trace), Typed(_Span)
         self._names: dict[bytes, str] = {}
 
     def trace(self, whole: Taken) -> Spans | None:
         """The spans of a trace; None if the exact reader must look."""
         try:
-            trace = self._traces.one(whole.raw)
-            array = bytes(trace.spans)
-            begins = _SPANS.search(whole.raw)
-            if begins is None or not whole.raw.startswith(array, begins.end()) or whole.raw.count(b'"spans"') != 1:
+            trace = self._traces.decode(whole.raw)
+            array, begins = bytes(trace.spans), _SPANS.search(whole.raw)
+            if array[:1] != b"[" or begins is None or not whole.raw.startswith(array, begins.end()):
                 raise NotSure
-            if array[:1] != b"[":
+            # The spans are checked by themselves.
+            trace.spans = _NO_SPANS
+            rest = b"[]".join((whole.raw[: begins.end()], whole.raw[begins.end() + len(array) :]))
+            if rest.count(b'"spans"') != 1:
                 raise NotSure
+            check_all_is_there(rest, trace, escapes=COLON_OR_NUL_ESCAPED)
             names = {key: self._name(bytes(process)) for key, process in trace.processes.items()}
-            check_no_nul(whole.raw)
             spans, offsets = self._spans.run(array[1:-1], in_list=True)
             first = whole.offset + begins.end() + 1
             return self._values(spans, [first + offset for offset in offsets], names)
@@ -101,7 +115,6 @@ class TypedJaeger:
     def spans(self, run: Taken, processes: ProcessNames, *, in_list: bool) -> Spans | None:
         """The spans of a run, all of these processes or with their own; None if the exact reader must look at one."""
         try:
-            check_no_nul(run.raw)
             spans, offsets = self._spans.run(run.raw, in_list=in_list)
             return self._values(spans, [run.offset + offset for offset in offsets], processes)
         except (*NOT_TAKEN, BadRecord):
@@ -132,19 +145,20 @@ class TypedJaeger:
             parent: str | None = None
             awaited, links = True, _NO_LINKS
             if span.references:
-                kind, of_trace, parent = next(references)
-                if len(span.references) > 1 or kind != CHILD_OF or of_trace != trace or parent == key:
-                    causes = [(kind, of_trace, parent), *islice(references, len(span.references) - 1)]
+                how, of_trace, parent = next(references)
+                if len(span.references) > 1 or how != CHILD_OF or of_trace != trace or parent == key:
+                    causes = [(how, of_trace, parent), *islice(references, len(span.references) - 1)]
                     parent, awaited, links = causes_of(causes, trace, key)
                     if len(links) > MOST_CAUSES:
                         raise NotSure
             tags = _tags(span.tags) if span.tags else {}
             values = {"warnings": span.warnings, **tags} if span.warnings else tags
             attributes = text_of(values) if values else None
+            kind = _KINDS.get(tags.get("span.kind", INTERNAL)) or kind_of(tags)
             failed = ("error" in tags or "otel.status_code" in tags) and has_failed(tags)
             size_bytes += 2 * len(process) + len(attributes or "")
             found += (
-                trace, key, process, span.operationName or UNNAMED, start, end, kind_of(tags), parent, awaited,
+                trace, key, process, span.operationName or UNNAMED, start, end, kind, parent, awaited,
                 failed, links, [_moment(log) for log in span.logs] if span.logs else (),
                 attributes if end is None else None, attributes, place,
             )  # fmt: skip

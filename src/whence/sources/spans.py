@@ -227,21 +227,23 @@ class _Columns:
         }
         return self._shared_of(numbers) | columns, numbers
 
-    def ends(self) -> tuple[Arrays, list[int]]:
+    def ends(self) -> tuple[Arrays, Sequence[int]]:
         """The columns of their ends, and the numbers of the spans that have ended."""
-        numbers = [number for number, end in enumerate(self._of["end"]) if end is not None]
-        kinds, awaited, failed, attributes, ends = (
-            [self._of[name][number] for number in numbers]
-            for name in ("kind", "awaited", "failed", "end_attributes", "end")
-        )
+        given = [self._of[name] for name in ("kind", "awaited", "failed", "end_attributes", "end")]
+        numbers: Sequence[int] = range(len(self))
+        shared, names = self._shared, self._names
+        if None in given[-1]:
+            numbers = [number for number, end in enumerate(given[-1]) if end is not None]
+            given = [[values[number] for number in numbers] for values in given]
+            shared, names = self._shared_of(numbers), names.take(pa.array(numbers, pa.int64()))
+        kinds, awaited, failed, attributes, ends = given
         at_end = [_AT_END[each] for each in zip(kinds, awaited, strict=True)]
-        shared = self._shared if len(numbers) == len(self) else self._shared_of(numbers)
         columns = {
             "time": pa.array(ends, pa.int64()),
             "kind": _texts([kind for kind, _ in at_end]),
             "id": shared["instance_key"],
             "name": pc.binary_join_element_wise(
-                self._names.take(pa.array(numbers, pa.int64())),
+                names,
                 _texts([" fails" if each else " ends" for each in failed]),
                 "",
             ),
@@ -250,7 +252,7 @@ class _Columns:
         }
         return shared | columns, numbers
 
-    def _shared_of(self, numbers: list[int]) -> Arrays:
+    def _shared_of(self, numbers: Sequence[int]) -> Arrays:
         chosen = pa.array(numbers, pa.int64())
         return {name: column.take(chosen) for name, column in self._shared.items()}
 

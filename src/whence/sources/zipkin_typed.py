@@ -12,7 +12,7 @@ from whence.sources.process_names import IDENTIFYING
 from whence.sources.rows import BadRecord
 from whence.sources.span_fields import SPAN_DIGITS, TRACE_DIGITS, UNNAMED, inner_fields
 from whence.sources.spans import INTERNAL, SERVER, Spans
-from whence.sources.sure_json import NOT_TAKEN, NotSure, Strict, Typed, check_no_nul, hex_ids, hex_ids_or_none, text_of
+from whence.sources.sure_json import NOT_TAKEN, NotSure, Strict, Typed, hex_ids, hex_ids_or_none, text_of
 from whence.sources.times import INT64_MOST
 from whence.sources.zipkin_spans import KINDS, SHARED_SUFFIX, UNNAMED_MOMENT, process_of
 
@@ -55,7 +55,6 @@ class TypedZipkin:
     def spans(self, run: Taken, *, in_list: bool) -> Spans | None:
         """The spans of a run; None if the exact reader must look at one of them."""
         try:
-            check_no_nul(run.raw)
             spans, offsets = self._decoder.run(run.raw, in_list=in_list)
             return self._values(spans, [run.offset + offset for offset in offsets])
         except (*NOT_TAKEN, BadRecord):

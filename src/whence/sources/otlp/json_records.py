@@ -1,48 +1,35 @@
-r"""Spans and log records of JSON as exporters write it, decoded by msgspec; everything else is left to `exact`.
+"""Spans and log records of JSON as exporters write it, decoded by msgspec; everything else is left to `exact`.
 
-Of a key given twice, msgspec keeps the last value without a word, and the exact reader refuses the record. What was decoded
-is therefore written again: it has exactly the members that were kept, so it has as many colons as what was read, those in
-texts included, if and only if nothing was lost. (A colon spelled ``\u003a`` would upset the count, and is left.)
+That nothing was lost in decoding is checked as `whence.sources.sure_json` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Final, TypeVar
+import re
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
-import numpy as np
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import astuple
 
 from whence.sources.otlp.model import Event, LogRecord, Record, SpanRecord
 from whence.sources.otlp.records import LOGS, SPANS
 from whence.sources.otlp.values import SPAN_BYTES, TRACE_BYTES
+from whence.sources.sure_json import MOST_AT_ONCE_BYTES, NotSure, Strict, check_all_is_there
 from whence.sources.times import INT64_LEAST, INT64_MOST
 
 MOST_NESTED: Final = 8
 """Arrays and maps inside each other in one attribute; more are left."""
 
-MOST_AT_ONCE_BYTES: Final = 1 << 20
-"""Of records that are decoded together; what they are decoded to may take fifty times as much."""
-
-NOT_TAKEN: Final = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What decoding raises for what must be left. Bytes that are no UTF-8 are a `ValueError`."""
-
 _Int64 = Annotated[int, msgspec.Meta(ge=INT64_LEAST, le=INT64_MOST)]
-_COLON = ord(":")
-_COLON_ESCAPED = (b"\\u003a", b"\\u003A")
 _MOST_DIGITS = 19
 _TRACE_DIGITS, _SPAN_DIGITS, _ID_BYTES = 2 * TRACE_BYTES, 2 * SPAN_BYTES, TRACE_BYTES + 2 * SPAN_BYTES
 _NO_TRACE, _NO_SPAN = "0" * _TRACE_DIGITS, "0" * _SPAN_DIGITS
 
 
-class NotSure(ValueError):
-    """The exact reader must look."""
-
-
-class _Strict(Struct, forbid_unknown_fields=True, rename="camel", gc=False):
-    """An object whose members are all known; what is not given is `UNSET`, which is false and is not written again."""
+class _Strict(Strict, rename="camel"):
+    """An object of OTLP's JSON mapping."""
 
 
 class _AnyValue(_Strict):
@@ -152,29 +139,52 @@ _Held = TypeVar("_Held")
 
 _SPAN, _LOG = msgspec.json.Decoder(_Span), msgspec.json.Decoder(_Log)
 _ALL_SPANS, _ALL_LOGS = msgspec.json.Decoder(list[_Span]), msgspec.json.Decoder(list[_Log])
-_EACH = msgspec.json.Decoder(list[Raw])
-_REQUEST = msgspec.json.Decoder(_Request)
-_encode = msgspec.json.Encoder().encode
+_REQUEST, _RESOURCE = msgspec.json.Decoder(_Request), msgspec.json.Decoder(_Resource)
+_MEMBER = {name: re.compile(rb'"%b"[ \t\r\n]*:[ \t\r\n]*' % name.encode()) for name in (SPANS, LOGS)}
+_EMPTY = b"[]"
 
 
-def quick_request(raw: bytes) -> list[tuple[bytes | None, str, bytes]]:
-    """The arrays of records in a request: text of the resource, None without one; signal; text of the array.
+class Array(NamedTuple):
+    """An array of records as it stands in a text."""
 
-    Raises one of `NOT_TAKEN`.
-    """
+    resource: bytes | None
+    """The text of the resource."""
+    signal: str
+    text: bytes
+
+
+def quick_request(raw: bytes) -> list[Array]:
+    """The arrays of records in a request. Raises one of `NOT_TAKEN`."""
     request = _REQUEST.decode(raw)
-    _check_all_is_there(raw, request)
-    found: list[tuple[bytes | None, str, bytes]] = []
-    for each in _either(request.resource_spans, request.resource_logs):
-        resource = bytes(each.resource) if each.resource else None
-        for scope in _either(each.scope_spans, each.scope_logs):
-            if scope.spans and scope.log_records:
-                raise NotSure
-            array = bytes(scope.spans or scope.log_records or b"[]")
-            if array[:1] != b"[":
-                raise NotSure
-            found.append((resource, SPANS if scope.spans else LOGS, array))
+    check_all_is_there(raw, request)
+    return [array for each in _either(request.resource_spans, request.resource_logs) for array in _arrays(each)]
+
+
+def quick_resource(raw: bytes) -> list[tuple[Array, int]]:
+    """The arrays of records in one element of a request, and where in its text they begin. Raises one of `NOT_TAKEN`."""
+    resource = _RESOURCE.decode(raw)
+    check_all_is_there(raw, resource)
+    found, at = [], 0
+    for array in _arrays(resource):
+        if array.text == _EMPTY:
+            continue
+        member = _MEMBER[array.signal].search(raw, at)
+        if member is None or not raw.startswith(array.text, member.end()):
+            raise NotSure
+        found.append((array, member.end()))
+        at = member.end() + len(array.text)
     return found
+
+
+def _arrays(resource: _Resource) -> Iterator[Array]:
+    of_resource = bytes(resource.resource) if resource.resource else None
+    for scope in _either(resource.scope_spans, resource.scope_logs):
+        if scope.spans and scope.log_records:
+            raise NotSure
+        text = bytes(scope.spans or scope.log_records or _EMPTY)
+        if text[:1] != b"[":
+            raise NotSure
+        yield Array(of_resource, SPANS if scope.spans else LOGS, text)
 
 
 def _either(one: list[_Held] | UnsetType, other: list[_Held] | UnsetType) -> Sequence[_Held]:
@@ -190,40 +200,22 @@ def quick_records(signal: str, array: bytes) -> list[Record]:
         raise NotSure
     if signal == SPANS:
         spans = _ALL_SPANS.decode(array)
-        _check_all_is_there(array, spans)
+        check_all_is_there(array, spans)
         return [_span(span) for span in spans]
     logs = _ALL_LOGS.decode(array)
-    _check_all_is_there(array, logs)
+    check_all_is_there(array, logs)
     return [_log(log) for log in logs]
-
-
-def each_record(array: bytes) -> list[bytes]:
-    """The texts of the records that an array of good JSON holds."""
-    return [bytes(record) for record in _EACH.decode(array)]
 
 
 def quick_record(signal: str, raw: bytes) -> Record:
     """The record that fills these bytes. Raises one of `NOT_TAKEN`."""
     if signal == SPANS:
         span = _SPAN.decode(raw)
-        _check_all_is_there(raw, span)
+        check_all_is_there(raw, span)
         return _span(span)
     log = _LOG.decode(raw)
-    _check_all_is_there(raw, log)
+    check_all_is_there(raw, log)
     return _log(log)
-
-
-def _check_all_is_there(raw: bytes, decoded: object) -> None:
-    """Raise `NotSure` unless everything that was read is in what was decoded."""
-    if _colons(raw) != _colons(_encode(decoded)):
-        raise NotSure
-    if b"\\u003" in raw and any(spelled in raw for spelled in _COLON_ESCAPED):
-        raise NotSure
-
-
-def _colons(text: bytes) -> int:
-    # `bytes.count` is made for what is rare: from a few kB on, this takes a quarter of its time.
-    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _COLON)) if len(text) > 4_096 else text.count(b":")
 
 
 def _span(span: _Span) -> SpanRecord:
@@ -308,14 +300,15 @@ def _attributes(pairs: list[_Pair], depth: int = 0) -> dict[str, Any]:
 
 
 def _value(value: _AnyValue, depth: int) -> Any:
-    text, number, word, real, array, pairs, packed = kinds = astuple(value)
+    kinds = astuple(value)
     if kinds.count(UNSET) != len(kinds) - 1:
         # None, or too many.
         raise NotSure
-    if number is not UNSET:
-        return _integer(number)
+    text, number, word, real, array, pairs, packed = kinds
     if text is not UNSET:
         return text
+    if number is not UNSET:
+        return _integer(number)
     if word is not UNSET:
         return word
     if real is not UNSET:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from whence.events.schema import LOCAL
 from whence.sources.otlp.model import Event, LogRecord, Record, SpanRecord
@@ -62,6 +62,8 @@ SEVERITY_NAMES: Final = ("UNSPECIFIED", *SEVERITIES[1:])
 
 _MOST_COUNT = (1 << 32) - 1
 _MOST_KNOWN_RESOURCES = 4_096
+_MOST_SPANS = 1_024
+"""Given at once: a batch is this much larger than its limit at most."""
 
 _KINDS = (INTERNAL, INTERNAL, SERVER, CLIENT, PRODUCER, CONSUMER)
 """By the number of a kind in OTLP."""
@@ -143,6 +145,17 @@ def record_found(record: Record, resource: Resource, file: str, place: int) -> F
     if isinstance(record, SpanRecord):
         return spans_found([record], resource, [place])
     return [_log_row(record, resource, file, place)]
+
+
+def records_found(records: Sequence[Record], resource: Resource, file: str, places: Sequence[int]) -> Iterator[Found]:
+    """The same of several records."""
+    if any(is_own(record.attributes) or isinstance(record, LogRecord) for record in records):
+        for record, place in zip(records, places, strict=True):
+            yield record_found(record, resource, file, place)
+        return
+    for start in range(0, len(records), _MOST_SPANS):
+        spans = cast(Sequence[SpanRecord], records[start : start + _MOST_SPANS])
+        yield spans_found(spans, resource, places[start : start + _MOST_SPANS])
 
 
 def spans_found(spans: Sequence[SpanRecord], resource: Resource, places: Sequence[int]) -> Spans:

@@ -12,13 +12,14 @@ import pyarrow as pa
 from whence.sources.contract import Piece, Records
 from whence.sources.lines import LINE_LIMIT_BYTES, Block, blocks
 from whence.sources.otlp.frames import NO_LIMITS, WireCursor, WireLimits
-from whence.sources.otlp.json_records import NOT_TAKEN, quick_request
+from whence.sources.otlp.json_records import Array, quick_request
 from whence.sources.otlp.protobuf import exact_wire_rows, wire_rows
 from whence.sources.otlp.records import Resource, Resources
 from whence.sources.otlp.shape import BOM, shape_of
 from whence.sources.otlp.walk import RequestCursor, array_rows, exact_rows, json_resource, json_rows, line_found
 from whence.sources.rows import bad_row, values_of
 from whence.sources.spans import Found, span_batches
+from whence.sources.sure_json import NOT_TAKEN
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,12 @@ class Otlp:
             if arrays is None:
                 yield from line_found(text, place, file, resources, exact_rows if self.exact else json_rows)
                 continue
-            for of_resource, signal, array in arrays:
-                resource = Resource() if of_resource is None else resources.of(of_resource)
-                yield from array_rows(signal, array, resource, file, place)
+            for array in arrays:
+                resource = Resource() if array.resource is None else resources.of(array.resource)
+                yield from array_rows(array, resource, file, place)
 
 
-def _arrays(line: bytes) -> list[tuple[bytes | None, str, bytes]] | None:
+def _arrays(line: bytes) -> list[Array] | None:
     try:
         return quick_request(line) if len(line) <= LINE_LIMIT_BYTES else None
     except NOT_TAKEN:

@@ -17,7 +17,7 @@ from whence.sources.contract import Piece
 from whence.sources.json_documents import Cursor, Damage
 from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG
 from whence.sources.otlp.exact import exact_record
-from whence.sources.otlp.json_records import NOT_TAKEN, each_record, quick_record, quick_records
+from whence.sources.otlp.json_records import Array, quick_record, quick_records, quick_resource
 from whence.sources.otlp.names import (
     ENVELOPES,
     EXPECTED_IN_REQUEST,
@@ -36,12 +36,14 @@ from whence.sources.otlp.records import (
     bad_record,
     check,
     record_found,
+    records_found,
     resource_from,
     unreadable_resource,
 )
 from whence.sources.rows import BadRecord, bad_row, values_of
 from whence.sources.spans import Found
 from whence.sources.strict_json import value_of
+from whence.sources.sure_json import NOT_TAKEN, each_record, offsets_in
 
 _SPACES = rb"[ \t\r\n]{0,64}"
 WAY_ON: Final = re.compile(
@@ -74,18 +76,23 @@ def json_rows(signal: str, raw: bytes, resource: Resource, file: str, place: int
         return exact_rows(signal, raw, resource, file, place)
 
 
-def array_rows(signal: str, array: bytes, resource: Resource, file: str, place: int) -> Iterator[Found]:
-    """The rows of each record in an array of good JSON."""
+def array_rows(
+    array: Array, resource: Resource, file: str, place: int, *, offset: int | None = None
+) -> Iterator[Found]:
+    """The rows of each record in an array of good JSON, which stand in `place`.
+
+    With an `offset`, where the array begins in the file, each stands where it begins itself.
+    """
     try:
-        records = quick_records(signal, array)
+        records = quick_records(array.signal, array.text)
         for record in records:
             check(record, resource)
     except (*NOT_TAKEN, BadRecord):
-        for raw in each_record(array):
-            yield json_rows(signal, raw, resource, file, place)
+        for begins, raw in each_record(array.text):
+            yield json_rows(array.signal, raw, resource, file, place if offset is None else offset + begins)
         return
-    for record in records:
-        yield record_found(record, resource, file, place)
+    places = [place] * len(records) if offset is None else [offset + begins for begins in offsets_in(array.text)]
+    yield from records_found(records, resource, file, places)
 
 
 def exact_rows(signal: str, raw: bytes, resource: Resource, file: str, place: int) -> Found:
@@ -173,7 +180,11 @@ class RequestCursor(Cursor):
             if key in RESOURCES:
                 known = True
                 for _ in self._maybe_elements():
-                    yield from self._in_resource(key)
+                    arrays = self._quick_resource()
+                    if arrays is None:
+                        yield from self._in_resource(key)
+                    else:
+                        yield from arrays
             elif key in OTHER_SIGNALS:
                 known = True
                 for _ in self._maybe_elements():
@@ -186,6 +197,25 @@ class RequestCursor(Cursor):
             else:
                 known |= yield from self._unknown(key, "a request", EXPECTED_IN_REQUEST)
         return is_empty or known
+
+    def _quick_resource(self) -> Iterator[Found] | None:
+        """What the next element holds; None if it must be walked."""
+        if self._rows_of is not json_rows or self._line is not None or self.peek() != b"{":
+            return None
+        whole = self.whole()
+        if whole is None:
+            return None
+        try:
+            found = quick_resource(whole.raw)
+        except NOT_TAKEN:
+            return None
+        self.skip_run()
+        return self._array_rows(found, whole.offset)
+
+    def _array_rows(self, found: list[tuple[Array, int]], offset: int) -> Iterator[Found]:
+        for array, begins in found:
+            resource = Resource() if array.resource is None else self._resources.of(array.resource)
+            yield from array_rows(array, resource, self._file, 0, offset=offset + begins)
 
     def _in_resource(self, holder: str) -> Iterator[Found]:
         resource: Resource | None = None
