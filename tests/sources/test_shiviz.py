@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.sources.hard_lines import VALUES
 from tests.sources.reading import SAMPLES, piece, rows, table
-from whence.sources import SourceError, shiviz
+from whence.sources import SourceError, executions, javascript_regex, shiviz
 from whence.sources.executions import Match, matches
 from whence.sources.javascript_regex import compile_javascript
 from whence.sources.shiviz import CLOCK_FIRST, EVENT_FIRST, ShiViz
@@ -320,3 +321,113 @@ def test_a_clock_that_is_escaped_by_half_is_set_aside(clock: str) -> None:
     """A guess at a broken clock would make an event of another process."""
     (only,) = rows(ShiViz(regex=r"(?<host>\S*) (?<clock>.*)"), f"a {clock}\n")
     assert only["reason"].partition(":")[0] in ("not-json", "bad-clock")
+
+
+CLOCK = st.lists(
+    st.tuples(
+        st.sampled_from(['"a"', '"b:c"', '"a" ', '"\\u0061"', '"é"', '""', '"\\u0000"', "a"]),
+        st.sampled_from(("1", "2", "0", str(2**53), str(2**53 + 1), *VALUES)),
+    ).map(":".join),
+    max_size=4,
+).flatmap(lambda parts: st.sampled_from([",", ", "]).map(lambda comma: "{" + comma.join(['"a":1', *parts]) + "}"))
+LINES = st.one_of(
+    CLOCK.map("a {}\nevent".format), CLOCK.map("é:1 {}\r\n".format), st.sampled_from(["", "\0", "\ufeff", "a {"])
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(LINES, max_size=5).map("\n".join))
+def test_quick_reading_of_clocks_gives_the_rows_of_exact_reading(log: str) -> None:
+    """Otherwise a clock would count one way as GoVector writes it, and another with a space more."""
+    quick = table(ShiViz(), log)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shiviz, "_quick_clock", lambda *_: None)
+        assert quick == table(ShiViz(), log)
+
+
+EXPONENTIAL = r"^(?<event>(\w|\w\w)*)!\n(?<host>\S*) (?<clock>{.*})"
+"""Digits are taken by one or by two: 60 of them without an exclamation mark can be divided in a trillion ways."""
+SLOW_LINE = "1" * 60
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(javascript_regex, "LINE_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_line_for_which_the_expression_takes_too_long_is_set_aside() -> None:
+    """Without a limit, one line of one file would keep observe busy for years."""
+    log = f'one!\na {{"a":1}}\n{SLOW_LINE}\na {{"a":9}}\ntwo!\na {{"a":2}}\n'
+    found = rows(ShiViz(regex=EXPONENTIAL), log)
+    assert [(row.get("name"), row["place"]) for row in found] == [("one", 1), (None, 3), (None, 4), ("two", 5)]
+    assert codes(found) == [None, "too-slow", "no-match", None]
+    assert found[1]["text"] == SLOW_LINE
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("options", [{"regex": EXPONENTIAL}, {"delimiter": r"^(\w|\w\w)*!$"}])
+def test_an_expression_that_takes_too_long_again_and_again_is_refused(options: dict[str, str]) -> None:
+    """The user must learn which of the expressions it is, and soon."""
+    # An expression that needs an exclamation mark is not tried at all on a text without one.
+    log = f"{SLOW_LINE}\n" * executions.MOST_SLOW_LINES + "!\n"
+    with pytest.raises(SourceError, match=re.escape(repr(next(iter(options.values()))))):
+        rows(ShiViz(**options), log)
+
+
+PIECES = (
+    *(
+        r"\w+",
+        r"(?<x>a*)",
+        "(a|ab)",
+        "(a*)*",
+        "(?:a|b)+?",
+        "[^b]",
+        "[[ab]",
+        r"\b",
+        "^",
+        "$",
+        "(?=b)",
+        "(?!a)",
+        "(?<=a)",
+        "(?<!b)",
+    ),
+    *(
+        "{e}",
+        "{",
+        "a{1,2}",
+        "{,1}",
+        "b?",
+        ".*",
+        r"\S*",
+        r"\s",
+        r"\n",
+        "(b)?",
+        "|",
+        "[a-b&&b]",
+        "é",
+        r"\d",
+        "[[:alpha:]]",
+        "(?i)",
+    ),
+)
+
+
+@settings(max_examples=500)
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=5), st.text("ab1 {e}\n[é:", max_size=20), st.data())
+def test_expressions_of_users_find_what_those_of_python_find(pieces: list[str], text: str, data: st.DataObject) -> None:
+    """They are run by another package, so that they can be stopped, and must mean the same as before."""
+    try:
+        usual = compile_javascript("".join(pieces), what="", is_trusted=True)
+    except SourceError:
+        return
+    watched = compile_javascript("".join(pieces), what="")
+    start = data.draw(st.integers(0, len(text)))
+    stop = data.draw(st.integers(start, len(text)))
+    for one, other in ((usual, watched), (watched, usual)):
+        found, expected = one.search(text, start, stop), other.search(text, start, stop)
+        assert (found and (found.span(), found[0])) == (expected and (expected.span(), expected[0]))
+    line_end = text.find("\n", start, stop) + 1 or stop
+    in_line = watched.search_line(text, start, stop, line_end)
+    expected = usual.search(text, start, stop)
+    assert (in_line and in_line.span()) == (expected.span() if expected and expected.start() < line_end else None)

@@ -7,15 +7,17 @@ import json
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.sources.hard_lines import hard_files
 from tests.sources.reading import SAMPLES, rows, table
 from tests.sources.test_vectors import known_by_rows
 from whence.clocks.govector import GoVector
 from whence.events.schema import STAMPED
-from whence.sources import check_source, json_lines
+from whence.sources import check_source, json_lines, tracing
 from whence.sources.tracing import FIELDS, Tracing
 
 SAMPLE = (SAMPLES / "tracing.log").read_bytes()
@@ -297,3 +299,67 @@ def test_any_values_give_a_row_each(records: list[dict[str, Any]]) -> None:
             assert 0 < row["seq"] <= clock[row["process"]]
             expected = {"Token": record["Body"]["Token"]} if "Token" in (record["Body"] or {}) else {}
             assert json.loads(row["attributes"]).items() >= {**expected, "TraceID": str(record["TraceID"])}.items()
+
+
+USUAL = (
+    '"shop"',
+    "7",
+    '{"shop":2, "stock":1}',
+    '{"a":1,"shop":3}',
+    '"GenerateTokenTrace"',
+    '{"Token":"pHNob3AHgaRzaG9wAg=="}',
+)
+HARD = hard_files(FIELDS, USUAL)
+CLOCKS = st.dictionaries(st.sampled_from(["shop", "stock", "a:b", ""]), st.sampled_from([0, 1, 2, 2**63 - 1, 2**63]))
+
+
+@st.composite
+def nearly_right(draw: st.DrawFn) -> bytes:
+    """A line of which each member is of the right type, and perhaps wrong."""
+    process, trace = draw(st.sampled_from(["shop", "stock"])), draw(st.sampled_from([0, 7, 2**63 - 1, 2**63, LARGEST]))
+    clock = draw(CLOCKS) | {process: draw(st.sampled_from([1, 2, 3]))}
+    packed = [
+        process,
+        draw(st.sampled_from([trace, trace, 8, None, "7"])),
+        draw(st.sampled_from([clock, clock, {process: 1}])),
+    ]
+    token = b"".join(msgspec.msgpack.encode(value) for value in packed) + draw(st.sampled_from([b"", b"", b"x"]))
+    token = token.replace(
+        b"\x81\xa4shop\x01", draw(st.sampled_from([b"\x81\xa4shop\x01", b"\x82\xa4shop\x01\xa4shop\x01"]))
+    )
+    body: dict[str, Any] = {"Token": base64.b64encode(token).decode()}
+    body |= draw(
+        st.sampled_from([{}, {"TraceID": 1}, {"TraceID": LARGEST}, {"n": [2**64]}, {"Token": "!"}, {"a": {"b": "c:d"}}])
+    )
+    tag = draw(st.sampled_from(["Order", "GenerateTokenTrace", "ReceiveTokenTrace"]))
+    return json.dumps(line(process, tag, clock, trace=trace, body=body)).encode()
+
+
+@settings(max_examples=300)
+@given(st.one_of(HARD, st.lists(nearly_right(), max_size=6).map(b"\n".join)))
+def test_quick_reading_gives_the_rows_of_exact_reading(data: bytes) -> None:
+    """Otherwise a line would mean one thing as the library writes it, and another with a space more."""
+    quick = table(Tracing(), data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tracing, "quick_row", lambda *_: None)
+        assert quick == table(Tracing(), data)
+
+
+def test_usual_lines_are_all_read_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quick reading that leaves everything would be right, and slow."""
+    shop, stock = GoVector("shop"), GoVector("stock")
+    found = []
+    for number, trace in enumerate([7, LARGEST, 2**63, 0] * 5):
+        token = shop.prepare_send(trace)
+        found.append(token_line("shop", "GenerateTokenTrace", dict(shop.clock.stamp), token, trace=trace))
+        stock.unpack_receive(token)
+        found.append(token_line("stock", "ReceiveTokenTrace", dict(stock.clock.stamp), token, trace=trace))
+        stock.clock.local()
+        body = {"Order": number, "Said": 'a "b": é', "n": [1.5]}
+        found.append(line("stock", "Order", dict(stock.clock.stamp), trace=trace, body=body))
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a usual line was left to the exact reader")
+
+    monkeypatch.setattr(tracing, "exact_row", refuse)
+    assert len(rows(Tracing(), lines(found))) == 60

@@ -6,13 +6,21 @@ right, each after the end of the one before it, also in the middle of a line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Final
 
-from whence.sources.javascript_regex import Expression
+from whence.sources.contract import SourceError
+from whence.sources.javascript_regex import LINE_SECONDS, Expression, TooSlow
 from whence.sources.windows import Window
 
+MOST_SLOW_LINES: Final = 5
+"""Lines of a file that may take too long, and are set aside; after that many the expression is refused."""
+
+_TOO_SLOW = f"too-slow: looking for an event from here on takes more than {LINE_SECONDS:g} s"
+_ADVICE = "write it without a repetition within a repetition"
 _NO_MATCH = "no-match: this text belongs to no event as the regex reads them"
 
 
@@ -42,6 +50,7 @@ def matches(window: Window, event: Expression, delimiter: Expression | None, fil
     """
     borders = _Borders(window, delimiter, PurePosixPath(file).name)
     unused = _Unused(window, borders)
+    watched = _Watched(event, window)
     while not window.at_end:
         delimiter_end = borders.delimiter_end()
         if delimiter_end is not None:
@@ -57,7 +66,15 @@ def matches(window: Window, event: Expression, delimiter: Expression | None, fil
         if borders.is_first_look():
             # For an expression, its execution begins here, also amid a line.
             text, before = window.text[window.position : limit], window.position
-        found = event.search(text, window.position - before, limit - before)
+        try:
+            found, horizon = watched.search(text, before, limit, horizon)
+        except TooSlow:
+            end = window.text.find("\n", window.position, limit) + 1 or limit
+            yield from unused.rest()
+            yield Match(borders.used(), window.line, window.text[window.position : end].rstrip("\n"), None, _TOO_SLOW)
+            watched.note_slow_line(file)
+            window.advance(end)
+            continue
         if found is None or before + found.start() >= horizon:
             yield from unused.up_to(horizon)
             continue
@@ -73,6 +90,46 @@ def matches(window: Window, event: Expression, delimiter: Expression | None, fil
         yield Match(
             borders.used(), window.line, "", None, f"torn-file: nothing can be read from here on: {window.torn}"
         )
+
+
+def delimiter_too_slow(expression: Expression, window: Window, file: str) -> SourceError:
+    """What to raise for a delimiter that takes too long."""
+    where = f"from line {window.line} of {file} on"
+    return SourceError(f"the delimiter {expression.given!r:.200} takes too long {where}: {_ADVICE}")
+
+
+class _Watched:
+    """An expression that, where it takes too long, is looked for line by line, to find the line that is to blame."""
+
+    def __init__(self, expression: Expression, window: Window) -> None:
+        self._expression = expression
+        self._window = window
+        self._slow_up_to = 0
+        self._slow_lines = 0
+
+    def search(self, text: str, before: int, limit: int, horizon: int) -> tuple[re.Match[str] | None, int]:
+        """The first match from the window's position up to `limit`, and the index up to which there is no other.
+
+        `text` is the window's from `before` on. Raises `TooSlow` where the line at the position takes too long.
+        """
+        window = self._window
+        start, stop = window.position - before, limit - before
+        if window.base + window.position >= self._slow_up_to:
+            try:
+                return self._expression.search(text, start, stop), horizon
+            except TooSlow:
+                self._slow_up_to = window.base + limit
+        line_end = window.text.find("\n", window.position, limit) + 1 or limit
+        return self._expression.search_line(text, start, stop, line_end - before), min(horizon, line_end)
+
+    def note_slow_line(self, file: str) -> None:
+        """Count a line that is set aside; raises `SourceError` for too many."""
+        self._slow_lines += 1
+        if self._slow_lines == MOST_SLOW_LINES:
+            raise SourceError(
+                f"the expression {self._expression.given!r:.200} takes more than {LINE_SECONDS:g} s for a line, the "
+                f"{MOST_SLOW_LINES}th time at line {self._window.line} of {file}: {_ADVICE}"
+            )
 
 
 class _Borders:
@@ -146,7 +203,10 @@ class _Borders:
         limit, half = window.limit(window.position, windows=2), window.width // 2
         stop = window.line_start(window.position + window.width, least=window.position + half)
         stop = limit if window.is_last(limit) else stop
-        found = expression.search(window.text, max(searched, window.position), limit)
+        try:
+            found = expression.search(window.text, max(searched, window.position), limit)
+        except TooSlow:
+            raise delimiter_too_slow(expression, window, self._file) from None
         if found is not None and found.start() < stop:
             name = (found.groupdict().get("trace") or "").strip()
             self._next = (window.base + found.start(), window.base + found.end(), name)

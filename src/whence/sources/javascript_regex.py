@@ -1,4 +1,9 @@
-"""Regular expressions as ShiViz users write them: JavaScript's, with its flags ``gm``, or Python's."""
+"""Regular expressions as ShiViz users write them: JavaScript's, with its flags ``gm``, or Python's.
+
+Some expressions take exponential time on some text, as ``(a|a)*$`` does. Python's ``re`` cannot be stopped, so what users
+give is run by the package ``regex``, which can, and which finds the same for what ``re`` takes. `Expression.search` gives
+up in time and raises `TooSlow`.
+"""
 
 from __future__ import annotations
 
@@ -6,37 +11,91 @@ import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Final
+
+import regex  # type: ignore[import-untyped]
 
 from whence.sources.contract import SourceError
 
+LINE_SECONDS: Final = 1.0
+"""How long is looked for an event that begins in one line."""
+CHARACTER_SECONDS: Final = 1e-6
+"""How much longer for each character of the text that is looked through at once."""
+_LEAST_SECONDS = 1e-3
+
 _ESCAPE_OR_GROUP = re.compile(r"\\k<(\w+)>|\\.|\(\?<(?![=!])", re.DOTALL)
 _FLAGS = re.MULTILINE | re.ASCII
+_GUARDED_FLAGS = regex.MULTILINE | regex.ASCII | regex.VERSION0
 _CLASS = r"\[(?:\\.|[^\]\\])(?:\\.|[^\]\\])*\]"
 _LEADING_RUN = re.compile(
     rf"(?P<group>\((?:\?P<\w+>|\?:|(?!\?)))?(?P<one>\.|\\[SswWdD]|{_CLASS})[*+](?![*+{{])", re.DOTALL
 )
 _TOKEN = re.compile(rf"\\.|{_CLASS}|[()]|[^\\()\[]+|\[", re.DOTALL)
+_BRACE = re.compile(r"\{(?!\d*(?:,\d*)?\})")
+"""A brace that begins no number of times."""
 _NOT_THE_SAME_FROM_EARLIER = re.compile(r"\||\(\?P=|\(\?\(|\\[1-9]")
+
+
+class TooSlow(Exception):
+    """An expression takes too long on this text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
     """An expression that is looked for in text."""
 
-    pattern: re.Pattern[str]
-    _further: re.Pattern[str]
+    given: str
+    _pattern: Any
+    _further: Any
     """The same, which is not tried where it cannot match, because it did not match one character earlier."""
 
     def search(self, text: str, start: int, stop: int) -> re.Match[str] | None:
-        """The first match that begins at `start` or later, ends at `stop` or earlier, and is not empty."""
-        found = self.pattern.match(text, start, stop) or self._further.search(text, start, stop)
-        while found is not None and found.end() == found.start():
-            found = self._further.search(text, found.end() + 1, stop) if found.end() < stop else None
+        """The first match that begins at `start` or later, ends at `stop` or earlier, and is not empty. Raises `TooSlow`."""
+        limit = {"timeout": LINE_SECONDS + (stop - start) * CHARACTER_SECONDS} if self._is_guarded else {}
+        try:
+            found: re.Match[str] | None = None
+            if self._further is not self._pattern:
+                found = self._pattern.match(text, start, stop, **limit)
+            if found is None:
+                found = self._further.search(text, start, stop, **limit)
+            while found is not None and found.end() == found.start():
+                found = self._further.search(text, found.end() + 1, stop, **limit) if found.end() < stop else None
+        except TimeoutError:
+            raise TooSlow from None
         return found
 
+    def search_line(self, text: str, start: int, stop: int, line_end: int) -> re.Match[str] | None:
+        """As `search`, for a match that begins before `line_end`; raises `TooSlow` after `LINE_SECONDS`."""
+        until = monotonic() + LINE_SECONDS
+        for begin in range(start, line_end):
+            try:
+                found = self._pattern.match(text, begin, stop, timeout=max(until - monotonic(), _LEAST_SECONDS))
+            except TimeoutError:
+                raise TooSlow from None
+            if found is not None and found.end() > found.start():
+                return found  # type: ignore[no-any-return]
+        return None
 
-def compile_javascript(expression: str, *, what: str, needs: Iterable[str] = ()) -> Expression:
+    def occurs_in(self, text: str) -> bool:
+        """Whether it matches anywhere, if only an empty text. Raises `TooSlow`."""
+        limit = {"timeout": LINE_SECONDS} if self._is_guarded else {}
+        try:
+            return self._pattern.search(text, **limit) is not None
+        except TimeoutError:
+            raise TooSlow from None
+
+    @property
+    def _is_guarded(self) -> bool:
+        return not isinstance(self._pattern, re.Pattern)
+
+
+def compile_javascript(
+    expression: str, *, what: str, needs: Iterable[str] = (), is_trusted: bool = False
+) -> Expression:
     r"""The expression for use on text whose line ends are ``\n``; `needs` are groups it must name.
+
+    An expression that `is_trusted` is known to take linear time, and is not watched.
 
     ``^`` and ``$`` match at lines, ``.`` does not match a line end, ``\d`` and ``\w`` are ASCII, as in JavaScript.
     Raises `SourceError`, which begins with `what` the expression is.
@@ -45,9 +104,14 @@ def compile_javascript(expression: str, *, what: str, needs: Iterable[str] = ())
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
-            pattern = re.compile(translated, _FLAGS)
-            further = re.compile(_not_within_leading_run(translated) + translated, _FLAGS)
-    except (re.error, OverflowError, RecursionError) as error:
+            pattern: Any = re.compile(translated, _FLAGS)
+            apart = _not_within_leading_run(translated)
+            further: Any = re.compile(apart + translated, _FLAGS) if apart else pattern
+            if not is_trusted:
+                literal = _TOKEN.sub(_only_as_in_re, translated)
+                pattern = regex.compile(literal, _GUARDED_FLAGS)
+                further = regex.compile(apart + literal, _GUARDED_FLAGS) if apart else pattern
+    except (re.error, regex.error, OverflowError, RecursionError) as error:
         raise SourceError(f"{what} is no regular expression: {error}: {expression!r:.200}") from None
     missing = [name for name in needs if name not in pattern.groupindex]
     if missing:
@@ -55,13 +119,21 @@ def compile_javascript(expression: str, *, what: str, needs: Iterable[str] = ())
         raise SourceError(
             f"{what} needs the named group{'s' if len(missing) > 1 else ''} {wanted}: {expression!r:.200}"
         )
-    return Expression(pattern, further)
+    return Expression(expression, pattern, further)
 
 
 def _in_python(found: re.Match[str]) -> str:
     if found[1]:
         return f"(?P={found[1]})"
     return "(?P<" if found[0] == "(?<" else found[0]
+
+
+def _only_as_in_re(token: re.Match[str]) -> str:
+    """The token, without what only ``regex`` gives a meaning: classes in classes, and ``{e}``, which would allow errors."""
+    text = token[0]
+    if text.startswith("[") and len(text) > 1:
+        return "[" + text[1:].replace("[", r"\[")
+    return text if text.startswith("\\") else _BRACE.sub(r"\{", text)
 
 
 def _not_within_leading_run(expression: str) -> str:

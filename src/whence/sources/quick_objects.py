@@ -64,6 +64,11 @@ def is_unusual(data: bytes) -> bool:
     return has_large_integers(data) or (b"\\u00" in data and any(spelled in data for spelled in _SPELLED_OUT))
 
 
+def may_be_deep(line: bytes) -> bool:
+    """Whether the line may be nested beyond `MOST_DEPTH`; False means that it is not."""
+    return line.count(b"{") > _HALF_DEPTH or line.count(b"[") > _HALF_DEPTH
+
+
 def leave_losses(values: list[Any], lines: Sequence[bytes], data: bytes) -> None:
     """Put None for values that do not hold all members of their lines; `data` is the lines together."""
     colons = sum(line.count(b":") for value, line in zip(values, lines, strict=True) if value is None)
@@ -85,12 +90,7 @@ def objects(lines: Sequence[bytes], data: bytes) -> tuple[list[Any], list[Texts]
     for line in lines:
         value, text = None, {}
         try:
-            if (
-                line.startswith(b"{")
-                and line.count(b"{") <= _HALF_DEPTH
-                and line.count(b"[") <= _HALF_DEPTH
-                and not (check_each and is_unusual(line))
-            ):
+            if line.startswith(b"{") and not (may_be_deep(line) or (check_each and is_unusual(line))):
                 text = _decode_texts(line)
                 if not has_backslashes or line.count(b"\\") == b"".join(text.values()).count(b"\\"):
                     value = _decode_object(line)

@@ -7,8 +7,7 @@ One literal event, as the default expression reads it::
 
 An event's own entry is its number in its host; the foreign entries that grew name its causes (`whence.sources.vectors`).
 Events are found as ShiViz finds them (`whence.sources.executions`). Text that belongs to no event is set aside, line by
-line. HAZARD: an expression that takes exponential time on some text does so here as well; the window bounds the text, not
-the time.
+line. A line for which the expression takes too long is set aside, and after some of them the expression is refused.
 """
 
 from __future__ import annotations
@@ -19,17 +18,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import groupby, repeat
 from typing import ClassVar, Final
 
+import msgspec
 import pyarrow as pa
 
 from whence.events.schema import LOCAL, RECEIVE
 from whence.sources.contract import Piece, Records
-from whence.sources.executions import Match, matches
-from whence.sources.javascript_regex import Expression, compile_javascript
+from whence.sources.executions import Match, delimiter_too_slow, matches
+from whence.sources.javascript_regex import Expression, TooSlow, compile_javascript
 from whence.sources.presence import Presence
+from whence.sources.quick_objects import NOT_TAKEN
 from whence.sources.rows import BadRecord, Row, bad_row, batches
 from whence.sources.strict_json import value_of
 from whence.sources.times import INT64_LEAST, INT64_MOST, time_from_text
@@ -50,6 +51,8 @@ _STAMPED_LINE = re.compile(r"\S+ \{.*\}", re.DOTALL)
 _INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
 _ESCAPED_CLOCK = re.compile(r'\s*\{\s*\\"')
 _SHOWN = 60
+_encode = msgspec.json.Encoder().encode
+_decode_clock = msgspec.json.Decoder(dict[str, int]).decode
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class ShiViz:
     def _rows(self, piece: Piece) -> Iterator[Row]:
         # A clock may name an event that stands further on, so a first pass, one execution ahead, notes what there is.
         pattern = self._given or _event_pattern(
-            CLOCK_FIRST if _has_clocks_first(piece, self._delimiter) else EVENT_FIRST
+            CLOCK_FIRST if _has_clocks_first(piece, self._delimiter) else EVENT_FIRST, is_trusted=True
         )
         executions = self._executions(piece, pattern)
         ahead = map(_look_ahead, self._executions(piece, pattern)) if self.complete else repeat(None)
@@ -158,18 +161,22 @@ class ShiViz:
         date, clock_time = groups.get("date"), groups.get("time")
         if date and clock_time:
             given[:0] = [f"{date.strip()}{between}{clock_time.strip()}" for between in "T "]
-        for text in given:
-            if _INTEGER.fullmatch(text) and INT64_LEAST <= int(text) <= INT64_MOST:
-                return int(text)
-            try:
-                return time_from_text(_iso(text), self.unit)
-            except BadRecord:
-                continue
+        return next((time for text in given if (time := _time_of(text, self.unit)) is not None), None)
+
+
+@lru_cache(maxsize=10_000)
+def _time_of(text: str, unit: str) -> int | None:
+    """The time that the text tells, if it does. Events of one second often tell it in the same way."""
+    if _INTEGER.fullmatch(text) and INT64_LEAST <= int(text) <= INT64_MOST:
+        return int(text)
+    try:
+        return time_from_text(_iso(text), unit)
+    except BadRecord:
         return None
 
 
-def _event_pattern(regex: str) -> Expression:
-    return compile_javascript(regex, what="the regex of an event", needs=("host", "clock"))
+def _event_pattern(regex: str, *, is_trusted: bool = False) -> Expression:
+    return compile_javascript(regex, what="the regex of an event", needs=("host", "clock"), is_trusted=is_trusted)
 
 
 def _has_clocks_first(piece: Piece, delimiter: Expression | None) -> bool:
@@ -178,8 +185,12 @@ def _has_clocks_first(piece: Piece, delimiter: Expression | None) -> bool:
         first = last = None
         while not window.at_end:
             line = window.take_line().strip()
-            if line and (delimiter is None or delimiter.pattern.search(line) is None):
-                first, last = first or line, line
+            try:
+                if line and (delimiter is None or not delimiter.occurs_in(line)):
+                    first, last = first or line, line
+            except TooSlow:
+                assert delimiter is not None
+                raise delimiter_too_slow(delimiter, window, piece.file) from None
     return not (first and last) or bool(_STAMPED_LINE.fullmatch(first)) or not _STAMPED_LINE.fullmatch(last)
 
 
@@ -214,6 +225,9 @@ def _stamped(match: Match) -> tuple[str, dict[str, int]]:
         raise BadRecord("no-process", "the host is empty")
     if "\0" in host:
         raise BadRecord("bad-field", "the host holds a NUL character")
+    quick = _quick_clock(text, host)
+    if quick is not None:
+        return host, quick
     clock = value_of(_unescaped(text))
     if not isinstance(clock, dict):
         raise BadRecord("bad-clock", f"a clock is an object of counts, not {text[:_SHOWN]}")
@@ -227,6 +241,18 @@ def _stamped(match: Match) -> tuple[str, dict[str, int]]:
     return host, clock
 
 
+def _quick_clock(text: str, host: str) -> dict[str, int] | None:
+    """The clock that the text is; None if the exact reader must look: for anything unusual, and to say what is wrong."""
+    try:
+        clock = _decode_clock(text)
+    except NOT_TAKEN:
+        return None
+    # Two quotes a key, unless one is given twice, of which msgspec keeps the last.
+    if "\\" in text or 2 * len(clock) != text.count('"') or not clock.get(host) or max(clock.values()) > MOST_ENTRY:
+        return None
+    return clock if min(clock.values()) >= 0 else None
+
+
 def _unescaped(clock: str) -> str:
     r"""The clock without the backslashes of a text that it stands in, as TLA+ prints it: ``{\"n1\":1}``."""
     if _ESCAPED_CLOCK.match(clock):
@@ -237,4 +263,4 @@ def _unescaped(clock: str) -> str:
 
 def _attributes(groups: Mapping[str, str | None]) -> str | None:
     others = {name: text for name, text in groups.items() if text is not None and name not in _KNOWN_GROUPS}
-    return json.dumps(others, ensure_ascii=False, separators=(",", ":")) if others else None
+    return _encode(others).decode() if others else None

@@ -32,6 +32,7 @@ from whence.events.schema import LOCAL, RECEIVE, SEND
 from whence.sources.contract import Piece, Records
 from whence.sources.json_lines import Cells, bounded_row
 from whence.sources.lines import LINE_LIMIT_BYTES, blocks
+from whence.sources.quick_tracing import MOST_TRACE, RECEIVED, SENT, quick_row
 from whence.sources.rows import BadRecord, Row, bad_row, batches
 from whence.sources.strict_json import members
 from whence.sources.times import INT64_MOST
@@ -40,12 +41,8 @@ from whence.sources.vectors import Growth, stamp_key
 FIELDS: Final = ("TracerIdentity", "TraceID", "Tag", "Body", "VectorClock")
 """What a line has, in any order, and nothing else."""
 
-SENT: Final = "GenerateTokenTrace"
-RECEIVED: Final = "ReceiveTokenTrace"
-
 Member = tuple[Any, str, str]
 _NOTHING: Member = (None, "", "")
-_MOST_TRACE = (1 << 64) - 1
 _TRACE_DIGITS = re.compile(r"0|[1-9]\d{0,19}", re.ASCII)
 _LARGE_TRACE = re.compile(rb'("TraceID"[ \t\r]*:[ \t\r]*)([1-9]\d{18,19})(?=[ \t\r]*[,}])')
 _SHOWN = 60
@@ -80,6 +77,12 @@ def row_from_line(raw: bytes, file: str, place: int, growth: Callable[[], Growth
 
     `growth` gives what is known of the vector clocks before this line.
     """
+    quick = quick_row(raw, file, place, growth)
+    return exact_row(raw, file, place, growth) if quick is None else quick
+
+
+def exact_row(raw: bytes, file: str, place: int, growth: Callable[[], Growth]) -> Row:
+    """As `row_from_line`, by the reader that knows every case and says what is wrong."""
     found: Mapping[str, Member] = {}
     try:
         found = members(_LARGE_TRACE.sub(_quoted, raw))
@@ -93,7 +96,7 @@ def row_from_line(raw: bytes, file: str, place: int, growth: Callable[[], Growth
 def _quoted(number: re.Match[bytes]) -> bytes:
     """An id beyond signed 64 bits as text; within a text, the quotes of such a member would have backslashes."""
     value = int(number[2])
-    return number[1] + b'"' + number[2] + b'"' if INT64_MOST < value <= _MOST_TRACE else number[0]
+    return number[1] + b'"' + number[2] + b'"' if INT64_MOST < value <= MOST_TRACE else number[0]
 
 
 def _row(found: Mapping[str, Member], file: str, place: int, growth: Callable[[], Growth]) -> Row:
@@ -148,7 +151,7 @@ def _trace(member: Member) -> int:
     value, text, _ = member
     if type(value) is int and value >= 0:
         return value
-    if isinstance(value, str) and _TRACE_DIGITS.fullmatch(value) and int(value) <= _MOST_TRACE:
+    if isinstance(value, str) and _TRACE_DIGITS.fullmatch(value) and int(value) <= MOST_TRACE:
         return int(value)
     raise BadRecord("bad-field", f"TraceID is an integer from 0 to 2**64 - 1, not {text[:_SHOWN]}")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from whence.events.schema import STAMPED
 
@@ -27,8 +28,7 @@ def stamp_key(process: str, count: int) -> str:
     return f"{STAMPED}{process}:{count}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Last:
+class _Last(NamedTuple):
     own: int
     clock: Mapping[str, int]
     """What the process knows of, for the causes of its next event."""
@@ -54,8 +54,8 @@ class Growth:
         """
         before = self._before(computation, process, clock[process])
         known = before.get
-        found = sorted((name, count) for name, count in clock.items() if count > known(name, 0) and name != process)
-        return found if len(found) < 2 else self._not_implied(computation, found)
+        found = [(name, count) for name, count in clock.items() if count > known(name, 0) and name != process]
+        return found if len(found) < 2 else self._not_implied(computation, sorted(found))
 
     def _not_implied(self, computation: str, causes: list[tuple[str, int]]) -> list[tuple[str, int]]:
         """The causes that no other cause has in its past, as far as the clocks of the others are remembered."""
