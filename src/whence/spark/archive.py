@@ -75,8 +75,7 @@ class Archive:
         with suppress(OSError):
             os.utime(self.seal)  # It was used today.
         # Of an archive that does not fit after all, Java would tell on standard output, and go on without it.
-        quiet = ["-Xlog:disable", "-Xlog:all=error:stderr"]
-        return [f"-XX:SharedArchiveFile={self.path}", "-Xshare:auto", *quiet]
+        return [f"-XX:SharedArchiveFile={self.path}", "-Xshare:auto", "-Xlog:cds*=off"]
 
     def put(self, made: Path) -> None:
         """Take a new archive, from the same folder; readers see the old one, none, or the new one."""
