@@ -63,6 +63,11 @@ def test_events_of_several_epochs_have_their_true_pasts(session, tmp_path: Path,
     assert all(text_of(at) in shown[event.process, event.number] for at, event in enumerate(EVENTS))
 
 
+def test_tasks_of_spark_read_what_was_staged(spark, tmp_path: Path, monkeypatch) -> None:
+    """One format of those above on Spark in every run: its tasks read the text of their epochs for themselves."""
+    test_events_of_several_epochs_have_their_true_pasts(spark, tmp_path, monkeypatch, "whence")
+
+
 def texts_of(run: Run, column: str) -> dict[tuple[str, int], str]:
     found: dict[tuple[str, int], str] = {}
     for number in range(len(run.segments)):
