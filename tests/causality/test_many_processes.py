@@ -73,8 +73,8 @@ def test_what_is_known_where_processes_come_and_go(seed: int, alive: int, narrow
             patch.setattr(blocks, "BLOCK_NUMBERS", 1)
         for start, stop in itertools.pairwise(cuts):
             skeleton, rows, positions, later = truth.segment(start, stop)
-            boundary = scan.segment(skeleton, start, rows, positions, later)
-            scan.forget(sorted(set(truth.process[:stop]) - set(truth.process[stop:])))
+            ended = sorted(set(truth.process[:stop]) - set(truth.process[stop:]))
+            boundary = scan.segment(skeleton, start, rows, positions, later, ended)
             _check(truth, random, skeleton, boundary, start)
 
 
@@ -102,12 +102,11 @@ def _check(truth: Drawn, random: Random, skeleton: Skeleton, boundary: Boundary,
     assert answers.tolist() == [a != b and a in truth.past[b] for a, b in zip(one, other, strict=True)]
 
 
-def test_a_process_that_was_forgotten_has_no_more_events() -> None:
+def test_a_process_that_has_ended_has_no_more_events() -> None:
     """Its later events would seem to have no past."""
     scan = Scan(2)
     one = Skeleton([0, 1], [0, 0, 0], [])
-    scan.segment(one, 0, [], [], [])
-    scan.forget([1])
+    scan.segment(one, 0, [], [], [], [1])
     scan.segment(Skeleton([0], [0, 0], []), 2, [], [], [])
     with pytest.raises(ValueError, match="process 1 has 1 events before the segment and more in it"):
         scan.segment(one, 3, [], [], [])

@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from whence.causality.clocks import Scan
 from whence.causality.skeleton import Skeleton
 from whence.history import layout
 from whence.history.storage import Store
-from whence.history.writing import write_segment
+from whence.history.writing import write_boundary, write_segment
 
 
 def test_a_name_for_each_event_is_written_once(tmp_path: Path) -> None:
@@ -29,3 +30,23 @@ def test_a_name_for_each_event_is_written_once(tmp_path: Path) -> None:
         groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
         at = layout.EVENTS.names.index("process")
         assert sum(group.column(at).total_uncompressed_size for group in groups) < 2 * sum(map(len, names))
+
+
+def test_boundaries_of_clients_that_come_and_go_take_a_few_bytes_a_process(tmp_path: Path) -> None:
+    """What 20,000 clients of one server knew of each other took 400 million numbers where each segment begins."""
+    segments, clients = 5, 4_000
+    scan = Scan(1 + segments * clients)
+    store = Store(tmp_path)
+    (tmp_path / layout.run_folder("run")).mkdir(parents=True)
+    total = 0
+    for number in range(segments):
+        # Each client asks, process 0 hears and answers, and the client hears: it then knows of all clients before it.
+        mine = 1 + number * clients + np.arange(clients)
+        process = np.stack((mine, np.zeros_like(mine), mine), axis=1).ravel()
+        offsets = np.cumsum(np.append(0, np.tile([0, 1, 1], clients)))
+        skeleton = Skeleton(process, offsets, np.ones(2 * clients, np.int64))
+        boundary = scan.segment(skeleton, number * len(process), [], [], [], mine)
+        assert len(boundary.known.process) == number * clients + (number > 0)
+        name = write_boundary(store, "run", number, boundary, attempt="one")
+        total += (tmp_path / layout.run_folder("run") / name).stat().st_size
+    assert total < 4 * segments * segments * clients

@@ -80,7 +80,7 @@ def _vectors(skeleton: Skeleton, boundary: Boundary, wanted: Longs) -> Vectors:
 class Scan:
     """Goes over the segments of one computation, in order, and gives the boundary at the start of each.
 
-    All segments number the processes alike. Memory is what each process knows of others, unless it was forgotten; what each
+    All segments number the processes alike. Memory is what each process knows of others, unless it has ended; what each
     send knows that was announced as needed later and not released; and a block of columns of one segment at a time.
     """
 
@@ -123,12 +123,6 @@ class Scan:
         if more:
             self._count = np.pad(self._count, (0, more))
             self._known = self._known.followed_by(Vectors.empty(more))
-
-    def forget(self, processes: ArrayLike) -> None:
-        """Let go of what these processes know: they have no event in later segments. What others know of them stays."""
-        gone = np.zeros(len(self._count), np.bool_)
-        gone[longs(processes)] = True
-        self._known = self._known.only(np.flatnonzero(~gone))
 
     def hold(self, position: int, process: int, index: int, known: Vectors) -> None:
         """Take up an event of an earlier segment, by its vector, as if it had been announced as needed later."""
@@ -179,14 +173,16 @@ class Scan:
         edge_row: ArrayLike,
         edge_position: ArrayLike,
         needed_later: ArrayLike,
+        ended: ArrayLike = (),
     ) -> Boundary:
         """The boundary at the start of this segment, over which the scan then passes.
 
         `edge_row` and `edge_position` are the rows of the segment with causes before it, ascending, and the positions
-        of those causes. `needed_later` are the positions of rows of this segment that are causes in later ones.
+        of those causes. `needed_later` are the positions of rows of this segment that are causes in later ones. `ended`
+        are processes that have no event in later segments: what they know is forgotten, and not what others know of them.
 
         Raises `ValueError` when a cause was not announced as needed later, or was released; when the segment is not
-        after the last one, or has an event of a process that was forgotten; `OverflowError` when a process has more events
+        after the last one, or has an event of a process that had ended; `OverflowError` when a process has more events
         than 32 bits count; and `TooManyEntries`. The scan is then as it was.
         """
         if first_position < self._end:
@@ -203,9 +199,13 @@ class Scan:
         present = _present(skeleton, len(self._count))
         last = np.zeros(len(self._count), np.int64)
         last[skeleton.process] = np.arange(len(skeleton))
-        wanted = np.union1d(last[present], needed)
+        going_on = np.ones(len(self._count), np.bool_)
+        going_on[longs(ended)] = False
+        stay = present[going_on[present]]
+        wanted = np.union1d(last[stay], needed)
         vectors = _vectors(skeleton, boundary, wanted)
-        self._known = self._known.replaced(present, vectors.take(np.searchsorted(wanted, last[present])))
+        known = self._known.replaced(stay, vectors.take(np.searchsorted(wanted, last[stay])))
+        self._known = known if going_on.all() else known.only(np.flatnonzero(going_on))
         self._count += np.bincount(skeleton.process, minlength=len(self._count))
         held = vectors.take(np.searchsorted(wanted, needed))
         process = skeleton.process[needed]

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from whence.causality.clocks import Scan
+from whence.causality.clocks import Scan, TooManyEntries
 from whence.causality.skeleton import Skeleton
 from whence.history import layout
 from whence.history.joining import Crossings
-from whence.history.plan import Plan
+from whence.history.plan import Plan, TooLarge
 from whence.history.reading import skeleton_from
 from whence.history.run_tables import SegmentRow, Totals, processes_table, segments_table
 from whence.history.segmenting import Made, Target
@@ -133,13 +133,19 @@ def _boundaries(
                 np.int64,
             ).reshape(-1, 2)
             needed = sorted({positions[each.window, place] for place in asked})
-            boundary = scan.segment(skeleton, base, pairs[:, 0], pairs[:, 1], needed)
+            try:
+                boundary = scan.segment(skeleton, base, pairs[:, 0], pairs[:, 1], needed, ended[each.window])
+            except TooManyEntries as many:
+                raise TooLarge(
+                    f"computation {epochs.computation!r} has {len(epochs.names):,} processes, which know too much of each "
+                    f"other to be followed from epoch to epoch: {many}. Give --epoch-rows more than {epochs.rows:,}, so "
+                    "that it is one epoch, or give processes names that come again, such as that of their service"
+                ) from None
             if each is not mine[0]:
                 number = numbers[each.window]
                 names[each.window] = write_boundary(target.store, target.run, number, boundary, attempt=attempt)
             over = {positions[window, cause] for _, window, cause in effects}
             scan.release([position for position in over if needed_until[position] == each.window])
-            scan.forget(ended[each.window])
             done += each.rows
             on_progress(done)
     return names

@@ -34,8 +34,6 @@ from whence.history.solving import Window, solve
 
 LARGEST_WINDOW_ROWS = 20_000_000
 """A computation that cannot be cut and has more rows than this is refused: it would not fit in a task's memory."""
-MOST_CUT_PROCESSES = 16_000
-"""A computation of more processes is not cut: where an epoch begins, what each knows of each other takes 4 bytes a pair."""
 SAMPLE_ROWS = 100_000
 """Rows of each slice from which eps is guessed where none is given."""
 
@@ -86,17 +84,10 @@ class EvenPlanner:
         large = []
         for each in self._survey.large:
             bins, counts = self._bins.get(each.name, (Bins(0, 1), {}))
-            many = len(each.processes) > MOST_CUT_PROCESSES
-            cut = cut_into_epochs(counts, bin_width=bins.width, eps=eps, epoch_rows=self._epoch_rows)
-            firsts = (0,) if many else cut
+            firsts = cut_into_epochs(counts, bin_width=bins.width, eps=eps, epoch_rows=self._epoch_rows)
             if len(firsts) == 1 and each.rows > LARGEST_WINDOW_ROWS:
                 why = "clocks differ too much" if each.timed else "some of its events have no time"
                 advice = "Give every event a time, or take out the process whose clock is far off"
-                if many:
-                    why = f"it has {len(each.processes):,} processes, and at most {MOST_CUT_PROCESSES:,} are followed"
-                    advice = (
-                        "Give processes names that come again, such as that of their service, or several computations"
-                    )
                 raise TooLarge(
                     f"computation {each.name!r} has {each.rows:,} reports and cannot be cut into epochs: {why}. {advice}"
                 )
