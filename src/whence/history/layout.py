@@ -9,7 +9,7 @@
     HISTORY/runs/<run>/events-00000-<attempt>-<sum>.parquet  the events of segment 0, in history order
     HISTORY/runs/<run>/skeleton-00000-<attempt>-<sum>.parquet  who, and which earlier rows caused it
     HISTORY/runs/<run>/ids-00000-<attempt>-<sum>.index       where each of the source's own ids is
-    HISTORY/runs/<run>/boundary-00001-<attempt>-<sum>.npz    what every process knew when the segment began; positions
+    HISTORY/runs/<run>/boundary-00001-<attempt>-<sum>.npz    what its processes knew when the segment began; positions
                                                              in it count from the start of the computation
     HISTORY/runs/<run>/aside-<attempt>-<sum>.parquet         reports that were set aside, and why
 
