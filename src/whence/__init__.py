@@ -67,9 +67,9 @@ def observe(
 
         observe_with(InlineEngine(), files, to, settings)
     else:
-        from whence.spark.engine import SparkEngine, is_small
+        from whence.spark.engine import SparkEngine, is_brief
         from whence.spark.sweep import borrowed_context
 
-        with borrowed_context(brief=is_small(files)) as context:
+        with borrowed_context(brief=is_brief(files)) as context:
             observe_with(SparkEngine(context), files, to, settings)
     return open(to)

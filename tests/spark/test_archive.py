@@ -20,7 +20,7 @@ from whence.sources.inputs import find_inputs
 from whence.spark import archive as archives
 from whence.spark import sweep
 from whence.spark.archive import Archive, UnknownMode, archive_for, archive_mode, make_in_background
-from whence.spark.engine import AT_ONCE_BYTES, SparkEngine
+from whence.spark.engine import BRIEF_BYTES, SparkEngine
 from whence.spark.java import JavaHome, find_java
 from whence.spark.session import BRIEF, _prepared
 
@@ -181,7 +181,7 @@ def test_a_mode_that_does_not_exist_is_told(monkeypatch: pytest.MonkeyPatch) -> 
         archive_mode({"WHENCE_JAVA_ARCHIVE": "false"})
 
 
-@pytest.mark.parametrize(("extra_bytes", "brief"), [(0, True), (AT_ONCE_BYTES, False)], ids=["small", "large"])
+@pytest.mark.parametrize(("extra_bytes", "brief"), [(0, True), (BRIEF_BYTES, False)], ids=["small", "large"])
 def test_a_small_log_gets_a_java_that_starts_soon_and_a_large_one_a_java_that_runs_fast(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra_bytes: int, brief: bool
 ) -> None:

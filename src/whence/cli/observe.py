@@ -234,9 +234,9 @@ def _engine(name: str, files: Inputs, master: str, memory: str) -> Iterator[Engi
 
         yield InlineEngine()
         return
-    from whence.spark.engine import SparkEngine, is_small
+    from whence.spark.engine import SparkEngine, is_brief
 
-    with context_on(master, config={"spark.driver.memory": memory}, brief=is_small(files)) as context:
+    with context_on(master, config={"spark.driver.memory": memory}, brief=is_brief(files)) as context:
         yield SparkEngine(context)
 
 
