@@ -13,7 +13,8 @@ from tests.sources.reading import table
 from whence.history.instancing import with_lines
 from whence.sources.jaeger import Jaeger
 from whence.sources.otlp import Otlp
-from whence.sources.zipkin import SHARED_SUFFIX, Zipkin
+from whence.sources.zipkin import Zipkin
+from whence.sources.zipkin_spans import SHARED_SUFFIX
 
 
 def by_pod(instance: Instance) -> dict[str, Any]:
