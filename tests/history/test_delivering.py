@@ -91,7 +91,7 @@ class InMemory(Run):
                 "dense_seq": [True] * len(names),
             }
         )
-        super().__init__(Store("/nowhere"), {"run": "r"}, table, processes_from(processes), cache_bytes=0)
+        super().__init__(Store("/nowhere"), "r", table, processes_from(processes), cache_bytes=0)
 
     def skeleton(self, number: int, start: int, stop: int) -> Skeleton:
         first = int(self.segments.first_position[number])
