@@ -217,7 +217,7 @@ def test_a_small_log_is_one_job_of_spark_and_needs_no_sql(spark: SparkSession, t
     jobs = spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs
     before = jobs()
     made = observe(engine, find_inputs([str(write_lines(tmp_path / "log.jsonl"))]), tmp_path / "history")
-    assert made["ledger"]["delivered"] == 4
+    assert made.ledger.delivered == 4
     assert jobs() - before == 1
     assert "session" not in vars(engine), "a session was made"
 

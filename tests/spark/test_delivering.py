@@ -72,10 +72,10 @@ def test_a_history_delivered_by_tasks(spark: SparkSession, tmp_path: Path) -> No
     )  # fmt: skip
 
     assert heard[-1] == (2 * segments.num_rows, 2 * segments.num_rows)
-    entry = told["policies"]["dapw-0.1"]
-    assert (entry["arrival"], entry["delta"], entry["undelivered"]) == ("assumed at once", 0, 0)
-    assert set(entry["files"]) < {path.name for path in folder.iterdir()}
-    lines = [line for name in entry["files"] for line in pq.read_table(folder / name).to_pylist()]
+    entry = told.policies["dapw-0.1"]
+    assert (entry.arrival, entry.delta, entry.undelivered) == ("assumed at once", 0, 0)
+    assert set(entry.files) < {path.name for path in folder.iterdir()}
+    lines = [line for name in entry.files for line in pq.read_table(folder / name).to_pylist()]
     assert len(lines) == len(history)
     orders: dict[str, list[Made]] = defaultdict(list)
     for _, event in sorted(
@@ -85,28 +85,28 @@ def test_a_history_delivered_by_tasks(spark: SparkSession, tmp_path: Path) -> No
     for computation, order in orders.items():
         mine = [event for event in history if event.computation == computation]
         assert [event.position for event in order] == [event.position for event in whole_order(mine)]
-    violations = entry["violations"]
+    violations = entry.violations
     pairs = sum(map(pairs_inverted, orders.values()))
     assert violations["pairs"] == pairs
     assert pairs > 0
     assert violations["events"] == len(history)
-    assert told["policies"]["exact"]["violations"]["pairs"] == 0
+    assert told.policies["exact"].violations["pairs"] == 0
     waits = sorted(line["waited"] for line in lines)
-    assert entry["delays"]["p50"] == waits[(len(waits) + 1) // 2 - 1]
-    assert (entry["delays"]["max"], entry["delays"]["exact"]) == (waits[-1], True)
+    assert entry.delays["p50"] == waits[(len(waits) + 1) // 2 - 1]
+    assert (entry.delays["max"], entry.delays["exact"]) == (waits[-1], True)
 
     by_time: dict[str, list[Made]] = defaultdict(list)
     for event in sorted(history, key=lambda each: (_reading(each), each.process, each.index)):
         by_time[event.computation].append(event)
     pairs = sum(map(pairs_inverted, by_time.values()))
-    assert told["wall_clock"]["violations"]["pairs"] == pairs
+    assert told.wall_clock.violations["pairs"] == pairs
     assert pairs > 0
     gaps = [_reading(cause) - _reading(event) for event in history for cause in event.causes]
-    assert told["wall_clock"]["messages_before_cause"] == sum(gap > 0 for gap in gaps)
-    assert (told["wall_clock"]["ties"], told["wall_clock"]["earlier_by"]) == (gaps.count(0), max(gaps))
+    assert told.wall_clock.messages_before_cause == sum(gap > 0 for gap in gaps)
+    assert (told.wall_clock.ties, told.wall_clock.earlier_by) == (gaps.count(0), max(gaps))
 
     again = deliver(SparkEngine(spark), store, run.name, segments, processes, ["dapw:0.1"], eps=EPS, tick=TICK)
-    assert not set(entry["files"]) & set(again["policies"]["dapw-0.1"]["files"])
+    assert not set(entry.files) & set(again.policies["dapw-0.1"].files)
 
 
 def _reading(event: Made) -> int:

@@ -13,7 +13,7 @@ import typer
 
 from whence.cli.follow import TermsGiven, agreed_terms
 from whence.cli.interrupts import ended_by_interrupts
-from whence.cli.output import print_json, say
+from whence.cli.output import print_json, say, say_lines
 from whence.durations import NANOSECONDS, read_duration
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def serve(
             find_java()
         _serve(plan, webhook_host or [], webhook_private=webhook_private, as_json=as_json)
     except WhenceError as failure:
-        say(str(failure), err=True)
+        say_lines(failure, err=True)
         raise typer.Exit(1) from None
     except NotADirectoryError:
         say(f"{history} is, or is below, a file: name a folder", err=True)
