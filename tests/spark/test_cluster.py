@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -76,9 +77,14 @@ def _contents(run: Run, number: int) -> pa.Table:
 
 def _same_boundaries(ours: Run, theirs: Run, number: int) -> None:
     rows = int(ours.segments.rows[number])
-    for pair, columns in (
-        ((ours.skeleton(number, 0, rows), theirs.skeleton(number, 0, rows)), ("process", "offsets", "back")),
-        ((ours.boundary(number), theirs.boundary(number)), ("known", "edge_row", "send_position", "send_known")),
-    ):
-        for column in columns:
-            assert np.array_equal(*(getattr(each, column) for each in pair))
+    skeletons = [run.skeleton(number, 0, rows) for run in (ours, theirs)]
+    boundaries = [run.boundary(number) for run in (ours, theirs)]
+    assert _same(skeletons, ("process", "offsets", "back"))
+    assert _same(boundaries, ("edge_row", "send_position"))
+    for vectors in ("known", "send_known"):
+        assert _same([getattr(each, vectors) for each in boundaries], ("offsets", "process", "count"))
+
+
+def _same(pair: list[Any], columns: tuple[str, ...]) -> bool:
+    ours, theirs = pair
+    return all(np.array_equal(getattr(ours, column), getattr(theirs, column)) for column in columns)
