@@ -97,21 +97,21 @@ def _relate(run: Run, one: Longs, other: Longs, found: NDArray[np.int8]) -> None
         codes = run.segments.codes_of(number).astype(np.int64)
         tell(low[pairs], int(starts_at[number]), skeleton.process, numbers, codes, process[pairs], index[pairs])
 
-    def answer(part: tuple[int, slice]) -> None:
+    def answer(part: tuple[int, slice]) -> tuple[Longs, NDArray[np.bool_]]:
         number, pairs = part
         codes = run.segments.codes_of(number)
         local_code = np.full(len(run.processes), -1, np.int64)
         local_code[codes] = np.arange(len(codes))
         localise(int(starts_at[number]), local_code, process[pairs], index[pairs], high[pairs])
         skeleton = run.skeleton(number, 0, int(high[pairs].max()) + 1)
-        before = happened_before(skeleton, run.boundary(number), process[pairs], index[pairs], high[pairs])
-        note(place[pairs], before, found)
+        return place[pairs], happened_before(skeleton, run.boundary(number), process[pairs], index[pairs], high[pairs])
 
     # The loops run without Python's lock, and parts do not overlap.
     with ThreadPoolExecutor(MOST_THREADS) as threads:
         list(threads.map(name_earlier, _parts(bounds)))
         process, index, high, place, bounds = by_later(starts_at, run.events_total, process, index, high, place)
-        list(threads.map(answer, _parts(bounds)))
+        for places, before in threads.map(answer, _parts(bounds)):
+            note(places, before, found)
 
 
 def _parts(bounds: Longs) -> Iterator[tuple[int, slice]]:
