@@ -5,13 +5,14 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.history.computations import Event, draw, observe_cut, past_of, relations_of, reports, told_of
-from whence.events.schema import SPAN
+from whence.events.schema import REPORTS, SPAN
 from whence.history.batch.inline import InlineEngine
 from whence.history.joining import EpsTooSmall, Unbalanced
 from whence.sources.contract import SourceError
@@ -66,6 +67,23 @@ def test_every_cutting_gives_the_true_relations(
                 continue
             assert relations_of(cut) == (order, expected)
             assert told_of(cut) == told
+
+
+def test_a_row_that_is_set_aside_passes_on_its_causes_from_earlier_epochs(tmp_path):
+    """Later events of its process lost them where the log was cut: b2 would not have a1, the true cause, before it."""
+    rows = [
+        {"id": "a1", "process": "a", "time": 0, "kind": "send", "sends": "m"},
+        {"id": "c1", "process": "c", "time": 90, "kind": "send", "sends": "k"},
+        {"id": "b1", "process": "b", "time": 100, "kind": "receive", "receives": "m", "sends": "k"},
+        {"id": "b2", "process": "b", "time": 101, "kind": "local"},
+        {"id": "b3", "process": "b", "time": 102, "kind": "receive", "receives": "nobody's"},
+    ]
+    table = pa.Table.from_pylist([{"computation": "", "file": "f", "place": 0, **row} for row in rows], REPORTS)
+    whole, cut = (observe_cut(tmp_path / str(len(cuts)), table, cuts, 5) for cuts in ([], [50]))
+    assert relations_of(whole)[1]["b2"] == {"a1"}
+    assert relations_of(cut) == relations_of(whole)
+    assert told_of(cut) == told_of(whole)
+    assert told_of(cut)["b3"][1] == ["nobody's"]
 
 
 def true_corrections(drawn: list[Event], past: dict[int, set[int]]) -> dict[int, int]:

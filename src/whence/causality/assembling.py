@@ -72,10 +72,7 @@ def place_rows(process: Codes, edges: Edges, rows: Longs, carried: Sequence[tupl
 
 
 class Detour:
-    """What stands for rows that are dropped: the nearest rows before them that are not.
-
-    A cause that is not among the rows is forgotten with the row that names it: it may be why that is dropped.
-    """
+    """What stands for rows that are dropped: the nearest rows before them that are not, and causes outside by label."""
 
     def __init__(self, process: Codes, edges: Edges, dropped: Flags) -> None:
         self._process, self._edges, self._dropped = process, edges, dropped
@@ -95,7 +92,7 @@ class Detour:
                     if cause not in seen:
                         seen.add(cause)
                         waiting.append(cause)
-                elif cause >= 0 or label <= last_of(0):
+                elif cause >= 0 or label != -1:
                     found.append((cause, label))
         return found
 

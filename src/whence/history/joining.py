@@ -35,6 +35,7 @@ ENDS = pa.schema(
         ("place", pa.int64()),
         ("process", pa.int32()),
         ("cause", pa.int64()),
+        ("named", pa.bool_()),
         ("alias", pa.string()),
         ("window", pa.int64()),
     ]

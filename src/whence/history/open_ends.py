@@ -19,9 +19,18 @@ from whence.events.schema import STAMPED
 
 Where_co = TypeVar("Where_co", covariant=True)
 
-RECEIVES = pa.schema([("place", pa.int64()), ("key", pa.string()), ("process", pa.int32()), ("cause", pa.int64())])
+RECEIVES = pa.schema(
+    [
+        ("place", pa.int64()),
+        ("key", pa.string()),
+        ("process", pa.int32()),
+        ("cause", pa.int64()),
+        ("named", pa.bool_()),
+    ]
+)
 """An effect's ``place`` (``-1 - process``: that process's next event after the segment), and its cause: the place ``cause``
-in the segment, or if that is -1 what sends ``key``, or if that is null the last event of ``process`` before the segment."""
+in the segment, or if that is -1 what sends ``key``, or if that is null the last event of ``process`` before the segment.
+``named`` tells that the event itself names the cause; else a row before it does that was set aside."""
 SENDS = pa.schema([("key", pa.string()), ("place", pa.int64()), ("process", pa.int32()), ("alias", pa.string())])
 """A ``key`` that others may receive, and the ``place`` of the event that sends it. For an event that was set aside, what
 stands for it: another place, or the last event of ``process`` before the segment, or what sends the key ``alias``."""
@@ -64,9 +73,9 @@ def events_for(send: Mapping[str, Any], around: Surroundings[Where_co]) -> Seque
 def lacks(receive: Mapping[str, Any]) -> bool:
     """Tell whether an event of the segment lacks this cause if nothing sent its key.
 
-    What a stamp knows of may never have been logged. What was left by a row that is set aside is not named by the event.
+    What a stamp knows of may never have been logged.
     """
-    return receive["place"] >= 0 and receive["key"] is not None and not receive["key"].startswith(STAMPED)
+    return bool(receive["named"]) and not receive["key"].startswith(STAMPED)
 
 
 def rows_that_send(sends: pa.ChunkedArray, keys: pa.Array) -> NDArray[np.int64]:

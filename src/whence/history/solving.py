@@ -354,6 +354,7 @@ def _open(
             "key": pc.if_else(pa.array(by_key), keys.take(pa.array(label)), None),
             "process": pa.array(np.where(by_key, -1, -2 - placed.open_label).astype(np.int32)),
             "cause": pa.array(placed.open_cause),
+            "named": pa.array(by_key & _named(edges, placed)),
         },
         RECEIVES,
     )
@@ -374,6 +375,16 @@ def _open(
     sent = pa.table({"key": keys.take(pa.array(sends[there])), "place": pa.array(place[there])})
     instead = _stand_ins(keys, sends, edges, gone, place, process, member & dropped)
     return received, pa.concat_tables([sent, instead], promote_options="default").cast(SENDS)
+
+
+def _named(edges: Edges, placed: Placed) -> Flags:
+    """Of each open end: whether its event names the cause itself."""
+    here = placed.open_place >= 0
+    rows = np.where(here, placed.rows[np.where(here, placed.open_place, 0)] if len(placed.rows) else 0, -1)
+    keys = int(edges.labels.max(initial=0)) + 1
+    own = edges.effects() * keys + edges.labels
+    named: Flags = here & np.isin(rows * keys + placed.open_label, own[edges.labels >= 0])
+    return named
 
 
 def _stand_ins(
