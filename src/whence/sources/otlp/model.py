@@ -19,6 +19,8 @@ class Event(Struct, gc=False):
     name: str
     attributes: dict[str, Any]
     dropped_attributes: int = 0
+    text: str | None = None
+    """The attributes as a JSON object, where the reader has it at hand."""
 
 
 class SpanRecord(Struct, gc=False):
@@ -41,6 +43,8 @@ class SpanRecord(Struct, gc=False):
     dropped_attributes: int = 0
     dropped_events: int = 0
     dropped_links: int = 0
+    text: str | None = None
+    """As in `Event`."""
 
 
 class LogRecord(Struct, gc=False):
