@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.sources.hard_lines import VALUES
 from tests.sources.reading import SAMPLES, piece, rows, table
-from whence.sources import SourceError, executions, javascript_regex, shiviz
-from whence.sources.executions import Match, matches
+from whence.sources import SourceError, executions, javascript_regex, shiviz, stamped_text
+from whence.sources.executions import Leftover, matches
 from whence.sources.javascript_regex import compile_javascript
 from whence.sources.shiviz import CLOCK_FIRST, EVENT_FIRST, ShiViz
 from whence.sources.windows import Window
@@ -259,10 +259,20 @@ def as_shiviz_reads(text: str, event: str, delimiter: str | None) -> list[tuple[
     return events
 
 
-def as_we_read(text: str, event: str, delimiter: str | None, **window: int) -> list[Match]:
-    expression = compile_javascript(event, what="")
+def as_we_read(
+    text: str, event: str, delimiter: str | None, *, is_trusted: bool = False, **window: int
+) -> list[tuple[int, int, str, bool]]:
+    """Number of the execution, line and text of each event and of what is none; and whether it is one."""
+    expression = compile_javascript(event, what="", is_trusted=is_trusted)
     border = None if delimiter is None else compile_javascript(delimiter, what="")
-    return list(matches(Window(piece(text.encode()), **window), expression, border, "sample"))
+    read: list[tuple[int, int, str, bool]] = []
+    for each in matches(Window(piece(text.encode()), **window), expression, border, "sample"):
+        if isinstance(each, Leftover):
+            read.append((each.execution.number, each.line, each.text, False))
+        else:
+            at = zip(each.lines, each.found, strict=True)
+            read += [(each.execution.number, line, found[0], True) for line, found in at]
+    return read
 
 
 PIECES = st.sampled_from(["a", "b", " ", " {1}", "\n", "\n", "--", "-", "1: ", "x", "{", "}"])
@@ -279,8 +289,9 @@ def test_events_are_found_where_shiviz_finds_them(text: str, event: str, delimit
     expected = as_shiviz_reads(text, event, delimiter)
     for window in ({}, {"window_characters": 256, "read_bytes": read}):
         found = as_we_read(text, event, delimiter, **window)
-        assert [(each.execution.number, each.line, each.text) for each in found if each.groups is not None] == expected
-        shown = "".join(each.text for each in found)
+        assert found == as_we_read(text, event, delimiter, is_trusted=True, **window)
+        assert [each[:3] for each in found if each[3]] == expected
+        shown = "".join(each[2] for each in found)
         between = re.sub((delimiter or "$^").replace("(?<trace>", "(?:"), "", text, flags=re.MULTILINE)
         assert "".join(shown.split()) == "".join(between.split()), "nothing is dropped"
 
@@ -290,7 +301,7 @@ def test_a_long_line_without_an_event_is_looked_through_once(regex: str | None) 
     """A picture in a log, as one line of text, would hold up the run for hours: once for each of its characters."""
     log = f'a {{"a":1}}\nfirst\n{"x" * 300_000}\na {{"a":2}}\nlast\n'
     found = as_we_read(log, regex or CLOCK_FIRST, None)
-    assert sum(each.groups is None and "x" * 300_000 in each.text for each in found) <= 1
+    assert sum("x" * 300_000 in text for _, _, text, is_event in found if not is_event) <= 1
 
 
 def test_a_behaviour_that_tla_prints_is_read() -> None:
@@ -341,7 +352,7 @@ def test_quick_reading_of_clocks_gives_the_rows_of_exact_reading(log: str) -> No
     """Otherwise a clock would count one way as GoVector writes it, and another with a space more."""
     quick = table(ShiViz(), log)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shiviz, "_quick_clock", lambda *_: None)
+        patch.setattr(stamped_text, "_quick_clocks", lambda *_: None)
         assert quick == table(ShiViz(), log)
 
 
@@ -427,6 +438,13 @@ def test_expressions_of_users_find_what_those_of_python_find(pieces: list[str], 
     for one, other in ((usual, watched), (watched, usual)):
         found, expected = one.search(text, start, stop), other.search(text, start, stop)
         assert (found and (found.span(), found[0])) == (expected and (expected.span(), expected[0]))
+        assert (found and list(found.groupdict().items())) == (expected and list(expected.groupdict().items()))
+    each, at = [], start
+    while (expected := usual.search(text, at, stop)) is not None:
+        each.append((expected.span(), expected.groups()))
+        at = expected.end()
+    for one in (usual, watched):
+        assert [(found.span(), found.groups()) for found in one.matches(text, start, stop)] == each
     line_end = text.find("\n", start, stop) + 1 or stop
     in_line = watched.search_line(text, start, stop, line_end)
     expected = usual.search(text, start, stop)

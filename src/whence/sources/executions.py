@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate, repeat
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -18,6 +19,10 @@ from whence.sources.windows import Window
 
 MOST_SLOW_LINES: Final = 5
 """Lines of a file that may take too long, and are set aside; after that many the expression is refused."""
+
+RUN_EVENTS: Final = 1_024
+RUN_CHARACTERS: Final = 1 << 20
+"""Of `Events` that come together, about."""
 
 _TOO_SLOW = f"too-slow: looking for an event from here on takes more than {LINE_SECONDS:g} s"
 _ADVICE = "write it without a repetition within a repetition"
@@ -33,18 +38,27 @@ class Execution:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """One event, or, without `groups`, something that is none, with what is wrong with it."""
+class Leftover:
+    """Text that is no event, with what is wrong with it."""
 
     execution: Execution
     line: int
     text: str
-    groups: dict[str, str | None] | None
-    problem: str = ""
+    problem: str
 
 
-def matches(window: Window, event: Expression, delimiter: Expression | None, file: str) -> Iterator[Match]:
-    """What the log holds, in order. All text but blanks is part of an event, of a delimiter, or of a `Match` without groups.
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Some events of an execution that follow each other with nothing but blanks between them."""
+
+    execution: Execution
+    lines: list[int]
+    """In which line of the file each begins."""
+    found: list[re.Match[str]]
+
+
+def matches(window: Window, event: Expression, delimiter: Expression | None, file: str) -> Iterator[Events | Leftover]:
+    """What the log holds, in order. All text but blanks is part of an event, of a delimiter, or of a `Leftover`.
 
     Text that is part of no event comes line by line, and so does the rest of a line before and after an event.
     """
@@ -71,25 +85,52 @@ def matches(window: Window, event: Expression, delimiter: Expression | None, fil
         except TooSlow:
             end = window.text.find("\n", window.position, limit) + 1 or limit
             yield from unused.rest()
-            yield Match(borders.used(), window.line, window.text[window.position : end].rstrip("\n"), None, _TOO_SLOW)
+            yield Leftover(borders.used(), window.line, window.text[window.position : end].rstrip("\n"), _TOO_SLOW)
             watched.note_slow_line(file)
             window.advance(end)
             continue
-        if found is None or before + found.start() >= horizon:
-            yield from unused.up_to(horizon)
-            continue
-        begins_later, is_cut = before + found.start() > window.position, before + found.end() == limit
-        yield from unused.up_to(before + found.start())
-        if begins_later and is_cut and not is_border:
-            continue  # More of it is seen from where it begins.
-        yield from unused.rest()
-        yield Match(borders.used(), window.line, found[0], found.groupdict())
-        window.advance(window.position + len(found[0]))
+        if (
+            found
+            and not is_border
+            and before + found[-1].end() == limit
+            and before + found[-1].start() > window.position
+        ):
+            # More of it is seen from where it begins.
+            horizon = before + found.pop().start()
+        text_start, goal = window.base + before, window.base + horizon
+        for run in _runs(text, found):
+            yield from unused.up_to(text_start + run[0].start() - window.base)
+            yield from unused.rest()
+            yield Events(borders.used(), _lines(text, run, window.line), run)
+            window.advance(text_start + run[-1].end() - window.base)
+        if goal > window.base + window.position:
+            yield from unused.up_to(goal - window.base)
     yield from unused.rest()
     if window.torn is not None:
-        yield Match(
-            borders.used(), window.line, "", None, f"torn-file: nothing can be read from here on: {window.torn}"
-        )
+        yield Leftover(borders.used(), window.line, "", f"torn-file: nothing can be read from here on: {window.torn}")
+
+
+def _runs(text: str, found: list[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
+    """The matches, divided where more than blanks stand between two of them, and where it becomes too much."""
+    first, end = 0, -1
+    for number, each in enumerate(found):
+        begin, stop = each.span()
+        if number > first and (
+            number - first == RUN_EVENTS
+            or stop - found[first].start() > RUN_CHARACTERS
+            or not (begin == end or text[end:begin].isspace())
+        ):
+            yield found[first:number]
+            first = number
+        end = stop
+    if found:
+        yield found[first:]
+
+
+def _lines(text: str, run: list[re.Match[str]], line: int) -> list[int]:
+    """The line of each match, if this is that of the first."""
+    starts = [each.start() for each in run]
+    return list(accumulate(map(text.count, repeat("\n"), starts, starts[1:]), initial=line))
 
 
 def delimiter_too_slow(expression: Expression, window: Window, file: str) -> SourceError:
@@ -107,20 +148,31 @@ class _Watched:
         self._slow_up_to = 0
         self._slow_lines = 0
 
-    def search(self, text: str, before: int, limit: int, horizon: int) -> tuple[re.Match[str] | None, int]:
-        """The first match from the window's position up to `limit`, and the index up to which there is no other.
+    def search(self, text: str, before: int, limit: int, horizon: int) -> tuple[list[re.Match[str]], int]:
+        """Matches that begin from the window's position up to `horizon`, and the index up to which there are no others.
 
-        `text` is the window's from `before` on. Raises `TooSlow` where the line at the position takes too long.
+        They end at `limit` or earlier. `text` is the window's from `before` on. Raises `TooSlow` where the line at the
+        position takes too long.
         """
         window = self._window
         start, stop = window.position - before, limit - before
         if window.base + window.position >= self._slow_up_to:
+            found: list[re.Match[str]] = []
             try:
-                return self._expression.search(text, start, stop), horizon
+                for each in self._expression.matches(text, start, stop):
+                    if each.start() + before >= horizon:
+                        break
+                    found.append(each)
+                return found, horizon
             except TooSlow:
                 self._slow_up_to = window.base + limit
+                if found:
+                    return found, found[-1].end() + before
         line_end = window.text.find("\n", window.position, limit) + 1 or limit
-        return self._expression.search_line(text, start, stop, line_end - before), min(horizon, line_end)
+        first = self._expression.search_line(text, start, stop, line_end - before)
+        if first is None or first.start() + before >= horizon:
+            return [], min(horizon, line_end)
+        return [first], first.end() + before
 
     def note_slow_line(self, file: str) -> None:
         """Count a line that is set aside; raises `SourceError` for too many."""
@@ -222,7 +274,7 @@ class _Unused:
         self._line = 0
         self._text = ""
 
-    def up_to(self, index: int) -> Iterator[Match]:
+    def up_to(self, index: int) -> Iterator[Leftover]:
         """Go on to an index of the window's text. Gives the lines that end before it, and holds what follows the last."""
         window = self._window
         if not self._text and window.text[window.position : index].isspace():
@@ -239,8 +291,8 @@ class _Unused:
                 yield from self.rest()
             window.advance(stop if end < 0 else end + 1)
 
-    def rest(self) -> Iterator[Match]:
+    def rest(self) -> Iterator[Leftover]:
         """What is held, unless it is blank."""
         text, self._text = self._text, ""
         if text.strip():
-            yield Match(self._borders.used(), self._line, text, None, _NO_MATCH)
+            yield Leftover(self._borders.used(), self._line, text, _NO_MATCH)

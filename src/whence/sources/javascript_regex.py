@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
@@ -52,7 +53,7 @@ class Expression:
 
     def search(self, text: str, start: int, stop: int) -> re.Match[str] | None:
         """The first match that begins at `start` or later, ends at `stop` or earlier, and is not empty. Raises `TooSlow`."""
-        limit = {"timeout": LINE_SECONDS + (stop - start) * CHARACTER_SECONDS} if self._is_guarded else {}
+        limit = self._limit(stop - start)
         try:
             found: re.Match[str] | None = None
             if self._further is not self._pattern:
@@ -64,6 +65,25 @@ class Expression:
         except TimeoutError:
             raise TooSlow from None
         return found
+
+    def matches(self, text: str, start: int, stop: int) -> Iterator[re.Match[str]]:
+        """What `search` finds, each from the end of the one before on. Raises `TooSlow`."""
+        limit = self._limit(stop - start)
+        while (first := self.search(text, start, stop)) is not None:
+            yield first
+            start = first.end()
+            # One call finds those that follow, until something is met that `search` must decide about.
+            with suppress(TimeoutError):
+                for found in self._further.finditer(text, start, stop, **limit):
+                    begin, end = found.span()
+                    if begin == end or (
+                        begin > start
+                        and self._further is not self._pattern
+                        and self._pattern.match(text, start, stop, **limit) is not None
+                    ):
+                        break
+                    yield found
+                    start = end
 
     def search_line(self, text: str, start: int, stop: int, line_end: int) -> re.Match[str] | None:
         """As `search`, for a match that begins before `line_end`; raises `TooSlow` after `LINE_SECONDS`."""
@@ -79,15 +99,17 @@ class Expression:
 
     def occurs_in(self, text: str) -> bool:
         """Whether it matches anywhere, if only an empty text. Raises `TooSlow`."""
-        limit = {"timeout": LINE_SECONDS} if self._is_guarded else {}
+        limit = self._limit(0)
         try:
             return self._pattern.search(text, **limit) is not None
         except TimeoutError:
             raise TooSlow from None
 
-    @property
-    def _is_guarded(self) -> bool:
-        return not isinstance(self._pattern, re.Pattern)
+    def _limit(self, characters: int) -> dict[str, float]:
+        """How long a call may take that looks through so many characters."""
+        if isinstance(self._pattern, re.Pattern):
+            return {}
+        return {"timeout": LINE_SECONDS + characters * CHARACTER_SECONDS}
 
 
 def compile_javascript(

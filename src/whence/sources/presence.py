@@ -20,6 +20,10 @@ class Presence:
 
     def add(self, host: str, count: int) -> None:
         """Note that the host has logged this event."""
+        ends = self._stops.get(host)
+        if ends is not None and ends[-1] == count:  # As nearly always, it is the host's next one.
+            ends[-1] = count + 1
+            return
         starts, stops = self._starts.setdefault(host, []), self._stops.setdefault(host, [])
         at = bisect_right(starts, count)
         if at and count < stops[at - 1]:

@@ -12,28 +12,34 @@ line. A line for which the expression takes too long is set aside, and after som
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime
-from functools import cached_property, lru_cache
-from itertools import groupby, repeat
-from typing import ClassVar, Final
+from functools import cached_property
+from itertools import groupby
+from typing import Any, ClassVar, Final
 
-import msgspec
 import pyarrow as pa
 
 from whence.events.schema import LOCAL, RECEIVE
 from whence.sources.contract import Piece, Records
-from whence.sources.executions import Match, delimiter_too_slow, matches
+from whence.sources.executions import Leftover, delimiter_too_slow, matches
+from whence.sources.group_columns import attributes_of, times_of
 from whence.sources.javascript_regex import Expression, TooSlow, compile_javascript
 from whence.sources.presence import Presence
-from whence.sources.quick_objects import NOT_TAKEN
-from whence.sources.rows import BadRecord, Row, bad_row, batches
-from whence.sources.strict_json import value_of
-from whence.sources.times import INT64_LEAST, INT64_MOST, time_from_text
+from whence.sources.rows import (
+    BATCH_BYTES,
+    BATCH_ROWS,
+    MOST_CAUSES,
+    BadRecord,
+    Columns,
+    Row,
+    bad_row,
+    too_many_causes,
+)
+from whence.sources.stamped_text import Clock, Stamped, stamped
 from whence.sources.vectors import Growth, key
 from whence.sources.windows import Window
 
@@ -42,17 +48,11 @@ CLOCK_FIRST: Final = r"(?<host>\S*) (?<clock>{.*})\n(?<event>.*)"
 EVENT_FIRST: Final = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
 """What ShiViz itself expects, unless it is told otherwise."""
 
-MOST_ENTRY: Final = 1 << 53
-"""The largest count that JavaScript, and so ShiViz, can count to."""
+MOST_HELD_CHARACTERS: Final = 16 << 20
+"""Of an execution that is held while it is looked through to its end; a longer one is read twice."""
 
-_KNOWN_GROUPS = ("host", "clock", "event")
-_TIME_GROUPS = ("timestamp", "date", "time")
 _STAMPED_LINE = re.compile(r"\S+ \{.*\}", re.DOTALL)
-_INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
-_ESCAPED_CLOCK = re.compile(r'\s*\{\s*\\"')
 _SHOWN = 60
-_encode = msgspec.json.Encoder().encode
-_decode_clock = msgspec.json.Decoder(dict[str, int]).decode
 
 
 @dataclass(frozen=True)
@@ -94,85 +94,142 @@ class ShiViz:
         return compile_javascript(self.delimiter, what="the delimiter of executions")
 
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        yield from batches(self._rows(piece))
+        made = _Batches(piece.file)
+        for execution, present, growth in self._executions_to_read(piece):
+            for found in execution:
+                if isinstance(found, Leftover):
+                    name = found.execution.name
+                    made.add_bad([bad_row(piece.file, found.line, found.problem, found.text, computation=name)])
+                else:
+                    self._add(found, growth, present, made)
+                if made.is_full:
+                    yield made.taken()
+        if not made.is_empty:
+            yield made.taken()
 
-    def _executions(self, piece: Piece, pattern: Expression) -> Iterator[Iterator[Match]]:
-        with closing(Window(piece)) as window:
-            found = matches(window, pattern, self._delimiter, piece.file)
-            for _, execution in groupby(found, key=lambda match: match.execution.number):
-                yield execution
-
-    def _rows(self, piece: Piece) -> Iterator[Row]:
-        # A clock may name an event that stands further on, so a first pass, one execution ahead, notes what there is.
+    def _executions_to_read(
+        self, piece: Piece
+    ) -> Iterator[tuple[Iterable[Stamped | Leftover], Presence | None, Growth]]:
+        """Each execution, with what later parts of it say about its earlier parts, if that must be known."""
         pattern = self._given or _event_pattern(
             CLOCK_FIRST if _has_clocks_first(piece, self._delimiter) else EVENT_FIRST, is_trusted=True
         )
-        executions = self._executions(piece, pattern)
-        ahead = map(_look_ahead, self._executions(piece, pattern)) if self.complete else repeat(None)
-        for execution, seen in zip(executions, ahead, strict=False):
-            present, growth = seen or (None, Growth())
-            for match in execution:
-                yield self._row(match, growth, present, piece.file)
+        again = self._executions(piece, pattern)
+        for number, execution in self._executions(piece, pattern):
+            if not self.complete:
+                yield execution, None, Growth()
+                continue
+            # A clock may name an event that stands further on.
+            held, present, growth = _look_ahead(execution)
+            if held is None:
+                yield next(each for other, each in again if other == number), present, growth
+            else:
+                yield held, present, growth
 
-    def _row(self, match: Match, growth: Growth, present: Presence | None, file: str) -> Row:
-        name = match.execution.name
-        if match.groups is None:
-            return bad_row(file, match.line, match.problem, match.text, computation=name)
-        host = None
-        try:
-            host, clock = _stamped(match)
-            return self._good_row(match, match.groups, host, clock, growth, present, file)
-        except BadRecord as error:
-            return bad_row(file, match.line, str(error), match.text, computation=name, process=host)
+    def _executions(self, piece: Piece, pattern: Expression) -> Iterator[tuple[int, Iterator[Stamped | Leftover]]]:
+        """The number of each execution, and what it holds."""
+        with closing(Window(piece)) as window:
+            found = matches(window, pattern, self._delimiter, piece.file)
+            for number, execution in groupby(found, key=lambda each: each.execution.number):
+                yield number, (each if isinstance(each, Leftover) else stamped(each) for each in execution)
 
-    def _good_row(
-        self,
-        match: Match,
-        groups: Mapping[str, str | None],
-        host: str,
-        clock: dict[str, int],
-        growth: Growth,
-        present: Presence | None,
-        file: str,
-    ) -> Row:
-        computation, own = match.execution.name, clock[host]
-        contradicted = growth.backwards(computation, host, clock)
-        if contradicted is not None:
-            event, entry = f"event {own} of {host[:_SHOWN]!r}", f"the entry of {contradicted[:_SHOWN]!r}"
-            raise BadRecord("clock-backwards", f"{event} contradicts the one read before it in {entry}")
-        grown = growth.grown(computation, host, clock)
-        absent = present.absent(grown) if present is not None else {}
-        if absent and present is not None:
-            growth.note_only(computation, host, own, absent)
-            raise present.complaint(absent)
-        row = Row(computation=computation, process=host, seq=own, file=file, place=match.line)
-        row.sends = key(host, own)
-        row.receive([key(name, count) for name, count in grown])
-        row.kind = LOCAL if row.receives is None else RECEIVE
-        event_text = groups.get("event")
-        row.name = event_text.strip() if event_text else None
-        row.time = self._time(groups)
-        row.attributes = _attributes(groups)
-        growth.note(computation, host, clock)
-        return row
+    def _add(self, events: Stamped, growth: Growth, present: Presence | None, made: _Batches) -> None:
+        """Add the rows of some events."""
+        computation, took_a_step = events.execution.name, growth.took_a_step
+        bad = dict(events.bad)
+        causes: list[list[str] | None] = []
+        for number, (host, own, clock) in enumerate(zip(events.hosts, events.own, events.clocks, strict=True)):
+            if took_a_step(computation, host, own, clock):
+                causes.append(None)
+            elif number not in bad:
+                try:
+                    grown = _causes(computation, host, clock, growth, present)
+                    causes.append([key(name, count) for name, count in grown] or None)
+                except BadRecord as error:
+                    bad[number] = error
+        others = {
+            number: bad_row(
+                made.file,
+                events.lines[number],
+                str(error),
+                events.text_of(number),
+                computation=computation,
+                process=None if number in events.bad else events.hosts[number],
+            )
+            for number, error in bad.items()
+        }
+        good = events.without(bad) if bad else events
+        columns: dict[str, Sequence[Any] | None] = {
+            "computation": [computation] * len(good.hosts),
+            "process": good.hosts,
+            "seq": good.own,
+            "time": times_of(good.groups, self.unit),
+            "kind": [LOCAL if keys is None else RECEIVE for keys in causes],
+            "sends": list(map(key, good.hosts, good.own)),
+            "name": [text.strip() if text else None for text in good.groups.get("event", ())] or None,
+            "receives": [None if keys is None else keys[0] for keys in causes],
+            "receives_more": [None if keys is None else keys[1:] or None for keys in causes],
+            "attributes": attributes_of(good.groups),
+            "place": good.lines,
+        }
+        made.add({name: column for name, column in columns.items() if column is not None}, others)
 
-    def _time(self, groups: Mapping[str, str | None]) -> int | None:
-        given = [text.strip() for name in _TIME_GROUPS if (text := groups.get(name))]
-        date, clock_time = groups.get("date"), groups.get("time")
-        if date and clock_time:
-            given[:0] = [f"{date.strip()}{between}{clock_time.strip()}" for between in "T "]
-        return next((time for text in given if (time := _time_of(text, self.unit)) is not None), None)
+
+def _causes(
+    computation: str, host: str, clock: Clock, growth: Growth, present: Presence | None
+) -> list[tuple[str, int]]:
+    """The events that this one's clock names as its causes; raises `BadRecord`."""
+    own = clock[host]
+    contradicted = growth.backwards(computation, host, clock)
+    if contradicted is not None:
+        event, entry = f"event {own} of {host[:_SHOWN]!r}", f"the entry of {contradicted[:_SHOWN]!r}"
+        raise BadRecord("clock-backwards", f"{event} contradicts the one read before it in {entry}")
+    grown = growth.grown(computation, host, clock)
+    absent = present.absent(grown) if present is not None else {}
+    if absent and present is not None:
+        growth.note_only(computation, host, own, absent)
+        raise present.complaint(absent)
+    if len(grown) > MOST_CAUSES:
+        raise too_many_causes(len(grown))
+    growth.note(computation, host, clock)
+    return grown
 
 
-@lru_cache(maxsize=10_000)
-def _time_of(text: str, unit: str) -> int | None:
-    """The time that the text tells, if it does. Events of one second often tell it in the same way."""
-    if _INTEGER.fullmatch(text) and INT64_LEAST <= int(text) <= INT64_MOST:
-        return int(text)
-    try:
-        return time_from_text(_iso(text), unit)
-    except BadRecord:
-        return None
+class _Batches:
+    """Rows of a file while they are put together."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self._columns, self._order = Columns(file), array("i")
+        self._characters = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._order
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._order) >= BATCH_ROWS or self._characters > BATCH_BYTES
+
+    def add_bad(self, rows: Sequence[Row]) -> None:
+        """Append these rows."""
+        self._order.extend(self._columns.add_rows(rows))
+
+    def add(self, columns: Mapping[str, Sequence[Any]], others: Mapping[int, Row]) -> None:
+        """Append rows that are given as columns, and put others among them, each as what number of them all."""
+        numbers: Sequence[int] = self._columns.add(columns, len(columns["place"]))
+        if others:
+            instead = dict(zip(others, self._columns.add_rows(list(others.values())), strict=True))
+            rest = iter(numbers)
+            numbers = [instead[at] if at in instead else next(rest) for at in range(len(numbers) + len(others))]
+        self._order.extend(numbers)
+        self._characters += sum(map(len, filter(None, columns.get("attributes", ()))))
+
+    def taken(self) -> pa.RecordBatch:
+        """A batch of what was added, which is forgotten."""
+        batch = self._columns.batch(self._order)
+        self._columns, self._order, self._characters = Columns(self.file), array("i"), 0
+        return batch
 
 
 def _event_pattern(regex: str, *, is_trusted: bool = False) -> Expression:
@@ -187,80 +244,32 @@ def _has_clocks_first(piece: Piece, delimiter: Expression | None) -> bool:
             line = window.take_line().strip()
             try:
                 if line and (delimiter is None or not delimiter.occurs_in(line)):
+                    if first is None and _STAMPED_LINE.fullmatch(line):
+                        return True
                     first, last = first or line, line
             except TooSlow:
                 assert delimiter is not None
                 raise delimiter_too_slow(delimiter, window, piece.file) from None
-    return not (first and last) or bool(_STAMPED_LINE.fullmatch(first)) or not _STAMPED_LINE.fullmatch(last)
+    return not last or not _STAMPED_LINE.fullmatch(last)
 
 
-def _iso(text: str) -> str:
-    """A time as Java's and C#'s loggers of the United States write it, in ISO 8601; other texts as they are."""
-    with suppress(ValueError):
-        return datetime.strptime(text, "%m/%d/%Y %I:%M:%S %p").isoformat()
-    return text
-
-
-def _look_ahead(execution: Iterable[Match]) -> tuple[Presence, Growth]:
-    """Which events there are, and the clocks that others may name."""
-    present, growth = Presence(), Growth()
-    for match in execution:
-        if match.groups is not None:
-            with suppress(BadRecord):
-                host, clock = _stamped(match)
-                present.add(host, clock[host])
-                growth.remember(match.execution.name, host, clock)
-    return present, growth
-
-
-def _stamped(match: Match) -> tuple[str, dict[str, int]]:
-    """The event's host and clock, or `BadRecord`."""
-    assert match.groups is not None
-    try:
-        match.text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise BadRecord("not-utf8", "the text holds bytes that are not UTF-8") from None
-    host, text = match.groups["host"], match.groups["clock"] or ""
-    if not host:
-        raise BadRecord("no-process", "the host is empty")
-    if "\0" in host:
-        raise BadRecord("bad-field", "the host holds a NUL character")
-    quick = _quick_clock(text, host)
-    if quick is not None:
-        return host, quick
-    clock = value_of(_unescaped(text))
-    if not isinstance(clock, dict):
-        raise BadRecord("bad-clock", f"a clock is an object of counts, not {text[:_SHOWN]}")
-    for name, count in clock.items():
-        if type(count) is not int or not 0 <= count <= MOST_ENTRY:
-            raise BadRecord("bad-clock", f"the entry of {name[:_SHOWN]!r} is a count up to 2**53, not {count!r:.60}")
-        if "\0" in name:
-            raise BadRecord("bad-clock", "the name of an entry holds a NUL character")
-    if not clock.get(host):
-        raise BadRecord("bad-clock", f"the clock does not count its own host {host[:_SHOWN]!r}")
-    return host, clock
-
-
-def _quick_clock(text: str, host: str) -> dict[str, int] | None:
-    """The clock that the text is; None if the exact reader must look: for anything unusual, and to say what is wrong."""
-    try:
-        clock = _decode_clock(text)
-    except NOT_TAKEN:
-        return None
-    # Two quotes a key, unless one is given twice, of which msgspec keeps the last.
-    if "\\" in text or 2 * len(clock) != text.count('"') or not clock.get(host) or max(clock.values()) > MOST_ENTRY:
-        return None
-    return clock if min(clock.values()) >= 0 else None
-
-
-def _unescaped(clock: str) -> str:
-    r"""The clock without the backslashes of a text that it stands in, as TLA+ prints it: ``{\"n1\":1}``."""
-    if _ESCAPED_CLOCK.match(clock):
-        with suppress(ValueError):
-            return str(json.loads(f'"{clock}"'))
-    return clock
-
-
-def _attributes(groups: Mapping[str, str | None]) -> str | None:
-    others = {name: text for name, text in groups.items() if text is not None and name not in _KNOWN_GROUPS}
-    return _encode(others).decode() if others else None
+def _look_ahead(
+    execution: Iterable[Stamped | Leftover],
+) -> tuple[list[Stamped | Leftover] | None, Presence, Growth]:
+    """What the execution holds, or None if that is too much; which events there are, and the clocks others may name."""
+    held: list[Stamped | Leftover] | None = []
+    characters, present, growth = 0, Presence(), Growth()
+    for found in execution:
+        if isinstance(found, Leftover):
+            characters += len(found.text)
+        else:
+            characters += len(found.text)
+            for number, (host, own, clock) in enumerate(zip(found.hosts, found.own, found.clocks, strict=True)):
+                if number not in found.bad:
+                    present.add(host, own)
+                    growth.remember(found.execution.name, host, clock)
+        if characters > MOST_HELD_CHARACTERS:
+            held = None
+        elif held is not None:
+            held.append(found)
+    return held, present, growth

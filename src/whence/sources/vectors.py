@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from whence.events.schema import STAMPED
 
@@ -28,7 +27,8 @@ def stamp_key(process: str, count: int) -> str:
     return f"{STAMPED}{process}:{count}"
 
 
-class _Last(NamedTuple):
+@dataclass(slots=True)
+class _Last:
     own: int
     clock: Mapping[str, int]
     """What the process knows of, for the causes of its next event."""
@@ -45,6 +45,22 @@ class Growth:
     _clocks: OrderedDict[tuple[str, str, int], Mapping[str, int]] = field(default_factory=OrderedDict)
     """The oldest first. A plain dict would look for its first entry past all those that were removed before it."""
     _entries: int = 0
+
+    def took_a_step(self, computation: str, process: str, own: int, clock: Mapping[str, int]) -> bool:
+        """Whether nothing but the process's own entry changed since its last event, and grew; if so, the clock is noted.
+
+        That is said of most events, and with one look at the entries. If it cannot be said, nothing is noted.
+        """
+        last = self._last.get((computation, process))
+        if last is None or own <= last.own or last.clock is not last.trusted or len(clock) != len(last.clock):
+            return False
+        known = last.clock.get
+        for name, count in clock.items():
+            if count != known(name) and name != process:
+                return False
+        self.remember(computation, process, clock)
+        last.own, last.before, last.clock, last.trusted = own, last.clock, clock, clock
+        return True
 
     def grown(self, computation: str, process: str, clock: Mapping[str, int]) -> list[tuple[str, int]]:
         """The foreign entries that grew since the previous event of this process, by name.
