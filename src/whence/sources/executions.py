@@ -159,10 +159,7 @@ class _Watched:
         if window.base + window.position >= self._slow_up_to:
             found: list[re.Match[str]] = []
             try:
-                for each in self._expression.matches(text, start, stop):
-                    if each.start() + before >= horizon:
-                        break
-                    found.append(each)
+                self._expression.matches(text, start, stop, horizon - before, found)
                 return found, horizon
             except TooSlow:
                 self._slow_up_to = window.base + limit

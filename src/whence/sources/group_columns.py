@@ -26,7 +26,7 @@ TIME_GROUPS: Final = ("timestamp", "date", "time")
 _INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
 _AMERICAN = "%m/%d/%Y %I:%M:%S %p"
 """A time as Java's and C#'s loggers of the United States write it."""
-_SECOND_OF_AMERICAN = re.compile(r".*:([0-5]\d) .M", re.ASCII)
+_SECOND_OF_AMERICAN = re.compile(r"(.*:)([0-5]\d)( .M)", re.ASCII)
 _encode_lines = msgspec.json.Encoder().encode_lines
 
 
@@ -53,15 +53,16 @@ def _time_of(text: str, unit: str) -> int | None:
     """The time that the text tells, if it does. Events of one second often tell it in the same way."""
     if _INTEGER.fullmatch(text) and INT64_LEAST <= int(text) <= INT64_MOST:
         return int(text)
-    time = quick_time(text, unit)
-    if time is not None:
-        return time
-    second = _SECOND_OF_AMERICAN.fullmatch(text)
-    if second is not None and unit in NANOSECONDS_IN:
-        minute = _american_minute(text[: second.start(1)] + "00" + text[second.end(1) :])
-        if minute is not None:
-            time = (minute + int(second[1])) * NANOSECONDS_IN["s"] // NANOSECONDS_IN[unit]
+    if "/" in text:
+        second = _SECOND_OF_AMERICAN.fullmatch(text)
+        minute = None if second is None else _american_minute(f"{second[1]}00{second[3]}")
+        if second is not None and minute is not None and unit in NANOSECONDS_IN:
+            time = (minute + int(second[2])) * NANOSECONDS_IN["s"] // NANOSECONDS_IN[unit]
             return time if INT64_LEAST <= time <= INT64_MOST else None
+    else:
+        quick = quick_time(text, unit)
+        if quick is not None:
+            return quick
     try:
         return time_from_text(_iso(text), unit)
     except BadRecord:

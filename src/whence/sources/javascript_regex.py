@@ -66,23 +66,24 @@ class Expression:
             raise TooSlow from None
         return found
 
-    def matches(self, text: str, start: int, stop: int) -> Iterator[re.Match[str]]:
-        """What `search` finds, each from the end of the one before on. Raises `TooSlow`."""
-        limit = self._limit(stop - start)
-        while (first := self.search(text, start, stop)) is not None:
-            yield first
+    def matches(self, text: str, start: int, stop: int, horizon: int, found: list[re.Match[str]]) -> None:
+        """Append to `found` what `search` finds, each from the end of the one before on, if it begins before `horizon`.
+
+        Raises `TooSlow`.
+        """
+        limit, has_two_forms = self._limit(stop - start), self._further is not self._pattern
+        while (first := self.search(text, start, stop)) is not None and first.start() < horizon:
+            found.append(first)
             start = first.end()
             # One call finds those that follow, until something is met that `search` must decide about.
             with suppress(TimeoutError):
-                for found in self._further.finditer(text, start, stop, **limit):
-                    begin, end = found.span()
-                    if begin == end or (
-                        begin > start
-                        and self._further is not self._pattern
-                        and self._pattern.match(text, start, stop, **limit) is not None
-                    ):
+                for each in self._further.finditer(text, start, stop, **limit):
+                    begin, end = each.span()
+                    if begin >= horizon or begin == end:
                         break
-                    yield found
+                    if has_two_forms and begin > start and self._pattern.match(text, start, stop, **limit):
+                        break
+                    found.append(each)
                     start = end
 
     def search_line(self, text: str, start: int, stop: int, line_end: int) -> re.Match[str] | None:

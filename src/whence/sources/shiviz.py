@@ -135,15 +135,16 @@ class ShiViz:
 
     def _add(self, events: Stamped, growth: Growth, present: Presence | None, made: _Batches) -> None:
         """Add the rows of some events."""
-        computation, took_a_step = events.execution.name, growth.took_a_step
+        computation, followed = events.execution.name, growth.followed
         bad = dict(events.bad)
         causes: list[list[str] | None] = []
         for number, (host, own, clock) in enumerate(zip(events.hosts, events.own, events.clocks, strict=True)):
-            if took_a_step(computation, host, own, clock):
+            grown = followed(computation, host, own, clock)
+            if grown is not None and not grown:
                 causes.append(None)
             elif number not in bad:
                 try:
-                    grown = _causes(computation, host, clock, growth, present)
+                    grown = _checked(computation, host, clock, grown, growth, present)
                     causes.append([key(name, count) for name, count in grown] or None)
                 except BadRecord as error:
                     bad[number] = error
@@ -175,16 +176,22 @@ class ShiViz:
         made.add({name: column for name, column in columns.items() if column is not None}, others)
 
 
-def _causes(
-    computation: str, host: str, clock: Clock, growth: Growth, present: Presence | None
+def _checked(
+    computation: str,
+    host: str,
+    clock: Clock,
+    grown: list[tuple[str, int]] | None,
+    growth: Growth,
+    present: Presence | None,
 ) -> list[tuple[str, int]]:
-    """The events that this one's clock names as its causes; raises `BadRecord`."""
+    """The causes that a clock names, which `Growth.followed` may have found, and note it; raises `BadRecord`."""
     own = clock[host]
-    contradicted = growth.backwards(computation, host, clock)
-    if contradicted is not None:
-        event, entry = f"event {own} of {host[:_SHOWN]!r}", f"the entry of {contradicted[:_SHOWN]!r}"
-        raise BadRecord("clock-backwards", f"{event} contradicts the one read before it in {entry}")
-    grown = growth.grown(computation, host, clock)
+    if grown is None:
+        contradicted = growth.backwards(computation, host, clock)
+        if contradicted is not None:
+            event, entry = f"event {own} of {host[:_SHOWN]!r}", f"the entry of {contradicted[:_SHOWN]!r}"
+            raise BadRecord("clock-backwards", f"{event} contradicts the one read before it in {entry}")
+        grown = growth.grown(computation, host, clock)
     absent = present.absent(grown) if present is not None else {}
     if absent and present is not None:
         growth.note_only(computation, host, own, absent)

@@ -37,8 +37,10 @@ class Stamped:
     execution: Execution
     text: str
     """All of it, from the first event to the last."""
+    start: int
+    """Where in a longer text it begins."""
     spans: Sequence[tuple[int, int]]
-    """Where in the text each stands."""
+    """Where in that longer text each begins and ends."""
     lines: Sequence[int]
     groups: dict[str, Sequence[str | None]]
     """The texts of each named group, in the order of the groups."""
@@ -50,8 +52,8 @@ class Stamped:
 
     def text_of(self, number: int) -> str:
         """The text of one of them."""
-        start, stop = self.spans[number]
-        return self.text[start:stop]
+        begin, end = self.spans[number]
+        return self.text[begin - self.start : end - self.start]
 
     def without(self, left_out: Container[int]) -> Stamped:
         """The others."""
@@ -59,6 +61,7 @@ class Stamped:
         return Stamped(
             self.execution,
             self.text,
+            self.start,
             [self.spans[number] for number in kept],
             [self.lines[number] for number in kept],
             {name: [texts[number] for number in kept] for name, texts in self.groups.items()},
@@ -77,9 +80,8 @@ def stamped(events: Events) -> Stamped:
         name: columns[number - 1] for name, number in sorted(found[0].re.groupindex.items(), key=lambda each: each[1])
     }
     hosts, texts = groups["host"], groups["clock"]
-    start = found[0].start()
-    text = found[0].string[start : found[-1].end()]
-    spans = [(each.start() - start, each.end() - start) for each in found]
+    spans = [each.span() for each in found]
+    text = found[0].string[spans[0][0] : spans[-1][1]]
     clocks = _quick_clocks(texts) if _is_plain(text) else None
     own = None if clocks is None else list(map(dict.get, clocks, hosts))  # type: ignore[arg-type]
     bad: dict[int, BadRecord] = {}
@@ -93,7 +95,7 @@ def stamped(events: Events) -> Stamped:
                 bad[number] = error
             clocks.append(clock)
             own.append(clock.get(host or "", 0))
-    return Stamped(events.execution, text, spans, events.lines, groups, hosts, own, clocks, bad)  # type: ignore[arg-type]
+    return Stamped(events.execution, text, spans[0][0], spans, events.lines, groups, hosts, own, clocks, bad)  # type: ignore[arg-type]
 
 
 def _clock(host: str | None, text: str, event: str) -> Clock:

@@ -17,6 +17,9 @@ REMEMBERED_ENTRIES = 1_000_000
 """Of the clocks that are remembered to see which causes others imply; the oldest clocks are forgotten first."""
 
 
+_UNKNOWN: Mapping[str, int] = {}
+
+
 def key(process: str, count: int) -> str:
     """How other events refer to the event of a process with this own entry."""
     return f"{process}:{count}"
@@ -46,21 +49,35 @@ class Growth:
     """The oldest first. A plain dict would look for its first entry past all those that were removed before it."""
     _entries: int = 0
 
-    def took_a_step(self, computation: str, process: str, own: int, clock: Mapping[str, int]) -> bool:
-        """Whether nothing but the process's own entry changed since its last event, and grew; if so, the clock is noted.
+    def followed(
+        self, computation: str, process: str, own: int, clock: Mapping[str, int]
+    ) -> list[tuple[str, int]] | None:
+        """As `grown` for the usual: the clock is of a later event than the last one, which was not set aside.
 
-        That is said of most events, and with one look at the entries. If it cannot be said, nothing is noted.
+        None if that is not so, or an entry is less than it was. If nothing grew, the clock is noted, otherwise not yet.
         """
         last = self._last.get((computation, process))
-        if last is None or own <= last.own or last.clock is not last.trusted or len(clock) != len(last.clock):
-            return False
+        if last is None or own <= last.own or last.clock is not last.trusted:
+            return None
         known = last.clock.get
-        for name, count in clock.items():
-            if count != known(name) and name != process:
-                return False
-        self.remember(computation, process, clock)
-        last.own, last.before, last.clock, last.trusted = own, last.clock, clock, clock
-        return True
+        changed = [(name, count) for name, count in clock.items() if count != known(name)]
+        if len(changed) == 1 and len(clock) == len(last.clock):
+            self.remember(computation, process, clock)
+            last.own, last.before, last.clock, last.trusted = own, last.clock, clock, clock
+            return []
+        new = 0
+        for name, count in changed:
+            before = known(name)
+            if before is None:
+                new += 1
+            elif count < before:
+                return None
+        if len(clock) - new < len(last.clock):
+            return None
+        found = [(name, count) for name, count in changed if count and name != process]
+        if not found:
+            self.note(computation, process, clock)
+        return found if len(found) < 2 else self._not_implied(computation, sorted(found))
 
     def grown(self, computation: str, process: str, clock: Mapping[str, int]) -> list[tuple[str, int]]:
         """The foreign entries that grew since the previous event of this process, by name.
@@ -75,10 +92,19 @@ class Growth:
 
     def _not_implied(self, computation: str, causes: list[tuple[str, int]]) -> list[tuple[str, int]]:
         """The causes that no other cause has in its past, as far as the clocks of the others are remembered."""
+        clocks = {name: self._clocks.get((computation, name, count), _UNKNOWN) for name, count in causes}
+        first, most = causes[0]
+        for name, count in causes:
+            if clocks[name].get(first, 0) >= most:
+                first, most = name, count
+        reaches = clocks[first].get
+        if all(
+            name == first or (reaches(name, 0) >= count and clocks[name].get(first, 0) < most) for name, count in causes
+        ):
+            return [(first, most)]  # The usual: one message brought all of it.
         left = dict(causes)
-        clocks = [(name, self._clocks.get((computation, name, count), {})) for name, count in causes]
         # The one that knows most first: in a chain of messages it leaves nothing to be compared.
-        for name, clock in sorted(clocks, key=lambda each: -len(each[1])):
+        for name, clock in sorted(clocks.items(), key=lambda each: -len(each[1])):
             if name in left and clock:
                 left = {other: count for other, count in left.items() if other == name or clock.get(other, 0) < count}
         return [(name, count) for name, count in causes if name in left]
