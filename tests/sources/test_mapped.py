@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from tests.sources.hard_lines import hard_files
 from tests.sources.reading import SAMPLES, piece, rows, table
 from whence.causality.channel_tables import match_table
-from whence.sources import SourceError, check_source
+from whence.sources import SourceError, check_source, javascript_regex, timed_regex
 from whence.sources.mapped import Mapped
 from whence.sources.mapping_file import read_mapping, shipped_mappings
 from whence.sources.mapping_values import read_parts
@@ -359,3 +360,85 @@ def test_usual_records_are_all_read_quickly(tmp_path: Path, monkeypatch: pytest.
     assert [
         {name: value for name, value in row.items() if value is not None} | {"place": 1} for row in parted[-60:]
     ] == [row | {"place": 1} for row in expected]
+
+
+SLOW = r"^(\w|\w\w)*!$"
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        LEAST + f"name = {{ from = 'm', match = '{SLOW.replace('(', '(?:')}', optional = true }}",
+        LEAST + f"[[event]]\nwhen = {{ m = {{ match = '{SLOW}' }} }}\nname = 'm'",
+    ],
+)
+def test_a_record_for_which_an_expression_takes_too_long_is_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mapping: str
+) -> None:
+    """Without a limit, one line of one file would keep observe busy for years; with many, the mapping is to blame."""
+    monkeypatch.setattr(javascript_regex, "LINE_SECONDS", 0.05)
+    texts = ["one!", "1" * 60 + " !", "two!", "1" * 60 + " !"]
+    log = [json.dumps({"p": "a", "t": number, "m": text}) for number, text in enumerate(texts)]
+    source = mapped(tmp_path, mapping)
+    found = rows(pickle.loads(pickle.dumps(source)), "\n".join(log))
+    assert [row.get("reason", "")[:9] for row in found] == ["", "too-slow:", "", "too-slow:"]
+    assert [row.get("name") for row in found if "reason" not in row] == ["one!", "two!"]
+    slow = ("1" * number + " !" for number in range(60, 60 + timed_regex.MOST_SLOW_TEXTS))
+    log += [json.dumps({"p": "a", "t": 9, "m": text}) for text in slow]
+    with pytest.raises(SourceError, match=r"w\)\*!\$' of the mapping takes more than 0.05 s for a text, the 5th time"):
+        rows(source, "\n".join(log))
+
+
+PIECES = (
+    *(
+        r"\w+",
+        "(a*)",
+        "(?P<x>a|ab)",
+        "(?:a|b)+?",
+        "[^b]",
+        "[[ab]",
+        r"\b",
+        "^",
+        "$",
+        "(?=b)",
+        "(?<!b)",
+        "{e}",
+        "{",
+        "a{1,2}",
+    ),
+    *(
+        ".*",
+        r"\S*",
+        r"\s",
+        "(b)?",
+        "|",
+        "[a-b&&b]",
+        "é",
+        r"\d",
+        "[[:alpha:]]",
+        "(?i)",
+        "É",
+        "ß",
+        r"\Z",
+        "(?x) # {",
+        "\n",
+    ),
+)
+
+
+@pytest.mark.filterwarnings("ignore:Possible:FutureWarning")
+@settings(max_examples=500)
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=5), st.text("aAbß1 {e}\n[éÉ:\u0130\u017f", max_size=20))
+def test_expressions_of_mappings_find_what_those_of_python_find(pieces: list[str], text: str) -> None:
+    """They are run by another package, so that they can be stopped, and must mean what Python's documentation says."""
+    expression = "".join(pieces)
+    try:
+        usual = re.compile(expression)
+    except re.error:
+        with pytest.raises(ValueError, match=r".+"):
+            timed_regex.compile_timed(expression)
+        return
+    timed, found = timed_regex.compile_timed(expression), usual.search(text)
+    assert timed.groups == usual.groups
+    assert timed.occurs_in(text) == (found is not None)
+    assert timed.taken(text) == (None if found is None else found[1 if usual.groups else 0])

@@ -341,7 +341,7 @@ def test_quick_reading_gives_the_rows_of_exact_reading(data: bytes) -> None:
     """Otherwise a line would mean one thing as the library writes it, and another with a space more."""
     quick = table(Tracing(), data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tracing, "quick_row", lambda *_: None)
+        patch.setattr(tracing, "quick_values", lambda *_: None)
         assert quick == table(Tracing(), data)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -131,7 +131,7 @@ def compile_javascript(
             apart = _not_within_leading_run(translated)
             further: Any = re.compile(apart + translated, _FLAGS) if apart else pattern
             if not is_trusted:
-                literal = _TOKEN.sub(_only_as_in_re, translated)
+                literal = only_as_in_re(translated)
                 pattern = regex.compile(literal, _GUARDED_FLAGS)
                 further = regex.compile(apart + literal, _GUARDED_FLAGS) if apart else pattern
     except (re.error, regex.error, OverflowError, RecursionError) as error:
@@ -151,8 +151,12 @@ def _in_python(found: re.Match[str]) -> str:
     return "(?P<" if found[0] == "(?<" else found[0]
 
 
-def _only_as_in_re(token: re.Match[str]) -> str:
-    """The token, without what only ``regex`` gives a meaning: classes in classes, and ``{e}``, which would allow errors."""
+def only_as_in_re(expression: str) -> str:
+    """The expression, without what only ``regex`` gives a meaning: classes in classes, and ``{e}``, which allows errors."""
+    return _TOKEN.sub(_token_as_in_re, expression)
+
+
+def _token_as_in_re(token: re.Match[str]) -> str:
     text = token[0]
     if text.startswith("[") and len(text) > 1:
         return "[" + text[1:].replace("[", r"\[")

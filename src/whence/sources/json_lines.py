@@ -93,10 +93,15 @@ class Cells:
         if block.problem is not None:
             yield bad_row(self._piece.file, block.first_line, block.problem, block.data)
             return
+        for line, offset, place in self.lines(block):
+            yield self._row(line, offset, place, self)
+
+    def lines(self, block: Block) -> Iterator[tuple[bytes, int, int]]:
+        """The lines of a block that are not blank, with their offsets and numbers."""
         offset = block.offset
         for place, line in enumerate(block.data.split(b"\n"), start=block.first_line):
-            if not _is_blank(line, offset):
-                yield self._row(line, offset, place, self)
+            if line[:1] == b"{" or not _is_blank(line, offset):
+                yield line, offset, place
             offset += len(line) + 1
 
 

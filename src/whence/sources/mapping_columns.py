@@ -7,7 +7,6 @@ left.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -18,6 +17,7 @@ from whence.sources.mapping_rules import LogMapping, Rule
 from whence.sources.mapping_values import Field, Value
 from whence.sources.quick_objects import Object, Texts, objects, written
 from whence.sources.rows import MOST_CAUSES, BadRecord, Columns, received
+from whence.sources.timed_regex import TimedPattern
 from whence.sources.times import INT64_LEAST, INT64_MOST, quick_time
 
 Column: TypeAlias = Callable[[list[Object], set[int]], list[Any]]
@@ -217,7 +217,7 @@ def _values(value: Value) -> Column:
             )
         else:
             filled = _each(partial(_filled, template), zip(*columns, strict=True), left)
-        return filled if match is None else [None if text is None else match(text) for text in filled]
+        return filled if match is None else _each(lambda text: None if text is None else match(text), filled, left)
 
     return values
 
@@ -229,16 +229,10 @@ def _filled(template: str, values: tuple[Any, ...]) -> str | None:
     return None if None in values else template % values
 
 
-def _matching(pattern: re.Pattern[str]) -> Callable[[str], str | None]:
+def _matching(pattern: TimedPattern) -> Callable[[str], str | None]:
     """What the pattern takes of a text; of short texts, which often come again, it is remembered."""
-    group = 1 if pattern.groups else 0
-
-    def taken(text: str) -> str | None:
-        found = pattern.search(text)
-        return None if found is None else found[group]
-
-    remembered = lru_cache(maxsize=_MOST_REMEMBERED)(taken)
-    return lambda text: (remembered if len(text) <= _MOST_REMEMBERED_CHARACTERS else taken)(text)
+    remembered = lru_cache(maxsize=_MOST_REMEMBERED)(pattern.taken)
+    return lambda text: (remembered if len(text) <= _MOST_REMEMBERED_CHARACTERS else pattern.taken)(text)
 
 
 def _texts(value: Value, *, may_be_empty: bool) -> Column:

@@ -16,7 +16,6 @@ One literal mapping::
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
@@ -27,6 +26,7 @@ from whence.events.schema import KINDS, LOCAL, RECEIVE, SEND
 from whence.sources.contract import SourceError
 from whence.sources.mapping_rules import Condition, LogMapping, Rule, choice
 from whence.sources.mapping_values import UNITS, Value, read_parts
+from whence.sources.timed_regex import TimedPattern, compile_timed
 
 COLUMNS_OF_A_RECORD: Final = ("process", "clock", "computation", "time", "seq", "name", "id")
 """What a mapping says of all records, and a rule of its own ones."""
@@ -203,10 +203,10 @@ class _Reader:
         except ValueError as error:
             self._refuse(where, str(error))
 
-    def _pattern(self, pattern: object, where: str) -> re.Pattern[str]:
+    def _pattern(self, pattern: object, where: str) -> TimedPattern:
         try:
-            compiled = re.compile(str(pattern))
-        except re.error as error:
+            compiled = compile_timed(str(pattern))
+        except ValueError as error:
             self._refuse(where, f"is no regular expression: {error}")
         if not isinstance(pattern, str) or compiled.groups > 1:
             self._refuse(where, "is a regular expression with at most one group, which is what is taken")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from whence.events.schema import LOCAL
 from whence.sources.mapping_values import TICK, Record, Value
 from whence.sources.rows import BadRecord, Row
+from whence.sources.timed_regex import TimedPattern
 
 _COLUMNS_THAT_STAY = ("process", "clock", "computation", "time", "seq", "name", "id", "sends")
 """A field that is one of these as it stands is not kept a second time; what makes a channel is, for channels are not."""
@@ -21,7 +21,7 @@ class Condition:
     shown: str
     value: Value
     choices: frozenset[tuple[bool, object]] | None = None
-    match: re.Pattern[str] | None = None
+    match: TimedPattern | None = None
     present: bool | None = None
 
     def holds(self, record: Record) -> bool:
@@ -29,7 +29,7 @@ class Condition:
         if self.present is not None:
             return (found is not None) == self.present
         if self.match is not None:
-            return isinstance(found, str) and self.match.search(found) is not None
+            return isinstance(found, str) and self.match.occurs_in(found)
         return not isinstance(found, list | dict) and choice(found) in (self.choices or ())
 
 

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from whence.sources.rows import BadRecord
+from whence.sources.timed_regex import TimedPattern
 from whence.sources.times import INT64_LEAST, INT64_MOST, NANOSECONDS_IN, time_from_text
 
 Record = Mapping[str, tuple[Any, str, str]]
@@ -60,7 +61,7 @@ class Value:
     what: str
     parts: tuple[str | Field, ...]
     """One field alone is that field's own value; everything else is text."""
-    match: re.Pattern[str] | None = None
+    match: TimedPattern | None = None
     """Takes what its first group matches, or all that it matches, of the text."""
     optional: bool = False
     unit: str | None = None
@@ -156,9 +157,8 @@ class Value:
             return repr(value)
         raise BadRecord("bad-field", f"{self.what} is text or a number, not {_shown(value)}")
 
-    def _matched(self, match: re.Pattern[str], text: str) -> str | None:
-        found = match.search(text)
-        taken = None if found is None else found[1 if match.groups else 0]
+    def _matched(self, match: TimedPattern, text: str) -> str | None:
+        taken = match.taken(text)
         if taken is None and not self.optional:
             raise BadRecord("bad-field", f"{self.what} matches {match.pattern!r}, which {_shown(text)} does not")
         return taken

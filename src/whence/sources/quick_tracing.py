@@ -7,16 +7,17 @@ What is taken here would be taken there, and give the same row. What msgspec let
 from __future__ import annotations
 
 import binascii
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from whence.clocks.wire import MAX_COUNTER, MAX_NAME_BYTES
 from whence.events.schema import LOCAL, RECEIVE, SEND
 from whence.sources.quick_objects import NOT_TAKEN, is_unusual, may_be_deep
-from whence.sources.rows import MOST_CAUSES, Row
+from whence.sources.rows import MOST_CAUSES
 from whence.sources.vectors import Growth, stamp_key
 
 SENT: Final = "GenerateTokenTrace"
@@ -24,108 +25,122 @@ RECEIVED: Final = "ReceiveTokenTrace"
 
 MOST_TRACE: Final = (1 << 64) - 1
 _MOST_NAME_CHARACTERS = MAX_NAME_BYTES // 4
+_MEMBERS = 5
+_TEXT = {str}
+_MOST_REMEMBERED_CHARACTERS = 2_000
 _THREE_VALUES = b"\x93"
 """In MessagePack, the head of an array of the three values that a token is."""
+
+
+_Name = Annotated[str, Meta(min_length=1, max_length=_MOST_NAME_CHARACTERS)]
+_Counters = dict[_Name, Annotated[int, Meta(ge=0, le=MAX_COUNTER)]]
 
 
 class _Line(Struct, forbid_unknown_fields=True):
     TracerIdentity: str
     TraceID: int
     Tag: str
-    Body: dict[str, Any]
-    VectorClock: dict[str, int]
-
-
-class _Texts(Struct):
-    """The texts of the members that keep theirs; the others are passed over."""
-
     Body: Raw
     VectorClock: Raw
 
 
-Token = tuple[str, int, dict[str, int]]
+Token = tuple[_Name, int, _Counters]
 
 _decode_line = msgspec.json.Decoder(_Line).decode
-_decode_texts = msgspec.json.Decoder(_Texts).decode
-_encode_line = msgspec.json.Encoder().encode
+_decode_clock = msgspec.json.Decoder(_Counters).decode
+_decode_body = msgspec.json.Decoder(dict[str, Any]).decode
+_encode_body = msgspec.json.Encoder().encode
 _decode_token = msgspec.msgpack.Decoder(Token).decode
 _encode_token = msgspec.msgpack.Encoder().encode
 
+COLUMNS: Final = (
+    *("process", "seq", "kind", "sends", "receives", "receives_more", "name", "stamp", "attributes", "place"),
+)
+"""What `quick_values` gives; other columns of these rows are empty, but for the file."""
 
-def quick_row(raw: bytes, file: str, place: int, growth: Callable[[], Growth]) -> Row | None:
-    """The row of a line; None if it must be left, and then nothing was noted in `growth`."""
+
+def quick_values(raw: bytes, place: int, growth: Growth) -> tuple[Any, ...] | None:
+    """The `COLUMNS` of a line's row; None if the line must be left, and then nothing was noted in `growth`."""
     try:
-        line, texts = _decode_line(raw), _decode_texts(raw)
+        line = _decode_line(raw)
+        body, clock_text = bytes(line.Body), bytes(line.VectorClock)
+        clock = _decode_clock(clock_text)
+        members = _decode_body(body) if body != b"{}" else {}
     except NOT_TAKEN:
         return None
-    process, trace, tag, clock, body = line.TracerIdentity, line.TraceID, line.Tag, line.VectorClock, bytes(texts.Body)
+    process, trace, tag, own = line.TracerIdentity, line.TraceID, line.Tag, clock.get(line.TracerIdentity)
+    colons = body.count(b":")
     if (
-        _encode_line(line).count(b":") != raw.count(b":")
-        or may_be_deep(raw)
-        or (b"\\u00" in raw and is_unusual(raw))
-        or (len(body) > 2 and (is_unusual(body) or "TraceID" in line.Body))
-        or not (tag and 0 <= trace <= MOST_TRACE and _is_plain(clock, process))
+        not (own and tag and 0 <= trace <= MOST_TRACE)
+        # Each of these finds keys that are given twice: in the clock, in the line, and within the body.
+        or clock_text.count(b'"') != 2 * len(clock)
+        or raw.count(b":") != colons + clock_text.count(b":") + process.count(":") + tag.count(":") + _MEMBERS
+        or (members and (_encode_body(members).count(b":") != colons or "TraceID" in members))
+        or (b"\\" in raw and (raw.count(b"\\") != body.count(b"\\") or is_unusual(body)))
+        or ({*map(type, members.values())} - _TEXT and (is_unusual(body) or may_be_deep(raw)))
+        or len(clock) > MOST_CAUSES
     ):
         return None
     sent: tuple[str, int] | None = None
     if tag in (SENT, RECEIVED):
-        token = _token(line.Body.get("Token"))
+        token = _token(members.get("Token"))
         if token is None or not _fits(token, tag, process, trace, clock):
             return None
         sent = (token[0], token[2][token[0]])
-    known = growth()
-    causes = known.grown("", process, clock)
+    causes = growth.followed("", process, own, clock)
+    if causes is None:
+        causes = growth.grown("", process, clock)
+        growth.note("", process, clock)
+    elif causes:
+        growth.note("", process, clock)
     if sent is not None and tag == RECEIVED:
         causes = [sent, *(cause for cause in causes if cause != sent)]
-    if len(causes) > MOST_CAUSES:
-        return None
-    known.note("", process, clock)
-    own = clock[process]
     inside = body[1:-1].strip().decode()
-    return Row(
-        process=process,
-        seq=own,
-        kind=SEND if tag == SENT else RECEIVE if causes else LOCAL,
-        sends=stamp_key(process, own),
-        receives=stamp_key(*causes[0]) if causes else None,
-        receives_more=[stamp_key(*cause) for cause in causes[1:]] if len(causes) > 1 else None,
-        name=tag,
-        stamp=f'{{"clock":"vector","counters":{bytes(texts.VectorClock).decode()}}}',
-        attributes=f'{{{inside}{"," if inside else ""}"TraceID":"{trace}"}}',
-        file=file,
-        place=place,
-    )
-
-
-def _is_plain(clock: Mapping[str, int], process: str) -> bool:
-    """Whether this surely is a clock, and counts its own process."""
     return (
-        bool(process and clock.get(process))
-        and "" not in clock
-        and min(clock.values()) >= 0
-        and max(clock.values()) <= MAX_COUNTER
-        and max(map(len, clock)) <= _MOST_NAME_CHARACTERS
+        process,
+        own,
+        SEND if tag == SENT else RECEIVE if causes else LOCAL,
+        stamp_key(process, own),
+        stamp_key(*causes[0]) if causes else None,
+        [stamp_key(*cause) for cause in causes[1:]] if len(causes) > 1 else None,
+        tag,
+        f'{{"clock":"vector","counters":{clock_text.decode()}}}',
+        f'{{{inside}{"," if inside else ""}"TraceID":"{trace}"}}',
+        place,
     )
 
 
 def _token(text: object) -> Token | None:
     """The token, if it is spelled in the shortest way, as GoVector does; that leaves out keys given twice."""
-    try:
-        raw = _THREE_VALUES + binascii.a2b_base64(text, strict_mode=True)  # type: ignore[arg-type]
-        token = _decode_token(raw)
-    except (*NOT_TAKEN, TypeError):
+    if not isinstance(text, str):
         return None
-    return token if _encode_token(token) == raw and _is_plain(token[2], token[0]) else None
+    return _remembered_token(text) if len(text) <= _MOST_REMEMBERED_CHARACTERS else _decoded_token(text)
+
+
+def _decoded_token(text: str) -> Token | None:
+    try:
+        raw = _THREE_VALUES + binascii.a2b_base64(text, strict_mode=True)
+        token = _decode_token(raw)
+    except NOT_TAKEN:
+        return None
+    sender, _, counters = token
+    is_usual = sender in counters and 0 not in counters.values() and "\0" not in "".join(counters)
+    return token if is_usual and _encode_token(token) == raw else None
+
+
+# A token is met where it is made, and where it is received.
+_remembered_token = lru_cache(maxsize=4_096)(_decoded_token)
 
 
 def _fits(token: Token, tag: str, process: str, trace: int, clock: Mapping[str, int]) -> bool:
     """Whether the token says what the line says: that of a send all of it, that of a receive what was known before."""
     sender, payload, counters = token
-    if payload != trace or 0 in counters.values() or any("\0" in name for name in counters):
+    if payload != trace:
         return False
     if tag == SENT:
         return sender == process and counters == clock
     known = clock.get
-    return all(known(name, 0) >= count for name, count in counters.items()) and clock[process] > counters.get(
-        process, 0
-    )
+    for name, count in counters.items():
+        if known(name, 0) < count:
+            return False
+    return clock[process] > counters.get(process, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -173,6 +174,45 @@ class Columns:
         column = self._values.setdefault(name, [])
         column.extend(repeat(None, self._count - len(column)))
         return column
+
+
+class Batches:
+    """Rows of one file, given as columns or one by one, that become batches; they keep the order in which they are added."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self._columns, self._order = Columns(file), array("i")
+        self._characters = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was added."""
+        return not self._order
+
+    @property
+    def is_full(self) -> bool:
+        """Whether what was added should be taken."""
+        return len(self._order) >= BATCH_ROWS or self._characters > BATCH_BYTES
+
+    def add_rows(self, rows: Sequence[Row]) -> None:
+        """Append these rows."""
+        self._order.extend(self._columns.add_rows(rows))
+
+    def add(self, columns: Mapping[str, Sequence[Any]], others: Mapping[int, Row]) -> None:
+        """Append rows that are given as columns, and put others among them, each as what number of them all."""
+        numbers: Sequence[int] = self._columns.add(columns, len(columns["computation"]))
+        if others:
+            instead = dict(zip(others, self._columns.add_rows(list(others.values())), strict=True))
+            rest = iter(numbers)
+            numbers = [instead[at] if at in instead else next(rest) for at in range(len(numbers) + len(others))]
+        self._order.extend(numbers)
+        self._characters += sum(map(len, filter(None, columns.get("attributes", ()))))
+
+    def taken(self) -> pa.RecordBatch:
+        """A batch of what was added, which is forgotten."""
+        batch = self._columns.batch(self._order)
+        self._columns, self._order, self._characters = Columns(self.file), array("i"), 0
+        return batch
 
 
 def _array(column: list[Any], kind: pa.DataType) -> pa.Array:

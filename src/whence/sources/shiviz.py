@@ -13,8 +13,7 @@ line. A line for which the expression takes too long is set aside, and after som
 from __future__ import annotations
 
 import re
-from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,12 +29,9 @@ from whence.sources.group_columns import attributes_of, times_of
 from whence.sources.javascript_regex import Expression, TooSlow, compile_javascript
 from whence.sources.presence import Presence
 from whence.sources.rows import (
-    BATCH_BYTES,
-    BATCH_ROWS,
     MOST_CAUSES,
     BadRecord,
-    Columns,
-    Row,
+    Batches,
     bad_row,
     too_many_causes,
 )
@@ -94,12 +90,12 @@ class ShiViz:
         return compile_javascript(self.delimiter, what="the delimiter of executions")
 
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        made = _Batches(piece.file)
+        made = Batches(piece.file)
         for execution, present, growth in self._executions_to_read(piece):
             for found in execution:
                 if isinstance(found, Leftover):
                     name = found.execution.name
-                    made.add_bad([bad_row(piece.file, found.line, found.problem, found.text, computation=name)])
+                    made.add_rows([bad_row(piece.file, found.line, found.problem, found.text, computation=name)])
                 else:
                     self._add(found, growth, present, made)
                 if made.is_full:
@@ -133,7 +129,7 @@ class ShiViz:
             for number, execution in groupby(found, key=lambda each: each.execution.number):
                 yield number, (each if isinstance(each, Leftover) else stamped(each) for each in execution)
 
-    def _add(self, events: Stamped, growth: Growth, present: Presence | None, made: _Batches) -> None:
+    def _add(self, events: Stamped, growth: Growth, present: Presence | None, made: Batches) -> None:
         """Add the rows of some events."""
         computation, followed = events.execution.name, growth.followed
         bad = dict(events.bad)
@@ -200,43 +196,6 @@ def _checked(
         raise too_many_causes(len(grown))
     growth.note(computation, host, clock)
     return grown
-
-
-class _Batches:
-    """Rows of a file while they are put together."""
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self._columns, self._order = Columns(file), array("i")
-        self._characters = 0
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._order
-
-    @property
-    def is_full(self) -> bool:
-        return len(self._order) >= BATCH_ROWS or self._characters > BATCH_BYTES
-
-    def add_bad(self, rows: Sequence[Row]) -> None:
-        """Append these rows."""
-        self._order.extend(self._columns.add_rows(rows))
-
-    def add(self, columns: Mapping[str, Sequence[Any]], others: Mapping[int, Row]) -> None:
-        """Append rows that are given as columns, and put others among them, each as what number of them all."""
-        numbers: Sequence[int] = self._columns.add(columns, len(columns["place"]))
-        if others:
-            instead = dict(zip(others, self._columns.add_rows(list(others.values())), strict=True))
-            rest = iter(numbers)
-            numbers = [instead[at] if at in instead else next(rest) for at in range(len(numbers) + len(others))]
-        self._order.extend(numbers)
-        self._characters += sum(map(len, filter(None, columns.get("attributes", ()))))
-
-    def taken(self) -> pa.RecordBatch:
-        """A batch of what was added, which is forgotten."""
-        batch = self._columns.batch(self._order)
-        self._columns, self._order, self._characters = Columns(self.file), array("i"), 0
-        return batch
 
 
 def _event_pattern(regex: str, *, is_trusted: bool = False) -> Expression:

@@ -18,8 +18,9 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
@@ -32,8 +33,8 @@ from whence.events.schema import LOCAL, RECEIVE, SEND
 from whence.sources.contract import Piece, Records
 from whence.sources.json_lines import Cells, bounded_row
 from whence.sources.lines import LINE_LIMIT_BYTES, blocks
-from whence.sources.quick_tracing import MOST_TRACE, RECEIVED, SENT, quick_row
-from whence.sources.rows import BadRecord, Row, bad_row, batches
+from whence.sources.quick_tracing import COLUMNS, MOST_TRACE, RECEIVED, SENT, quick_values
+from whence.sources.rows import BadRecord, Batches, Row, bad_row
 from whence.sources.strict_json import members
 from whence.sources.times import INT64_MOST
 from whence.sources.vectors import Growth, stamp_key
@@ -45,6 +46,7 @@ Member = tuple[Any, str, str]
 _NOTHING: Member = (None, "", "")
 _TRACE_DIGITS = re.compile(r"0|[1-9]\d{0,19}", re.ASCII)
 _LARGE_TRACE = re.compile(rb'("TraceID"[ \t\r]*:[ \t\r]*)([1-9]\d{18,19})(?=[ \t\r]*[,}])')
+_LINES_AT_ONCE = 1_024
 _SHOWN = 60
 
 
@@ -59,29 +61,59 @@ class Tracing:
 
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         def row(line: bytes, offset: int, place: int, cells: Cells) -> Row:
+            growth = cells.growth(offset)
             return bounded_row(
-                line,
-                offset,
-                place,
-                piece.file,
-                lambda bare: row_from_line(bare, piece.file, place, lambda: cells.growth(offset)),
+                line, offset, place, piece.file, lambda bare: row_from_line(bare, piece.file, place, growth)
             )
 
-        cells = Cells(piece, row)
+        cells, made = Cells(piece, row), Batches(piece.file)
         for block in blocks(piece):
-            yield from batches(cells.rows(block))
+            if block.problem is not None:
+                made.add_rows([bad_row(piece.file, block.first_line, block.problem, block.data)])
+                continue
+            lines = cells.lines(block)
+            while some := list(islice(lines, _LINES_AT_ONCE)):
+                _add(some, cells, row, made)
+                if made.is_full:
+                    yield made.taken()
+        if not made.is_empty:
+            yield made.taken()
 
 
-def row_from_line(raw: bytes, file: str, place: int, growth: Callable[[], Growth]) -> Row:
+def _add(
+    lines: list[tuple[bytes, int, int]],
+    cells: Cells,
+    row: Callable[[bytes, int, int, Cells], Row],
+    made: Batches,
+) -> None:
+    """Add the rows of these lines, each with its offset and number; `row` gives those that are left."""
+    quick: list[tuple[Any, ...]] = []
+    others: dict[int, Row] = {}
+    for number, (line, offset, place) in enumerate(lines):
+        values = None
+        # The file's first line may have a byte order mark.
+        if offset and len(line) <= LINE_LIMIT_BYTES:
+            values = quick_values(line, place, cells.growth(offset))
+        if values is None:
+            others[number] = row(line, offset, place, cells)
+        else:
+            quick.append(values)
+    columns: dict[str, Sequence[Any]] = dict(zip(COLUMNS, zip(*quick, strict=True), strict=True)) if quick else {}
+    made.add({"computation": [""] * len(quick), **columns}, others)
+
+
+def row_from_line(raw: bytes, file: str, place: int, growth: Growth) -> Row:
     """The row of one line; a line that cannot be read gives a row with a reason.
 
-    `growth` gives what is known of the vector clocks before this line.
+    `growth` is what is known of the vector clocks before this line.
     """
-    quick = quick_row(raw, file, place, growth)
-    return exact_row(raw, file, place, growth) if quick is None else quick
+    quick = quick_values(raw, place, growth)
+    if quick is None:
+        return exact_row(raw, file, place, growth)
+    return Row(**dict(zip(COLUMNS, quick, strict=True)), file=file)
 
 
-def exact_row(raw: bytes, file: str, place: int, growth: Callable[[], Growth]) -> Row:
+def exact_row(raw: bytes, file: str, place: int, growth: Growth) -> Row:
     """As `row_from_line`, by the reader that knows every case and says what is wrong."""
     found: Mapping[str, Member] = {}
     try:
@@ -99,7 +131,7 @@ def _quoted(number: re.Match[bytes]) -> bytes:
     return number[1] + b'"' + number[2] + b'"' if INT64_MOST < value <= MOST_TRACE else number[0]
 
 
-def _row(found: Mapping[str, Member], file: str, place: int, growth: Callable[[], Growth]) -> Row:
+def _row(found: Mapping[str, Member], file: str, place: int, growth: Growth) -> Row:
     for name in FIELDS:
         if name not in found:
             raise BadRecord("bad-field", f'a line has {", ".join(FIELDS)}; "{name}" is missing')
@@ -120,7 +152,7 @@ def _row(found: Mapping[str, Member], file: str, place: int, growth: Callable[[]
     row.attributes = _attributes(found["Body"], trace)
     row.stamp = f'{{"clock":"vector","counters":{clock_text}}}'
     row.sends = stamp_key(process, clock[process])
-    _set_causes(row, clock, tag, token, growth())
+    _set_causes(row, clock, tag, token, growth)
     return row
 
 
