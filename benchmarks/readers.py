@@ -1,5 +1,7 @@
 """What each reader of a format takes of the CPU for a record, against its exact reader and against ``json.loads``.
 
+A record is a span, or a line of a log.
+
 To measure another format, add it to `formats`.
 """
 
@@ -8,9 +10,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from benchmarks.otlp_traces import Json, document, json_lines, protobuf, requests
+from benchmarks.readers_logs import cases as log_cases
 from benchmarks.report import Goal, Section
 from benchmarks.span_files import jaeger, jaeger_lines, zipkin, zipkin_lines
 from whence.sources import Source
@@ -41,7 +45,8 @@ class Format:
 
 def formats() -> list[Format]:
     """The formats that are measured."""
-    return _span_formats(requests(SPANS))
+    logs = [Format(name, data, data.count(b"\n"), "line", source) for name, data, source in log_cases()]
+    return [*_span_formats(requests(SPANS)), *logs]
 
 
 def _span_formats(made: list[Json]) -> list[Format]:
@@ -120,10 +125,11 @@ def _read(source: Source | None, data: bytes) -> int:
 
 
 def _loaded(data: bytes) -> None:
-    """Parse a document, or each line if the first line is one by itself."""
+    """Parse a document, or each line if the first line is one by itself; lines that are no JSON are passed over."""
     first = data[: data.find(b"\n") + 1].strip()
     if first in (b"", b"{", b"["):
         json.loads(data)
     else:
         for line in data.splitlines():
-            json.loads(line)
+            with suppress(ValueError):
+                json.loads(line)

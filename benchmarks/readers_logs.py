@@ -1,7 +1,7 @@
 """Logs of some megabytes in the formats of text and JSON lines, made the same each time, with the source that reads each.
 
 They look like what these programs write: few processes and hosts, few sorts of records, times that grow, and now and then a line
-that is no record.
+that is no record. They are part of ``make bench ARGS=readers``; run as a module, this prints their times alone.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def microseconds_a_line(read: Callable[[Piece], Any], data: bytes, *, times: int
 
 
 def main(wanted: str) -> None:
-    """Print CPU time a line of the cases whose names hold `wanted`, beside that of ``json.loads`` on the same lines."""
+    """Print the CPU time a line of the cases whose names hold `wanted`."""
     for name, data, source in cases():
         if wanted in name:
             taken = microseconds_a_line(source.read, data)

@@ -202,6 +202,21 @@ def test_a_window_over_the_text_changes_nothing_but_what_it_cannot_see(sizes: li
         assert bool(told) == (row.get("name", "") != "é" * size)
 
 
+@pytest.mark.parametrize("most_held", [0, 250])
+def test_executions_that_are_too_long_to_hold_are_read_alike(monkeypatch: pytest.MonkeyPatch, most_held: int) -> None:
+    """A clock may name an event further on: rows must not depend on whether memory held all that lies between."""
+    executions_of = [
+        "".join(f'a {{"a":{n}, "b":{n}}}\nx\n' for n in range(1, 2 + size))
+        + "".join(f'b {{"b":{n}}}\ny\n' for n in range(1, 1 + size))
+        for size in (1, 30, 2, 40)
+    ]
+    log, source = "--\n".join(executions_of), ShiViz(delimiter="^--$")
+    held = table(source, log)
+    assert [held["reason"].null_count, held.num_rows] == [146, 150]
+    monkeypatch.setattr(shiviz, "MOST_HELD_CHARACTERS", most_held)
+    assert table(source, log) == held
+
+
 def test_bytes_that_are_no_text_set_their_event_aside_alone() -> None:
     """One broken byte in a message must not take the file with it, nor pass as something it is not."""
     log = b'a {"a":1}\nfirst\na {"a":2}\n\xff\na {"a":3}\nthird\n'
