@@ -197,21 +197,6 @@ def test_attributes_of_any_spelling_are_read_as_by_the_exact_reader(value: str) 
             assert assert_same(text.replace('"VALUE"', value).encode()) >= 3
 
 
-def test_a_long_line_is_read_in_parts(monkeypatch: Any) -> None:
-    """A Collector may write thousands of spans a line: what is read at once must not be seen in the rows."""
-    from whence.sources.otlp import json_records, walk
-
-    bad = of_spans(span(), span(startTimeUnixNano="0"), span(kind=9))
-    together = {
-        "resourceSpans": [each for request in (of_spans(*[span()] * 5), bad) for each in request["resourceSpans"]]
-    }
-    data = lines(together, of_logs(*[log()] * 4), *FULL.values())
-    for most_bytes, together_ in ((10, 3), (1_500, 2), (1_500, 256)):
-        monkeypatch.setattr(json_records, "MOST_AT_ONCE_BYTES", most_bytes)
-        monkeypatch.setattr(walk, "_MOST_TOGETHER", together_)
-        assert assert_same(data) > 15
-
-
 def test_what_is_as_exporters_write_it_is_taken_and_not_left(monkeypatch: Any) -> None:
     """The quick readers may leave everything and still be right, and then nobody would gain anything by them."""
     requests = [*FULL.values()]

@@ -11,8 +11,6 @@ import io
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from msgspec import Raw
@@ -119,33 +117,19 @@ def quick_line(line: bytes, place: int, file: str, resources: Resources) -> Iter
 
 
 def _each_found(arrays: list[Array[Raw]], place: int, file: str, resources: Resources) -> Iterator[Found]:
-    """The rows of these records, `_MOST_TOGETHER` at a time, or one by one where that does not work."""
-    for signal, of_signal in groupby(arrays, key=lambda array: array.signal):
-        held = [(array.resource, raw) for array in of_signal for raw in array.records]
-        for start in range(0, len(held), _MOST_TOGETHER):
-            some = held[start : start + _MOST_TOGETHER]
-            found = _together_found(signal, some, place, file, resources)
-            if found is not None:
-                yield from found
-                continue
-            for of_resource, raw in some:
-                resource = Resource() if of_resource is None else resources.of(of_resource)
-                yield json_rows(signal, bytes(raw), resource, file, place)
-
-
-def _together_found(
-    signal: str, held: list[tuple[bytes | None, Raw]], place: int, file: str, resources: Resources
-) -> list[Found] | None:
-    try:
-        records = quick_records(signal, [raw for _, raw in held])
-    except NOT_TAKEN:
-        return None
-    pairs = zip((resource for resource, _ in held), records, strict=True)
-    arrays = [
-        Array(resource, signal, [record for _, record in of_resource])
-        for resource, of_resource in groupby(pairs, key=itemgetter(0))
-    ]
-    return arrays_found(arrays, resources, file, [place] * len(held))
+    for array in arrays:
+        resource = Resource() if array.resource is None else resources.of(array.resource)
+        for start in range(0, len(array.records), _MOST_TOGETHER):
+            raws = array.records[start : start + _MOST_TOGETHER]
+            try:
+                records = quick_records(array.signal, raws)
+                for record in records:
+                    check(record, resource)
+            except (*NOT_TAKEN, BadRecord):
+                for raw in raws:
+                    yield json_rows(array.signal, bytes(raw), resource, file, place)
+            else:
+                yield from records_found(records, resource, file, [place] * len(records))
 
 
 def exact_rows(signal: str, raw: bytes, resource: Resource, file: str, place: int) -> Found:
