@@ -157,46 +157,6 @@ def test_a_value_of_two_kinds_is_seen(kind: str) -> None:
         assert [row["reason"].partition(":")[0] for row in found] == ["bad-field"] * 2
 
 
-ODD_VALUES = [
-    *(
-        f'{{"intValue":"{digits}"}}'
-        for digits in ("-0", "007", "1.5", "9223372036854775807", "9223372036854775808", "")
-    ),
-    *(f'{{"doubleValue":{digits}}}' for digits in ("5", "-0", "-0.0", "0.50", "1e5", "1E400", "0.1234567890123456789")),
-    *(f'{{"doubleValue":{digits}}}' for digits in ("1e-7", "123456789012345678901", '"NaN"', '"1"', "null", "true")),
-    *(
-        '{"ineValue":5}',
-        '{"inteValue":5}',
-        '{"stringValue":5}',
-        '{"boolValue":"true"}',
-        '{"boolValue":1}',
-        "{}",
-        "null",
-        "5",
-    ),
-    *(r'{"stringValue":"}},{\"key\":\"b"}', r'{"stringValue":"\/\u00e9\u0022"}', '{"stringValue":"{{id}}]"}'),
-    *(
-        '{"stringValue":"v","b":1}',
-        '{"stringValue":"v"},"b":1',
-        '{"stringValue":"v"},"key":"c"',
-        '{"stringValue":\n"v"}',
-    ),
-    *('{"arrayValue":{"values":[{"key":"b"}]}}', '{"kvlistValue":{"values":[{"key":"b","value":{"intValue":"1"}}]}}'),
-]
-
-
-@pytest.mark.parametrize("value", ODD_VALUES)
-def test_attributes_of_any_spelling_are_read_as_by_the_exact_reader(value: str) -> None:
-    """Lists of attributes are rewritten as text: a pair that is cut in the wrong place would change what was recorded."""
-    usual, twice = {"key": "a", "value": {"stringValue": "x: y"}}, [{"key": "z", "value": {"intValue": "1"}}] * 2
-    given = [usual, {"key": "odd", "value": "VALUE"}, usual | {"key": "last"}]
-    spans = [span(attributes=given), span(attributes=twice), span(attributes=[usual])]
-    for request in (of_spans(*spans), of_spans(*spans[1:], span(attributes=given[1:2]))):
-        for indent in (None, 1):
-            text = json.dumps(request, indent=indent, separators=None if indent else (",", ":"))
-            assert assert_same(text.replace('"VALUE"', value).encode()) >= 3
-
-
 def test_what_is_as_exporters_write_it_is_taken_and_not_left(monkeypatch: Any) -> None:
     """The quick readers may leave everything and still be right, and then nobody would gain anything by them."""
     requests = [*FULL.values()]

@@ -35,8 +35,8 @@ _COLON = ord(":")
 _PLAIN = frozenset({str, int, bool, type(None), Raw})
 _EACH, _ONE = msgspec.json.Decoder(list[Raw]), msgspec.json.Decoder(Raw)
 _GAP = re.compile(rb"[ \t\r\n]*,?[ \t\r\n]*")
-_SPACED, _SPACED_WITHIN_BYTES = re.compile(rb'":[ \t]|[\r\n]'), 256
-"""What text with spaces has in its beginning."""
+_SINGLE = frozenset(b",\n")
+"""What stands between records that nothing else stands between."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -96,6 +96,17 @@ def hex_ids_or_none(values: list[str], digits: int) -> list[str] | list[str | No
     return [None if value == zero else value for value in values] if zero in values else values
 
 
+def each_record(array: bytes) -> list[tuple[int, bytes]]:
+    """The elements of an array of good JSON: where each begins, and its text."""
+    texts = [bytes(record) for record in _EACH.decode(array)]
+    return [*zip(offsets_in(array), texts, strict=True)]
+
+
+def offsets_in(array: bytes) -> list[int]:
+    """Where the elements of an array begin. Raises one of `NOT_TAKEN`."""
+    return [1 + offset for offset in _offsets(array[1:-1], [len(raw) for raw in _EACH.decode(array)])]
+
+
 class Typed(Generic[T]):
     """A type of records, and how they are decoded."""
 
@@ -107,39 +118,28 @@ class Typed(Generic[T]):
         """The records of a run (`Cursor.run`), and where in its text they begin. Raises one of `NOT_TAKEN`."""
         if in_list:
             array = b"[%b]" % text
-            raws, records = _EACH.decode(array), self._list.decode(array)
+            lengths = [len(raw) for raw in _EACH.decode(array)]
+            records = self._list.decode(array)
         else:
-            raws, records = _ONE.decode_lines(text), self._one.decode_lines(text)
+            lengths = [len(raw) for raw in _ONE.decode_lines(text)]
+            records = self._one.decode_lines(text)
         check_all_is_there(text, records, escapes=COLON_OR_NUL_ESCAPED)
-        return records, places_in(text, 0, raws)[0]
+        return records, _offsets(text, lengths)
 
 
-def compact(text: bytes) -> bytes:
-    """Good JSON without the spaces outside of its texts, if it begins with such. Raises one of `NOT_TAKEN`."""
-    return msgspec.json.format(text, indent=-1) if _SPACED.search(text, 0, _SPACED_WITHIN_BYTES) else text
-
-
-def places_in(text: bytes, start: int, raws: list[Raw]) -> tuple[list[int], int]:
-    """Where each of these records begins, the first one at `start`, and where the last one ends. Raises `NotSure`.
-
-    They follow each other after commas or line ends, with or without spaces.
-    """
-    if not raws:
-        return [], start
-    lengths = [*map(len, raws)]
-    for mark in (b",", b"\n"):
-        if text.startswith(mark.join(raws), start):
-            ends = [start + end for end in accumulate(length + 1 for length in lengths)]
-            return [start, *ends[:-1]], ends[-1] - 1
-    found, at = [], start
-    for raw, length in zip(raws, lengths, strict=True):
+def _offsets(text: bytes, lengths: list[int]) -> list[int]:
+    if not lengths:
+        return []
+    found = list(accumulate((length + 1 for length in lengths[:-1]), initial=0))
+    if found[-1] + lengths[-1] == len(text) and _SINGLE.issuperset(map(text.__getitem__, (at - 1 for at in found[1:]))):
+        return found
+    found, at = [], 0
+    for length in lengths:
         gap = _GAP.match(text, at)
         assert gap is not None
-        if not text.startswith(raw, gap.end()):
-            raise NotSure
         found.append(gap.end())
         at = gap.end() + length
-    return found, at
+    return found
 
 
 def text_of(values: object) -> str:

@@ -5,29 +5,18 @@ That nothing was lost in decoding is checked as `whence.sources.sure_json` says.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import astuple
 
-from whence.sources.otlp.flat_pairs import flat_objects
 from whence.sources.otlp.model import Event, LogRecord, Record, SpanRecord
 from whence.sources.otlp.records import LOGS, SPANS
-from whence.sources.otlp.values import SPAN_BYTES, TRACE_BYTES, json_text
-from whence.sources.sure_json import (
-    MOST_AT_ONCE_BYTES,
-    NotSure,
-    Strict,
-    check_all_is_there,
-    compact,
-    hex_ids_or_none,
-    places_in,
-)
+from whence.sources.otlp.values import SPAN_BYTES, TRACE_BYTES
+from whence.sources.sure_json import MOST_AT_ONCE_BYTES, NotSure, Strict, check_all_is_there
 from whence.sources.times import INT64_LEAST, INT64_MOST
 
 MOST_NESTED: Final = 8
@@ -35,11 +24,8 @@ MOST_NESTED: Final = 8
 
 _Int64 = Annotated[int, msgspec.Meta(ge=INT64_LEAST, le=INT64_MOST)]
 _MOST_DIGITS = 19
-_MOST_NUMBERS = 10_000
-_NO_SPAN = "0" * 2 * SPAN_BYTES
-_NUMBER = re.compile(rb',"value":\{"(?:in(?=t)|doubl(?=e))(tValue":"-?[0-9]++"|eValue":-?[0-9][0-9.eE+-]*+)(?=\}\})')
-_TEXT_OR_WORD = re.compile(rb',"value":\{"(?:stringValue":(?=")|boolValue":(?=[tf]))')
-_REAL = re.compile(rb"[.eE]")
+_TRACE_DIGITS, _SPAN_DIGITS, _ID_BYTES = 2 * TRACE_BYTES, 2 * SPAN_BYTES, TRACE_BYTES + 2 * SPAN_BYTES
+_NO_TRACE, _NO_SPAN = "0" * _TRACE_DIGITS, "0" * _SPAN_DIGITS
 
 
 class _Strict(Strict, rename="camel"):
@@ -72,7 +58,7 @@ class _Pairs(_Strict):
 class _Event(_Strict):
     time_unix_nano: _Int64 | str | UnsetType = UNSET
     name: str | UnsetType = UNSET
-    attributes: Raw | UnsetType = UNSET
+    attributes: list[_Pair] | UnsetType = UNSET
     dropped_attributes_count: _Int64 | UnsetType = UNSET
 
 
@@ -100,7 +86,7 @@ class _Span(_Strict):
     kind: _Int64 | UnsetType = UNSET
     start_time_unix_nano: _Int64 | str | UnsetType = UNSET
     end_time_unix_nano: _Int64 | str | UnsetType = UNSET
-    attributes: Raw | UnsetType = UNSET
+    attributes: list[_Pair] | UnsetType = UNSET
     dropped_attributes_count: _Int64 | UnsetType = UNSET
     events: list[_Event] | UnsetType = UNSET
     dropped_events_count: _Int64 | UnsetType = UNSET
@@ -130,107 +116,75 @@ class _InstrumentationScope(_Strict):
     dropped_attributes_count: _Int64 | UnsetType = UNSET
 
 
-_S = TypeVar("_S")
-_L = TypeVar("_L")
-
-
-class _Scope(_Strict, Generic[_S, _L]):
+class _Scope(_Strict):
     scope: _InstrumentationScope | UnsetType = UNSET
-    spans: list[_S] | UnsetType = UNSET
-    log_records: list[_L] | UnsetType = UNSET
+    spans: Raw | UnsetType = UNSET
+    log_records: Raw | UnsetType = UNSET
     schema_url: str | UnsetType = UNSET
 
 
-class _Resource(_Strict, Generic[_S, _L]):
+class _Resource(_Strict):
     resource: Raw | UnsetType = UNSET
-    scope_spans: list[_Scope[_S, _L]] | UnsetType = UNSET
-    scope_logs: list[_Scope[_S, _L]] | UnsetType = UNSET
+    scope_spans: list[_Scope] | UnsetType = UNSET
+    scope_logs: list[_Scope] | UnsetType = UNSET
     schema_url: str | UnsetType = UNSET
 
 
-class _Request(_Strict, Generic[_S, _L]):
-    resource_spans: list[_Resource[_S, _L]] | UnsetType = UNSET
-    resource_logs: list[_Resource[_S, _L]] | UnsetType = UNSET
+class _Request(_Strict):
+    resource_spans: list[_Resource] | UnsetType = UNSET
+    resource_logs: list[_Resource] | UnsetType = UNSET
 
 
 _Held = TypeVar("_Held")
 
+_SPAN, _LOG = msgspec.json.Decoder(_Span), msgspec.json.Decoder(_Log)
 _ALL_SPANS, _ALL_LOGS = msgspec.json.Decoder(list[_Span]), msgspec.json.Decoder(list[_Log])
-_REQUEST, _RAW_REQUEST = msgspec.json.Decoder(_Request[_Span, _Log]), msgspec.json.Decoder(_Request[Raw, Raw])
-_RESOURCES = msgspec.json.Decoder(list[_Resource[_Span, _Log]])
-_RAW_RESOURCES = msgspec.json.Decoder(list[_Resource[Raw, Raw]])
-_PAIRS = msgspec.json.Decoder(list[_Pair])
-_ARRAY_BEGINS = {name: re.compile(rb'"%b"[ \t\r\n]*:[ \t\r\n]*\[[ \t\r\n]*' % name.encode()) for name in (SPANS, LOGS)}
-_NO_ATTRIBUTES = b"[]"
+_REQUEST, _RESOURCE = msgspec.json.Decoder(_Request), msgspec.json.Decoder(_Resource)
+_MEMBER = {name: re.compile(rb'"%b"[ \t\r\n]*:[ \t\r\n]*' % name.encode()) for name in (SPANS, LOGS)}
+_EMPTY = b"[]"
 
 
-class Array(NamedTuple, Generic[_Held]):
-    """An array of records, or of their texts."""
+class Array(NamedTuple):
+    """An array of records as it stands in a text."""
 
     resource: bytes | None
     """The text of the resource."""
     signal: str
-    records: list[_Held]
+    text: bytes
 
 
-def quick_request(raw: bytes) -> list[Array[Record]]:
-    """The records of a request. Raises one of `NOT_TAKEN`."""
-    if len(raw) > MOST_AT_ONCE_BYTES:
-        raise NotSure
-    raw = compact(raw)
+def quick_request(raw: bytes) -> list[Array]:
+    """The arrays of records in a request. Raises one of `NOT_TAKEN`."""
     request = _REQUEST.decode(raw)
     check_all_is_there(raw, request)
-    return _records(_either(request.resource_spans, request.resource_logs))
+    return [array for each in _either(request.resource_spans, request.resource_logs) for array in _arrays(each)]
 
 
-def texts_in_request(raw: bytes) -> list[Array[Raw]]:
-    """The texts of a request's records. Raises one of `NOT_TAKEN`."""
-    request = _RAW_REQUEST.decode(raw)
-    check_all_is_there(raw, request)
-    return [*_arrays(_either(request.resource_spans, request.resource_logs), Raw)]
-
-
-def quick_resources(raw: bytes) -> tuple[list[Array[Record]], list[int]]:
-    """The records in elements of a request, with commas between them, and where in the text each record begins.
-
-    Raises one of `NOT_TAKEN`.
-    """
-    raw = b"[%b]" % raw
-    places, at, arrays = [], 0, [*_arrays(_RAW_RESOURCES.decode(raw), Raw)]
-    for array in arrays:
-        begins = _ARRAY_BEGINS[array.signal].search(raw, at)
-        if begins is None:
+def quick_resource(raw: bytes) -> list[tuple[Array, int]]:
+    """The arrays of records in one element of a request, and where in its text they begin. Raises one of `NOT_TAKEN`."""
+    resource = _RESOURCE.decode(raw)
+    check_all_is_there(raw, resource)
+    found, at = [], 0
+    for array in _arrays(resource):
+        if array.text == _EMPTY:
+            continue
+        member = _MEMBER[array.signal].search(raw, at)
+        if member is None or not raw.startswith(array.text, member.end()):
             raise NotSure
-        found, at = places_in(raw, begins.end(), array.records)
-        places += [place - 1 for place in found]
-    if raw.count(b'"spans"') + raw.count(b'"logRecords"') != len(arrays):
-        # One of the names stands elsewhere too, and may have been taken for that of an array.
-        raise NotSure
-    raw = compact(raw)
-    resources = _RESOURCES.decode(raw)
-    check_all_is_there(raw, resources)
-    return _records(resources), places
+        found.append((array, member.end()))
+        at = member.end() + len(array.text)
+    return found
 
 
-def _arrays(resources: Sequence[_Resource[_S, _L]], _: type[_Held]) -> Iterator[Array[_Held]]:
-    for resource in resources:
-        of_resource = bytes(resource.resource) if resource.resource else None
-        for scope in _either(resource.scope_spans, resource.scope_logs):
-            if scope.spans is not UNSET and scope.log_records is not UNSET:
-                raise NotSure
-            held: Any = scope.spans or scope.log_records or []
-            yield Array(of_resource, LOGS if scope.spans is UNSET else SPANS, held)
-
-
-def _records(resources: Sequence[_Resource[_Span, _Log]]) -> list[Array[Record]]:
-    arrays = [*_arrays(resources, _Span)]
-    spans = iter(_spans([span for array in arrays if array.signal == SPANS for span in array.records]))
-    return [
-        Array(each.resource, each.signal, [*islice(spans, len(each.records))])
-        if each.signal == SPANS
-        else Array(each.resource, each.signal, [_log(log) for log in each.records])  # type: ignore[arg-type]
-        for each in arrays
-    ]
+def _arrays(resource: _Resource) -> Iterator[Array]:
+    of_resource = bytes(resource.resource) if resource.resource else None
+    for scope in _either(resource.scope_spans, resource.scope_logs):
+        if scope.spans and scope.log_records:
+            raise NotSure
+        text = bytes(scope.spans or scope.log_records or _EMPTY)
+        if text[:1] != b"[":
+            raise NotSure
+        yield Array(of_resource, SPANS if scope.spans else LOGS, text)
 
 
 def _either(one: list[_Held] | UnsetType, other: list[_Held] | UnsetType) -> Sequence[_Held]:
@@ -240,101 +194,57 @@ def _either(one: list[_Held] | UnsetType, other: list[_Held] | UnsetType) -> Seq
     return one or other or ()
 
 
-def quick_records(signal: str, raws: Sequence[Raw | bytes]) -> list[Record]:
-    """These records. Raises one of `NOT_TAKEN`."""
-    array = b"[%b]" % b",".join(raws)
-    if len(array) > MOST_AT_ONCE_BYTES and len(raws) > 1:
+def quick_records(signal: str, array: bytes) -> list[Record]:
+    """The records that this array holds. Raises one of `NOT_TAKEN`."""
+    if len(array) > MOST_AT_ONCE_BYTES:
         raise NotSure
-    array = compact(array)
     if signal == SPANS:
         spans = _ALL_SPANS.decode(array)
         check_all_is_there(array, spans)
-        return _spans(spans)
+        return [_span(span) for span in spans]
     logs = _ALL_LOGS.decode(array)
     check_all_is_there(array, logs)
     return [_log(log) for log in logs]
 
 
-def _spans(spans: list[_Span]) -> list[Record]:
-    events = [event for span in spans if span.events for event in span.events]
-    of_events = zip(events, _flat_attributes([event.attributes for event in events]), strict=True)
-    return [
-        SpanRecord(
-            trace,
-            key,
-            parent,
-            span.name or "",
-            span.kind or 0,
-            start,
-            end,
-            attributes,
-            [_event(*next(of_events)) for _ in span.events] if span.events else (),
-            [_link(link) for link in span.links] if span.links else (),
-            (status.code or 0) if (status := span.status) else 0,
-            (status.message or "") if status else "",
-            span.trace_state or "",
-            span.dropped_attributes_count or 0,
-            span.dropped_events_count or 0,
-            span.dropped_links_count or 0,
-            text,
-        )
-        for span, trace, key, parent, start, end, (text, attributes) in zip(
-            spans,
-            _ids([span.trace_id for span in spans], TRACE_BYTES),
-            _ids([span.span_id for span in spans], SPAN_BYTES),
-            _ids([span.parent_span_id or _NO_SPAN for span in spans], SPAN_BYTES),
-            _times([span.start_time_unix_nano for span in spans]),
-            _times([span.end_time_unix_nano for span in spans]),
-            _flat_attributes([span.attributes for span in spans]),
-            strict=True,
-        )
-    ]
+def quick_record(signal: str, raw: bytes) -> Record:
+    """The record that fills these bytes. Raises one of `NOT_TAKEN`."""
+    if signal == SPANS:
+        span = _SPAN.decode(raw)
+        check_all_is_there(raw, span)
+        return _span(span)
+    log = _LOG.decode(raw)
+    check_all_is_there(raw, log)
+    return _log(log)
 
 
-def _ids(values: list[str], size_bytes: int) -> list[str] | list[str | None]:
-    if not {2 * size_bytes}.issuperset(map(len, values)):
+def _span(span: _Span) -> SpanRecord:
+    trace, key, parent, status = span.trace_id, span.span_id, span.parent_span_id or "", span.status
+    if not (
+        len(trace) == _TRACE_DIGITS
+        and len(key) == _SPAN_DIGITS
+        and (len(parent) == _SPAN_DIGITS or not parent)
+        and len(bytes.fromhex(f"{trace}{key}{parent}")) == (_ID_BYTES if parent else TRACE_BYTES + SPAN_BYTES)
+    ):
         raise NotSure
-    return hex_ids_or_none(values, 2 * size_bytes)
-
-
-def _flat_attributes(lists: list[Raw | UnsetType]) -> list[tuple[str | None, dict[str, Any]]]:
-    """The attributes of each list, as text where it is at hand, and as values."""
-    raws = [bytes(each or _NO_ATTRIBUTES) for each in lists]
-    found = iter(flat_objects([raw for raw in raws if raw != _NO_ATTRIBUTES], _with_colons))
-    return [(None, {}) if raw == _NO_ATTRIBUTES else next(found) or (None, _listed_attributes(raw)) for raw in raws]
-
-
-def _with_colons(lists: bytes) -> bytes:
-    parts = _NUMBER.split(lists)
-    parts[1::2] = map(_NUMBERS.__getitem__, parts[1::2])
-    return _TEXT_OR_WORD.sub(b":", b"".join(parts))
-
-
-class _Numbers(dict[bytes, bytes]):
-    """Numbers as OTLP spells them, from the last letter of their kind on, as they are written; raises `NotSure`."""
-
-    def __missing__(self, given: bytes) -> bytes:
-        kind, _, digits = given.partition(b":")
-        if kind.startswith(b"t"):
-            number: float = _integer(digits.strip(b'"').decode())
-        else:
-            number = float(digits if _REAL.search(digits) else _integer(digits.decode()))
-            if math.isinf(number):
-                raise NotSure
-        if len(self) >= _MOST_NUMBERS:
-            self.clear()
-        found = self[given] = b":" + json_text(number).encode()
-        return found
-
-
-_NUMBERS = _Numbers()
-
-
-def _listed_attributes(raw: bytes) -> dict[str, Any]:
-    """Attributes read one by one."""
-    pairs = _PAIRS.decode(raw)
-    check_all_is_there(raw, pairs)
-    return _attributes(pairs)
+    return SpanRecord(
+        trace.lower() if trace != _NO_TRACE else None,
+        key.lower() if key != _NO_SPAN else None,
+        parent.lower() if parent and parent != _NO_SPAN else None,
+        span.name or "",
+        span.kind or 0,
+        _time(span.start_time_unix_nano),
+        _time(span.end_time_unix_nano),
+        _attributes(span.attributes) if span.attributes else {},
+        [_event(event) for event in span.events] if span.events else (),
+        [_link(link) for link in span.links] if span.links else (),
+        (status.code or 0) if status else 0,
+        (status.message or "") if status else "",
+        span.trace_state or "",
+        span.dropped_attributes_count or 0,
+        span.dropped_events_count or 0,
+        span.dropped_links_count or 0,
+    )
 
 
 def _log(log: _Log) -> LogRecord:
@@ -352,9 +262,9 @@ def _log(log: _Log) -> LogRecord:
     )
 
 
-def _event(event: _Event, flat: tuple[str | None, dict[str, Any]]) -> Event:
-    text, attributes = flat
-    return Event(_time(event.time_unix_nano), event.name or "", attributes, event.dropped_attributes_count or 0, text)
+def _event(event: _Event) -> Event:
+    attributes = _attributes(event.attributes) if event.attributes else {}
+    return Event(_time(event.time_unix_nano), event.name or "", attributes, event.dropped_attributes_count or 0)
 
 
 def _link(link: _Link) -> tuple[str | None, str | None]:
@@ -410,15 +320,6 @@ def _value(value: _AnyValue, depth: int) -> Any:
     if pairs is not UNSET:
         return _attributes(pairs.values or [], depth + 1)
     return [_value(each, depth + 1) for each in array.values or ()]
-
-
-def _times(values: list[int | str | UnsetType]) -> list[int]:
-    """As `_time`, of many."""
-    if {str}.issuperset(map(type, values)) and values:
-        digits = "".join(values)  # type: ignore[arg-type]
-        if digits.isdigit() and digits.isascii() and max(map(len, values)) <= _MOST_DIGITS:  # type: ignore[arg-type]
-            return [*map(int, values)]  # type: ignore[arg-type]
-    return [_time(value) for value in values]
 
 
 def _time(value: int | str | UnsetType) -> int:

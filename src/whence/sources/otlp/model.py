@@ -19,8 +19,6 @@ class Event(Struct, gc=False):
     name: str
     attributes: dict[str, Any]
     dropped_attributes: int = 0
-    text: str | None = None
-    """The attributes as a JSON object, where the reader has it at hand."""
 
 
 class SpanRecord(Struct, gc=False):
@@ -43,8 +41,6 @@ class SpanRecord(Struct, gc=False):
     dropped_attributes: int = 0
     dropped_events: int = 0
     dropped_links: int = 0
-    text: str | None = None
-    """As in `Event`."""
 
 
 class LogRecord(Struct, gc=False):

@@ -161,11 +161,10 @@ def records_found(records: Sequence[Record], resource: Resource, file: str, plac
 def spans_found(spans: Sequence[SpanRecord], resource: Resource, places: Sequence[int]) -> Spans:
     """Spans of one resource that `check` lets through, none of which is an event of a history."""
     process, kept = resource.process, resource.kept
-    kept_text = object_text(kept)
     found: list[Any] = []
     size_bytes = 2 * len(process) * len(spans)
     for span, place in zip(spans, places, strict=True):
-        attributes = _end_text(span, kept, kept_text) if span.end else None
+        attributes = object_text(_end_attributes(span, kept)) if span.end else None
         size_bytes += len(attributes or "")
         found += (
             span.trace, span.key, process, span.name, span.start, span.end or None, _KINDS[span.kind], span.parent,
@@ -188,26 +187,6 @@ def bad_record(raw: bytes, error: BadRecord, resource: Resource, file: str, plac
 
 
 def _check_span(span: SpanRecord) -> None:
-    if (
-        0 < span.start <= INT64_MOST
-        and 0 <= span.end <= INT64_MOST
-        and 0 <= span.kind < len(KIND_NAMES)
-        and 0 <= span.status < len(STATUS_NAMES)
-        and span.trace
-        and span.key
-        and "\0" not in span.name
-        and not (
-            span.links
-            or span.events
-            or span.trace_state
-            or span.status_text
-            or span.dropped_attributes
-            or span.dropped_events
-            or span.dropped_links
-        )
-    ):
-        # As most are: there is nothing more to check.
-        return
     if not span.start:
         raise BadRecord("no-time", "a span needs startTimeUnixNano")
     _check_time("startTimeUnixNano", span.start)
@@ -267,46 +246,27 @@ def _check_text(name: str, text: str) -> None:
         raise BadRecord("bad-field", f"{name} holds a NUL character")
 
 
-def _end_text(span: SpanRecord, kept: dict[str, Any], kept_text: str | None) -> str | None:
-    """The attributes of a span's end; `kept_text` is the text of `kept`."""
-    more = _more_attributes(span)
-    if span.text is None:
-        for name, value in (*more.items(), *kept.items()):
-            span.attributes.setdefault(name, value)
-        return object_text(span.attributes)
+def _end_attributes(span: SpanRecord, kept: dict[str, Any]) -> dict[str, Any]:
     attributes = span.attributes
-    if more or not kept.keys().isdisjoint(attributes):
-        more |= {name: value for name, value in kept.items() if name not in more}
-        return _with_text(span.text, object_text({name: more[name] for name in more if name not in attributes}))
-    return _with_text(span.text, kept_text)
-
-
-def _more_attributes(span: SpanRecord) -> dict[str, Any]:
-    """What a span says outside of its attributes."""
-    more: dict[str, Any] = {}
     if span.trace_state:
-        more[TRACE_STATE] = span.trace_state
+        attributes.setdefault(TRACE_STATE, span.trace_state)
     if span.dropped_attributes:
-        more[DROPPED_ATTRIBUTES] = span.dropped_attributes
+        attributes.setdefault(DROPPED_ATTRIBUTES, span.dropped_attributes)
     if span.dropped_events:
-        more[DROPPED_EVENTS] = span.dropped_events
+        attributes.setdefault(DROPPED_EVENTS, span.dropped_events)
     if span.dropped_links:
-        more[DROPPED_LINKS] = span.dropped_links
+        attributes.setdefault(DROPPED_LINKS, span.dropped_links)
     if span.status_text:
-        more[STATUS_TEXT] = span.status_text
-    return more
-
-
-def _with_text(text: str, more: str | None) -> str:
-    """Two objects, none of them empty, as one."""
-    return text if more is None else f"{text[:-1]},{more[1:]}"
+        attributes.setdefault(STATUS_TEXT, span.status_text)
+    for name, value in kept.items():
+        attributes.setdefault(name, value)
+    return attributes
 
 
 def _moment(event: Event) -> Moment:
     if event.dropped_attributes:
         event.attributes.setdefault(DROPPED_ATTRIBUTES, event.dropped_attributes)
-        event.text = None
-    return event.time, event.name or UNNAMED_MOMENT, event.text or object_text(event.attributes)
+    return event.time, event.name or UNNAMED_MOMENT, object_text(event.attributes)
 
 
 def _log_row(log: LogRecord, resource: Resource, file: str, place: int) -> Values:

@@ -10,14 +10,16 @@ from typing import ClassVar
 import pyarrow as pa
 
 from whence.sources.contract import Piece, Records
-from whence.sources.lines import Block, blocks
+from whence.sources.lines import LINE_LIMIT_BYTES, Block, blocks
 from whence.sources.otlp.frames import NO_LIMITS, WireCursor, WireLimits
+from whence.sources.otlp.json_records import Array, quick_request
 from whence.sources.otlp.protobuf import exact_wire_rows, wire_rows
-from whence.sources.otlp.records import Resources
+from whence.sources.otlp.records import Resource, Resources
 from whence.sources.otlp.shape import BOM, shape_of
-from whence.sources.otlp.walk import RequestCursor, exact_rows, json_resource, json_rows, line_found, quick_line
+from whence.sources.otlp.walk import RequestCursor, array_rows, exact_rows, json_resource, json_rows, line_found
 from whence.sources.rows import bad_row, values_of
 from whence.sources.spans import Found, span_batches
+from whence.sources.sure_json import NOT_TAKEN
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,17 @@ class Otlp:
             offset += len(line) + 1
             if not text:
                 continue
-            found = None if self.exact else quick_line(text, place, file, resources)
-            if found is None:
+            arrays = None if self.exact else _arrays(text)
+            if arrays is None:
                 yield from line_found(text, place, file, resources, exact_rows if self.exact else json_rows)
-            else:
-                yield from found
+                continue
+            for array in arrays:
+                resource = Resource() if array.resource is None else resources.of(array.resource)
+                yield from array_rows(array, resource, file, place)
+
+
+def _arrays(line: bytes) -> list[Array] | None:
+    try:
+        return quick_request(line) if len(line) <= LINE_LIMIT_BYTES else None
+    except NOT_TAKEN:
+        return None

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import Any, Final, TypeAlias
-
-from msgspec import Raw
 
 from whence.sources.contract import Piece
 from whence.sources.json_documents import Cursor, Damage
 from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG
 from whence.sources.otlp.exact import exact_record
-from whence.sources.otlp.json_records import Array, quick_records, quick_request, quick_resources, texts_in_request
-from whence.sources.otlp.model import Record
+from whence.sources.otlp.json_records import Array, quick_record, quick_records, quick_resource
 from whence.sources.otlp.names import (
     ENVELOPES,
     EXPECTED_IN_REQUEST,
@@ -46,7 +43,7 @@ from whence.sources.otlp.records import (
 from whence.sources.rows import BadRecord, bad_row, values_of
 from whence.sources.spans import Found
 from whence.sources.strict_json import value_of
-from whence.sources.sure_json import MOST_AT_ONCE_BYTES, NOT_TAKEN
+from whence.sources.sure_json import NOT_TAKEN, each_record, offsets_in
 
 _SPACES = rb"[ \t\r\n]{0,64}"
 WAY_ON: Final = re.compile(
@@ -54,8 +51,6 @@ WAY_ON: Final = re.compile(
 )
 """Where something begins that can be read by itself."""
 _SHOWN = 60
-_MOST_TOGETHER = 256
-"""Records of a line that is too long to be decoded at once."""
 _HEAD_BYTES = 8 << 10
 
 
@@ -74,62 +69,30 @@ RowsOf: TypeAlias = Callable[[str, bytes, Resource, str, int], Found]
 def json_rows(signal: str, raw: bytes, resource: Resource, file: str, place: int) -> Found:
     """The rows of one record, good or bad."""
     try:
-        record = quick_records(signal, [raw])[0]
+        record = quick_record(signal, raw)
         check(record, resource)
         return record_found(record, resource, file, place)
     except (*NOT_TAKEN, BadRecord):
         return exact_rows(signal, raw, resource, file, place)
 
 
-def arrays_found(
-    arrays: Sequence[Array[Record]], resources: Resources, file: str, places: Sequence[int]
-) -> list[Found] | None:
-    """The rows of all records, which stand in these `places`; None if one of them must be looked at by itself."""
-    found: list[Found] = []
-    at = 0
+def array_rows(
+    array: Array, resource: Resource, file: str, place: int, *, offset: int | None = None
+) -> Iterator[Found]:
+    """The rows of each record in an array of good JSON, which stand in `place`.
+
+    With an `offset`, where the array begins in the file, each stands where it begins itself.
+    """
     try:
-        for array in arrays:
-            resource = Resource() if array.resource is None else resources.of(array.resource)
-            for record in array.records:
-                check(record, resource)
-            found += records_found(array.records, resource, file, places[at : at + len(array.records)])
-            at += len(array.records)
-    except BadRecord:
-        return None
-    return found
-
-
-def quick_line(line: bytes, place: int, file: str, resources: Resources) -> Iterable[Found] | None:
-    """What one line holds; None if it must be walked."""
-    try:
-        arrays = quick_request(line)
-    except NOT_TAKEN:
-        found = None
-    else:
-        found = arrays_found(arrays, resources, file, [place] * sum(len(array.records) for array in arrays))
-    if found is not None:
-        return found
-    try:
-        texts = texts_in_request(line) if len(line) <= LINE_LIMIT_BYTES else None
-    except NOT_TAKEN:
-        return None
-    return None if texts is None else _each_found(texts, place, file, resources)
-
-
-def _each_found(arrays: list[Array[Raw]], place: int, file: str, resources: Resources) -> Iterator[Found]:
-    for array in arrays:
-        resource = Resource() if array.resource is None else resources.of(array.resource)
-        for start in range(0, len(array.records), _MOST_TOGETHER):
-            raws = array.records[start : start + _MOST_TOGETHER]
-            try:
-                records = quick_records(array.signal, raws)
-                for record in records:
-                    check(record, resource)
-            except (*NOT_TAKEN, BadRecord):
-                for raw in raws:
-                    yield json_rows(array.signal, bytes(raw), resource, file, place)
-            else:
-                yield from records_found(records, resource, file, [place] * len(records))
+        records = quick_records(array.signal, array.text)
+        for record in records:
+            check(record, resource)
+    except (*NOT_TAKEN, BadRecord):
+        for begins, raw in each_record(array.text):
+            yield json_rows(array.signal, raw, resource, file, place if offset is None else offset + begins)
+        return
+    places = [place] * len(records) if offset is None else [offset + begins for begins in offsets_in(array.text)]
+    yield from records_found(records, resource, file, places)
 
 
 def exact_rows(signal: str, raw: bytes, resource: Resource, file: str, place: int) -> Found:
@@ -217,7 +180,7 @@ class RequestCursor(Cursor):
             if key in RESOURCES:
                 known = True
                 for _ in self._maybe_elements():
-                    arrays = self._quick_resources()
+                    arrays = self._quick_resource()
                     if arrays is None:
                         yield from self._in_resource(key)
                     else:
@@ -235,21 +198,24 @@ class RequestCursor(Cursor):
                 known |= yield from self._unknown(key, "a request", EXPECTED_IN_REQUEST)
         return is_empty or known
 
-    def _quick_resources(self) -> list[Found] | None:
-        """What the next elements hold; None if they must be walked."""
+    def _quick_resource(self) -> Iterator[Found] | None:
+        """What the next element holds; None if it must be walked."""
         if self._rows_of is not json_rows or self._line is not None or self.peek() != b"{":
             return None
-        run = self.run(in_list=True) or self.whole()
-        if run is None or len(run.raw) > MOST_AT_ONCE_BYTES:
+        whole = self.whole()
+        if whole is None:
             return None
         try:
-            arrays, places = quick_resources(run.raw)
+            found = quick_resource(whole.raw)
         except NOT_TAKEN:
             return None
-        found = arrays_found(arrays, self._resources, self._file, [run.offset + place for place in places])
-        if found is not None:
-            self.skip_run()
-        return found
+        self.skip_run()
+        return self._array_rows(found, whole.offset)
+
+    def _array_rows(self, found: list[tuple[Array, int]], offset: int) -> Iterator[Found]:
+        for array, begins in found:
+            resource = Resource() if array.resource is None else self._resources.of(array.resource)
+            yield from array_rows(array, resource, self._file, 0, offset=offset + begins)
 
     def _in_resource(self, holder: str) -> Iterator[Found]:
         resource: Resource | None = None
