@@ -56,11 +56,14 @@ def test_what_is_set_aside_is_set_aside_once() -> None:
         *[{"process": "huge", "seq": (1 << 62) + 1}] * 2,
         {"process": "late", "seq": 1, "time": 7},
         {"process": "late", "seq": 1, "time": (1 << 62) + 1},
+        {"process": "sender", "seq": 1, "time": 1, "sends": "x"},
+        {"process": "both", "seq": 1, "time": 2, "receives": "y", "sends": "x"},
+        {"process": "both", "seq": 2, "time": 3, "sends": "y"},
     )
     found = solve(table, sorted(set(table["process"].to_pylist())), Window())
     assert sorted([*found.aside.rows, *found.table_rows.tolist()]) == list(range(len(table)))
     codes = {row: reason.partition(":")[0] for row, reason in zip(found.aside.rows, found.aside.reasons, strict=True)}
-    assert codes == {0: "no-seq", 1: "no-seq", **dict.fromkeys(range(3, 7), "bad-seq"), 8: "absurd-time"}
+    assert codes == {0: "no-seq", 1: "no-seq", **dict.fromkeys(range(3, 7), "bad-seq"), 8: "absurd-time", 10: "cycle"}
 
 
 def test_an_event_stays_although_its_cause_is_missing() -> None:

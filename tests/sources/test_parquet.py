@@ -244,9 +244,13 @@ def test_a_small_file_that_holds_very_much_is_read_in_small_parts(tmp_path: Path
     assert max(sizes) < PART_BYTES + 1_000_000
 
 
-def test_nested_texts_that_repeat_are_read_a_few_rows_at_a_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.large_string(), pa.binary()], ids=str)
+def test_other_columns_that_repeat_are_read_a_few_rows_at_a_time(tmp_path: Path, kind: pa.DataType) -> None:
     """Their dictionaries cannot be kept as such; 131,072 rows of one entry were looked up at once."""
-    given = pa.table({"process": ["p"] * 3_000, "seq": range(3_000), "own": [["x" * 1_000_000]] * 3_000})
+    text = "x" * 1_000_000
+    large = pa.array([[text] if pa.types.is_list(kind) else text], kind)
+    own = pa.chunked_array([pa.concat_arrays([large] * 100)] * 10)
+    given = pa.table({"process": ["p"] * 1_000, "seq": range(1_000), "own": own})
     pq.write_table(given, tmp_path / "f.parquet", compression="zstd")
     (file,) = find_files([f"file://{tmp_path}/f.parquet"], ())
     first = next(read_parquet_rows(file, parquet_schema(file, "ns")))

@@ -211,3 +211,24 @@ def test_numbers_keep_their_text(text: str) -> None:
     data = json.dumps(jaeger_trace(1)).replace(str(1 / 7), text)
     for source in SOURCES["jaeger"]:
         assert f'"ratio":{text}' in rows(source, data)[-1]["attributes"]
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        [("string", "server"), ("string", "server")],
+        [("string", "server"), ("string", "client")],
+        [("float64", 1.5)],
+        [("bool", True)],
+        [("int64", 3)],
+    ],
+)
+def test_a_kind_of_span_that_is_no_text_is_read_as_the_exact_reader_does(kinds: list[tuple[str, Any]]) -> None:
+    """A tag `span.kind` that was given twice ended the run with a trace-back, and a followed folder for good."""
+    tags = [{"key": "span.kind", "type": kind, "value": value} for kind, value in kinds]
+    span = {"traceID": "1" * 32, "spanID": "2" * 16, "operationName": "x", "startTime": 1, "duration": 5}
+    span |= {"processID": "p1", "tags": tags}
+    document = {"data": [{"traceID": "1" * 32, "spans": [span], "processes": {"p1": {"serviceName": "a"}}}]}
+    text = json.dumps(document).encode()
+    assert rows(Jaeger(), text) == rows(Jaeger(exact=True), text)
+    assert len(rows(Jaeger(), text)) == 2

@@ -245,7 +245,7 @@ def read_manifest(store: Store) -> Manifest:
         raise NoHistory(f"{place} cannot be read: {failure}") from None
     try:
         said = json.loads(data)
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise damaged(place, f"it is not JSON ({fault})") from None
     seal = _CHECKSUM.search(data)
     sealed = seal is not None and seal.end() == len(data)

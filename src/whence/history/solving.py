@@ -187,6 +187,7 @@ class _Work:
         again = again[[not self._plain(keys, sends[row]).startswith(SPAN) for row in again]]
         if came is None:
             drop(ordered.in_cycle, "cycle", "it receives a message that its own past depends on")
+            again = again[~dropped[again]]
         else:
             again = again[~columns.emitted()[order[again]]]
             self._tell_circles(edges, ordered, keys, missing)

@@ -154,7 +154,9 @@ class TypedJaeger:
             tags = _tags(span.tags) if span.tags else {}
             values = {"warnings": span.warnings, **tags} if span.warnings else tags
             attributes = text_of(values) if values else None
-            kind = _KINDS.get(tags.get("span.kind", INTERNAL)) or kind_of(tags)
+            said = tags.get("span.kind", INTERNAL)
+            # A tag that is given twice is a list, and a number its text.
+            kind = (_KINDS.get(said) if isinstance(said, str) else None) or kind_of(tags)
             failed = ("error" in tags or "otel.status_code" in tags) and has_failed(tags)
             size_bytes += 2 * len(process) + len(attributes or "")
             found += (

@@ -122,28 +122,32 @@ def _row_groups(metadata: pq.FileMetaData) -> tuple[RowGroup, ...]:
 
 def _read(parquet: pq.ParquetFile, group: RowGroup, mapping: Mapping, file: str) -> Iterator[pa.Table]:
     first_row = group.first_row
-    rows_at_once = _rows_at_once(parquet.metadata.row_group(group.number))
+    rows_at_once = _rows_at_once(parquet.metadata.row_group(group.number), _texts(parquet.schema_arrow))
     for batch in parquet.iter_batches(rows_at_once, row_groups=[group.number], use_threads=False):
         for part in _small_parts(batch):
             yield reports_of(part, mapping, file, first_row)
             first_row += part.num_rows
 
 
-def _rows_at_once(group: pq.RowGroupMetaData) -> int:
-    """Choose how many rows of a row group to read at once.
+def _rows_at_once(group: pq.RowGroupMetaData, texts: Sequence[str]) -> int:
+    """Choose how many rows of a row group to read at once, of which the columns `texts` are read as dictionaries.
 
-    One entry of a dictionary can stand for every row. Texts are read as numbers of their dictionary; of nested columns,
-    so many rows are read as fit if every value were as large as the column.
+    One entry of a dictionary can stand for every row. Of other columns that have one, nested and binary ones, so many rows
+    are read as fit if every value were as large as the column.
     """
     columns = [group.column(number) for number in range(group.num_columns)]
     row_bytes = group.total_byte_size // max(1, group.num_rows)
-    row_bytes += sum(each.total_uncompressed_size for each in columns if _may_repeat_much(each))
+    row_bytes += sum(
+        each.total_uncompressed_size
+        for each in columns
+        if each.has_dictionary_page and each.physical_type == "BYTE_ARRAY" and each.path_in_schema not in texts
+    )
     return int(min(PART_ROWS, max(_LEAST_ROWS, PART_BYTES // max(1, row_bytes))))
 
 
-def _may_repeat_much(column: pq.ColumnChunkMetaData) -> bool:
-    is_nested = "." in column.path_in_schema
-    return bool(is_nested and column.has_dictionary_page and column.physical_type == "BYTE_ARRAY")
+def _texts(schema: pa.Schema) -> list[str]:
+    """Columns that are read as dictionaries: their values, however often they occur, are then in memory once."""
+    return [each.name for each in schema if pa.types.is_string(each.type) or pa.types.is_dictionary(each.type)]
 
 
 def _small_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -169,8 +173,7 @@ def _opened(piece: Piece, mapping: Mapping | None = None) -> Iterator[pq.Parquet
         with closing(piece.open_at(0)) as stream:
             parquet = parquet_file(stream, read_dictionary=[])
             if mapping is not None:
-                texts = [each.name for each in parquet.schema_arrow if pa.types.is_string(each.type)]
-                parquet = parquet_file(stream, read_dictionary=texts)
+                parquet = parquet_file(stream, read_dictionary=_texts(parquet.schema_arrow))
             yield parquet
     except (OSError, pa.ArrowException) as error:
         cause = str(error).partition("\n")[0]
