@@ -153,7 +153,7 @@ def _run(code: str, **environment: str) -> str:
 
 TINY = """
 import numpy as np, sys
-from whence.delivery.sorting import argsort_packed as sort
+from whence.delivery.sorting import deal_and_sort as sort
 order = sort(np.array([3, 1, 2]), np.empty(0, np.int64)).tolist()
 """
 

@@ -57,7 +57,11 @@ def _remove_smallest(words: Words, starts: Longs, smallest: int, none: int) -> i
     return none
 
 
-@kernel("void(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
+@kernel(
+    "void(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
+    # Each row joins the queue and leaves it: some thirty steps.
+    work=lambda arrival, due, by_key, order, at: 30 * len(arrival),
+)
 def check_before_delivery(arrival: Longs, due: Longs, by_key: Longs, order: Longs, at: Longs) -> None:
     """Fill `order` with the rows in the order of their delivery, and `at` with the times.
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property, update_wrapper
@@ -72,9 +73,15 @@ class Kernel:
         elements = elements_of(arguments) if self._work is None else self._work(*arguments)
         if mode == "both" and self._may_be_plain and elements <= MOST_ELEMENTS_COMPARED:
             return self._run_both(arguments)
-        if not self._may_be_plain or self.pays(elements * SECONDS_AN_ELEMENT):
+        expected = elements * SECONDS_AN_ELEMENT
+        if not self._may_be_plain or self.pays(expected):
             return self._run_compiled(arguments)
-        return self._run_plain(arguments)
+        start = time.perf_counter()
+        try:
+            return self._run_plain(arguments)
+        finally:
+            # Loops within loops take longer than their arrays tell.
+            self._count(time.perf_counter() - start - expected)
 
     def pays(self, seconds: float) -> bool:
         """Whether compiled code should do what takes so many seconds without it; if not, they count as spent.
@@ -91,9 +98,14 @@ class Kernel:
             to_import = 0.0 if "numba" in sys.modules else SECONDS_TO_IMPORT
             if total > self._price + to_import:
                 return True
-        # Threads may lose a part of the sum to each other: it is an estimate anyway.
-        self._seconds, _state.seconds = own, total
+        self._count(seconds)
         return False
+
+    def _count(self, seconds: float) -> None:
+        # Threads may lose a part of the sum to each other: it is an estimate anyway.
+        if seconds > 0:
+            self._seconds += seconds
+            _state.seconds += seconds
 
     @cached_property
     def _price(self) -> float:
