@@ -31,6 +31,8 @@ _HEADERS_BYTES: Final = 4 << 10
 _MOST_BYTES: Final = 64 << 20
 """What NATS allows; a broker may allow less."""
 _CONNECT_S: Final = 2.0
+_MOST_CONNECT_S = 6 * _CONNECT_S
+"""For connecting and finding the stream, in all."""
 _FIRST_WAIT_S: Final = 0.05
 _LONGEST_WAIT_S: Final = 2.0
 _FULL: Final = 10077
@@ -186,7 +188,9 @@ class Publisher:
         while True:
             lost = asyncio.Event()
             try:
-                await self._connect(lost)
+                # A server that is killed in the middle of it leaves the client waiting for good.
+                async with asyncio.timeout(_MOST_CONNECT_S):
+                    await self._connect(lost)
                 self._ready.set()
                 wait_s = _FIRST_WAIT_S
                 await lost.wait()
