@@ -14,6 +14,7 @@ from whence.cli.main import cli
     [
         ("simulate --phi 1.5", "from 0 to 1"),
         ("observe x --to h --format foo", "one of whence, otlp"),
+        ("observe --engine inline --follow in --to h", "leave out --follow and --master"),
         ("clocks", "name one history"),
         ("clocks h --plot c.png", "ends in .svg"),
         ("export --history h --format foo --to x", "shiviz"),

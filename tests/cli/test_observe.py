@@ -108,3 +108,12 @@ def test_from_python_a_bound_is_written_as_on_the_command_line(tmp_path: Path) -
 def test_the_version_is_told() -> None:
     """A bug report without it is half a bug report."""
     assert CliRunner().invoke(cli, ["--version"]).stdout == f"whence {whence.__version__}\n"
+
+
+def test_a_history_that_would_be_a_file_is_refused_in_words(tmp_path: Path) -> None:
+    """`--to` with the log's own name told of listing a directory, and of errno 20."""
+    (tmp_path / "log.jsonl").write_text('{"process": "p", "time": 5}\n')
+    place = str(tmp_path / "log.jsonl")
+    done = CliRunner().invoke(cli, ["observe", place, "--to", place, "--engine", "inline"])
+    assert (done.exit_code, done.stderr) == (1, f"{place} is, or is below, a file: name a folder\n")
+    assert (tmp_path / "log.jsonl").read_text().startswith('{"process"')

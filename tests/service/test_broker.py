@@ -13,6 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from nats.aio.client import Client
 
 from tests.service.collector_stage import Stage, served, until
 from whence.service.broker import BrokerError, Retention, broker_url, without_secrets
@@ -32,6 +33,24 @@ def batch(client: int, number: int) -> bytes:
     first = number * REPORTS
     lines = (json.dumps({"process": f"c{client}", "seq": first + each}) for each in range(REPORTS))
     return "\n".join(lines).encode()
+
+
+def test_a_connection_that_ends_without_a_word_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The NATS client failed at its last write to a killed broker, before it called back: all was refused from then on."""
+    closed = []
+
+    async def fail_before_calling_back(client: Client, status: int, do_cbs: bool = True) -> None:
+        closed.append(client)
+        client._status = Client.CLOSED
+        raise ConnectionResetError
+
+    with served(tmp_path / "h", settings=Settings(port=0, expects_stream=False, limits=Limits(publish_s=1.0))) as stage:
+        assert stage.post("/v1/reports", batch(0, 0), LINES).status == 200
+        with monkeypatch.context() as patched:
+            patched.setattr(Client, "_close", fail_before_calling_back)
+            os.kill(server_pid(stage.history), signal.SIGKILL)
+            until(lambda: bool(closed))
+        until(lambda: stage.post("/v1/reports", batch(0, 1), LINES).status == 200)
 
 
 def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(tmp_path: Path) -> None:

@@ -148,7 +148,10 @@ def observe(
     if engine not in ENGINES:
         raise typer.BadParameter(f"one of {', '.join(ENGINES)}, not {engine!r:.60}", param_hint="--engine")
     if engine == "inline" and (follow or master != LOCAL):
-        raise typer.BadParameter("inline has no master and follows nothing: leave out one", param_hint="--engine")
+        raise typer.BadParameter(
+            "inline runs in this process alone: leave out --follow and --master, or --engine inline",
+            param_hint="--engine",
+        )
     if format is not None:
         from whence.sources.formats import SOURCES
 

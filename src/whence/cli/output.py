@@ -66,7 +66,11 @@ def not_written(place: object, failure: OSError) -> str:
     """Why a file could not be written, and what to do."""
     from whence.history.storage import NoSpace, is_full
 
-    return str(NoSpace(place)) if is_full(failure) else f"{place} cannot be written: {failure.strerror or failure}"
+    if is_full(failure):
+        return str(NoSpace(place))
+    if isinstance(failure, NotADirectoryError):
+        return f"{place} is, or is below, a file: name a folder"
+    return f"{place} cannot be written: {failure.strerror or failure}"
 
 
 def console(*, stderr: bool = False, width: int | None = None) -> Console:

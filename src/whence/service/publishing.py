@@ -31,8 +31,6 @@ _HEADERS_BYTES: Final = 4 << 10
 _MOST_BYTES: Final = 64 << 20
 """What NATS allows; a broker may allow less."""
 _CONNECT_S: Final = 2.0
-_MOST_CONNECT_S = 6 * _CONNECT_S
-"""For connecting and finding the stream, in all."""
 _FIRST_WAIT_S: Final = 0.05
 _LONGEST_WAIT_S: Final = 2.0
 _FULL: Final = 10077
@@ -155,6 +153,9 @@ class Publisher:
         except nats.errors.MaxPayloadError:
             raise too_large("bytes of one report", self.most_bytes) from None
         except (nats.errors.Error, TimeoutError, OSError, ValueError):
+            if self._client is None or self._client.is_closed:
+                # The client does not call back where it fails at writing what it still has.
+                lost.set()
             raise _unavailable("broker-slow", "the broker did not answer in time") from None
         finally:
             gone.cancel()
@@ -188,9 +189,7 @@ class Publisher:
         while True:
             lost = asyncio.Event()
             try:
-                # A server that is killed in the middle of it leaves the client waiting for good.
-                async with asyncio.timeout(_MOST_CONNECT_S):
-                    await self._connect(lost)
+                await self._connect(lost)
                 self._ready.set()
                 wait_s = _FIRST_WAIT_S
                 await lost.wait()

@@ -122,10 +122,6 @@ class Rows:
         """Append one row."""
         self._values += values_of(row)
 
-    def add_values(self, values: Values) -> None:
-        """Append one row, given as its values."""
-        self._values += values
-
     def batch(self) -> pa.RecordBatch:
         """What was added, as a batch."""
         arrays = [_array(self._values[number :: len(COLUMNS)], kind.type) for number, kind in enumerate(REPORTS)]
