@@ -115,5 +115,8 @@ def test_a_history_that_would_be_a_file_is_refused_in_words(tmp_path: Path) -> N
     (tmp_path / "log.jsonl").write_text('{"process": "p", "time": 5}\n')
     place = str(tmp_path / "log.jsonl")
     done = CliRunner().invoke(cli, ["observe", place, "--to", place, "--engine", "inline"])
-    assert (done.exit_code, done.stderr) == (1, f"{place} is, or is below, a file: name a folder\n")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        f"{place} cannot be written: it is, or is below, a file where a folder is needed\n",
+    )
     assert (tmp_path / "log.jsonl").read_text().startswith('{"process"')

@@ -69,7 +69,7 @@ def not_written(place: object, failure: OSError) -> str:
     if is_full(failure):
         return str(NoSpace(place))
     if isinstance(failure, NotADirectoryError):
-        return f"{place} is, or is below, a file: name a folder"
+        return f"{place} cannot be written: it is, or is below, a file where a folder is needed"
     return f"{place} cannot be written: {failure.strerror or failure}"
 
 
