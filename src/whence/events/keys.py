@@ -8,5 +8,9 @@ SPAN: Final = "span "
 """What keys begin with that name the start of an instance, as ``span COMPUTATION/INSTANCE``: an event that receives one
 that nobody sends is kept, and its cause is known to be missing."""
 
+ANSWER: Final = "answer to "
+"""What keys begin with that name the answer to an instance, as ``answer to COMPUTATION/INSTANCE``. Whoever waited for an
+answer is assumed to have got it: nothing recorded says so, and nobody misses an answer that no report tells of."""
+
 STAMPED: Final = "stamp of "
 """What keys begin with that come from vector stamps: nobody sends or misses a message of that name."""

@@ -4,9 +4,9 @@ One literal row, as JSON::
 
     {"computation": "", "process": "shop", "seq": 2, "time": 1700000000000000000, "arrival": null, "kind": "send",
      "sends": "m1", "receives": null, "receives_more": null, "id": null, "name": "order placed", "stamp": null,
-     "attributes": "{\"order\":7}", "clock_name": null, "instance_key": null, "instance_parent": null,
-     "instance_phase": null, "channel_key": null, "channel_bytes": null, "file": "shop.jsonl", "place": 2, "reason": null,
-     "text": null}
+     "attributes": "{\"order\":7}", "error": null, "clock_name": null, "line": "request-9", "line_parent": null,
+     "line_phase": null, "line_joins": null, "channel_key": null, "channel_bytes": null, "file": "shop.jsonl", "place": 2,
+     "reason": null, "text": null}
 
 A row with a `reason` is set aside: it says why, and `text` holds what was read. All other rows have a process, a kind,
 and a ``seq`` or a ``time``, which was read from the clock ``clock_name`` or, without one, from the process's own. What an
@@ -15,7 +15,12 @@ event has to do with others is said in one of three ways:
 - by message keys: a send has ``sends``, a receive has ``receives``;
 - by ``channel_key``: sends and receives of one channel are matched in their order, message by message or, where they
   have ``channel_bytes``, byte by byte;
-- by ``instance_key``: a span within a process. Its row of phase ``start`` names the instance it was started from.
+- by ``line``: one of the things that a process does, such as a request, a task or a span. Its events follow each other.
+  A row of phase ``start``, or the first of a line, tells by ``line_parent`` which line it was started from; a row of phase
+  ``end`` is followed by the next event of that line. ``line_joins`` names lines that were waited for. A row whose line is
+  its own parent belongs to a span that another row starts.
+
+What a key means that begins with `SPAN`, `ANSWER` or `STAMPED` is told in `whence.events.keys`.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from whence.events.keys import SPAN, STAMPED
+from whence.events.keys import ANSWER, SPAN, STAMPED
 
 REPORTS: Final = pa.schema(
     [
@@ -41,10 +46,12 @@ REPORTS: Final = pa.schema(
         pa.field("name", pa.string()),
         pa.field("stamp", pa.string()),
         pa.field("attributes", pa.string()),
+        pa.field("error", pa.bool_()),
         pa.field("clock_name", pa.string()),
-        pa.field("instance_key", pa.string()),
-        pa.field("instance_parent", pa.string()),
-        pa.field("instance_phase", pa.string()),
+        pa.field("line", pa.string()),
+        pa.field("line_parent", pa.string()),
+        pa.field("line_phase", pa.string()),
+        pa.field("line_joins", pa.list_(pa.string())),
         pa.field("channel_key", pa.string()),
         pa.field("channel_bytes", pa.int64()),
         pa.field("file", pa.string()),
@@ -66,12 +73,8 @@ KINDS: Final = (LOCAL, SEND, RECEIVE)
 
 START: Final = "start"
 END: Final = "end"
-ANSWERS: Final = "answers"
-"""The end of an instance that answers the one in another process that it was started from."""
-AWAITS: Final = "awaits"
-"""The end of an instance that waited for the answer of what it started in another process."""
-PHASES: Final = (START, END, ANSWERS, AWAITS)
-"""What an event's ``instance_phase`` may be; none for an event between start and end."""
+PHASES: Final = (START, END)
+"""What an event's ``line_phase`` may be; none for an event between start and end."""
 
 TEXT_LIMIT_CHARACTERS: Final = 2_000
 """How much of a bad row's text is kept."""
@@ -85,9 +88,8 @@ __all__ = [
     "KINDS",
     "START",
     "END",
-    "ANSWERS",
-    "AWAITS",
     "PHASES",
+    "ANSWER",
     "SPAN",
     "STAMPED",
     "TEXT_LIMIT_CHARACTERS",

@@ -54,10 +54,12 @@ class Row:
     name: str | None = None
     stamp: str | None = None
     attributes: str | None = None
+    error: bool | None = None
     clock_name: str | None = None
-    instance_key: str | None = None
-    instance_parent: str | None = None
-    instance_phase: str | None = None
+    line: str | None = None
+    line_parent: str | None = None
+    line_phase: str | None = None
+    line_joins: list[str] | None = None
     channel_key: str | None = None
     channel_bytes: int | None = None
     file: str = ""

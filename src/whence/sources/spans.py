@@ -1,8 +1,8 @@
 """Spans of any tracing system as rows of `REPORTS`: one for its start, one for each of its events, one for its end.
 
-A span is an instance in the sense of autonomous causality: starting a child duplicates it, the child's end combines the
-two again. What that means for the order of events is worked out where all spans of a trace are at hand
-(`whence.causality.instances`); here each span is taken by itself, so that files can be read in any order and parts.
+A span is a line of its process, called ``TRACE/SPAN``. Its start is a message to the spans that it starts elsewhere; the
+end of a server's span is an answer to the client's, which is assumed to wait for it. Each span is taken by itself, so that
+files can be read in any order and parts.
 
 Readers give spans as plain values, in the order of the fields of `Span`, and the columns of their rows are made for
 thousands of spans at once: that takes a third of the time of making each row.
@@ -19,20 +19,19 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from whence.events.schema import ANSWERS, AWAITS, COLUMNS, END, LOCAL, RECEIVE, REPORTS, SEND, SPAN, START
+from whence.events.schema import ANSWER, COLUMNS, END, LOCAL, RECEIVE, REPORTS, SEND, SPAN, START
 from whence.sources.rows import BATCH_BYTES, BATCH_ROWS, MOST_CAUSES, Row, Values, received, too_many_causes, values_of
 
 INTERNAL, SERVER, CLIENT, PRODUCER, CONSUMER = "internal", "server", "client", "producer", "consumer"
 SPAN_KINDS: Final = (INTERNAL, SERVER, CLIENT, PRODUCER, CONSUMER)
 
 _KIND_AT_START = {INTERNAL: LOCAL, SERVER: RECEIVE, CONSUMER: RECEIVE, CLIENT: SEND, PRODUCER: SEND}
-_AT_END = {
-    **{(kind, False): (LOCAL, END) for kind in SPAN_KINDS},
-    **{(kind, True): (LOCAL, END) for kind in SPAN_KINDS},
-    (SERVER, True): (SEND, ANSWERS),
-    (CLIENT, True): (RECEIVE, AWAITS),
+_KIND_AT_END = {
+    **{(kind, awaited): LOCAL for kind in SPAN_KINDS for awaited in (False, True)},
+    (SERVER, True): SEND,
+    (CLIENT, True): RECEIVE,
 }
-"""The kind and phase of a span's end, by the span's kind and whether it is waited for."""
+"""The kind of a span's end, by the span's kind and whether it is waited for."""
 
 Moment: TypeAlias = tuple[int, str, str | None]
 """Something that a span recorded while it ran: time, name, and attributes as a JSON object."""
@@ -185,12 +184,14 @@ class _Columns:
     def __init__(self, values: list[Any]) -> None:
         self._of = {name: values[number::_WIDTH] for number, name in enumerate(Span.__struct_fields__)}
         self._shared = {
-            "computation": _texts(self._of["trace"]),
+            "computation": pa.repeat("", len(values) // _WIDTH),
             "process": _texts(self._of["process"]),
             "place": pa.array(self._of["place"], pa.int64()),
-            "instance_key": _texts(self._of["key"]),
+            "line": _line(_texts(self._of["trace"]), _texts(self._of["key"])),
+            "line_parent": _line(_texts(self._of["trace"]), _texts(self._of["parent"])),
         }
         """What every row of a span has."""
+        self._keys = _texts(self._of["key"])
         self._names = _texts(self._of["name"])
 
     def __len__(self) -> int:
@@ -198,32 +199,41 @@ class _Columns:
 
     def starts(self) -> Arrays:
         """The columns of their starts."""
-        keys, kinds = self._shared["instance_key"], self._of["kind"]
-        causes = [
-            received([span_key(*link) for link in links]) if links else (None, None) for links in self._of["links"]
-        ]
+        parent = pc.binary_join_element_wise(SPAN, self._shared["line_parent"], "")
+        linked = [[span_key(*link) for link in links] if links else () for links in self._of["links"]]
+        if any(linked):
+            both = zip(parent.to_pylist(), linked, strict=True)
+            causes = [received([*([one] if one else []), *more]) for one, more in both]
+            parent = _texts([first for first, _ in causes])
+            more = pa.array([more for _, more in causes], pa.list_(pa.string()))
+        else:
+            more = pa.nulls(len(self), pa.list_(pa.string()))
         return self._shared | {
             "time": pa.array(self._of["start"], pa.int64()),
-            "kind": _texts([_KIND_AT_START[kind] for kind in kinds]),
-            "sends": pc.binary_join_element_wise(SPAN, self._shared["computation"], "/", keys, ""),
-            "receives": _texts([first for first, _ in causes]),
-            "receives_more": pa.array([more for _, more in causes], pa.list_(pa.string())),
-            "id": pc.binary_join_element_wise(keys, "/start", ""),
+            "kind": _texts([_KIND_AT_START[kind] for kind in self._of["kind"]]),
+            "sends": pc.binary_join_element_wise(SPAN, self._shared["line"], ""),
+            "receives": parent,
+            "receives_more": more,
+            "id": pc.binary_join_element_wise(self._keys, "/start", ""),
             "name": pc.binary_join_element_wise(self._names, " starts", ""),
             "attributes": _texts(self._of["start_attributes"]),
-            "instance_parent": _texts(self._of["parent"]),
-            "instance_phase": pa.repeat(START, len(self)),
+            "line_phase": pa.repeat(START, len(self)),
         }
 
     def moments(self) -> tuple[Arrays, list[int]]:
         """The columns of what they recorded while they ran, and the numbers of their spans."""
-        found = [(number, moment) for number, moments in enumerate(self._of["moments"]) for moment in moments]
-        numbers = [number for number, _ in found]
+        found = [
+            (number, f"{self._of['key'][number]}/{nth}", moment)
+            for number, moments in enumerate(self._of["moments"])
+            for nth, moment in enumerate(moments, 1)
+        ]
+        numbers = [number for number, _, _ in found]
         columns = {
-            "time": pa.array([time for _, (time, _, _) in found], pa.int64()),
+            "time": pa.array([time for _, _, (time, _, _) in found], pa.int64()),
             "kind": pa.repeat(LOCAL, len(found)),
-            "name": _texts([name for _, (_, name, _) in found]),
-            "attributes": _texts([attributes for _, (_, _, attributes) in found]),
+            "id": _texts([key for _, key, _ in found]),
+            "name": _texts([name for _, _, (_, name, _) in found]),
+            "attributes": _texts([attributes for _, _, (_, _, attributes) in found]),
         }
         return self._shared_of(numbers) | columns, numbers
 
@@ -231,30 +241,39 @@ class _Columns:
         """The columns of their ends, and the numbers of the spans that have ended."""
         given = [self._of[name] for name in ("kind", "awaited", "failed", "end_attributes", "end")]
         numbers: Sequence[int] = range(len(self))
-        shared, names = self._shared, self._names
+        shared, names, keys = self._shared, self._names, self._keys
         if None in given[-1]:
             numbers = [number for number, end in enumerate(given[-1]) if end is not None]
             given = [[values[number] for number in numbers] for values in given]
-            shared, names = self._shared_of(numbers), names.take(pa.array(numbers, pa.int64()))
+            taken = pa.array(numbers, pa.int64())
+            shared, names, keys = self._shared_of(numbers), names.take(taken), keys.take(taken)
         kinds, awaited, failed, attributes, ends = given
-        at_end = [_AT_END[each] for each in zip(kinds, awaited, strict=True)]
+        at_end = _texts([_KIND_AT_END[each] for each in zip(kinds, awaited, strict=True)])
+        no_key = pa.scalar(None, pa.string())
+        answer_to, answer = (pc.binary_join_element_wise(ANSWER, shared[name], "") for name in ("line_parent", "line"))
         columns = {
             "time": pa.array(ends, pa.int64()),
-            "kind": _texts([kind for kind, _ in at_end]),
-            "id": shared["instance_key"],
+            "kind": at_end,
+            "sends": pc.if_else(pc.equal(at_end, SEND), answer_to, no_key),
+            "receives": pc.if_else(pc.equal(at_end, RECEIVE), answer, no_key),
+            "id": keys,
             "name": pc.binary_join_element_wise(
                 names,
                 _texts([" fails" if each else " ends" for each in failed]),
                 "",
             ),
             "attributes": _texts(attributes),
-            "instance_phase": _texts([phase for _, phase in at_end]),
+            "line_phase": pa.repeat(END, len(ends)),
         }
         return shared | columns, numbers
 
     def _shared_of(self, numbers: Sequence[int]) -> Arrays:
         chosen = pa.array(numbers, pa.int64())
         return {name: column.take(chosen) for name, column in self._shared.items()}
+
+
+def _line(trace: pa.Array, span: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(trace, span, "/")
 
 
 def _texts(values: list[Any]) -> pa.Array:

@@ -289,11 +289,11 @@ def _log_row(log: LogRecord, resource: Resource, file: str, place: int) -> Value
         attributes.setdefault(DROPPED_ATTRIBUTES, log.dropped_attributes)
     for kept, value in resource.kept.items():
         attributes.setdefault(kept, value)
-    # A span id names nothing without its trace.
-    instance = log.span if log.trace else None
+    # A span id names nothing without its trace. A record of a span says by its parent that another record starts it.
+    span = f"{log.trace}/{log.span}" if log.trace and log.span else None
     return (
-        log.trace or "", resource.process, None, log.time or log.observed, None, LOCAL, None, None, None, None, name, None,
-        object_text(attributes), None, instance, None, None, None, None, file, place, None, None,
+        "", resource.process, None, log.time or log.observed, None, LOCAL, None, None, None, None, name, None,
+        object_text(attributes), None, None, span or log.trace, span, None, None, None, None, file, place, None, None,
     )  # fmt: skip
 
 
