@@ -32,20 +32,24 @@ class Placed:
     """... and what that cause goes by (`Edges.labels`) ..."""
     open_cause: Longs
     """... or, where the cause is here and the effect is not, its place; else -1."""
+    assumed: Longs
+    """By place: how many of its causes in the skeleton are only assumed; these are the last of them."""
 
 
-def assemble(process: Codes, ordered: Ordered, member: Flags, dropped: Flags) -> Placed:
-    """The segment of the canonical rows that are members and not dropped."""
+def assemble(process: Codes, ordered: Ordered, member: Flags, dropped: Flags, assumed: Flags) -> Placed:
+    """The segment of the canonical rows that are members and not dropped; `assumed` tells it by label of an edge."""
     rows = ordered.times.order(np.flatnonzero(member & ~dropped))
     gone = member & dropped
     if not gone.any():
-        return place_rows(process, ordered.edges, rows, ())
+        return place_rows(process, ordered.edges, rows, (), assumed)
     # A dropped row still carries causality: its effects get what precedes it.
     detour = Detour(process, ordered.edges, gone)
-    return place_rows(process, detour.edges(), rows, detour.carried(last_rows(process, member)))
+    return place_rows(process, detour.edges(), rows, detour.carried(last_rows(process, member)), assumed)
 
 
-def place_rows(process: Codes, edges: Edges, rows: Longs, carried: Sequence[tuple[int, int, int]]) -> Placed:
+def place_rows(
+    process: Codes, edges: Edges, rows: Longs, carried: Sequence[tuple[int, int, int]], assumed: Flags
+) -> Placed:
     """`rows`, in history order, with their causes; `carried` as `Detour.carried` gives it."""
     place = np.full(len(process), -1, np.int64)
     place[rows] = np.arange(len(rows))
@@ -55,7 +59,8 @@ def place_rows(process: Codes, edges: Edges, rows: Longs, carried: Sequence[tupl
     cause_place = np.where(cause >= 0, place[cause], -1)
     inside = cause_place >= 0
     at = effect_place[inside]
-    by_place = np.argsort(at, kind="stable")
+    doubtful = _told(assumed, label[inside])
+    by_place = np.lexsort((doubtful, at)) if doubtful.any() else np.argsort(at, kind="stable")
     back = (at - cause_place[inside])[by_place]
     offsets = np.concatenate(([0], np.cumsum(np.bincount(at, minlength=len(rows))))).astype(np.int64)
     own = process[rows]
@@ -68,7 +73,16 @@ def place_rows(process: Codes, edges: Edges, rows: Longs, carried: Sequence[tupl
         np.concatenate((effect_place[~inside], -1 - handed[:, 0])),
         np.concatenate((label[~inside], handed[:, 2])),
         np.concatenate((np.full(int((~inside).sum()), -1), handed_cause)),
+        np.bincount(at[doubtful], minlength=len(rows)).astype(np.int64),
     )
+
+
+def _told(assumed: Flags, label: Longs) -> Flags:
+    """By edge: whether its label is one of an assumed cause."""
+    if not assumed.any():
+        return np.zeros(len(label), np.bool_)
+    told: Flags = (label >= 0) & assumed[np.maximum(label, 0)]
+    return told
 
 
 class Detour:
@@ -76,7 +90,7 @@ class Detour:
 
     def __init__(self, process: Codes, edges: Edges, dropped: Flags) -> None:
         self._process, self._edges, self._dropped = process, edges, dropped
-        self._previous = _previous(process)
+        self._previous = previous_rows(process)
 
     def around(self, row: int) -> list[tuple[int, int]]:
         """Causes and labels (as in `Edges`) that stand for a dropped row."""
@@ -142,7 +156,7 @@ def last_rows(process: Codes, member: Flags) -> list[int]:
 
 
 @kernel("int64[::1](int32[::1])")
-def _previous(process: Codes) -> Longs:
+def previous_rows(process: Codes) -> Longs:
     """By row: the row before it in its process; -1 for the first."""
     latest = np.full(process.max() + 1, -1, np.int64)
     found = np.empty(len(process), np.int64)

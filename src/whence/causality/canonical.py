@@ -6,6 +6,7 @@ leave equal stand as they stood in their files. Copies of a report have equal nu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,15 +42,19 @@ class Copies:
     """By copy: whether it says the same."""
 
 
-def canonical_order(raw: Raw) -> Longs:
-    """The rows in canonical order, copies included."""
+def canonical_order(raw: Raw, rank_ties: Callable[[Longs], Longs]) -> Longs:
+    """The rows in canonical order, copies included.
+
+    `rank_ties` ranks rows that share process and key; those of one rank stand as in their files.
+    """
     by_key = np.argsort(raw.key, kind="stable")
     narrow = raw.process.astype(np.uint16) if len(raw.numbered) <= 1 << 16 else raw.process
     order: Longs = by_key[np.argsort(narrow[by_key], kind="stable")]
     tied = tied_places(raw, order)
     if len(tied):
         rows = order[tied]
-        order[tied] = rows[np.lexsort((raw.place[rows], raw.source[rows], raw.key[rows], raw.process[rows]))]
+        rank = rank_ties(rows)
+        order[tied] = rows[np.lexsort((raw.place[rows], raw.source[rows], rank, raw.key[rows], raw.process[rows]))]
     return order
 
 

@@ -8,7 +8,7 @@ effects, and the order depends on nothing but the computation: not on where the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,31 +65,54 @@ class Ordered:
     edges: Edges
     in_cycle: Longs
     """Rows that receive a message which is also among their effects; the edges that say so are not in `edges`."""
+    doubted: Longs = field(default_factory=lambda: np.empty(0, np.int64))
+    """Rows of which an assumed cause is also among their effects: what was assumed is not true."""
 
 
-def order_rows(starts: Longs, time: Longs, edges: Edges) -> Ordered:
+def order_rows(starts: Longs, time: Longs, edges: Edges, assumed: Flags | None = None) -> Ordered:
     """Times of the rows ``starts[p]:starts[p + 1]`` of each process p.
 
     A receive whose message comes from its own future cannot be right, and nothing tells which receive of a cycle is the
-    wrong one: the message edges of every cycle are left out, and their receives are named.
+    wrong one: the message edges of every cycle are left out, and their receives are named. `assumed`, by edge, tells which
+    are only assumed: where a cycle has such edges, these are left out first.
     """
+    if assumed is not None and assumed.any():
+        edges, doubted = _without_doubtful(starts, time, edges, assumed)
+        found = order_rows(starts, time, edges)
+        return Ordered(found.times, found.edges, found.in_cycle, doubted)
     causal_time, level = np.empty(len(time), np.int64), np.empty(len(time), np.int64)
     done = np.zeros(len(time), np.bool_)
     in_cycle = np.empty(0, np.int64)
     stuck = _place(starts, time, edges.offsets, edges.causes, causal_time, level, done)
     if stuck:
-        component = strongly_connected(starts, edges.offsets, edges.causes, done)
-        effect = edges.effects()
-        known = edges.causes >= 0
-        inside = np.zeros(len(effect), np.bool_)
-        inside[known] = component[effect[known]] == component[edges.causes[known]]
-        inside &= component[effect] >= 0
-        in_cycle = np.unique(effect[inside])
+        inside = _in_cycles(starts, edges, done)
+        in_cycle = np.unique(edges.effects()[inside])
         # A label of -1 goes by nothing: the edge is gone.
         edges = Edges(edges.offsets, np.where(inside, -1, edges.causes), np.where(inside, -1, edges.labels))
         done[:] = False
         _place(starts, time, edges.offsets, edges.causes, causal_time, level, done)
     return Ordered(Times(causal_time, level), edges, in_cycle)
+
+
+def _without_doubtful(starts: Longs, time: Longs, edges: Edges, assumed: Flags) -> tuple[Edges, Longs]:
+    """The edges without assumed ones that are part of a cycle, and the rows that these were causes of."""
+    causal_time, level = np.empty(len(time), np.int64), np.empty(len(time), np.int64)
+    done = np.zeros(len(time), np.bool_)
+    if not _place(starts, time, edges.offsets, edges.causes, causal_time, level, done):
+        return edges, np.empty(0, np.int64)
+    inside = assumed & _in_cycles(starts, edges, done)
+    gone = Edges(edges.offsets, np.where(inside, -1, edges.causes), np.where(inside, -1, edges.labels))
+    return gone, np.unique(edges.effects()[inside])
+
+
+def _in_cycles(starts: Longs, edges: Edges, done: Flags) -> Flags:
+    """By edge: whether it is part of a cycle among the rows that are not done."""
+    component = strongly_connected(starts, edges.offsets, edges.causes, done)
+    effect = edges.effects()
+    known = edges.causes >= 0
+    inside = np.zeros(len(effect), np.bool_)
+    inside[known] = component[effect[known]] == component[edges.causes[known]]
+    return inside & (component[effect] >= 0)
 
 
 @kernel("int64(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], boolean[::1])")

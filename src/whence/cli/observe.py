@@ -121,10 +121,7 @@ def observe(
     ] = None,
     most_computations: Annotated[
         int | None,
-        typer.Option(help="--follow: computations that are no traces; more are set aside.", show_default="500"),
-    ] = None,
-    most_traces: Annotated[
-        int | None, typer.Option(help="--follow: traces in all; more are set aside.", show_default="500000")
+        typer.Option(help="--follow: computations; more are set aside.", show_default="500"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
 ) -> None:
@@ -168,7 +165,7 @@ def observe(
         raise typer.BadParameter("1 or more, not 0", param_hint="--tick")
     options = {"regex": regex, "delimiter": delimiter, "mapping": mapping}
     options |= {"unit": unit} if unit != "ns" else {}
-    most = {"processes": most_processes, "computations": most_computations, "traces": most_traces}
+    most = {"processes": most_processes, "computations": most_computations}
     limits = {name: value for name, value in most.items() if value is not None}
     _check_together(
         follow, once=once, trigger=trigger, option=option, limits=limits, as_known=as_known, explain=explain_only

@@ -5,20 +5,20 @@ One literal row, as JSON::
     {"computation": "", "process": "shop", "seq": 2, "time": 1700000000000000000, "arrival": null, "kind": "send",
      "sends": "m1", "receives": null, "receives_more": null, "id": null, "name": "order placed", "stamp": null,
      "attributes": "{\"order\":7}", "error": null, "clock_name": null, "line": "request-9", "line_parent": null,
-     "line_phase": null, "line_joins": null, "channel_key": null, "channel_bytes": null, "file": "shop.jsonl", "place": 2,
-     "reason": null, "text": null}
+     "line_phase": null, "line_joins": null, "line_since": null, "channel_key": null, "channel_bytes": null,
+     "file": "shop.jsonl", "place": 2, "reason": null, "text": null}
 
 A row with a `reason` is set aside: it says why, and `text` holds what was read. All other rows have a process, a kind,
 and a ``seq`` or a ``time``, which was read from the clock ``clock_name`` or, without one, from the process's own. What an
-event has to do with others is said in one of three ways:
+event has to do with others is said in these ways:
 
 - by message keys: a send has ``sends``, a receive has ``receives``;
 - by ``channel_key``: sends and receives of one channel are matched in their order, message by message or, where they
   have ``channel_bytes``, byte by byte;
 - by ``line``: one of the things that a process does, such as a request, a task or a span. Its events follow each other.
-  A row of phase ``start``, or the first of a line, tells by ``line_parent`` which line it was started from; a row of phase
-  ``end`` is followed by the next event of that line. ``line_joins`` names lines that were waited for. A row whose line is
-  its own parent belongs to a span that another row starts.
+  The first row of a line, or its row of phase ``start``, tells by ``line_parent`` which line it was started from. A row of
+  phase ``end`` tells by ``line_parent`` which line goes on after it, and by ``line_since`` when it began. ``line_joins``
+  names lines that were waited for. A row whose line is its own parent belongs to a span that another row starts.
 
 What a key means that begins with `SPAN`, `ANSWER` or `STAMPED` is told in `whence.events.keys`.
 """
@@ -52,6 +52,7 @@ REPORTS: Final = pa.schema(
         pa.field("line_parent", pa.string()),
         pa.field("line_phase", pa.string()),
         pa.field("line_joins", pa.list_(pa.string())),
+        pa.field("line_since", pa.int64()),
         pa.field("channel_key", pa.string()),
         pa.field("channel_bytes", pa.int64()),
         pa.field("file", pa.string()),

@@ -67,7 +67,7 @@ def measure_segment(run: Run, number: int, *, level: int) -> SegmentClocks:
         return SegmentClocks(no_pairs(level), {}, Waits.none(), Waits.none(), 0)
     table = run.events(number, ("time", "arrival", *_named(run)), 0, rows)
     time, arrival = (_longs(table[name]) for name in ("time", "arrival"))
-    skeleton = run.skeleton(number, 0, rows)
+    skeleton = run.known_skeleton(number, 0, rows)
     of_process, names = _processes_clocks(run, number)
     clock = _clocks(of_process[skeleton.process], table, names)
     effects = np.repeat(np.arange(rows), np.diff(skeleton.offsets))

@@ -17,10 +17,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from whence.clocks.errors import WhenceError
+from whence.events.schema import ANSWER
 from whence.history import layout
-from whence.history.open_ends import causes_of, events_for, lacks
+from whence.history.open_ends import causes_of, events_for, is_assumed, lacks
 from whence.history.plan import Epochs, Plan
 from whence.history.segmenting import Made, Target
+from whence.history.solving import UNKNOWN_ANSWER
 
 Longs = NDArray[np.int64]
 
@@ -68,12 +70,14 @@ class Crossings:
     effect_place: list[int] = field(default_factory=list)
     cause_window: list[int] = field(default_factory=list)
     cause_place: list[int] = field(default_factory=list)
+    assumed: list[bool] = field(default_factory=list)
 
-    def add(self, effect: Place, cause: Place) -> None:
+    def add(self, effect: Place, cause: Place, *, assumed: bool) -> None:
         self.effect_window.append(effect[0])
         self.effect_place.append(effect[1])
         self.cause_window.append(cause[0])
         self.cause_place.append(cause[1])
+        self.assumed.append(assumed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,11 @@ def _join_computation(
         if effect is None:
             continue
         causes = causes_of(row, senders.around(window))
+        if causes is None and is_assumed(row):
+            # An answer that ends in a later epoch than the wait for it is not the one that was waited for.
+            if senders.knows(key):
+                joined.missing.setdefault(window, []).append((place, UNKNOWN_ANSWER))
+            continue
         if causes is None and senders.knows(key):
             raise EpsTooSmall(
                 plan.eps, None, f"message {key!r:.80} was received in an earlier epoch than the one it was sent in"
@@ -160,7 +169,7 @@ def _join_computation(
         if causes is None and lacks(row):
             joined.missing.setdefault(window, []).append((place, key))
         for cause in causes or ():
-            joined.crossings.add(effect, cause)
+            joined.crossings.add(effect, cause, assumed=is_assumed(row))
 
 
 def _needed_sends(
@@ -175,6 +184,8 @@ def _needed_sends(
         return ENDS.empty_table()
     sends = sends.filter(pc.is_in(sends["key"], value_set=_one(wanted)))
     missing = wanted.filter(pc.invert(pc.is_in(wanted, value_set=_one(pc.unique(sends["key"])))))
+    # An answer is received once, where it is waited for: it would be among the open ends.
+    missing = missing.filter(pc.invert(pc.starts_with(missing, ANSWER)))
     if not len(missing):
         return sends
     found = find_senders([each.window for each in segments if each.rows], _one(missing))

@@ -9,6 +9,7 @@
     HISTORY/runs/<run>/events-00000-<attempt>-<sum>.parquet  the events of segment 0, in history order
     HISTORY/runs/<run>/skeleton-00000-<attempt>-<sum>.parquet  who, and which earlier rows caused it
     HISTORY/runs/<run>/ids-00000-<attempt>-<sum>.index       where each of the source's own ids is
+    HISTORY/runs/<run>/lines-00000-<attempt>-<sum>.npz       which lines go on from earlier segments, and to later ones
     HISTORY/runs/<run>/boundary-00001-<attempt>-<sum>.npz    what its processes knew when the segment began; positions
                                                              in it count from the start of the computation
     HISTORY/runs/<run>/aside-<attempt>-<sum>.parquet         reports that were set aside, and why
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-FORMAT = 5
+FORMAT = 6
 """Of the manifest and of all files beside it. A reader refuses any other."""
 MANIFEST = "manifest.json"
 LOCK = "run.lock"
@@ -55,6 +56,7 @@ EVENTS = pa.schema(
         pa.field("attributes", pa.string()),
         pa.field("stamp", pa.string()),
         pa.field("clock_name", pa.string()),
+        pa.field("line", pa.string()),
         pa.field("missing", pa.list_(pa.string())),
         pa.field("file", pa.string()),
         pa.field("place", pa.int64()),
@@ -62,8 +64,8 @@ EVENTS = pa.schema(
 )
 """``"", "web", 17, null, "GET /", 1700000000000000000, 1700000000000000000, 0, "receive", null, "m-5", ...``. A correction
 is what makes of a wall time one that respects causality; `clock_name` tells whose clock the time is from, if it is not the
-process's own, and `missing` the causes that the event names and nobody reported. Strings may come dictionary-encoded, and a
-source's further columns follow."""
+process's own, `line` what the process was doing, and `missing` the causes that the event names and nobody reported.
+Strings may come dictionary-encoded, and a source's further columns follow."""
 
 COUNTED_BY = "nth"
 """An event's number within its process and segment: its seq, plus those before, where its source gave none."""
@@ -72,7 +74,7 @@ WRITTEN_BY = "segment"
 INTERNAL = (COUNTED_BY, WRITTEN_BY)
 """Columns beside those of events that only readers of files see."""
 
-EVENT_DICTIONARIES = ["computation", "process", "name", "kind", "clock_name", "file"]
+EVENT_DICTIONARIES = ["computation", "process", "name", "kind", "clock_name", "line", "file"]
 EVENT_DELTAS = ["seq", "time", "causal_time", "correction", "arrival", "place"]
 EVENT_STATISTICS = ["seq", "time", "causal_time"]
 """Encodings by measurement, 500,000 rows with an id, a name and three attributes: 180 ms and 27 bytes a row; the
@@ -81,6 +83,12 @@ library's defaults take 350 ms and 38 bytes. Statistics of text would only make 
 SKELETON_CAUSES = pa.list_(pa.field("element", pa.uint32(), nullable=False))
 """Distances in rows back to each cause in the same segment, besides the process's own row before: 1.8 bytes an event
 for both columns at 100 processes, by delta encoding."""
+
+SKELETON_ASSUMED = "assumed"
+"""A column of the skeleton, where there are such: how many of a row's causes, the last ones, are only assumed."""
+SKELETON_FOLLOWS = "follows"
+"""A column of the skeleton of a segment with lines: distances back to what a row follows in its own process. Without it
+each row follows the one before in its process."""
 
 SEGMENTS = pa.schema(
     [
@@ -98,12 +106,13 @@ SEGMENTS = pa.schema(
         pa.field("skeleton_file", pa.string(), nullable=False),
         pa.field("boundary_file", pa.string()),
         pa.field("ids_file", pa.string()),
+        pa.field("lines_file", pa.string()),
     ]
 )
 """``1, 500000, 500000, [0, 1], [249000, 251000], [250100, 249900], [250101, 249901], ...``: the segment's processes by
 their codes in `PROCESSES`, how many events each has in it and before it, and the seq of each one's first event in it."""
 
-SEGMENT_FILES = ("events_file", "skeleton_file", "boundary_file", "ids_file")
+SEGMENT_FILES = ("events_file", "skeleton_file", "boundary_file", "ids_file", "lines_file")
 """Columns of `SEGMENTS` that name files."""
 
 PROCESSES = pa.schema(
@@ -116,10 +125,14 @@ PROCESSES = pa.schema(
         pa.field("first_time", pa.int64()),
         pa.field("last_time", pa.int64()),
         pa.field("dense_seq", pa.bool_(), nullable=False),
+        pa.field("messages", pa.int64(), nullable=False),
+        pa.field("first_hole", pa.int64()),
+        pa.field("first_tainted", pa.int64()),
     ]
 )
-"""``0, "", "web", null, 500100, 1700000000000000000, 1700003600000000000, true``; dense: no seq is missing between the first
-and the last."""
+"""``0, "", "web", null, 500100, 1700000000000000000, 1700003600000000000, true, 80000, null, 1200``; dense: no seq is
+missing between the first and the last; `messages` counts events that send or receive; `first_hole` is the number of the first event
+before which a report is missing, and `first_tainted` of the first that has such an event in its past."""
 
 ASIDE = pa.schema(
     [

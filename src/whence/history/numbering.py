@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from uuid import uuid4
 
@@ -16,14 +17,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from whence.causality.boundary import Boundary
 from whence.causality.clocks import Scan, TooManyEntries
 from whence.causality.skeleton import Skeleton
+from whence.causality.taint import NEVER
 from whence.history import layout
-from whence.history.joining import Crossings
-from whence.history.plan import Plan, TooLarge
+from whence.history.joining import Crossings, Joined
+from whence.history.plan import Epochs, Plan, TooLarge
 from whence.history.reading import skeleton_from
-from whence.history.run_tables import SegmentRow, Totals, processes_table, segments_table
-from whence.history.segmenting import Made, Target
+from whence.history.run_tables import Holes, SegmentRow, Totals, processes_table, segments_table
+from whence.history.segmenting import Counts, Made, Target
 from whence.history.writing import write_boundary
 
 Longs = NDArray[np.int64]
@@ -41,7 +44,7 @@ def number_segments(
     made: Sequence[Made],
     plan: Plan,
     target: Target,
-    crossings: Crossings,
+    joined: Joined,
     *,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Tables:
@@ -49,8 +52,20 @@ def number_segments(
     segments = sorted((each for each in made if each.rows), key=lambda each: each.window)
     starts = accumulate((each.rows for each in segments), initial=0)
     first_position = {each.window: start for each, start in zip(segments, starts, strict=False)}
-    edges = _by_window(crossings)
-    boundaries = _boundaries(segments, plan, target, first_position, edges, on_progress)
+    scanning = _Scanning(target, first_position, {each.window: number for number, each in enumerate(segments)}, joined)
+    alone = {each.window: each for each in segments}
+    done = 0
+    for epochs in plan.large:
+        first = plan.first_window(epochs)
+        mine = [each for each in segments if first <= each.window < first + len(epochs.first_bins)]
+        if len(mine) > 1:
+            for each in mine:
+                del alone[each.window]
+            scanning.scan(epochs, mine, partial(_on, on_progress, done))
+            done += sum(each.rows for each in mine)
+    for each in alone.values():
+        scanning.look_at(each)
+    boundaries = scanning.boundary_files
     keys = sorted({key for each in segments for key in each.counts.processes()})
     codes = {key: code for code, key in enumerate(keys)}
     totals = Totals().widened(len(keys))
@@ -71,67 +86,97 @@ def number_segments(
             )
         )
         totals.add(each.counts, own)
+    for key, (first_hole, first_tainted) in scanning.holes.items():
+        totals.first_hole[codes[key]], totals.first_tainted[codes[key]] = first_hole, first_tainted
     processes = ([computation for computation, _ in keys], [name for _, name in keys], totals)
     return Tables(segments_table(rows), processes_table([processes]))
 
 
-Edges = tuple[list[tuple[int, int, int]], set[int]]
-"""Of a window: effects (place, cause's window, cause's place), and its own places that are causes elsewhere."""
+def _on(on_progress: Callable[[int], None], before: int, rows: int) -> None:
+    on_progress(before + rows)
+
+
+Effect = tuple[int, int, int, bool]
+"""Its place, its cause's window and place, and whether the cause is only assumed."""
+Edges = tuple[list[Effect], set[int]]
+"""Of a window: what has causes elsewhere, and its own places that are causes elsewhere."""
 
 
 def _by_window(crossings: Crossings) -> dict[int, Edges]:
     found: dict[int, Edges] = {}
-    for effect_window, effect_place, cause_window, cause_place in zip(
-        crossings.effect_window, crossings.effect_place, crossings.cause_window, crossings.cause_place, strict=True
+    for effect_window, effect_place, cause_window, cause_place, assumed in zip(
+        crossings.effect_window,
+        crossings.effect_place,
+        crossings.cause_window,
+        crossings.cause_place,
+        crossings.assumed,
+        strict=True,
     ):
-        found.setdefault(effect_window, ([], set()))[0].append((effect_place, cause_window, cause_place))
+        found.setdefault(effect_window, ([], set()))[0].append((effect_place, cause_window, cause_place, assumed))
         found.setdefault(cause_window, ([], set()))[1].add(cause_place)
     return found
 
 
-def _boundaries(
-    segments: Sequence[Made],
-    plan: Plan,
-    target: Target,
-    first_position: dict[int, int],
-    edges: dict[int, Edges],
-    on_progress: Callable[[int], None],
-) -> dict[int, str]:
-    """The boundary files of the segments of large computations, by window; the first of each needs none."""
-    names: dict[int, str] = {}
-    numbers = {each.window: number for number, each in enumerate(segments)}
-    attempt = uuid4().hex[:12]
-    done = 0
-    for epochs in plan.large:
-        first = plan.first_window(epochs)
-        mine = [each for each in segments if first <= each.window < first + len(epochs.first_bins)]
-        if len(mine) < 2:
-            continue
+class _Scanning:
+    """Goes over the segments: writes the boundaries of those that are parts of a computation, and looks for holes."""
+
+    def __init__(self, target: Target, first_position: dict[int, int], numbers: dict[int, int], joined: Joined) -> None:
+        self._target, self._first_position, self._numbers = target, first_position, numbers
+        self._edges, self._missing = _by_window(joined.crossings), joined.missing
+        self._attempt = uuid4().hex[:12]
+        self.boundary_files: dict[int, str] = {}
+        """By window; the first of each computation needs none."""
+        self.holes: dict[tuple[str, str], tuple[int, int]] = {}
+        """By process that has any: its first hole, and its first event that has one in its past."""
+
+    def look_at(self, made: Made) -> None:
+        """Take note of the holes in a segment of whole computations."""
+        counts, processes = made.counts, len(made.counts.names)
+        rows = Totals().widened(processes).hole_rows(counts, np.arange(processes))
+        if (rows == -1).all() and made.window not in self._missing:
+            return
+        assert made.files is not None
+        skeleton = _read_skeleton(self._target, made.files.skeleton_file)
+        found = Holes.none(processes).after(skeleton, Boundary.empty(processes), rows, self._more(made.window))
+        self._note(counts, found)
+
+    def _more(self, window: int) -> Longs:
+        return np.array(sorted({place for place, _ in self._missing.get(window, ()) if place >= 0}), np.int64)
+
+    def _note(self, counts: Counts, found: Holes) -> None:
+        for key, *first in zip(
+            counts.processes(), found.first_hole.tolist(), found.first_tainted.tolist(), strict=True
+        ):
+            if first[1] != NEVER:
+                self.holes[key] = (first[0], first[1])
+
+    def scan(self, epochs: Epochs, segments: Sequence[Made], on_progress: Callable[[int], None]) -> None:
+        """Go over the segments of one computation, in order."""
         scan = Scan(len(epochs.names))
-        ended = _ended(mine)
-        last_use = {
-            (window, place): each.window for each in mine for _, window, place in edges.get(each.window, ([], set()))[0]
-        }
+        ended = _ended(segments)
+        edges = {each.window: self._edges.get(each.window, ([], set())) for each in segments}
+        last_use = {(window, place): each.window for each in segments for _, window, place, _ in edges[each.window][0]}
         positions: dict[tuple[int, int], int] = {}
         needed_until: dict[int, int] = {}
-        for each in mine:
+        totals, holes = Totals().widened(len(epochs.names)), Holes.none(len(epochs.names))
+        everybody = np.arange(len(epochs.names))
+        done = 0
+        for each in segments:
             assert each.files is not None
-            skeleton = _read_skeleton(target, each.files.skeleton_file)
-            effects, asked = edges.get(each.window, ([], set()))
-            base = first_position[each.window] - first_position[mine[0].window]
+            skeleton = _read_skeleton(self._target, each.files.skeleton_file)
+            effects, asked = edges[each.window]
+            base = self._first_position[each.window] - self._first_position[segments[0].window]
             for place in asked:
                 position = base + (place if place >= 0 else int(_rows_of(skeleton, -1 - place)[-1]))
                 positions[each.window, place] = position
                 needed_until[position] = max(needed_until.get(position, 0), last_use[each.window, place])
-            pairs = np.array(
-                sorted(
-                    {
-                        (place if place >= 0 else _rows_of(skeleton, -1 - place)[0], positions[window, cause])
-                        for place, window, cause in effects
-                    }
-                ),
-                np.int64,
-            ).reshape(-1, 2)
+            crossing: dict[tuple[int, int], bool] = {}
+            for place, window, cause, assumed in effects:
+                row = place if place >= 0 else int(_rows_of(skeleton, -1 - place)[0])
+                pair = (row, positions[window, cause])
+                crossing[pair] = crossing.get(pair, True) and assumed
+            ordered = sorted(crossing)
+            pairs = np.array(ordered, np.int64).reshape(-1, 2)
             needed = sorted({positions[each.window, place] for place in asked})
             try:
                 boundary = scan.segment(skeleton, base, pairs[:, 0], pairs[:, 1], needed, ended[each.window])
@@ -141,14 +186,22 @@ def _boundaries(
                     f"other to be followed from epoch to epoch: {many}. Give --epoch-rows more than {epochs.rows:,}, so "
                     "that it is one epoch, or give processes names that come again, such as that of their service"
                 ) from None
-            if each is not mine[0]:
-                number = numbers[each.window]
-                names[each.window] = write_boundary(target.store, target.run, number, boundary, attempt=attempt)
-            over = {positions[window, cause] for _, window, cause in effects}
+            holes = holes.after(skeleton, boundary, totals.hole_rows(each.counts, everybody), self._more(each.window))
+            totals.add(each.counts, everybody)
+            if each is not segments[0]:
+                self.boundary_files[each.window] = write_boundary(
+                    self._target.store,
+                    self._target.run,
+                    self._numbers[each.window],
+                    boundary,
+                    np.array([crossing[pair] for pair in ordered], np.bool_),
+                    attempt=self._attempt,
+                )
+            over = {positions[window, cause] for _, window, cause, _ in effects}
             scan.release([position for position in over if needed_until[position] == each.window])
             done += each.rows
             on_progress(done)
-    return names
+        self._note(segments[0].counts, holes)
 
 
 def _read_skeleton(target: Target, name: str) -> Skeleton:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.events.schema import STAMPED
+from whence.events.schema import ANSWER, STAMPED
 
 Where_co = TypeVar("Where_co", covariant=True)
 
@@ -73,9 +73,14 @@ def events_for(send: Mapping[str, Any], around: Surroundings[Where_co]) -> Seque
 def lacks(receive: Mapping[str, Any]) -> bool:
     """Tell whether an event of the segment lacks this cause if nothing sent its key.
 
-    What a stamp knows of may never have been logged.
+    What a stamp knows of may never have been logged, and an answer need not have been sent.
     """
-    return bool(receive["named"]) and not receive["key"].startswith(STAMPED)
+    return bool(receive["named"]) and not receive["key"].startswith((STAMPED, ANSWER))
+
+
+def is_assumed(receive: Mapping[str, Any]) -> bool:
+    """Tell whether a row of `RECEIVES` names a cause that is only assumed."""
+    return receive["key"] is not None and receive["key"].startswith(ANSWER)
 
 
 def rows_that_send(sends: pa.ChunkedArray, keys: pa.Array) -> NDArray[np.int64]:

@@ -23,7 +23,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from whence.causality.assembling import previous_rows
 from whence.causality.boundary import Boundary
+from whence.causality.recorded import RecordedCauses, joined
 from whence.causality.skeleton import Skeleton
 from whence.history import layout
 from whence.history.cache import Cache
@@ -53,6 +55,8 @@ class Crossings:
     process: Longs
     index: Longs
     """The send's number within its process."""
+    assumed: NDArray[np.bool_]
+    """Whether it is only assumed that this was received."""
 
     def between(self, start: int, stop: int) -> tuple[Longs, Longs]:
         """Those that rows ``start <= row < stop`` receive: rows counted from `start`, and positions of the sends."""
@@ -60,7 +64,20 @@ class Crossings:
         return self.row[first:last] - start, self.position[first:last]
 
 
-NO_CROSSINGS = Crossings(*[np.empty(0, np.int64)] * 4)
+@dataclass(frozen=True, slots=True, eq=False)
+class LineEnds:
+    """The lines that cross the ends of a segment, as `whence.history.segment_lines.SegmentLines` has them."""
+
+    continued_row: Longs
+    continued_mark: NDArray[np.uint64]
+    open_mark: NDArray[np.uint64]
+    open_offsets: Longs
+    open_row: Longs
+    open_extends: NDArray[np.bool_]
+
+
+_NO_ROWS: Longs = np.empty(0, np.int64)
+NO_CROSSINGS = Crossings(_NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS, np.empty(0, np.bool_))
 
 
 class Run:
@@ -126,13 +143,95 @@ class Run:
         """One row group of a segment's skeleton: the rows from ``group * SKELETON_ROWS`` on."""
 
         def read() -> Skeleton:
-            table = self._parquet(self.segments.skeleton_file[number]).read_row_group(group, use_threads=False)
-            return skeleton_from(table)
+            return skeleton_from(self._skeleton_columns(number, group, ["process", "causes"]))
 
         return self._cache.get(
             ("skeleton", number, group),
             lambda: self._guarded(self.segments.skeleton_file[number], read),
             lambda part: part.process.nbytes + part.offsets.nbytes + part.back.nbytes,
+        )
+
+    def _skeleton_columns(self, number: int, group: int, columns: Sequence[str]) -> pa.Table:
+        """Those of these columns that a segment's skeleton has, in one row group."""
+        file = self._parquet(self.segments.skeleton_file[number])
+        known = [name for name in columns if name in file.schema_arrow.names]
+        return file.read_row_group(group, columns=known, use_threads=False)
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether processes do several things at once: then not all that a process did before is recorded as a cause."""
+        return any(name is not None for name in self.segments.lines_file)
+
+    def recorded_group(self, number: int, group: int) -> RecordedCauses:
+        """What the rows of one row group of a segment's skeleton follow by what is recorded."""
+
+        def read() -> RecordedCauses:
+            columns = ["causes", layout.SKELETON_ASSUMED, layout.SKELETON_FOLLOWS]
+            table = self._skeleton_columns(number, group, columns)
+            messages = without_assumed(table)
+            if layout.SKELETON_FOLLOWS in table.column_names:
+                return joined(messages, RecordedCauses(*_lists(table[layout.SKELETON_FOLLOWS])))
+            start = group * layout.SKELETON_ROWS
+            previous = self.previous_rows(number)[start : start + len(messages)]
+            has_one = previous >= 0
+            offsets = np.concatenate(([0], np.cumsum(has_one))).astype(np.int64)
+            return joined(
+                messages, RecordedCauses(offsets, (np.arange(start, start + len(previous)) - previous)[has_one])
+            )
+
+        return self._cache.get(
+            ("recorded", number, group),
+            lambda: self._guarded(self.segments.skeleton_file[number], read),
+            lambda found: found.nbytes,
+        )
+
+    def previous_rows(self, number: int) -> Longs:
+        """By row of a segment: the row before it in its process; -1 for the first."""
+        return self._cache.get(
+            ("previous", number),
+            lambda: previous_rows(self.process_column(number).astype(np.int32)),
+            lambda found: found.nbytes,
+        )
+
+    def known_skeleton(self, number: int, start: int, stop: int) -> Skeleton:
+        """As `skeleton`, without causes that are only assumed."""
+        whole = self.skeleton(number, start, stop)
+        if self.segments.lines_file[number] is None:
+            return whole
+        rows = layout.SKELETON_ROWS
+        groups = range(start // rows, max(start, stop - 1) // rows + 1)
+
+        def read(group: int) -> Longs:
+            table = self._skeleton_columns(number, group, [layout.SKELETON_ASSUMED])
+            found: Longs = table.column(0).to_numpy().astype(np.int64) if table.num_columns else np.zeros(0, np.int64)
+            return found
+
+        name = self.segments.skeleton_file[number]
+        parts = [self._guarded(name, lambda group=group: read(group)) for group in groups]  # type: ignore[misc]
+        if not sum(len(part) for part in parts):
+            return whole
+        counts = np.concatenate(parts)[start - groups[0] * rows :][: stop - start]
+        kept = np.ones(len(whole.back), np.bool_)
+        ends = whole.offsets[1:]
+        doubtful = np.repeat(ends - counts, counts) + _counted(counts)
+        kept[doubtful] = False
+        offsets = np.concatenate(([0], np.cumsum(np.diff(whole.offsets) - counts))).astype(np.int64)
+        return Skeleton(whole.process, offsets, whole.back[kept])
+
+    def line_ends(self, number: int) -> LineEnds | None:
+        """Which lines go on from before a segment, and to after it; None where it has no lines."""
+        name = self.segments.lines_file[number]
+        if name is None:
+            return None
+
+        def read() -> LineEnds:
+            arrays = np.load(io.BytesIO(read_sealed(self.store, self._path(name))))
+            return LineEnds(**{each: arrays[each] for each in LineEnds.__slots__})
+
+        return self._cache.get(
+            ("lines", number),
+            lambda: self._guarded(name, read),
+            lambda found: 12 * len(found.open_mark) + 8 * (len(found.open_row) + 2 * len(found.continued_row)),
         )
 
     def process_group(self, number: int, group: int) -> NDArray[Any]:
@@ -264,6 +363,11 @@ class Run:
         found = self.messages_into(number)
         return found.row, found.position
 
+    def known_crossings(self, number: int) -> tuple[Longs, Longs]:
+        """The same without those that are only assumed."""
+        found = self.messages_into(number)
+        return found.row[~found.assumed], found.position[~found.assumed]
+
     def messages_into(self, number: int) -> Crossings:
         """The same, with the senders."""
         name = self.segments.boundary_file[number]
@@ -277,7 +381,8 @@ class Run:
             position, process, index = (
                 arrays[f"send_{each}"][send].astype(np.int64) for each in ("position", "process", "index")
             )
-            return Crossings(arrays["edge_row"], position + self.segments.base_of(number), process, index)
+            assumed = arrays["edge_assumed"].astype(np.bool_)
+            return Crossings(arrays["edge_row"], position + self.segments.base_of(number), process, index, assumed)
 
         return self._cache.get(
             ("crossings", number), lambda: self._guarded(name, read), lambda found: 4 * found.row.nbytes
@@ -336,10 +441,31 @@ class Run:
 
 def skeleton_from(table: pa.Table) -> Skeleton:
     """The skeleton that rows of a skeleton's file hold."""
-    causes = table["causes"].combine_chunks()
-    offsets = causes.offsets.to_numpy().astype(np.int64)
-    back = causes.flatten().to_numpy().astype(np.int64)
-    return Skeleton(table["process"].to_numpy().astype(np.int32), offsets - offsets[0], back)
+    return Skeleton(table["process"].to_numpy().astype(np.int32), *_lists(table["causes"]))
+
+
+def without_assumed(table: pa.Table) -> RecordedCauses:
+    """The causes by message that rows of a skeleton's file hold, without those that are only assumed."""
+    offsets, back = _lists(table["causes"])
+    if layout.SKELETON_ASSUMED not in table.column_names:
+        return RecordedCauses(offsets, back)
+    counts = table[layout.SKELETON_ASSUMED].to_numpy().astype(np.int64)
+    kept = np.ones(len(back), np.bool_)
+    kept[np.repeat(offsets[1:] - counts, counts) + _counted(counts)] = False
+    return RecordedCauses(np.concatenate(([0], np.cumsum(np.diff(offsets) - counts))).astype(np.int64), back[kept])
+
+
+def _lists(column: pa.ChunkedArray) -> tuple[Longs, Longs]:
+    """Where the lists of a column of numbers start, and what they hold."""
+    lists = column.combine_chunks()
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    return offsets - offsets[0], lists.flatten().to_numpy().astype(np.int64)
+
+
+def _counted(counts: Longs) -> Longs:
+    """For each count the numbers from 0 up to it, one after the other."""
+    found: Longs = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    return found
 
 
 def open_run(store: Store, *, cache_bytes: int = CACHE_BYTES) -> Run:

@@ -59,12 +59,6 @@ class ReportColumns:
         found: Longs = self._array(name).fill_null(NO_TIME).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         return found
 
-    def span_clocks(self) -> Longs:
-        """By row of a span: a number for its computation and clock; -1 for other rows."""
-        named = pc.binary_join_element_wise(self.text("computation"), self.text("clock_name"), BETWEEN)
-        found: Longs = named.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        return np.where(self._array("causes").is_valid().to_numpy(zero_copy_only=False), found, -1)
-
     def came(self) -> Longs:
         """By row of a table in order of arrival: its turn. What is delivered comes before all that is not."""
         found = np.empty(len(self.table), np.int64)

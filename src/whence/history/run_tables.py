@@ -10,12 +10,55 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from whence.causality.boundary import Boundary
 from whence.causality.ordering import NO_TIME
+from whence.causality.skeleton import Skeleton
+from whence.causality.taint import NEVER, spread_taint
 from whence.history import layout
 from whence.history.segmenting import Counts
 from whence.history.writing import SegmentFiles
 
 Longs = NDArray[np.int64]
+
+
+FIRST_ROW = -2
+"""In place of a row: the first of its process in a segment."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Holes:
+    """Where reports are missing, over segments of a computation in their order. By process, as `Totals` has them."""
+
+    first_hole: Longs
+    first_tainted: Longs
+
+    @classmethod
+    def none(cls, processes: int) -> Self:
+        """Before the first segment."""
+        return cls(np.full(processes, NEVER), np.full(processes, NEVER))
+
+    def widened(self, processes: int) -> Self:
+        """Make room for so many processes."""
+        more = processes - len(self.first_hole)
+        return type(self)(
+            *(np.pad(each, (0, more), constant_values=NEVER) for each in (self.first_hole, self.first_tainted))
+        )
+
+    def after(self, skeleton: Skeleton, boundary: Boundary, hole_row: Longs, more_rows: Longs) -> Self:
+        """Go on over a segment: `hole_row` is what `Totals.hole_rows` gives for it; `more_rows` are further holes."""
+        if (hole_row == -1).all() and not len(more_rows) and (self.first_tainted == NEVER).all():
+            return self
+        rows = hole_row.copy()
+        for process in np.flatnonzero(hole_row == FIRST_ROW).tolist():
+            rows[process] = np.flatnonzero(skeleton.process == process)[0]
+        rows = np.unique(np.concatenate((rows[rows >= 0], more_rows))).astype(np.int64)
+        order = np.argsort(skeleton.process, kind="stable")
+        starts = np.searchsorted(skeleton.process[order], np.arange(len(hole_row)))
+        nth = np.empty(len(skeleton), np.int64)
+        nth[order] = np.arange(len(order)) - starts[skeleton.process[order]] + 1
+        first_hole = self.first_hole.copy()
+        np.minimum.at(first_hole, skeleton.process[rows], nth[rows] + boundary.before[skeleton.process[rows]])
+        return type(self)(first_hole, spread_taint(skeleton, boundary, rows, self.first_tainted))
 
 
 def _empty() -> Longs:
@@ -32,6 +75,11 @@ class Totals:
     first_time: Longs = field(default_factory=_empty)
     last_time: Longs = field(default_factory=_empty)
     clocks: list[str | None] = field(default_factory=list)
+    messages: Longs = field(default_factory=_empty)
+    first_hole: Longs = field(default_factory=_empty)
+    """By process: the number of its first event before which a report is missing; `NEVER` for none."""
+    first_tainted: Longs = field(default_factory=_empty)
+    """The same for the first event with such an event in its past (`whence.causality.taint`)."""
 
     def widened(self, processes: int) -> Self:
         """Copy the totals and make room for so many processes; those that are new have nothing."""
@@ -47,6 +95,9 @@ class Totals:
             room(self.first_time, NO_TIME),
             room(self.last_time, NO_TIME),
             [*self.clocks, *[None] * more],
+            room(self.messages, 0),
+            room(self.first_hole, NEVER),
+            room(self.first_tainted, NEVER),
         )
 
     def add(self, counts: Counts, codes: Longs) -> None:
@@ -56,6 +107,7 @@ class Totals:
         self.first_seq[codes[new]] = counts.first_seq[new]
         self.last_seq[codes[here]] = np.maximum(self.last_seq[codes[here]], counts.last_seq[here])
         self.events[codes] += counts.events
+        self.messages[codes] += counts.told.messages
         timed = counts.first_time != NO_TIME
         whose, first, last = codes[timed], counts.first_time[timed], counts.last_time[timed]
         known = self.first_time[whose]
@@ -65,11 +117,21 @@ class Totals:
             if clock is not None and self.clocks[code] is None:
                 self.clocks[code] = clock
 
-    def plus(self, counts: Counts) -> Self:
+    def plus(self, counts: Counts, holes: Holes) -> Self:
         """Give the totals with one more segment, whose processes are these and perhaps further ones, by code."""
         total = self.widened(len(counts.names))
         total.add(counts, np.arange(len(counts.names)))
+        total.first_hole, total.first_tainted = holes.first_hole, holes.first_tainted
         return total
+
+    def hole_rows(self, counts: Counts, codes: Longs) -> Longs:
+        """Find the rows of the next segment before which a report is missing, the first of each of its processes.
+
+        `counts` are the segment's, whose processes have these codes; -1 where its first event says so.
+        """
+        unnumbered_or_stamped = (counts.first_seq == 0) | counts.told.stamped
+        jumps = ~unnumbered_or_stamped & (counts.first_seq != self.last_seq[codes] + 1) & (counts.events > 0)
+        return np.where(jumps, FIRST_ROW, counts.told.hole_row)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +174,7 @@ def segments_table(segments: Iterable[SegmentRow]) -> pa.Table:
                 "skeleton_file": segment.files.skeleton_file,
                 "boundary_file": segment.boundary_file,
                 "ids_file": segment.files.ids_file,
+                "lines_file": segment.files.lines_file,
             }
         )
         position += segment.rows
@@ -127,6 +190,11 @@ def processes_table(parts: Iterable[tuple[Sequence[str], Sequence[str], Totals]]
 
 def _processes(computations: Sequence[str], names: Sequence[str], totals: Totals) -> pa.Table:
     untimed = totals.first_time == NO_TIME
+    first_hole, first_tainted = totals.first_hole.copy(), totals.first_tainted.copy()
+    # A process that tells of no message may have had any.
+    _, computation, counts = np.unique(np.array(computations, object), return_inverse=True, return_counts=True)
+    silent = (totals.messages == 0) & (totals.events > 0) & (counts[computation] > 1)
+    first_hole[silent] = first_tainted[silent] = 1
     return pa.table(
         {
             "code": np.zeros(len(names), np.int32),
@@ -136,6 +204,9 @@ def _processes(computations: Sequence[str], names: Sequence[str], totals: Totals
             "events": totals.events,
             "first_time": pa.array(totals.first_time, mask=untimed),
             "last_time": pa.array(totals.last_time, mask=untimed),
+            "messages": totals.messages,
+            "first_hole": pa.array(first_hole, mask=first_hole == NEVER),
+            "first_tainted": pa.array(first_tainted, mask=first_tainted == NEVER),
             "dense_seq": (totals.first_seq == 0) | ((totals.first_seq == 1) & (totals.last_seq == totals.events)),
         },
         layout.PROCESSES,

@@ -18,10 +18,11 @@ from whence.causality.ordering import NO_TIME
 from whence.causality.skeleton import Skeleton
 from whence.history import layout
 from whence.history.aside import DUPLICATE, QUARANTINED, count_codes
-from whence.history.instancing import with_lines
+from whence.history.holes import Told, told_by
 from whence.history.plan import Plan
 from whence.history.report_columns import BETWEEN, numbered_names
 from whence.history.sealing import write_sealed_table
+from whence.history.segment_lines import SegmentLines, lines_of
 from whence.history.solving import Solved, Window, solve
 from whence.history.storage import Store
 from whence.history.writing import SegmentFiles, write_aside, write_segment
@@ -29,11 +30,15 @@ from whence.history.writing import SegmentFiles, write_aside, write_segment
 FEW_TEXTS = 2_000
 """Attributes of so many different texts are read faster than a database is opened."""
 ON_THE_WAY = (
-    *("window", "own", "reason", "text", "receives_more", "causes"),
-    *("instance_key", "instance_parent", "instance_phase", "channel_key", "channel_bytes"),
+    *("window", "own", "reason", "text", "receives_more"),
+    *("line_parent", "line_phase", "line_joins", "line_since", "channel_key", "channel_bytes"),
     *("dated", "wall", "emitted", "uid"),
 )
 """Columns that only the way here needs."""
+
+
+LINE_COLUMNS = ("line", "line_parent", "line_phase", "line_joins", "kind")
+"""Columns that tell of lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,7 @@ class Counts:
     first_time: NDArray[np.int64]
     """`NO_TIME` where no event has one."""
     last_time: NDArray[np.int64]
+    told: Told
 
     def processes(self) -> Iterator[tuple[str, str]]:
         """Each process with its computation."""
@@ -81,6 +87,8 @@ class Made:
     """Where that was, in words."""
     missing: int
     """Events with a cause that they name and nobody reported."""
+    clock_lag: int
+    """`lag` without causes that are only assumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +109,6 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
     if "reason" in rows.column_names:
         bad = pc.is_valid(rows["reason"])
         good, refused = rows.filter(pc.invert(bad)), rows.filter(bad)
-    good = with_lines(good)
     chosen = plan.solves(window)
     if chosen is None or chosen[1].whole:
         solved, names = solve_whole(good)
@@ -115,7 +122,16 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
     counts = count_processes(names, solved.placed.skeleton, events)
     files = aside_file = open_file = None
     if len(events):
-        files = write_segment(target.store, target.run, window, events, solved.placed.skeleton, attempt=attempt)
+        files = write_segment(
+            target.store,
+            target.run,
+            window,
+            events,
+            solved.placed.skeleton,
+            attempt=attempt,
+            assumed=solved.placed.assumed,
+            lines=segment_lines(good, solved, names),
+        )
     if len(aside):
         aside_file = write_aside(target.store, target.run, aside, attempt=f"{window:05d}-{attempt}")
     if len(solved.open_receives) or len(solved.open_sends):
@@ -137,7 +153,15 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
         solved.lag,
         _describe(good, solved.lag_row),
         len(events) - events["missing"].null_count,
+        solved.clock_lag,
     )
+
+
+def segment_lines(rows: pa.Table, solved: Solved, names: Sequence[tuple[str, str]]) -> SegmentLines | None:
+    """Find what the events of a segment follow in their processes, which are `names`, each with its computation."""
+    told = [column for column in LINE_COLUMNS if column in rows.column_names]
+    taken = rows.select(told).take(pa.array(solved.table_rows))
+    return lines_of(taken, solved.placed.skeleton.process, [f"{computation}\0{name}" for computation, name in names])
 
 
 def solve_whole(rows: pa.Table, *, first_come: bool = False) -> tuple[Solved, list[tuple[str, str]]]:
@@ -239,6 +263,7 @@ def count_processes(names: Sequence[tuple[str, str]], skeleton: Skeleton, events
         last_seq,
         first_time,
         last_time,
+        told_by(events, process, count),
     )
 
 

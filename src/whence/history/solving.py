@@ -25,12 +25,20 @@ from numpy.typing import NDArray
 
 from whence.causality.assembling import Detour, Placed, assemble
 from whence.causality.canonical import Copies, Raw, canonical_order, find_copies, tied_places
-from whence.causality.correcting import corrections, corrections_by_clock
-from whence.causality.ordering import NO_TIME, Edges, Ordered, order_rows
-from whence.events.schema import SPAN, STAMPED
+from whence.causality.correcting import corrections
+from whence.causality.ordering import NO_TIME, Edges, Ordered, Times, order_rows
+from whence.events.schema import ANSWER, SPAN, STAMPED
 from whence.history.aside import Aside
 from whence.history.open_ends import RECEIVES, SENDS
 from whence.history.report_columns import BETWEEN, ReportColumns, out_of_range
+from whence.history.span_edges import (
+    edges_told,
+    rank_ties,
+    started_elsewhere,
+    starts_that_end,
+    with_all_answers,
+    without_local_parents,
+)
 from whence.history.verifying import contradictions, first_contradictions
 
 Longs = NDArray[np.int64]
@@ -72,6 +80,8 @@ class Solved:
     """The largest excess of a causal time over its wall time, over all rows of the window."""
     lag_row: int
     """The table's row where that is; -1 without a time."""
+    clock_lag: int
+    """The same without causes that are only assumed: how far clocks differ at least."""
 
 
 def solve(
@@ -90,9 +100,8 @@ def solve(
     `told_apart`: processes and keys begin with the number of their computation and `BETWEEN`.
 
     `table` has columns of `whence.events.schema.REPORTS`, of which absent ones count as null, and optionally ``own``:
-    false for rows that another window answers for when they turn out to be copies; ``causes``: rows of the table, besides
-    those that the keys name, each the first of its copies; ``missing``; and ``wall``, the times that were reported, by
-    which a process without numbers is in order, where ``time`` has others.
+    false for rows that another window answers for when they turn out to be copies; ``missing``; and ``wall``, the times that
+    were reported, by which a process without numbers is in order, where ``time`` has others.
     """
     columns = ReportColumns(table, names)
     process = columns.process
@@ -109,7 +118,7 @@ def solve(
 
     raw = Raw(process, np.where(numbered[process], seq, wall), numbered, columns.ranks("file"), columns.longs("place"))
     # A row that is set aside is no copy of another: it would be counted twice.
-    order = canonical_order(raw)
+    order = canonical_order(raw, lambda rows: rank_ties(columns, rows))
     order = order[good[order]]
     came = columns.came() if first_come else None
     tied = order[tied_places(raw, order)]
@@ -127,6 +136,10 @@ def solve(
     return work.solve(len(names), None if came is None else came[order], copies)
 
 
+LONGEST_ANSWER = 4
+"""An answer that took more than this many times the wait is not the one that was waited for."""
+UNKNOWN_ANSWER = "when its answer was sent"
+"""What is missing of a wait whose answer ended later than it."""
 NO_COPIES = Copies(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
 
 
@@ -151,17 +164,22 @@ class _Work:
         """`came`: when each row came, if what came first stays; `copies` are then set aside with what they repeat."""
         columns, order, process, time, window = self.columns, self.order, self.process, self.time, self.window
         starts = np.concatenate(([0], np.cumsum(np.bincount(process, minlength=processes)))).astype(np.int64)
-        keys, sends, edges = _edges(columns, order)
+        keys, sends, edges = _edges(columns, order, told_apart=self.told_apart)
+        assumed = self._begin_with(keys, ANSWER)
         sent_by, again = _senders(sends, time if came is None else came, len(keys))
         if len(keys):
             causes = np.where(edges.labels >= 0, sent_by[edges.labels], -1)
-            edges = Edges(edges.offsets, causes, edges.labels)
+            edges = without_local_parents(Edges(edges.offsets, causes, edges.labels), columns, order, process)
+            edges = with_all_answers(edges, sends, again, assumed)
         missing: dict[int, list[str]] = {}
+        doubtful = edges_told(assumed, edges.labels)
+        if doubtful.any():
+            edges = self._without_long_answers(edges, doubtful, missing)
         if window.whole and len(keys):
             edges = self._without_unsent(edges, keys, missing)
-        if columns.has("causes"):
-            edges = _with_given(edges, columns, order, process)
-        ordered = order_rows(starts, time, edges)
+        ordered = order_rows(starts, time, edges, doubtful)
+        for row in ordered.doubted.tolist():
+            missing.setdefault(row, []).append(UNKNOWN_ANSWER)
         causal_time = ordered.times.causal_time
         member = np.ones(len(order), np.bool_)
         if window.low is not None:
@@ -184,9 +202,16 @@ class _Work:
             self.aside.quarantine(order[rows[mine]], code, chosen)
 
         # Numbers of threads and ports come again, and what names them by these is no less an event.
-        again = again[[not self._plain(keys, sends[row]).startswith(SPAN) for row in again]]
+        again = again[[not self._plain(keys, sends[row]).startswith((SPAN, ANSWER)) for row in again]]
         if came is None:
-            drop(ordered.in_cycle, "cycle", "it receives a message that its own past depends on")
+            in_cycle = ordered.in_cycle
+            if len(in_cycle) and columns.has("line_phase"):
+                # A clock that was set back can do that to a span, which is no less an event.
+                self._tell_circles(edges, ordered, keys, missing)
+                in_cycle = in_cycle[
+                    ~columns.text("line_phase").is_valid().to_numpy(zero_copy_only=False)[order[in_cycle]]
+                ]
+            drop(in_cycle, "cycle", "it receives a message that its own past depends on")
             again = again[~dropped[again]]
         else:
             again = again[~columns.emitted()[order[again]]]
@@ -200,15 +225,23 @@ class _Work:
                 kept = columns.emitted()[order]
                 rows, details = first_contradictions(stamps, process, ordered, dropped, came, kept, window.whole)
             drop(rows, "stamp-contradicts", details)
-        placed = assemble(process, ordered, member, dropped)
+        placed = assemble(process, ordered, member, dropped, assumed)
+        known, known_times = ordered.edges, ordered.times
+        if (doubtful := edges_told(assumed, known.labels)).any():
+            # What is only assumed says nothing of clocks.
+            known = Edges(known.offsets, np.where(doubtful, -1, known.causes), np.where(doubtful, -1, known.labels))
+            known_times = order_rows(starts, time, known).times
         lag = np.where(time != NO_TIME, causal_time - np.where(time != NO_TIME, time, 0), -1)
         worst = int(lag.argmax()) if len(lag) else -1
-        open_receives, open_sends = _open(keys, sends, time, ordered.edges, placed, member, dropped, process, window)
+        ended = starts_that_end(columns, order, process, member)
+        open_receives, open_sends = _open(
+            keys, sends, time, ordered.edges, placed, member, dropped, process, ended, window
+        )
         return Solved(
             order[placed.rows],
             placed,
             causal_time[placed.rows],
-            self._corrections(starts, ordered)[placed.rows],
+            self._corrections(starts, known, known_times)[placed.rows],
             _missing_keys(
                 columns, order[placed.rows], [missing.get(row) for row in placed.rows.tolist()] if missing else []
             ),
@@ -217,23 +250,29 @@ class _Work:
             self.aside,
             max(0, int(lag[worst])) if worst >= 0 else 0,
             int(order[worst]) if worst >= 0 and lag[worst] >= 0 else -1,
+            max(
+                0,
+                int(
+                    np.where(time != NO_TIME, known_times.causal_time - np.where(time != NO_TIME, time, 0), -1).max(
+                        initial=0
+                    )
+                ),
+            ),
         )
 
-    def _corrections(self, starts: Longs, ordered: Ordered) -> Longs:
-        columns, order, time, edges = self.columns, self.order, self.time, ordered.edges
-        if columns.has("causes"):
-            return corrections_by_clock(starts, time, edges, columns.span_clocks()[order])
+    def _corrections(self, starts: Longs, edges: Edges, times: Times) -> Longs:
+        columns, order, time = self.columns, self.order, self.time
         if columns.has("wall") and (wall := columns.longs("wall")[order]).tobytes() != time.tobytes():
             return corrections(starts, wall, order_rows(starts, wall, edges).times.causal_time, edges)
-        return corrections(starts, time, ordered.times.causal_time, edges)
+        return corrections(starts, time, times.causal_time, edges)
 
     def _without_unsent(self, edges: Edges, keys: pa.Array, missing: dict[int, list[str]]) -> Edges:
         """Leave out edges whose cause nobody reported, and tell it in `missing`, by row.
 
-        What a stamp knows of is not told: it may never have been logged, and is no message.
+        What a stamp knows of is not told: it may never have been logged, and is no message. Nor is an answer.
         """
-        plain = pc.replace_substring_regex(keys, rf"^\d*{BETWEEN}", "", max_replacements=1) if self.told_apart else keys
-        told = ~pc.starts_with(plain, STAMPED).to_numpy(zero_copy_only=False)
+        plain = self._plain_keys(keys)
+        told = ~(self._begin_with(keys, STAMPED) | self._begin_with(keys, ANSWER))
         lost = (edges.causes < 0) & (edges.labels >= 0)
         named = np.flatnonzero(lost & told[edges.labels])
         for row, label in zip(edges.effects()[named].tolist(), edges.labels[named].tolist(), strict=True):
@@ -248,6 +287,29 @@ class _Work:
         for row, label in zip(edges.effects()[gone].tolist(), edges.labels[gone].tolist(), strict=True):
             missing.setdefault(row, []).append(self._plain(keys, label))
 
+    def _without_long_answers(self, edges: Edges, assumed: Flags, missing: dict[int, list[str]]) -> Edges:
+        """Leave out answers that cannot be those that were waited for: they took far longer than the wait."""
+        since, time = self.columns.longs("line_since")[self.order], self.time
+        effects = edges.effects()
+        known = assumed & (edges.causes >= 0)
+        cause, effect = np.where(known, edges.causes, 0), effects
+        timed = known & (since[cause] != NO_TIME) & (since[effect] != NO_TIME)
+        lasted, waited = (np.where(timed, time[row] - since[row], 0) for row in (cause, effect))
+        too_long = timed & (lasted > LONGEST_ANSWER * np.maximum(waited, 0))
+        for row in effects[too_long].tolist():
+            missing.setdefault(row, []).append(UNKNOWN_ANSWER)
+        return Edges(edges.offsets, np.where(too_long, -1, edges.causes), np.where(too_long, -1, edges.labels))
+
+    def _begin_with(self, keys: pa.Array, prefix: str) -> Flags:
+        """By key: whether it begins so, as its source wrote it."""
+        found: Flags = pc.starts_with(self._plain_keys(keys), prefix).to_numpy(zero_copy_only=False).astype(np.bool_)
+        return found
+
+    def _plain_keys(self, keys: pa.Array) -> pa.Array:
+        if not self.told_apart:
+            return keys
+        return pc.replace_substring_regex(keys, rf"^\d*{BETWEEN}", "", max_replacements=1)
+
     def _shown(self, keys: pa.Array, number: int) -> str:
         """A key as its source wrote it, for people."""
         return f"{self._plain(keys, number)!r:.80}"
@@ -256,27 +318,6 @@ class _Work:
         """A key as its source wrote it, without the computation that may have been put before it."""
         key = str(keys[int(number)].as_py())
         return key.partition(BETWEEN)[2] if self.told_apart else key
-
-
-def _with_given(edges: Edges, columns: ReportColumns, order: Longs, process: Codes) -> Edges:
-    """The edges, and those of the column ``causes``. Of an event that was reported several times, the copy that was kept is
-    meant: it has the same process and number."""
-    given = columns.lists("causes", pa.int64()).take(pa.array(order))
-    lengths = pc.fill_null(pc.list_value_length(given), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    table_rows = given.flatten().to_numpy(zero_copy_only=False)
-    if not len(table_rows):
-        return edges
-    seq = columns.longs("seq")
-    most = int(seq[table_rows].max()) + 1
-    wanted = columns.process[table_rows] * (most + 1) + seq[table_rows]
-    kept = process * (most + 1) + np.minimum(seq[order], most)
-    at = np.minimum(np.searchsorted(kept, wanted), len(order) - 1)
-    effects = np.concatenate((edges.effects(), np.repeat(np.arange(len(order)), lengths)))
-    causes = np.concatenate((edges.causes, np.where(kept[at] == wanted, at, -1)))
-    labels = np.concatenate((edges.labels, np.full(len(table_rows), -1, np.int64)))
-    by_effect = np.argsort(effects, kind="stable")
-    offsets = np.concatenate(([0], np.cumsum(np.bincount(effects, minlength=len(order))))).astype(np.int64)
-    return Edges(offsets, causes[by_effect], labels[by_effect])
 
 
 def _missing_keys(columns: ReportColumns, rows: Longs, found: Sequence[list[str] | None]) -> pa.Array:
@@ -290,13 +331,14 @@ def _missing_keys(columns: ReportColumns, rows: Longs, found: Sequence[list[str]
     )
 
 
-def _edges(columns: ReportColumns, order: Longs) -> tuple[pa.Array, Longs, Edges]:
+def _edges(columns: ReportColumns, order: Longs, *, told_apart: bool) -> tuple[pa.Array, Longs, Edges]:
     """All message keys, the number of the key each row sends (-1: none), and the edges by the keys each row receives."""
     rows = len(columns.table)
     several = columns.has("receives_more")
     more = columns.lists("receives_more") if several else pa.array([], pa.list_(pa.string()))
     # Numbers are taken into order instead of texts, which are longer.
-    encoded = pa.concat_arrays([columns.text("sends"), columns.text("receives"), more.flatten()]).dictionary_encode()
+    received_first = pc.coalesce(columns.text("receives"), started_elsewhere(columns, told_apart=told_apart))
+    encoded = pa.concat_arrays([columns.text("sends"), received_first, more.flatten()]).dictionary_encode()
     numbers = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     sent, received = numbers[:rows][order], numbers[rows : 2 * rows][order]
     lengths, rest = np.zeros(len(order), np.int64), numbers[:0]
@@ -342,9 +384,13 @@ def _open(
     member: Flags,
     dropped: Flags,
     process: Codes,
+    ended: Flags,
     window: Window,
 ) -> tuple[pa.Table, pa.Table]:
-    """What the segments of the other windows must settle: nothing, for a whole computation."""
+    """What the segments of the other windows must settle: nothing, for a whole computation.
+
+    `ended`, by row: it starts a span that ends here, so that hardly anybody else follows it.
+    """
     if window.whole:
         return RECEIVES.empty_table(), SENDS.empty_table()
     by_key = placed.open_label >= 0
@@ -369,6 +415,7 @@ def _open(
     if window.high is not None and len(senders):
         flight = int((time[effects] - time[senders]).max())
         settled &= time < window.high - max(0, flight)
+    settled |= ended
     place = np.full(len(process), -1, np.int64)
     place[placed.rows] = np.arange(len(placed.rows))
     offered = np.flatnonzero((sends >= 0) & member & ~settled)

@@ -162,9 +162,9 @@ def load_span(run: Run, start: int, stop: int) -> Span:
     for number in numbers:
         first = int(segments.first_position[number])
         low, high = max(0, start - first), min(int(segments.rows[number]), stop - first)
-        part = run.skeleton(number, low, high)
+        part = run.known_skeleton(number, low, high)
         process.append(rank[np.searchsorted(codes, segments.codes_of(number))][part.process])
-        edge_row, edge_cause = run.crossings(number)
+        edge_row, edge_cause = run.known_crossings(number)
         inside = slice(*np.searchsorted(edge_row, [low, high]))
         base = first + low - start
         effects += [

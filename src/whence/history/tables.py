@@ -31,6 +31,7 @@ class Segments:
     skeleton_file: list[str]
     boundary_file: list[str | None]
     ids_file: list[str | None]
+    lines_file: list[str | None]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -90,7 +91,8 @@ def segments_from(table: pa.Table) -> Segments:
         events_file=table["events_file"].to_pylist(),
         skeleton_file=table["skeleton_file"].to_pylist(),
         boundary_file=table["boundary_file"].to_pylist(),
-        ids_file=table["ids_file"].to_pylist() if "ids_file" in table.column_names else [None] * len(table),
+        ids_file=table["ids_file"].to_pylist(),
+        lines_file=table["lines_file"].to_pylist(),
     )
     expected = np.concatenate(([0], np.cumsum(found.rows)[:-1])) if len(table) else found.first_position
     if not np.array_equal(found.first_position, expected):

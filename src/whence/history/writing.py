@@ -18,10 +18,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from whence.causality.boundary import Boundary
-from whence.causality.skeleton import Skeleton
+from whence.causality.skeleton import Longs, Skeleton
 from whence.history import layout
 from whence.history.ids import index_of_ids
 from whence.history.sealing import write_sealed, write_sealed_table
+from whence.history.segment_lines import SegmentLines
 from whence.history.storage import Store
 from whence.history.vector_files import vector_arrays
 
@@ -34,14 +35,25 @@ class SegmentFiles:
     skeleton_file: str
     ids_file: str | None
     """None where no event has an id of its source."""
+    lines_file: str | None = None
+    """None where no event is on a line."""
 
 
 def write_segment(
-    store: Store, run: str, number: int, events: pa.Table, skeleton: Skeleton, *, attempt: str
+    store: Store,
+    run: str,
+    number: int,
+    events: pa.Table,
+    skeleton: Skeleton,
+    *,
+    attempt: str,
+    assumed: Longs | None = None,
+    lines: SegmentLines | None = None,
 ) -> SegmentFiles:
     """Write a segment's events and their skeleton, row for row, in history order.
 
-    `events` has the columns of `layout.EVENTS`, and a source's further ones after them.
+    `events` has the columns of `layout.EVENTS`, and a source's further ones after them. `assumed` tells, by row, how many of
+    its causes are only assumed, and `lines` what it follows in its process.
     """
     if len(events) != len(skeleton):
         raise ValueError(f"segment {number} has {len(events)} events and a skeleton of {len(skeleton)} rows")
@@ -50,10 +62,13 @@ def write_segment(
         store,
         run,
         _stem("skeleton", number, attempt),
-        _skeleton_table(skeleton),
+        _skeleton_table(skeleton, assumed, lines),
         row_group_size=layout.SKELETON_ROWS,
         use_dictionary=["process"],
-        column_encoding={"causes.list.element": "DELTA_BINARY_PACKED"},
+        column_encoding={
+            f"{name}.list.element": "DELTA_BINARY_PACKED"
+            for name in ("causes", *([layout.SKELETON_FOLLOWS] if lines is not None else []))
+        },
         write_statistics=False,
     )
     ids_file = None
@@ -61,7 +76,16 @@ def write_segment(
     if ids.null_count < len(ids):
         index = index_of_ids(ids).astype("<u8", copy=False).tobytes()
         ids_file = write_sealed(store, run, _stem("ids", number, attempt), "index", index)
-    return SegmentFiles(events_file, skeleton_file, ids_file)
+    lines_file = None if lines is None else _write_lines(store, run, number, lines, attempt=attempt)
+    return SegmentFiles(events_file, skeleton_file, ids_file, lines_file)
+
+
+def _write_lines(store: Store, run: str, number: int, lines: SegmentLines, *, attempt: str) -> str:
+    arrays = {
+        name: getattr(lines, name)
+        for name in ("continued_row", "continued_mark", "open_mark", "open_offsets", "open_row", "open_extends")
+    }
+    return write_sealed(store, run, _stem("lines", number, attempt), "npz", _zipped(arrays))
 
 
 def write_events(store: Store, run: str, number: int, events: pa.Table, *, attempt: str) -> str:
@@ -101,28 +125,36 @@ def _small_dictionaries(events: pa.Table) -> pa.Table:
     return events
 
 
-def _skeleton_table(skeleton: Skeleton) -> pa.Table:
+def _skeleton_table(skeleton: Skeleton, assumed: Longs | None, lines: SegmentLines | None) -> pa.Table:
     highest = int(skeleton.process.max(initial=0))
     process = pa.array(skeleton.process.astype(np.uint16 if highest < 1 << 16 else np.int32, copy=False))
-    causes = pa.ListArray.from_arrays(
-        pa.array(skeleton.offsets.astype(np.int32)),
-        pa.array(skeleton.back.astype(np.uint32)),
-        type=layout.SKELETON_CAUSES,
-    )
-    fields = [
-        pa.field("process", process.type, nullable=False),
-        pa.field("causes", layout.SKELETON_CAUSES, nullable=False),
-    ]
-    return pa.table([process, causes], schema=pa.schema(fields))
+    columns = {"process": process, "causes": _distances(skeleton.offsets, skeleton.back)}
+    if assumed is not None and assumed.any():
+        columns[layout.SKELETON_ASSUMED] = pa.array(assumed.astype(np.uint32))
+    if lines is not None:
+        columns[layout.SKELETON_FOLLOWS] = _distances(lines.offsets, lines.back)
+    fields = [pa.field(name, column.type, nullable=False) for name, column in columns.items()]
+    return pa.table(list(columns.values()), schema=pa.schema(fields))
 
 
-def write_boundary(store: Store, run: str, number: int, boundary: Boundary, *, attempt: str) -> str:
-    """Write what was known when a segment began; gives the file's name within the run."""
+def _distances(offsets: Longs, back: Longs) -> pa.Array:
+    starts, distances = pa.array(offsets.astype(np.int32)), pa.array(back.astype(np.uint32))
+    return pa.ListArray.from_arrays(starts, distances, type=layout.SKELETON_CAUSES)
+
+
+def write_boundary(
+    store: Store, run: str, number: int, boundary: Boundary, assumed: NDArray[np.bool_], *, attempt: str
+) -> str:
+    """Write what was known when a segment began; gives the file's name within the run.
+
+    `assumed` tells, by edge of the boundary, whether the cause is only assumed.
+    """
     arrays: dict[str, NDArray[Any]] = {
         "before": boundary.before,
         **vector_arrays("known", boundary.known, boundary.before),
         "edge_row": boundary.edge_row,
         "edge_send": boundary.edge_send,
+        "edge_assumed": assumed,
         "send_position": boundary.send_position,
         "send_process": boundary.send_process,
         "send_index": boundary.send_index,

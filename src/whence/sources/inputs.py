@@ -50,11 +50,6 @@ class Inputs:
         return any(getattr(each, "has_channels", False) for each in self.sources.values())
 
     @property
-    def has_spans(self) -> bool:
-        """Tell whether there are traces, which may link to each other."""
-        return not SPAN_FORMATS.isdisjoint(self.formats)
-
-    @property
     def text_bytes(self) -> int:
         """Estimate how many bytes of text there are to read."""
         return sum(

@@ -60,6 +60,7 @@ class Row:
     line_parent: str | None = None
     line_phase: str | None = None
     line_joins: list[str] | None = None
+    line_since: int | None = None
     channel_key: str | None = None
     channel_bytes: int | None = None
     file: str = ""

@@ -234,12 +234,13 @@ class _Columns:
             "id": _texts([key for _, key, _ in found]),
             "name": _texts([name for _, _, (_, name, _) in found]),
             "attributes": _texts([attributes for _, _, (_, _, attributes) in found]),
+            "line_parent": pa.nulls(len(found), pa.string()),
         }
         return self._shared_of(numbers) | columns, numbers
 
     def ends(self) -> tuple[Arrays, Sequence[int]]:
         """The columns of their ends, and the numbers of the spans that have ended."""
-        given = [self._of[name] for name in ("kind", "awaited", "failed", "end_attributes", "end")]
+        given = [self._of[name] for name in ("start", "kind", "awaited", "failed", "end_attributes", "end")]
         numbers: Sequence[int] = range(len(self))
         shared, names, keys = self._shared, self._names, self._keys
         if None in given[-1]:
@@ -247,9 +248,11 @@ class _Columns:
             given = [[values[number] for number in numbers] for values in given]
             taken = pa.array(numbers, pa.int64())
             shared, names, keys = self._shared_of(numbers), names.take(taken), keys.take(taken)
-        kinds, awaited, failed, attributes, ends = given
+        begun, kinds, awaited, failed, attributes, ends = given
         at_end = _texts([_KIND_AT_END[each] for each in zip(kinds, awaited, strict=True)])
         no_key = pa.scalar(None, pa.string())
+        # The line of the parent goes on after this end, if it waited for it in the same process.
+        joins = pa.array([wait and kind not in (SERVER, CONSUMER) for kind, wait in zip(kinds, awaited, strict=True)])
         answer_to, answer = (pc.binary_join_element_wise(ANSWER, shared[name], "") for name in ("line_parent", "line"))
         columns = {
             "time": pa.array(ends, pa.int64()),
@@ -263,7 +266,9 @@ class _Columns:
                 "",
             ),
             "attributes": _texts(attributes),
+            "line_parent": pc.if_else(joins, shared["line_parent"], no_key),
             "line_phase": pa.repeat(END, len(ends)),
+            "line_since": pa.array(begun, pa.int64()),
         }
         return shared | columns, numbers
 

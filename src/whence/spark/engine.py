@@ -27,7 +27,6 @@ from whence.sources.files import open_at
 from whence.sources.inputs import Inputs
 from whence.spark.failures import failures_told
 from whence.spark.jobs import run_job
-from whence.spark.linking import link_traces
 from whence.spark.matching import match_channels
 from whence.spark.placing import place_by_window
 from whence.spark.reading import Reading, read_frame
@@ -102,8 +101,6 @@ class SparkEngine:
                 on_progress=lambda done, total: on_stage("reading", done, total),
             )
             frame = self.session.read.parquet(place)
-        if inputs.has_spans:
-            frame = link_traces(self.session, frame)
         counts = channels.get() if channels is not None and staging is not None else {}
         return SparkReports(self, frame, reading, _clusters(inputs, reading, target, staging), counts)
 

@@ -25,8 +25,8 @@ SPLIT_BYTES: Final = CELL_BYTES
 REPORTS_DDL: Final = (
     "computation string, process string, seq long, time long, arrival long, kind string, sends string, receives string, "
     "receives_more array<string>, id string, name string, stamp string, attributes string, "
-    "clock_name string, instance_key string, instance_parent string, instance_phase string, channel_key string, "
-    "channel_bytes long, file string, place long, reason string, text string"
+    "error boolean, clock_name string, line string, line_parent string, line_phase string, line_joins array<string>, "
+    "line_since long, channel_key string, channel_bytes long, file string, place long, reason string, text string"
 )
 """The columns of `REPORTS` as Spark spells them."""
 

@@ -19,7 +19,6 @@ def survey(reports: DataFrame, *, window_rows: int) -> Survey:
         F.count("*").alias("rows"),
         F.count("time").alias("timed"),
         F.count("seq").alias("numbered"),
-        F.count("instance_key").alias("spans"),
         F.min(good_time).alias("first"),
         F.max(good_time).alias("last"),
         *(F.count(name).alias(f"n_{at}") for at, name in enumerate(counted)),

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from whence.causality.channel_tables import count_outcomes, match_table, without_channels
 from whence.events.schema import RECEIVE, REPORTS, SEND
 from whence.history.batch.engine import OnStage
-from whence.history.batch.linking import join_linked_traces
 from whence.history.batch.survey import Computation, Survey, counted_columns, survey_from
 from whence.history.plan import Bins, Epochs, Plan
 from whence.history.segmenting import Made, Target, make_segment
@@ -70,8 +69,6 @@ class InlineEngine:
         channels: dict[str, int] = {}
         if inputs.has_channels:
             table, channels = _match_channels(table)
-        if inputs.has_spans:
-            table = join_linked_traces(table)
         return InlineReports(table.combine_chunks(), tuple(table.column_names[len(REPORTS) :]), channels)
 
     def _bounded(self, tables: Iterable[pa.Table]) -> list[pa.Table]:
@@ -101,7 +98,7 @@ class InlineReports:
     def survey(self, *, window_rows: int) -> Survey:
         counted = counted_columns(self.table.column_names)
         good = pc.is_null(self.table["reason"])
-        has_value = {"timed": "time", "numbered": "seq", "spans": "instance_key"}
+        has_value = {"timed": "time", "numbered": "seq"}
         has_value |= {f"n_{at}": name for at, name in enumerate(counted)}
         sums = {name: pc.is_valid(self.table[column]).cast(pa.int64()) for name, column in has_value.items()}
         sums["rows"] = pa.repeat(pa.scalar(1, pa.int64()), self.table.num_rows)

@@ -194,7 +194,7 @@ def _describe(
         unit=unit,
         eps=segmented.eps,
         lag=segmented.lag,
-        lag_event=max(made, key=lambda each: each.lag).lag_event if segmented.lag else None,
+        lag_event=max(made, key=lambda each: each.clock_lag).lag_event if segmented.lag else None,
         inputs=tuple(
             Input(each.name, each.size_bytes, name) for each, name in zip(inputs.files, inputs.formats, strict=True)
         ),

@@ -140,6 +140,7 @@ def make_segments(
     lag = max((each.lag for each in made), default=0)
     if eps is not None and refused is not None:
         raise EpsTooSmall(eps, lag, refused.where)
+    lag = max((each.clock_lag for each in made), default=0)
     return number_joined(
         engine, made, joined, plan, target, reports=survey.reports, eps=lag if eps is None else eps, on_stage=on_stage
     )
@@ -180,10 +181,10 @@ def number_joined(
     on_stage("boundaries", 0, 0)
     total = sum(each.rows for each in segments)
     tables = number_segments(
-        segments, plan, target, joined.crossings, on_progress=lambda done: on_stage("boundaries", done, total)
+        segments, plan, target, joined, on_progress=lambda done: on_stage("boundaries", done, total)
     )
     aside = tuple(each.aside_file for each in segments if each.aside_file)
-    return Segmented(tuple(segments), tables, eps, max((each.lag for each in segments), default=0), aside)
+    return Segmented(tuple(segments), tables, eps, max((each.clock_lag for each in segments), default=0), aside)
 
 
 def _senders_finder(engine: Engine, target: Target, made: Sequence[Made]) -> FindSenders:

@@ -17,7 +17,8 @@ ALWAYS = ("computation", "process", "time", "kind", "sends", "receives", "name",
 """Columns that are passed on even if no row has a value."""
 OPTIONAL = (
     *("seq", "arrival", "receives_more", "id", "stamp", "attributes"),
-    *("clock_name", "instance_key", "instance_parent", "instance_phase", "channel_key", "channel_bytes"),
+    *("error", "clock_name", "line", "line_parent", "line_phase", "line_joins", "line_since"),
+    *("channel_key", "channel_bytes"),
     *("reason", "text"),
 )
 """Columns that are passed on only if some row has a value."""
@@ -30,7 +31,6 @@ class Computation:
     name: str
     rows: int
     timed_rows: int
-    span_rows: int
     first_time: int | None
     last_time: int | None
     processes: tuple[str, ...]
@@ -38,8 +38,8 @@ class Computation:
 
     @property
     def timed(self) -> bool:
-        """Tell whether it can be cut by time: every row has one, and no row is part of a span."""
-        return self.timed_rows == self.rows and not self.span_rows
+        """Tell whether it can be cut by time: every row has one."""
+        return self.timed_rows == self.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,13 @@ def survey_from(per_process: pa.Table, counted: Sequence[str], *, window_rows: i
     """Sum up the counts of each process.
 
     `per_process` has a row for each computation, process and ``good`` (false: set aside by its source), with the counts
-    ``rows``, ``timed``, ``numbered``, ``spans``, the ``first`` and ``last`` time, and ``n_0``, ``n_1``, ...: how many rows
+    ``rows``, ``timed``, ``numbered``, the ``first`` and ``last`` time, and ``n_0``, ``n_1``, ...: how many rows
     have a value in each column of `counted`.
     """
     present = tuple(name for at, name in enumerate(counted) if pc.sum(per_process[f"n_{at}"]).as_py())
     good, bad = per_process.filter(per_process["good"]), per_process.filter(pc.invert(per_process["good"]))
     computations = good.group_by("computation").aggregate(
-        [("rows", "sum"), ("timed", "sum"), ("spans", "sum"), ("first", "min"), ("last", "max"), ("process", "list")]
+        [("rows", "sum"), ("timed", "sum"), ("first", "min"), ("last", "max"), ("process", "list")]
     )
     largest = computations.filter(pc.greater(computations["rows_sum"], window_rows)).sort_by("computation")
     total = pc.sum(good["rows"]).as_py() or 0
@@ -84,7 +84,6 @@ def survey_from(per_process: pa.Table, counted: Sequence[str], *, window_rows: i
             row["computation"],
             row["rows_sum"],
             row["timed_sum"],
-            row["spans_sum"],
             row["first_min"],
             row["last_max"],
             tuple(sorted(row["process_list"])),
@@ -120,7 +119,7 @@ def survey_clusters(engine: Engine, clustered: Clustered, *, window_rows: int) -
     if sum(sum(each.values()) for each in counts if each is not None) != rows:
         return None
     times = min(group.first_time for group in groups), max(group.last_time for group in groups)
-    large = (Computation("", rows, rows, 0, *times, names),) if rows > window_rows else ()
+    large = (Computation("", rows, rows, *times, names),) if rows > window_rows else ()
     further = [name for name in clustered.columns if name not in ALWAYS]
     return Survey(
         reports=rows,

@@ -1,6 +1,6 @@
 """Takes reports as they come; keeps a history that grows with them, and a log of deliveries.
 
-A report is dated (`dating`), goes to its computation's tail, and is closed with it (`intake`, `chain`, `traces`); each
+A report is dated (`dating`), goes to its computation's tail, and is closed with it (`intake`, `chain`); each
 micro-batch solves the tails anew, delivers, appends to the log (`emitting`, `log`) and commits (`writer`). Readers see each
 commit whole (`reading`). All of it is plain Python on Arrow tables: Spark brings the reports, and none of it knows Spark.
 """

@@ -17,7 +17,7 @@ from whence.history.live.records import Record, crossings_table, segment_rows
 from whence.history.live.state import Closed
 from whence.history.live.terms import LiveTerms
 from whence.history.reading import Run
-from whence.history.run_tables import Totals, processes_table, segments_table
+from whence.history.run_tables import Holes, Totals, processes_table, segments_table
 from whence.history.spans import Blocks, survey_segment
 from whence.history.storage import Store
 from whence.history.tables import processes_from, segments_from
@@ -35,24 +35,22 @@ class Assembled:
     """Reads them, though they are not committed yet."""
 
 
-def assemble(store: Store, run: str, closed: Closed, tails: Mapping[str | None, Record]) -> Assembled:
-    """The closed segments and those of the tails, by computation; that of traces goes by None."""
+def assemble(
+    store: Store, run: str, closed: Closed, tails: Mapping[str, Record], holes: Mapping[str, Holes]
+) -> Assembled:
+    """The closed segments and those of the tails, by computation."""
     chains: list[tuple[str, list[str], Totals, list[Record]]] = []
     for computation, mine in sorted(closed.chains.items()):
-        records, totals = mine.records, mine.totals
+        records, totals = mine.records, mine.chain.totals
         tail = tails.get(computation)
         if tail is not None and tail.rows:
-            records, totals = [*records, tail], totals.plus(tail.counts)
+            records, totals = [*records, tail], totals.plus(tail.counts, holes[computation])
         if records:
             chains.append((computation, mine.chain.names[: len(totals.events)], totals, records))
-    wholes = [*closed.wholes, *(tail for where, tail in tails.items() if where is None and tail.rows)]
     tables = {
-        "segments": segments_table(segment_rows([(len(names), records) for _, names, _, records in chains], wholes)),
+        "segments": segments_table(segment_rows([(len(names), records) for _, names, _, records in chains])),
         "processes": processes_table(
-            [
-                *(([computation] * len(names), names, totals) for computation, names, totals, _ in chains),
-                *((each.counts.computations, each.counts.names, Totals().plus(each.counts)) for each in wholes),
-            ]
+            [([computation] * len(names), names, totals) for computation, names, totals, _ in chains]
         ),
         "crossings": crossings_table([chain[3] for chain in chains]),
     }
@@ -63,7 +61,7 @@ def assemble(store: Store, run: str, closed: Closed, tails: Mapping[str | None, 
         processes_from(tables["processes"]),
         cache_bytes=CACHE_BYTES,
     )
-    return Assembled([each for chain in chains for each in chain[3]] + wholes, tables, reader)
+    return Assembled([each for chain in chains for each in chain[3]], tables, reader)
 
 
 def deliver_new(assembled: Assembled, pieces: Sequence[Piece], terms: LiveTerms, pool: Executor) -> list[Piece]:

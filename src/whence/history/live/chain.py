@@ -26,9 +26,11 @@ from whence.causality.vectors import Vectors
 from whence.history.live.dating import DATED
 from whence.history.live.lines import Lines
 from whence.history.mending import with_missing
-from whence.history.open_ends import causes_of, events_for, lacks
+from whence.history.open_ends import causes_of, events_for, is_assumed, lacks
 from whence.history.report_columns import LARGEST_TIME
-from whence.history.segmenting import Counts, count_processes, events_table
+from whence.history.run_tables import Holes, Totals
+from whence.history.segment_lines import SegmentLines
+from whence.history.segmenting import Counts, count_processes, events_table, segment_lines
 from whence.history.solving import Solved, Window, solve
 
 Longs = NDArray[np.int64]
@@ -49,8 +51,15 @@ class Part:
     rows: Longs
     """By event: its row in the table that was solved."""
     skeleton: Skeleton
-    boundary: Boundary | None
-    """Positions count from the start of the chain. None for whole computations."""
+    boundary: Boundary
+    """Positions count from the start of the chain."""
+    assumed_edges: NDArray[np.bool_]
+    """By edge of the boundary: whether the cause is only assumed."""
+    assumed: Longs
+    """By row: how many of its causes in the skeleton are only assumed."""
+    lines: SegmentLines | None
+    holes: Holes
+    """Where reports are missing, up to the end of the segment, by code."""
     counts: Counts
     aside: pa.Table
     lag: int
@@ -76,6 +85,9 @@ class Chain:
     """By message key: positions of what sent it, which the scan holds."""
     sent: dict[str, int] = field(default_factory=dict)
     """By message key: when the report of what sent it arrived."""
+    holes: Holes = field(default_factory=lambda: Holes.none(0))
+    totals: Totals = field(default_factory=Totals)
+    """Over what is closed, by code."""
     pending: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """By code: positions that precede the next event of the process, because of reports that were set aside."""
 
@@ -88,7 +100,6 @@ class Chain:
         part, solved, codes = self._solved(rows, find_sends, high)
         kept, later = self._kept_sends(solved, codes), self._pending(solved, codes)
         wanted = {each for positions in (*kept.values(), *later.values()) for each in positions}
-        assert part.boundary is not None
         self.scan.segment(
             part.skeleton,
             self.end,
@@ -112,6 +123,7 @@ class Chain:
         self.lines.pass_over(part.events, rows.filter(pa.array(over)))
         self.end += len(part.skeleton)
         self.cut = high
+        self.holes, self.totals = part.holes, self.totals.plus(part.counts, part.holes)
         return part, rows.filter(pa.array(~over))
 
     def _solved(
@@ -123,14 +135,23 @@ class Chain:
         codes = self._codes(names)
         found = solved.placed.skeleton
         skeleton = Skeleton(codes[found.process], found.offsets, found.back)
-        edge_row, edge_position, missing = self._crossings(solved, codes, find_sends)
+        edge_row, edge_position, assumed, missing = self._crossings(solved, codes, find_sends)
         events = _with_times(events_table(_by_dates(placed), solved, 0), placed, solved, missing)
+        boundary = self.scan.boundary(skeleton, edge_row, edge_position)
+        counts = count_processes([(self.computation, name) for name in self.names], skeleton, events)
+        totals, everybody = self.totals.widened(len(self.names)), np.arange(len(self.names))
         part = Part(
             events,
             solved.table_rows,
             skeleton,
-            self.scan.boundary(skeleton, edge_row, edge_position),
-            count_processes([(self.computation, name) for name in self.names], skeleton, events),
+            boundary,
+            np.array(assumed, np.bool_),
+            solved.placed.assumed,
+            segment_lines(placed, solved, [(self.computation, name) for name in names]),
+            self.holes.widened(len(self.names)).after(
+                skeleton, boundary, totals.hole_rows(counts, everybody), np.empty(0, np.int64)
+            ),
+            counts,
             solved.aside.table(placed.drop_columns([DATED, "emitted"])),
             solved.lag,
             tuple(
@@ -153,9 +174,9 @@ class Chain:
 
     def _crossings(
         self, solved: Solved, codes: NDArray[np.int32], find_sends: FindSends
-    ) -> tuple[list[int], list[int], list[tuple[int, str]]]:
-        """Rows of the segment with causes before it, those causes, and rows with causes that nobody reported."""
-        pairs: set[tuple[int, int]] = set()
+    ) -> tuple[list[int], list[int], list[bool], list[tuple[int, str]]]:
+        """Rows with causes before the segment, those causes, whether these are only assumed, and what nobody reported."""
+        pairs: dict[tuple[int, int], bool] = {}
         missing: list[tuple[int, str]] = []
         open_rows = [row for row in solved.open_receives.to_pylist() if row["place"] >= 0]
         unknown = {row["key"] for row in open_rows if row["key"] is not None} - self.sends.keys()
@@ -167,15 +188,18 @@ class Chain:
             causes = causes_of(row, around)
             if causes is None and lacks(row):
                 missing.append((row["place"], row["key"]))
-            pairs.update((row["place"], position) for position in causes or ())
+            for position in causes or ():
+                pair = (row["place"], position)
+                pairs[pair] = pairs.get(pair, True) and is_assumed(row)
         first: dict[int, int] = {}
         for place, code in enumerate(codes[solved.placed.skeleton.process].tolist() if self.pending else ()):
             first.setdefault(code, place)
         for code, positions in self.pending.items():
             if code in first:
-                pairs.update((first[code], position) for position in positions)
+                pairs.update({(first[code], position): False for position in positions})
         ordered = sorted(pairs)
-        return [row for row, _ in ordered], [position for _, position in ordered], missing
+        assumed = [pairs[pair] for pair in ordered]
+        return [row for row, _ in ordered], [position for _, position in ordered], assumed, missing
 
     def _kept_sends(self, solved: Solved, codes: NDArray[np.int32]) -> dict[str, tuple[int, ...]]:
         """The messages that may be received later: those remembered, and those of the segment."""

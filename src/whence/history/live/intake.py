@@ -19,27 +19,23 @@ from whence.history.live.dating import DATED, with_dates
 from whence.history.live.limits import LiveLimits
 from whence.history.live.state import TAIL, Closed, Tail
 from whence.history.live.terms import LiveTerms
-from whence.history.live.traces import assign, last_dates, solve_traces
 from whence.history.report_columns import out_of_range
 from whence.history.segmenting import refused_rows
 
 Longs = NDArray[np.int64]
 
-OnClosed = Callable[[str | None, int, Part], None]
-"""Hears of a segment that was closed: its computation, if it is not of traces, and where in the chain it begins."""
+OnClosed = Callable[[str, int, Part], None]
+"""Hears of a segment that was closed: its computation, and where in the chain it begins."""
 
 GRID = 100_000_000
 """Cuts lie at multiples of this many nanoseconds."""
-READY_SHARE = 5
-"""Whole traces are written when they come to this part of the events that close a chain's stretch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Closing:
     """A segment to be written for good."""
 
-    computation: str | None
-    """None for whole traces."""
+    computation: str
     part: Part
     reported: pa.Table
     """By event: what its report said (`reported`)."""
@@ -72,14 +68,9 @@ def take(
     """
     bad, rows = _split(rows, pc.is_valid(rows["reason"]))
     aside = [refused_rows(bad)] if len(bad) else []
-    rows = rows.append_column("part", pa.nulls(len(rows), pa.int64()))
     good = with_dates(rows, eps=terms.eps, delta=terms.delta).select(TAIL.names).cast(TAIL)
     ahead = int(pc.sum(pc.greater(good["time"], good[DATED])).as_py() or 0)
-    spans, plain = _split(good, pc.is_valid(good["instance_key"]))
-    spans, absurd = _within_range(spans, "time")
-    plain, more = _within_range(plain, "time", "seq")
-    aside += [*absurd, *more]
-    spans, absurd = _without(spans, limits.refuse_traces(spans, closed, tail))
+    plain, absurd = _within_range(good, "time", "seq")
     plain, more = _without(plain, limits.refuse_computations(plain, closed, tail))
     aside += [*absurd, *more]
     closings: list[Closing] = []
@@ -94,10 +85,6 @@ def take(
         found, set_aside = _take_plain(computation, pool, closed, tail, now, terms, find_sends, on_closed)
         closings += found
         aside += set_aside
-    if len(spans):
-        spans = assign(spans, tail.current, closed.traces, quiet=terms.quiet)
-        tail.traces = pa.concat_tables([tail.traces, spans])
-    closings += _close_traces(closed, tail, now, terms, on_closed)
     return Taken(closings, aside, ahead)
 
 
@@ -209,7 +196,7 @@ def _without(rows: pa.Table, aside: Aside) -> tuple[pa.Table, list[pa.Table]]:
         return rows, []
     left = np.ones(len(rows), np.bool_)
     left[aside.rows] = False
-    return rows.filter(pa.array(left)), [aside.table(rows.drop_columns([DATED, "part", "uid", "emitted"]))]
+    return rows.filter(pa.array(left)), [aside.table(rows.drop_columns([DATED, "uid", "emitted"]))]
 
 
 def next_cut(dated: Longs, last: int, *, rows: int, after: int) -> int | None:
@@ -225,27 +212,3 @@ def next_cut(dated: Longs, last: int, *, rows: int, after: int) -> int | None:
     by_age = first + -(-after // GRID)
     by_rows = max(int(cells[enough[0]]), first) + 1 if len(enough) else by_age
     return min(by_age, by_rows) * GRID
-
-
-def _close_traces(closed: Closed, tail: Tail, now: int, terms: LiveTerms, on_closed: OnClosed) -> list[Closing]:
-    if not len(tail.traces):
-        return []
-    settled = now - terms.quiet - terms.patience
-    last = last_dates(tail.traces)
-    ready = [each for each, date in last.items() if date < settled]
-    if not ready:
-        return []
-    gone = set(ready)
-    whose = zip(tail.traces["computation"].to_pylist(), tail.traces["part"].to_pylist(), strict=True)
-    mine = pa.array([each in gone for each in whose], pa.bool_())
-    count = pc.sum(mine).as_py()
-    if count * READY_SHARE < terms.close_rows and min(last[each] for each in ready) > settled - terms.close_after // 10:
-        return []
-    rows = tail.traces.filter(mine)
-    tail.traces = tail.traces.filter(pc.invert(mine)).combine_chunks()
-    for trace, number in ready:
-        closed.traces[trace] = max(number + 1, closed.traces.get(trace, 0))
-    tail.current = {trace: each for trace, each in tail.current.items() if (trace, each[0]) not in gone}
-    part = solve_traces(rows)
-    on_closed(None, 0, part)
-    return [Closing(None, part, reported(rows, part))]

@@ -27,9 +27,7 @@ class LiveLimits:
     processes: int = 4_000
     """Of a computation: what is known of each by each is kept, so memory and time grow with their square."""
     computations: int = 500
-    """That are no traces: each costs a few files with every commit that changes it."""
-    traces: int = 500_000
-    """In all: some kilobytes of memory each, for as long as the history grows."""
+    """Each costs a few files with every commit that changes it."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -40,11 +38,6 @@ class LiveLimits:
         """Rows of computations that would be too many."""
         known = {*closed.chains, *tail.plain}
         return _beyond(rows, "computation", known, self.computations, "computations")
-
-    def refuse_traces(self, rows: pa.Table, closed: Closed, tail: Tail) -> Aside:
-        """Rows of traces that would be too many."""
-        known = closed.traces.keys() | tail.current.keys()
-        return _beyond(rows, "computation", known, self.traces, "traces")
 
     def refuse_processes(self, rows: pa.Table, known: Collection[str]) -> Aside:
         """Rows, all of one computation that has these processes, of processes that would be too many."""

@@ -34,6 +34,8 @@ class Record:
     boundary_file: str | None
     edges: tuple[Longs, Longs]
     """Rows with causes before the segment, and the positions of these."""
+    assumed_edges: NDArray[np.bool_]
+    """By edge: whether the cause is only assumed."""
     attributes: tuple[str, ...]
     missing: int
     lag: int
@@ -42,33 +44,30 @@ class Record:
     """With `blocks`, once it is delivered."""
 
     @classmethod
-    def of(
-        cls, part: Part, before: Longs, files: SegmentFiles, boundary_file: str | None, attributes: tuple[str, ...]
-    ) -> Record:
+    def of(cls, part: Part, files: SegmentFiles, boundary_file: str | None, attributes: tuple[str, ...]) -> Record:
         """The record of a part whose files are written."""
         causal = part.events["causal_time"].drop_null()
-        edges = (np.empty(0, np.int64), np.empty(0, np.int64))
-        if part.boundary is not None:
-            edges = (part.boundary.edge_row, part.boundary.send_position[part.boundary.edge_send])
+        edges = (part.boundary.edge_row, part.boundary.send_position[part.boundary.edge_send])
         return cls(
             len(part.events),
             part.counts,
-            before,
+            part.boundary.before,
             causal[0].as_py() if len(causal) else 0,
             causal[-1].as_py() if len(causal) else 0,
             files,
             boundary_file,
             edges,
+            part.assumed_edges,
             attributes,
             len(part.events) - part.events["missing"].null_count,
             part.lag,
         )
 
 
-def segment_rows(chains: Sequence[tuple[int, Sequence[Record]]], wholes: Sequence[Record]) -> Iterator[SegmentRow]:
-    """Give all segments, chain after chain, each with the number of its processes, then those of whole computations."""
+def segment_rows(chains: Sequence[tuple[int, Sequence[Record]]]) -> Iterator[SegmentRow]:
+    """Give all segments, chain after chain, each with the number of its processes."""
     code = 0
-    for width, records in (*chains, *((len(each.counts.names), [each]) for each in wholes)):
+    for width, records in chains:
         codes = range(code, code + width)
         code += width
         for record in records:

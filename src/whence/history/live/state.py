@@ -13,19 +13,16 @@ from whence.history.live.chain import Chain
 from whence.history.live.dating import DATED
 from whence.history.live.records import Record
 from whence.history.live.terms import LiveTerms
-from whence.history.run_tables import Totals
 
 TAIL = pa.schema(
     [
         *(each.with_nullable(True) for each in REPORTS),
         pa.field(DATED, pa.int64()),
-        pa.field("part", pa.int64()),
         pa.field("uid", pa.int64()),
         pa.field("emitted", pa.bool_()),
     ]
 )
-"""Rows of the tail: reports with their dates; `part` is that of a row's trace, from 0 on, if it has one, `uid` tells where a
-row is stored, and `emitted` whether it is in the log."""
+"""Rows of the tail: reports with their dates; `uid` tells where a row is stored, and `emitted` whether it is in the log."""
 
 
 @dataclass(slots=True)
@@ -34,7 +31,6 @@ class ClosedChain:
 
     chain: Chain
     records: list[Record] = field(default_factory=list)
-    totals: Totals = field(default_factory=Totals)
 
 
 @dataclass(slots=True)
@@ -42,10 +38,6 @@ class Closed:
     """All that is closed. Stored when something is closed, not with every commit."""
 
     chains: dict[str, ClosedChain] = field(default_factory=dict)
-    wholes: list[Record] = field(default_factory=list)
-    """Segments of whole traces."""
-    traces: dict[str, int] = field(default_factory=dict)
-    """By trace of which these hold something: the number of the part that comes next."""
     delivered: Outcome | None = None
     """The sum over all closed segments."""
     attributes: set[str] = field(default_factory=set)
@@ -60,7 +52,6 @@ class Closed:
         """All closed segments."""
         for each in self.chains.values():
             yield from each.records
-        yield from self.wholes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,11 +68,7 @@ class Tail:
 
     plain: dict[str, pa.Table] = field(default_factory=dict)
     """By computation."""
-    traces: pa.Table = field(default_factory=TAIL.empty_table)
-    current: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By trace: the part that its rows belong to, and the last date in it."""
 
     def rows(self) -> Iterator[pa.Table]:
         """All of them."""
         yield from self.plain.values()
-        yield self.traces

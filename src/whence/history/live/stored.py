@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from whence.history import layout
 from whence.history.live.set_aside import SetAside
 from whence.history.live.state import TAIL, Tail
-from whence.history.live.traces import last_dates
 from whence.history.sealing import read_sealed, write_sealed
 from whence.history.storage import Store
 
@@ -73,7 +72,6 @@ class StoredTail:
             return rows.set_column(at, "uid", pa.array(np.where(here, places, uid)))
 
         tail.plain = {computation: stored(rows) for computation, rows in tail.plain.items()}
-        tail.traces = stored(tail.traces)
         if new:
             whole = pa.BufferOutputStream()
             with pa.ipc.new_file(whole, _STORED, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
@@ -85,7 +83,10 @@ class StoredTail:
     def carry(self, tail: Tail) -> TailRows:
         """Which rows the tail has, in order, and which of them are in the log."""
         uid, emitted = ([rows[name].to_numpy() for rows in tail.rows()] for name in ("uid", "emitted"))
-        return TailRows(self.files, np.concatenate(uid), np.packbits(np.concatenate(emitted).astype(np.bool_)))
+        uids = np.concatenate([np.empty(0, np.int64), *uid])
+        return TailRows(
+            self.files, uids, np.packbits(np.concatenate([np.empty(0, np.bool_), *emitted]).astype(np.bool_))
+        )
 
     def read(self, carried: TailRows) -> Tail:
         """The tail that `carry` told of."""
@@ -104,11 +105,5 @@ class StoredTail:
         places = np.array([start[number] for number in (uid >> 32).tolist()], np.int64) + (uid & 0xFFFFFFFF)
         rows = pa.concat_tables(parts).take(pa.array(places))
         rows = rows.append_column("uid", pa.array(uid)).append_column("emitted", pa.array(emitted)).select(TAIL.names)
-        in_span = pc.is_valid(rows["instance_key"])
-        plain = rows.filter(pc.invert(in_span))
-        names = pc.unique(plain["computation"]).to_pylist()
-        tail = Tail({name: plain.filter(pc.equal(plain["computation"], name)) for name in names}, rows.filter(in_span))
-        for (trace, part), date in last_dates(tail.traces).items():
-            if trace not in tail.current or part > tail.current[trace][0]:
-                tail.current[trace] = (part, date)
-        return tail
+        names = pc.unique(rows["computation"]).to_pylist()
+        return Tail({name: rows.filter(pc.equal(rows["computation"], name)) for name in names})

@@ -18,8 +18,6 @@ CLOSE_ROWS = 50_000
 every micro-batch solves it anew, which at this size takes some tenths of a second."""
 CLOSE_AFTER = 600_000_000_000
 """After this many nanoseconds a stretch is closed however few events it has."""
-QUIET = 10_000_000_000
-"""A trace of which nothing has come for so long is taken to be whole."""
 
 
 class OtherTerms(WhenceError):
@@ -41,7 +39,6 @@ class LiveTerms:
     elements: int | None = None
     close_rows: int = CLOSE_ROWS
     close_after: int = CLOSE_AFTER
-    quiet: int = QUIET
 
     def __post_init__(self) -> None:
         read_policies(self.policies, phi=self.phi)

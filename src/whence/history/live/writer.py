@@ -43,7 +43,6 @@ from whence.history.live.state import Begun, Closed, Tail
 from whence.history.live.state_files import read_state, write_state
 from whence.history.live.stored import Carried, StoredTail
 from whence.history.live.terms import LiveTerms, OtherTerms
-from whence.history.live.traces import solve_traces
 from whence.history.locking import Lock
 from whence.history.manifest import Manifest, StateFiles, Stream, TableFiles, read_manifest, write_manifest
 from whence.history.reading import Run, open_run
@@ -100,7 +99,7 @@ class LiveWriter:
         self._pool = ThreadPoolExecutor(WRITERS, "live-history")
         self._writing: list[Future[Record]] = []
         self._senders = Senders()
-        self._tails: dict[str | None, _Written] = {}
+        self._tails: dict[str, _Written] = {}
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -171,7 +170,6 @@ class LiveWriter:
             at = gone.column_names.index("reason")
             self._aside.add(refused_rows(gone.set_column(at, "reason", pa.array([reason] * len(gone), pa.string()))))
             kept.append(rows.filter(pa.array(~mine)))
-        self.tail.traces = kept.pop()
         self.tail.plain = {name: rows for name, rows in zip(self.tail.plain, kept, strict=True) if len(rows)}
 
     def step(
@@ -203,7 +201,11 @@ class LiveWriter:
         if idle and (not self.version or self.now - self._committed_at < COMMIT_ANYWAY):
             return False
         assembled = assemble(
-            self.store, self.run, self.closed, {where: each.piece.record for where, each in self._tails.items()}
+            self.store,
+            self.run,
+            self.closed,
+            {where: each.piece.record for where, each in self._tails.items()},
+            {where: each.piece.part.holes for where, each in self._tails.items()},
         )
         self._sum_up(deliver_new(assembled, pieces, self.terms, self._pool))
         emitted = emit(
@@ -248,22 +250,15 @@ class LiveWriter:
 
     def _first_sent(self, run: Run, piece: Piece, keys: set[str]) -> dict[str, int]:
         """By key that is sent in closed segments before this one, in its computation: when a report of that first came."""
-        if piece.part.boundary is None:
-            return {}
         records = self.closed.chain(piece.part.events["computation"][0].as_py()).records
         before = next((place for place, each in enumerate(records) if each is piece.record), len(records))
         return first_arrivals(run, records[:before], keys)
 
-    def _on_closed(self, computation: str | None, first_position: int, part: Part) -> None:
+    def _on_closed(self, computation: str, first_position: int, part: Part) -> None:
         """Begin to write a segment while the next one is solved."""
-        before = np.zeros(len(part.counts.names), np.int64)
-        if computation is not None:
-            self._senders.closed(computation, first_position, part)
-            mine = self.closed.chain(computation)
-            before[: len(mine.totals.events)] = mine.totals.events
-            mine.totals = mine.totals.plus(part.counts)
+        self._senders.closed(computation, first_position, part)
         self._serial += 1
-        self._writing.append(self._pool.submit(self._write_part, part, before, self._serial))
+        self._writing.append(self._pool.submit(self._write_part, part, self._serial))
 
     def _written(self, closings: list[Closing]) -> list[Piece]:
         """The segments that were closed, which are written by now."""
@@ -272,9 +267,7 @@ class LiveWriter:
         pieces = []
         for closing, record in zip(closings, records, strict=True):
             self._aside.add(closing.part.aside)
-            if record.rows and closing.computation is None:
-                self.closed.wholes.append(record)
-            elif record.rows and closing.computation is not None:
+            if record.rows:
                 self.closed.chain(closing.computation).records.append(record)
             self.closed.attributes.update(record.attributes)
             pieces.append(_piece(closing.part, record, closing.reported, final=True))
@@ -282,9 +275,7 @@ class LiveWriter:
 
     def _write_tails(self) -> bool:
         """Solve and write the tails that have changed; gives whether any has."""
-        wanted: dict[str | None, pa.Table] = dict(self.tail.plain.items())
-        if len(self.tail.traces):
-            wanted[None] = self.tail.traces
+        wanted = dict(self.tail.plain.items())
         gone = [where for where in self._tails if where not in wanted]
         for where in gone:
             del self._tails[where]
@@ -294,26 +285,31 @@ class LiveWriter:
             if old is not None and old.rows is rows:
                 continue
             changed = True
-            if where is None:
-                part = solve_traces(rows)
-                before = np.zeros(len(part.counts.names), np.int64)
-            else:
-                mine = self.closed.chain(where)
-                part = mine.chain.peek(rows, self._find_sends)
-                before = np.pad(mine.totals.events, (0, len(part.counts.names) - len(mine.totals.events)))
+            part = self.closed.chain(where).chain.peek(rows, self._find_sends)
             self._serial += 1
-            record = self._write_part(part, before, self._serial)
+            record = self._write_part(part, self._serial)
             self._tails[where] = _Written(_piece(part, record, reported(rows, part), final=False), rows)
         return changed
 
-    def _write_part(self, part: Part, before: Longs, number: int) -> Record:
+    def _write_part(self, part: Part, number: int) -> Record:
         attempt = uuid4().hex[:12]
         files, boundary_file = SegmentFiles("", "", None), None
         if len(part.events):
-            files = write_segment(self.store, self.run, number, part.events, part.skeleton, attempt=attempt)
-            if part.boundary is not None and before.any():
-                boundary_file = write_boundary(self.store, self.run, number, part.boundary, attempt=attempt)
-        return Record.of(part, before, files, boundary_file, attribute_names(part.events))
+            files = write_segment(
+                self.store,
+                self.run,
+                number,
+                part.events,
+                part.skeleton,
+                attempt=attempt,
+                assumed=part.assumed,
+                lines=part.lines,
+            )
+            if part.boundary.before.any():
+                boundary_file = write_boundary(
+                    self.store, self.run, number, part.boundary, part.assumed_edges, attempt=attempt
+                )
+        return Record.of(part, files, boundary_file, attribute_names(part.events))
 
     def _mark_emitted(self) -> None:
         for where, written in self._tails.items():
@@ -321,10 +317,7 @@ class LiveWriter:
             emitted[written.piece.part.rows] = written.piece.emitted
             at = written.rows.column_names.index("emitted")
             written.rows = written.rows.set_column(at, "emitted", pa.array(emitted))
-            if where is None:
-                self.tail.traces = written.rows
-            else:
-                self.tail.plain[where] = written.rows
+            self.tail.plain[where] = written.rows
 
     def _commit(self, assembled: Assembled, log: Future[Log], *, closing: bool, trial: bool) -> None:
         version = self.version + 1
@@ -332,7 +325,7 @@ class LiveWriter:
         self._stored.write(self.tail, f"tail-{tag}")
         # The tables of the tail may have been given other uids: what was written of them stays as it is.
         for where, written in self._tails.items():
-            written.rows = self.tail.traces if where is None else self.tail.plain[where]
+            written.rows = self.tail.plain[where]
         for_now = [each.piece.part.aside for each in self._tails.values()]
         aside_files = self._aside.write(self.store, self.run, tag, for_now, file=closing)
         if closing or version == 1:

@@ -293,7 +293,7 @@ def _log_row(log: LogRecord, resource: Resource, file: str, place: int) -> Value
     span = f"{log.trace}/{log.span}" if log.trace and log.span else None
     return (
         "", resource.process, None, log.time or log.observed, None, LOCAL, None, None, None, None, name, None,
-        object_text(attributes), None, None, span or log.trace, span, None, None, None, None, file, place, None, None,
+        object_text(attributes), None, None, span or log.trace, span, None, None, None, None, None, file, place, None, None,
     )  # fmt: skip
 
 

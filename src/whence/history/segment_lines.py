@@ -1,0 +1,159 @@
+"""The lines of a segment, from the rows it was made of: what its events follow in their own processes.
+
+Lines go by a *mark* of 64 bits, made of the process and the line, so that segments need not agree on numbers for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from whence.causality.lines import Fronts, LineRows, find_fronts
+from whence.causality.skeleton import Ints, Longs
+from whence.events.schema import END, RECEIVE, START
+
+Flags = NDArray[np.bool_]
+Marks = NDArray[np.uint64]
+
+SHARED = "/server"
+"""Ends the line of a server that shares the id of its client's span, as Zipkin's may."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SegmentLines:
+    """What the rows of a segment follow in their own process, by row: recorded causes besides messages."""
+
+    offsets: Longs
+    back: Longs
+    """Row i follows the rows ``i - back[offsets[i]:offsets[i + 1]]`` ..."""
+    continued_row: Longs
+    """... and rows, ascending, that also follow what a line was before the segment ..."""
+    continued_mark: Marks
+    """... the line of this mark."""
+    open_mark: Marks
+    """Lines that may go on after the segment, ascending ..."""
+    open_offsets: Longs
+    open_row: Longs
+    """... and what their next event follows ..."""
+    open_extends: Flags
+    """... besides what the line was before the segment."""
+
+
+def mark_of(process: str, line: str | None) -> int:
+    """The mark of a line; None for what a process does on no line."""
+    text = f"{process}\0{'' if line is None else line}"
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def lines_of(rows: pa.Table, process: Ints, names: Sequence[str]) -> SegmentLines | None:
+    """Find what the events of a segment follow; None where no row is on a line: then each follows the one before.
+
+    `rows` are the reports of the events, in history order, `process` their processes, which are numbers of `names`.
+    """
+    if "line" not in rows.column_names or rows["line"].null_count == len(rows):
+        return None
+    coded = _Coded(rows, process)
+    found = find_fronts(coded.line_rows)
+    used = np.unique(np.concatenate((found.continued_line, found.open_line)))
+    marks = np.zeros(coded.line_rows.lines, np.uint64)
+    marks[used] = [mark_of(names[own], line) for own, line in coded.named(used)]
+    return _marked(found, marks)
+
+
+def _marked(found: Fronts, marks: Marks) -> SegmentLines:
+    lengths = np.diff(found.open_offsets)
+    order = np.argsort(marks[found.open_line])
+    offsets = np.concatenate(([0], np.cumsum(lengths[order]))).astype(np.int64)
+    at = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - found.open_offsets[:-1][order], lengths[order])
+    return SegmentLines(
+        found.offsets,
+        found.back,
+        found.continued_row,
+        marks[found.continued_line],
+        marks[found.open_line][order],
+        offsets,
+        found.open_row[at],
+        found.open_extends[order],
+    )
+
+
+class _Coded:
+    """Lines as numbers: one for each process and line that a row is on, was started from, or waited for."""
+
+    def __init__(self, rows: pa.Table, process: Ints) -> None:
+        line, parent, phase, kind = (_text(rows, name) for name in ("line", "line_parent", "line_phase", "kind"))
+        waited, join_offsets = _lists(rows, "line_joins")
+        texts = pa.concat_arrays([line, parent, waited]).dictionary_encode()
+        self._texts = texts.dictionary
+        codes: Longs = texts.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        own, started_from, joins = np.split(codes, [len(line), 2 * len(line)])
+        starts, ends = _is(phase, START), _is(phase, END)
+        # A row that belongs to a span which another starts names itself; a server was started in another process.
+        started_from = np.where((started_from == own) | (starts & _is(kind, RECEIVE)), -1, started_from)
+        self._width = len(self._texts) + 1
+        of_joins = np.repeat(process, np.diff(join_offsets)).astype(np.int64)
+        shared = self._shared(process, own, started_from)
+        pairs = np.concatenate(
+            (
+                process.astype(np.int64) * self._width + own + 1,
+                np.where(started_from >= 0, process.astype(np.int64) * self._width + shared + 1, -1),
+                of_joins * self._width + joins + 1,
+            )
+        )
+        self._pairs, numbers = np.unique(pairs, return_inverse=True)
+        # The first pair is that of no parent, where there is one.
+        none = int(len(self._pairs) > 0 and self._pairs[0] < 0)
+        self._pairs, numbers = self._pairs[none:], numbers - none
+        of_rows, of_parents, of_joined = np.split(numbers.astype(np.int64), [len(line), 2 * len(line)])
+        self.line_rows = LineRows(of_rows, of_parents, starts, ends, join_offsets, of_joined, len(self._pairs))
+
+    def _shared(self, process: Ints, own: Longs, started_from: Longs) -> Longs:
+        """The parents, of which those that are only there as a server that shares its client's id are that server."""
+        servers = pc.ends_with(self._texts, SHARED).to_numpy(zero_copy_only=False)
+        if not servers.any():
+            return started_from
+        client = pc.index_in(pc.utf8_slice_codeunits(self._texts, 0, -len(SHARED)), value_set=self._texts)
+        server_of = np.full(self._width, -1, np.int64)
+        clients = client.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        chosen = np.flatnonzero(servers & (clients >= 0))
+        server_of[clients[chosen]] = chosen
+        pairs = np.unique(process.astype(np.int64) * self._width + own + 1)
+        instead = server_of[started_from]
+        there = np.isin(process.astype(np.int64) * self._width + instead + 1, pairs) & (instead >= 0)
+        return np.where(there & (instead != own), instead, started_from)
+
+    def named(self, lines: Longs) -> list[tuple[int, str | None]]:
+        """The process and name of some lines."""
+        pairs = self._pairs[lines]
+        names = self._texts.take(pa.array(pairs % self._width - 1, mask=pairs % self._width == 0)).to_pylist()
+        return list(zip((pairs // self._width).tolist(), names, strict=True))
+
+
+def _text(rows: pa.Table, name: str) -> Any:
+    if name not in rows.column_names:
+        return pa.nulls(len(rows), pa.string())
+    column = rows[name].cast(pa.string()).combine_chunks()
+    return pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+
+
+def _lists(rows: pa.Table, name: str) -> tuple[Any, Longs]:
+    """All texts of a column of lists, and where those of each row start."""
+    if name not in rows.column_names or rows[name].null_count == len(rows):
+        return pa.array([], pa.string()), np.zeros(len(rows) + 1, np.int64)
+    column = rows[name].combine_chunks()
+    column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    return column.flatten().cast(pa.string()), np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+
+
+def _is(values: Any, name: str) -> Flags:
+    found: Flags = pc.fill_null(pc.equal(values, name), False).to_numpy(zero_copy_only=False).astype(np.bool_)
+    return found

@@ -1,0 +1,126 @@
+"""What spans add to the edges of a window, and the order of those that begin or end at the same time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from whence.causality.ordering import Edges
+from whence.events.schema import END, SPAN, START
+from whence.history.report_columns import BETWEEN, ReportColumns
+
+Longs = NDArray[np.int64]
+Codes = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+
+DEEPEST = 64
+"""Spans within spans that begin at one time; what is deeper may stand in any order."""
+
+
+def edges_told(told: Flags, labels: Longs) -> Flags:
+    """By edge: whether its label is one that is told."""
+    if not len(told):
+        return np.zeros(len(labels), np.bool_)
+    found: Flags = (labels >= 0) & told[np.maximum(labels, 0)]
+    return found
+
+
+def without_local_parents(edges: Edges, columns: ReportColumns, order: Longs, process: Codes) -> Edges:
+    """Leave out that a span follows its parent's start, where that is in its own process: lines tell more of it.
+
+    Spans that begin at the same time may stand in any order there.
+    """
+    if not columns.has("line_phase"):
+        return edges
+    begins = pc.fill_null(pc.equal(columns.text("line_phase"), START), False).to_numpy(zero_copy_only=False)[order]
+    named = columns.text("line_parent").is_valid().to_numpy(zero_copy_only=False)[order]
+    first = edges.offsets[:-1][begins & named]
+    cause, effect = edges.causes[first], np.flatnonzero(begins & named)
+    local = first[(cause >= 0) & (process[np.maximum(cause, 0)] == process[effect])]
+    causes, labels = edges.causes.copy(), edges.labels.copy()
+    causes[local] = labels[local] = -1
+    return Edges(edges.offsets, causes, labels)
+
+
+def with_all_answers(edges: Edges, sends: Longs, again: Longs, assumed: Flags) -> Edges:
+    """Add the answers to a wait that has several."""
+    more = again[assumed[sends[again]]] if len(again) else again
+    if not len(more):
+        return edges
+    effects = edges.effects()
+    waits = np.flatnonzero(edges_told(assumed, edges.labels))
+    waits = waits[np.argsort(edges.labels[waits], kind="stable")]
+    labels = edges.labels[waits]
+    at = np.searchsorted(labels, sends[more])
+    there = at < len(labels)
+    there[there] = labels[at[there]] == sends[more][there]
+    added, cause = effects[waits[at[there]]], more[there]
+    effects = np.concatenate((effects, added))
+    causes = np.concatenate((edges.causes, cause))
+    labels = np.concatenate((edges.labels, sends[cause]))
+    by_effect = np.argsort(effects, kind="stable")
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(effects, minlength=len(edges.offsets) - 1)))).astype(np.int64)
+    return Edges(offsets, causes[by_effect], labels[by_effect])
+
+
+def started_elsewhere(columns: ReportColumns, *, told_apart: bool) -> pa.Array:
+    """By row that belongs to a span which no row of its process starts here: the key of its start.
+
+    `told_apart`: keys begin with the number of their computation and `BETWEEN`.
+    """
+    none = pa.nulls(len(columns.table), pa.string())
+    if not columns.has("line_parent"):
+        return none
+    line, phase = columns.text("line"), columns.text("line_phase")
+    belongs = pc.fill_null(pc.equal(line, columns.text("line_parent")), False)
+    if not pc.any(belongs).as_py():
+        return none
+    whose = pc.binary_join_element_wise(line, columns.text("process"), BETWEEN)
+    started = whose.filter(pc.fill_null(pc.equal(phase, START), False))
+    belongs = pc.and_(belongs, pc.invert(pc.is_in(whose, value_set=pc.unique(started))))
+    prefix = pa.scalar(SPAN)
+    if told_apart:
+        computation = pc.replace_substring_regex(columns.text("process"), f"(?s){BETWEEN}.*", "")
+        prefix = pc.binary_join_element_wise(computation, SPAN, BETWEEN)
+    return pc.if_else(belongs, pc.binary_join_element_wise(prefix, line, ""), none)
+
+
+def starts_that_end(columns: ReportColumns, order: Longs, process: Codes, member: Flags) -> Flags:
+    """By row: whether it starts a span whose end is a member of the segment, too."""
+    if not columns.has("line_phase"):
+        return np.zeros(len(order), np.bool_)
+    taken = pa.array(order)
+    phase, line = columns.text("line_phase").take(taken), columns.encoded("line").take(taken)
+    codes = line.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    pairs = codes * (int(process.max(initial=0)) + 1) + process
+    begins, ends = (
+        pc.fill_null(pc.equal(phase, name), False).to_numpy(zero_copy_only=False).astype(np.bool_)
+        for name in (START, END)
+    )
+    found: Flags = begins & member & np.isin(pairs, pairs[ends & member])
+    return found
+
+
+def rank_ties(columns: ReportColumns, rows: Longs) -> Longs:
+    """Rank rows that share process and time: starts of outer spans first, their ends last, all else in between."""
+    if not columns.has("line_phase"):
+        return np.zeros(len(rows), np.int64)
+    taken = pa.array(rows)
+    phase = columns.text("line_phase").take(taken)
+    begins, ends = (
+        pc.fill_null(pc.equal(phase, name), False).to_numpy(zero_copy_only=False).astype(np.bool_)
+        for name in (START, END)
+    )
+    lines, parents = columns.text("line").take(taken), columns.text("line_parent").take(taken)
+    names = pa.concat_arrays([lines, parents]).dictionary_encode()
+    codes: Longs = names.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    line, parent = codes[: len(rows)], codes[len(rows) :]
+    parent_of = np.full(len(names.dictionary) + 1, -1, np.int64)
+    parent_of[line[begins]] = parent[begins]
+    depth, outer = np.zeros(len(rows), np.int64), parent_of[line]
+    for _ in range(DEEPEST):
+        depth += outer >= 0
+        outer = parent_of[outer]
+    return np.where(begins, depth - DEEPEST - 1, np.where(ends, DEEPEST + 1 - depth, 0))
