@@ -138,7 +138,7 @@ def brought_back(folder: Path, rows: pa.Table) -> History:
         made = [make_segment(rows, 0, plan, target)]
         assert (made[0].rows, made[0].quarantined) == (len(rows), 0), made[0].reasons
         joined = join(made, plan, target, lambda windows, keys: pa.table({}))
-        tables = number_segments(made, plan, target, joined.crossings)
+        tables = number_segments(made, plan, target, joined)
         draft.commit(description(), tables.segments, tables.processes)
     return History(folder)
 

@@ -284,6 +284,7 @@ def _processes(codes: dict[tuple[str, str], int], history: list[Made]) -> pa.Tab
                 "first_time": min(times, default=None),
                 "last_time": max(times, default=None),
                 "dense_seq": bool(mine) and mine[-1].seq - mine[0].seq == len(mine) - 1,
+                "messages": sum(event.kind != "local" for event in mine),
             }
         )
     return pa.Table.from_pylist(rows, layout.PROCESSES)

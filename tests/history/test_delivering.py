@@ -89,6 +89,9 @@ class InMemory(Run):
                 "process": [name[1] for name in names],
                 "events": [0] * len(names),
                 "dense_seq": [True] * len(names),
+                "messages": [1] * len(names),
+                "first_hole": [None] * len(names),
+                "first_tainted": [None] * len(names),
             }
         )
         super().__init__(Store("/nowhere"), "r", table, processes_from(processes), cache_bytes=0)

@@ -90,7 +90,15 @@ def test_a_service_means_all_lines_of_all_its_instances() -> None:
         *(("auth@pod-1", None), ("author", "author"), ("oauth@pod-1", None), ("auth2@x", None)),
     ]
     rows = [
-        {"code": code, "computation": "", "process": name, "clock_name": clock, "events": 1, "dense_seq": True}
+        {
+            "code": code,
+            "computation": "",
+            "process": name,
+            "clock_name": clock,
+            "events": 1,
+            "dense_seq": True,
+            "messages": 0,
+        }
         for code, (name, clock) in enumerate(names)
     ]
     processes = processes_from(pa.Table.from_pylist(rows, layout.PROCESSES))

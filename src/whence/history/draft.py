@@ -27,7 +27,7 @@ from whence.history.storage import TEMPORARY, NoSpace, Store, is_full
 
 RUN_NAME = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
 """Folders of other names are never deleted."""
-KINDS = ("events-", "skeleton-", "boundary-", "ids-", "aside-", "delivery-", "open-", TEMPORARY)
+KINDS = ("events-", "skeleton-", "boundary-", "ids-", "lines-", "aside-", "delivery-", "open-", TEMPORARY)
 """Files of these kinds that nothing names were written by attempts that do not count."""
 
 

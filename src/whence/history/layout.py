@@ -131,8 +131,8 @@ PROCESSES = pa.schema(
     ]
 )
 """``0, "", "web", null, 500100, 1700000000000000000, 1700003600000000000, true, 80000, null, 1200``; dense: no seq is
-missing between the first and the last; `messages` counts events that send or receive; `first_hole` is the number of the first event
-before which a report is missing, and `first_tainted` of the first that has such an event in its past."""
+missing between the first and the last; `messages` counts events that send or receive; `first_hole` is the number of the
+first event before which a report is missing, and `first_tainted` of the first that has such an event in its past."""
 
 ASIDE = pa.schema(
     [

@@ -63,6 +63,14 @@ class Crossings:
         first, last = np.searchsorted(self.row, [start, stop])
         return self.row[first:last] - start, self.position[first:last]
 
+    def without_assumed(self) -> Crossings:
+        """Those that are known to have been received."""
+        if not self.assumed.any():
+            return self
+        kept = ~self.assumed
+        row, position, process, index = (each[kept] for each in (self.row, self.position, self.process, self.index))
+        return Crossings(row, position, process, index, self.assumed[kept])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineEnds:
@@ -365,8 +373,8 @@ class Run:
 
     def known_crossings(self, number: int) -> tuple[Longs, Longs]:
         """The same without those that are only assumed."""
-        found = self.messages_into(number)
-        return found.row[~found.assumed], found.position[~found.assumed]
+        found = self.messages_into(number).without_assumed()
+        return found.row, found.position
 
     def messages_into(self, number: int) -> Crossings:
         """The same, with the senders."""

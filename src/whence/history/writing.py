@@ -143,18 +143,24 @@ def _distances(offsets: Longs, back: Longs) -> pa.Array:
 
 
 def write_boundary(
-    store: Store, run: str, number: int, boundary: Boundary, assumed: NDArray[np.bool_], *, attempt: str
+    store: Store,
+    run: str,
+    number: int,
+    boundary: Boundary,
+    assumed: NDArray[np.bool_] | None = None,
+    *,
+    attempt: str,
 ) -> str:
     """Write what was known when a segment began; gives the file's name within the run.
 
-    `assumed` tells, by edge of the boundary, whether the cause is only assumed.
+    `assumed` tells, by edge of the boundary, whether the cause is only assumed; without it none is.
     """
     arrays: dict[str, NDArray[Any]] = {
         "before": boundary.before,
         **vector_arrays("known", boundary.known, boundary.before),
         "edge_row": boundary.edge_row,
         "edge_send": boundary.edge_send,
-        "edge_assumed": assumed,
+        "edge_assumed": np.zeros(len(boundary.edge_row), np.bool_) if assumed is None else assumed,
         "send_position": boundary.send_position,
         "send_process": boundary.send_process,
         "send_index": boundary.send_index,
