@@ -80,7 +80,7 @@ class InMemory(Run):
         zeros = np.zeros(len(flat), np.int64)
         table = Segments(
             firsts, np.array(counts, np.int64), firsts, firsts, np.array(starts), offsets, flat, zeros, zeros, zeros,
-            ["-"] * len(segments), ["-"] * len(segments), none, none,
+            ["-"] * len(segments), ["-"] * len(segments), none, none, none,
         )  # fmt: skip
         processes = pa.table(
             {
@@ -112,7 +112,7 @@ class InMemory(Run):
         rows = [event for _, event in self._rows[number][start:stop]]
         return pa.table({name: pa.array([getattr(event, name) for event in rows], pa.int64()) for name in columns})
 
-    def crossings(self, number: int) -> tuple[Longs, Longs]:
+    def known_crossings(self, number: int) -> tuple[Longs, Longs]:
         first = int(self.segments.first_position[number])
         found = [
             (at, self._position[event.computation, cause])

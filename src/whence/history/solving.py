@@ -125,6 +125,9 @@ def solve(
     copies = NO_COPIES
     if len(tied):
         texts = [columns.codes(name, tied) for name in ("id", "sends", "receives", "name", "kind")]
+        # The id of a span is one within its trace.
+        line = columns.codes("line", tied)
+        texts[0] = np.where(texts[0] >= 0, texts[0] * (line.max() + 2) + line + 1, -1)
         content = np.array([wall[tied], *texts]).T
         arrival = columns.longs("arrival") if came is None else came
         copies = find_copies(raw, tied, np.array(texts[:3]).T, content, arrival[tied])

@@ -46,13 +46,13 @@ class Process:
     first_time: int | None
     last_time: int | None
     dense_seq: bool
+    """Whether no number is missing between its first event and its last."""
     messages: int = 0
     """Events that send or receive something."""
     first_hole: int | None = None
     """The number of its first event before which a report is missing."""
     first_tainted: int | None = None
     """The number of its first event that has such an event in its past: from there on nothing is provably concurrent."""
-    """Whether no number is missing between its first event and its last."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
