@@ -39,7 +39,7 @@ def codes(data: Any) -> list[str | None]:
 
 def started(data: Any) -> list[str]:
     """The last digit of each span that was read."""
-    return [row["instance_key"][-1] for row in read(data) if row.get("instance_phase") == "start"]
+    return [row["line"][-1] for row in read(data) if row.get("line_phase") == "start"]
 
 
 def test_the_sample_means_what_its_author_meant() -> None:
@@ -47,32 +47,41 @@ def test_the_sample_means_what_its_author_meant() -> None:
     main, mail = "00000000000000005af7183fb1d4cf5f", f"{'77':0>32}"
     a1, b2, c3, d4, e5 = (f"00000000000000{end}" for end in ("a1", "b2", "c3", "d4", "e5"))
 
-    def start(in_trace: str, key: str, process: str, us: int, name: str, kind: str = "local", **more: Any) -> Any:
-        at = {"computation": in_trace, "process": process, "time": (T0 + us) * 1000, "kind": kind}
+    def start(in_trace: str, key: str, process: str, us: int, name: str, kind: str = "local", parent: str = "") -> Any:
+        at = {"computation": "", "process": process, "time": (T0 + us) * 1000, "kind": kind}
         at |= {"sends": f"span {in_trace}/{key}", "id": f"{key}/start", "name": f"{name} starts"}
-        return at | {"instance_key": key, "instance_phase": "start"} | more
+        at |= {"line": f"{in_trace}/{key}", "line_phase": "start"}
+        return at | ({"line_parent": f"{in_trace}/{parent}", "receives": f"span {in_trace}/{parent}"} if parent else {})
 
-    def end(in_trace: str, key: str, process: str, us: int, name: str, kind: str, phase: str, attributes: str) -> Any:
-        at = {"computation": in_trace, "process": process, "time": (T0 + us) * 1000, "kind": kind, "id": key}
-        return at | {"name": name, "instance_key": key, "instance_phase": phase, "attributes": attributes}
+    def end(in_trace: str, key: str, process: str, us: int, name: str, kind: str, attributes: str, **more: str) -> Any:
+        at = {"computation": "", "process": process, "time": (T0 + us) * 1000, "kind": kind, "id": key, "name": name}
+        return at | {"line": f"{in_trace}/{key}", "line_phase": "end", "attributes": attributes} | more
 
     client = '{"warnings":["clock skew"],"span.kind":"client","retry":[1,2]}'
-    log = {"computation": main, "process": "stock@s-2", "kind": "local", "instance_key": c3}
-    causes = {"receives": f"span {main}/{c3}", "receives_more": [f"span {mail}/{e5}"]}
+    log = {
+        "computation": "",
+        "process": "stock@s-2",
+        "kind": "local",
+        "line": f"{main}/{c3}",
+        "line_parent": f"{main}/{b2}",
+    }
+    causes = {"receives_more": [f"span {main}/{c3}", f"span {mail}/{e5}"]}
+    awaits = {"line_parent": f"{main}/{a1}", "receives": f"answer to {main}/{b2}"}
+    answers = {"line_parent": f"{main}/{b2}", "sends": f"answer to {main}/{b2}"}
     assert read(GOOD) == [
         start(main, a1, "shop@pod-1", 0, "checkout", "receive"),
-        end(main, a1, "shop@pod-1", 9000, "checkout ends", "send", "answers", '{"span.kind":"server"}'),
-        start(main, b2, "shop@pod-1", 1000, "GET /stock", "send", instance_parent=a1),
-        end(main, b2, "shop@pod-1", 7000, "GET /stock ends", "receive", "awaits", client),
-        start(main, c3, "stock@s-2", 2000, "GET /stock", "receive", instance_parent=b2),
-        log | {"time": (T0 + 4000) * 1000, "name": "none left", "attributes": '{"item":7}'},
-        log | {"time": (T0 + 4500) * 1000, "name": "log", "attributes": '{"level":"warn"}'},
-        end(main, c3, "stock@s-2", 5000, "GET /stock fails", "send", "answers", '{"span.kind":"server","error":true}'),
-        start(main, d4, "mail", 8000, "mail the customer", "receive", instance_parent=a1)
+        end(main, a1, "shop@pod-1", 9000, "checkout ends", "send", '{"span.kind":"server"}'),
+        start(main, b2, "shop@pod-1", 1000, "GET /stock", "send", parent=a1),
+        end(main, b2, "shop@pod-1", 7000, "GET /stock ends", "receive", client, **awaits),
+        start(main, c3, "stock@s-2", 2000, "GET /stock", "receive", parent=b2),
+        log | {"id": f"{c3}/1", "time": (T0 + 4000) * 1000, "name": "none left", "attributes": '{"item":7}'},
+        log | {"id": f"{c3}/2", "time": (T0 + 4500) * 1000, "name": "log", "attributes": '{"level":"warn"}'},
+        end(main, c3, "stock@s-2", 5000, "GET /stock fails", "send", '{"span.kind":"server","error":true}', **answers),
+        start(main, d4, "mail", 8000, "mail the customer", "receive", parent=a1)
         | causes
         | {"attributes": '{"span.kind":"consumer"}'},
         start(mail, e5, "mail", 0, "newsletter"),
-        end(mail, e5, "mail", 5, "newsletter fails", "local", "end", '{"otel.status_code":"ERROR"}'),
+        end(mail, e5, "mail", 5, "newsletter fails", "local", '{"otel.status_code":"ERROR"}'),
     ]
     assert rows(Jaeger(), GOOD)[0]["place"] == GOOD.index(b'{"traceID": "5af7183fb1d4cf5f", "spanID": "A1"')
 
@@ -102,9 +111,18 @@ def test_the_first_child_of_in_the_trace_is_the_parent_and_the_rest_are_causes(
     given_references = [{"refType": kind, "traceID": t, "spanID": s} for kind, t, s in references]
     server = [{"key": "span.kind", "value": "server"}]
     start, end = read(trace(SPAN | {"references": given_references, "tags": server}))
-    assert start.get("instance_parent") == (parent and parent.rjust(16, "0"))
-    assert end["instance_phase"] == ("answers" if awaited else "end")
-    expected = [f"span {t.rjust(32, '0')}/{s.rjust(16, '0')}" for t, s in (link.split("/") for link in links)]
+
+    def line(of_trace: str, key: str) -> str:
+        return f"{of_trace.rjust(32, '0')}/{key.rjust(16, '0')}"
+
+    of_parent = None if parent is None else line("a", parent)
+    assert start.get("line_parent") == of_parent
+    # Nothing of the parent follows the end of a span that it does not wait for.
+    assert end.get("line_parent") == (of_parent if awaited else None)
+    assert end["kind"] == ("send" if awaited else "local")
+    assert end.get("sends") == (f"answer to {of_parent}" if of_parent and awaited else None)
+    lines = [*([of_parent] if of_parent else []), *(line(*link.split("/")) for link in links)]
+    expected = [f"span {each}" for each in lines]
     assert [start[key] for key in ("receives",) if key in start] + start.get("receives_more", []) == expected
 
 
@@ -236,7 +254,7 @@ def test_after_damage_no_span_is_given_to_the_processes_of_another_trace() -> No
     second = whole([json.dumps(SPAN | {"traceID": "e", "spanID": "3"})], first="e").partition('"spans":[')[2]
     found = read(f"[{first} lost {second}]")
     assert [row["reason"].partition(":")[0] for row in found if "reason" in row][:2] == ["no-process", "no-process"]
-    assert not any(row.get("instance_phase") for row in found)
+    assert not any(row.get("line_phase") for row in found)
 
 
 def test_a_trace_cut_off_before_its_processes_is_told_span_by_span() -> None:

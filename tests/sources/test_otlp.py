@@ -42,33 +42,38 @@ def test_the_sample_means_what_its_author_meant(source: Otlp) -> None:
     """Every field of spans and logs that the page names, written out by hand."""
     stock, shop = {"process": "stock"}, {"process": "shop@pod-1"}
     order, take, served = "00f067aa0ba902b7", "00f067aa0ba902b8", "00f067aa0ba902b9"
-    at = {"computation": TRACE, "file": "sample"}
+    at = {"computation": "", "file": "sample"}
+
+    def of(key: str, parent: str | None = None, phase: str | None = None) -> dict[str, str]:
+        started = {} if parent is None else {"line_parent": f"{TRACE}/{parent}"}
+        return {"line": f"{TRACE}/{key}"} | started | ({} if phase is None else {"line_phase": phase})
+
     assert rows(source, (SAMPLES / "otlp.jsonl").read_bytes()) == [
         at | shop | {"time": NOON_NS, "kind": "receive", "sends": f"span {TRACE}/{order}", "id": f"{order}/start"}
         | {"name": "POST /order starts", "attributes": '{"span.kind":"server"}', "place": 1}
-        | {"instance_key": order, "instance_phase": "start"},
-        at | shop | {"time": NOON_NS + 100_000_000, "kind": "local", "name": "priced", "instance_key": order}
-        | {"attributes": '{"currency":"€"}', "place": 1},
+        | of(order, phase="start"),
+        at | shop | {"time": NOON_NS + 100_000_000, "kind": "local", "name": "priced", "id": f"{order}/1"}
+        | of(order) | {"attributes": '{"currency":"€"}', "place": 1},
         at | shop | {"time": NOON_NS + 900_000_000, "kind": "send", "id": order, "name": "POST /order ends", "place": 1}
         | {"attributes": '{"order":7,"total":12.5,"service.version":"2.1"}'}
-        | {"instance_key": order, "instance_phase": "answers"},
+        | of(order, phase="end"),
         at | shop | {"time": NOON_NS + 200_000_000, "kind": "send", "sends": f"span {TRACE}/{take}", "id": f"{take}/start"}
         | {"name": "take starts", "attributes": '{"span.kind":"client"}', "place": 1}
-        | {"instance_key": take, "instance_parent": order, "instance_phase": "start"},
+        | {"receives": f"span {TRACE}/{order}"} | of(take, order, "start"),
         at | shop | {"time": NOON_NS + 800_000_000, "kind": "receive", "id": take, "name": "take fails", "place": 1}
         | {"attributes": '{"otel.status_description":"said \\"none left\\"","service.version":"2.1"}'}
-        | {"instance_key": take, "instance_phase": "awaits"},
+        | {"receives": f"answer to {TRACE}/{take}"} | of(take, order, "end"),
         at | stock | {"time": NOON_NS - 10**9, "kind": "receive", "sends": f"span {TRACE}/{served}"}
-        | {"receives": f"span {TRACE[:-1]}d/00f067aa0ba902c0", "id": f"{served}/start", "name": "take starts", "place": 2}
-        | {"attributes": '{"span.kind":"server"}', "instance_key": served, "instance_parent": take}
-        | {"instance_phase": "start"},
+        | {"receives": f"span {TRACE}/{take}", "receives_more": [f"span {TRACE[:-1]}d/00f067aa0ba902c0"]}
+        | {"id": f"{served}/start", "name": "take starts", "place": 2, "attributes": '{"span.kind":"server"}'}
+        | of(served, take, "start"),
         {"computation": "", "process": "stock", "file": "sample", "place": 2}
         | {"reason": 'bad-id: traceId has 32 hex digits, not "00"'}
         | {"text": '{"traceId":"00","spanId":"00f067aa0ba902ba","name":"bad id","startTimeUnixNano":"5"}'},
         {"computation": "", "file": "sample", "place": 4, "text": "this line is no request"}
         | {"reason": "not-json: at byte 0: expected '{', found 'this line is no requ'; the rest of the line is not read"},
         at | {"process": "unknown_service", "time": NOON_NS - 500_000_000, "kind": "local", "name": "none left", "place": 5}
-        | {"attributes": '{"severity":"ERROR","body":"none left\\nat stock.py:7"}', "instance_key": served},
+        | {"attributes": '{"severity":"ERROR","body":"none left\\nat stock.py:7"}'} | of(served, served),
         {"computation": "", "process": "unknown_service", "time": NOON_NS - 400_000_000, "kind": "local", "place": 5}
         | {"name": '{"left":0}', "attributes": '{"severity":"Notice"}', "file": "sample"},
         {"computation": "", "process": "unknown_service", "file": "sample", "place": 5}
@@ -273,17 +278,52 @@ def test_a_log_record_is_named_by_its_body(source: Otlp, record: Any, name: str 
 
 
 @BOTH
+def test_a_log_record_is_of_the_line_of_its_span_or_of_its_trace(source: Otlp) -> None:
+    """Requests that one service serves at the same time would be told as one after the other."""
+    of_trace, of_span = {"line": TRACE}, {"line": f"{TRACE}/{SPAN}", "line_parent": f"{TRACE}/{SPAN}"}
+    for ids, line in (
+        ({"traceId": TRACE, "spanId": SPAN}, of_span),
+        ({"traceId": TRACE}, of_trace),
+        ({"traceId": TRACE, "spanId": "0" * 16}, of_trace),
+        ({"spanId": SPAN}, {}),
+        ({}, {}),
+    ):
+        request = of_logs(log(**ids))
+        for data in (lines(request), message(request)):
+            (found,) = rows(source, data)
+            assert found["computation"] == ""
+            assert {name: value for name, value in found.items() if name.startswith("line")} == line
+
+
+@BOTH
+def test_a_span_receives_its_parent_once_and_never_itself(source: Otlp) -> None:
+    """A span that waits for its own start would be set aside as a cycle, and a cause named twice counted twice."""
+    parent, link = "00f067aa0ba902c7", {"traceId": TRACE, "spanId": "00f067aa0ba902c8"}
+    linked = span(parentSpanId=parent, links=[{"traceId": TRACE, "spanId": parent}, link])
+    request = of_spans(span(parentSpanId=SPAN), linked)
+    for data in (lines(request), message(request)):
+        alone, _, start, _ = rows(source, data)
+        assert not {"receives", "line_parent"} & {*alone}
+        assert (start["receives"], start["receives_more"]) == (
+            f"span {TRACE}/{parent}",
+            [f"span {TRACE}/{link['spanId']}"],
+        )
+
+
+@BOTH
 def test_an_event_of_whence_itself_comes_back_as_it_was(source: Otlp) -> None:
     """What is exported must give the same relations when it is read again, not those of a span."""
     own = {
         "whence.process": "shop", "whence.computation": "run 1", "whence.seq": 3, "whence.time": 17,
         "whence.kind": "receive", "whence.sends": "m2", "whence.receives": ["m1", "m0"],
         "whence.id": "e3", "whence.name": "got it", "whence.correction": -5, "order": 7,
+        "whence.line": "job 1", "whence.line_parent": "job 0", "whence.line_joins": ["job 2"],
     }  # fmt: skip
     made = attributes(**{key.replace(".", "__"): value for key, value in own.items()})
     expected = {
         "computation": "run 1", "process": "shop", "seq": 3, "time": 17, "kind": "receive", "sends": "m2", "receives": "m1",
         "receives_more": ["m0"], "id": "e3", "name": "got it", "attributes": '{"order":7}', "file": "sample", "place": 1,
+        "line": "job 1", "line_parent": "job 0", "line_joins": ["job 2"],
     }  # fmt: skip
     resource = {"attributes": attributes(service__name="exported")}
     for request in (

@@ -36,29 +36,34 @@ def test_the_sample_means_what_its_author_meant() -> None:
     trace, other = "00000000000000005af7183fb1d4cf5f", "463ac35c9f6413ad48485a3953bb6124"
     a1, b2, c3, d4, f7 = (f"00000000000000{end}" for end in ("a1", "b2", "c3", "d4", "f7"))
 
-    def start(in_trace: str, key: str, process: str, us: int, name: str, kind: str = "local", **more: str) -> Any:
-        at = {"computation": in_trace, "process": process, "time": (T0 + us) * 1000, "kind": kind}
+    def start(in_trace: str, key: str, process: str, us: int, name: str, kind: str = "local", parent: str = "") -> Any:
+        at = {"computation": "", "process": process, "time": (T0 + us) * 1000, "kind": kind}
         at |= {"sends": f"span {in_trace}/{key}", "id": f"{key}/start", "name": f"{name} starts"}
-        return at | {"instance_key": key, "instance_phase": "start"} | more
+        at |= {"line": f"{in_trace}/{key}", "line_phase": "start"}
+        return at | ({"line_parent": f"{in_trace}/{parent}", "receives": f"span {in_trace}/{parent}"} if parent else {})
 
-    def end(in_trace: str, key: str, process: str, us: int, name: str, kind: str, phase: str, **more: str) -> Any:
-        at = {"computation": in_trace, "process": process, "time": (T0 + us) * 1000, "kind": kind, "id": key}
-        return at | {"name": name, "instance_key": key, "instance_phase": phase} | more
+    def end(in_trace: str, key: str, process: str, us: int, name: str, kind: str, **more: str) -> Any:
+        at = {"computation": "", "process": process, "time": (T0 + us) * 1000, "kind": kind, "id": key}
+        return at | {"name": name, "line": f"{in_trace}/{key}", "line_phase": "end"} | more
 
+    of_a1, of_b2 = {"line_parent": f"{trace}/{a1}"}, {"line_parent": f"{trace}/{b2}"}
+    answer = f"answer to {trace}/{b2}"
     remote = '{"remoteEndpoint":{"ipv4":"10.0.0.2","port":8080},"http.path":"/stock"}'
     assert read(GOOD) == [
         start(trace, a1, "shop@10.0.0.1", 0, "checkout", "receive"),
-        end(trace, a1, "shop@10.0.0.1", 9000, "checkout ends", "send", "answers"),
-        start(trace, b2, "shop", 1000, "get /stock", "send", instance_parent=a1),
-        {"computation": trace, "process": "shop", "time": (T0 + 1500) * 1000, "kind": "local", "name": "ws"}
-        | {"instance_key": b2},
-        end(trace, b2, "shop", 7000, "get /stock ends", "receive", "awaits", attributes=remote),
-        start(trace, f"{b2}/server", "stock", 2000, "get /stock", "receive", instance_parent=b2),
-        end(trace, f"{b2}/server", "stock", 5000, "get /stock fails", "send", "answers", attributes='{"error":""}'),
-        start(trace, c3, "10.0.0.2:8080", 2500, "query", instance_parent=b2, attributes='{"rows":"0"}'),
+        end(trace, a1, "shop@10.0.0.1", 9000, "checkout ends", "send"),
+        start(trace, b2, "shop", 1000, "get /stock", "send", parent=a1),
+        {"computation": "", "process": "shop", "time": (T0 + 1500) * 1000, "kind": "local", "name": "ws"}
+        | {"id": f"{b2}/1", "line": f"{trace}/{b2}"}
+        | of_a1,
+        end(trace, b2, "shop", 7000, "get /stock ends", "receive", receives=answer, attributes=remote) | of_a1,
+        start(trace, f"{b2}/server", "stock", 2000, "get /stock", "receive", parent=b2),
+        end(trace, f"{b2}/server", "stock", 5000, "get /stock fails", "send", sends=answer, attributes='{"error":""}')
+        | of_b2,
+        start(trace, c3, "10.0.0.2:8080", 2500, "query", parent=b2) | {"attributes": '{"rows":"0"}'},
         start(other, d4, "[2001:db8::c001]", 0, "unnamed span", "send"),
         start(f"{'77':0>32}", f7, "mail", 0, "alone"),
-        end(f"{'77':0>32}", f7, "mail", 5, "alone ends", "local", "end"),
+        end(f"{'77':0>32}", f7, "mail", 5, "alone ends", "local"),
     ]
     assert [row["place"] for row in rows(Zipkin(), GOOD)][:3] == [
         GOOD.index(b'{"traceId'),
@@ -132,9 +137,10 @@ def test_only_the_servers_side_of_a_shared_span_gets_a_key_of_its_own() -> None:
 
     def key(**more: Any) -> tuple[str, str | None]:
         first = read([SPAN | {"parentId": "a"} | more])[0]
-        return first["instance_key"], first.get("instance_parent")
+        assert (first["sends"], first["receives"]) == (f"span {first['line']}", f"span {first['line_parent']}")
+        return first["line"], first["line_parent"]
 
-    own, parent = f"{'b':0>16}", f"{'a':0>16}"
+    own, parent = (f"{'a':0>32}/{key:0>16}" for key in ("b", "a"))
     assert key(kind="SERVER") == key(kind="SERVER", shared=False) == (own, parent)
     assert key(kind="CLIENT", shared=True) == (own, parent)
     assert key(kind="SERVER", shared=True) == key(shared=True) == (f"{own}/server", own)
@@ -197,7 +203,7 @@ def test_a_damaged_span_does_not_take_the_next_with_it() -> None:
     texts[1] = texts[1].replace('"duration', "duration")
     texts[3] = texts[3][:-1]
     found = read(f"[{','.join(texts)}]")
-    assert [row["instance_key"][-1] for row in found if row.get("instance_phase") == "start"] == ["1", "3", "5"]
+    assert [row["line"][-1] for row in found if row.get("line_phase") == "start"] == ["1", "3", "5"]
     assert sum("reason" in row for row in found) == 2
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 SPAN: Final = "span "
-"""What keys begin with that name the start of an instance, as ``span COMPUTATION/INSTANCE``: an event that receives one
+"""What keys begin with that name the start of a line, as ``span TRACE/SPAN``: an event that receives one
 that nobody sends is kept, and its cause is known to be missing."""
 
 ANSWER: Final = "answer to "
-"""What keys begin with that name the answer to an instance, as ``answer to COMPUTATION/INSTANCE``. Whoever waited for an
+"""What keys begin with that name the answer to a line, as ``answer to TRACE/SPAN``. Whoever waited for an
 answer is assumed to have got it: nothing recorded says so, and nobody misses an answer that no report tells of."""
 
 STAMPED: Final = "stamp of "

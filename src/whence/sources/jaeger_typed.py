@@ -149,7 +149,7 @@ class TypedJaeger:
                 if len(span.references) > 1 or how != CHILD_OF or of_trace != trace or parent == key:
                     causes = [(how, of_trace, parent), *islice(references, len(span.references) - 1)]
                     parent, awaited, links = causes_of(causes, trace, key)
-                    if len(links) > MOST_CAUSES:
+                    if len(links) >= MOST_CAUSES:
                         raise NotSure
             tags = _tags(span.tags) if span.tags else {}
             values = {"warnings": span.warnings, **tags} if span.warnings else tags

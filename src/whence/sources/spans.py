@@ -52,6 +52,7 @@ class Span(Struct, gc=False):
     """None for a span that was still open when it was written."""
     kind: str = INTERNAL
     parent: str | None = None
+    """The span of the same trace that started it; never itself."""
     awaited: bool = True
     """False where the source says that the parent does not wait for it."""
     failed: bool = False
@@ -83,12 +84,18 @@ Found: TypeAlias = Spans | Row | list[Values]
 def spans_of(*spans: Span) -> Spans:
     """These spans as their values. Raises `BadRecord` for a span with too many links."""
     for span in spans:
-        if len(span.links) > MOST_CAUSES:
-            raise too_many_causes(len(span.links))
+        check_causes(span.parent, span.links)
     texts = (text for span in spans for text in (span.start_attributes, span.end_attributes, 2 * span.process))
     size_bytes = sum(len(text) for text in texts if text)
     size_bytes += sum(len(moment[2] or "") for span in spans for moment in span.moments)
     return Spans([value for span in spans for value in astuple(span)], size_bytes)
+
+
+def check_causes(parent: str | None, links: Sequence[tuple[str, str]]) -> None:
+    """Raise `BadRecord` if a span with this parent and these links would receive too many messages at its start."""
+    count = len(links) + (parent is not None)
+    if count > MOST_CAUSES:
+        raise too_many_causes(count)
 
 
 def span_key(trace: str, span: str) -> str:
@@ -203,7 +210,8 @@ class _Columns:
         linked = [[span_key(*link) for link in links] if links else () for links in self._of["links"]]
         if any(linked):
             both = zip(parent.to_pylist(), linked, strict=True)
-            causes = [received([*([one] if one else []), *more]) for one, more in both]
+            # A span may link to its own parent: that is one cause, not two.
+            causes = [received([*dict.fromkeys([*([one] if one else []), *more])]) for one, more in both]
             parent = _texts([first for first, _ in causes])
             more = pa.array([more for _, more in causes], pa.list_(pa.string()))
         else:

@@ -8,11 +8,12 @@ exact way equal.
 
 One literal span, as its two rows (columns that are null left out, ids shortened)::
 
-    {"computation": "5b8e", "process": "cart@pod-7", "time": 1544712660000000000, "kind": "receive",
-     "sends": "span 5b8e/eee1", "id": "eee1/start", "name": "GET /cart starts", "instance_key": "eee1",
-     "instance_phase": "start"}
-    {"computation": "5b8e", "process": "cart@pod-7", "time": 1544712661000000000, "kind": "send", "id": "eee1",
-     "name": "GET /cart ends", "attributes": "{...}", "instance_key": "eee1", "instance_phase": "answers"}
+    {"computation": "", "process": "cart@pod-7", "time": 1544712660000000000, "kind": "receive",
+     "sends": "span 5b8e/eee1", "receives": "span 5b8e/0a01", "id": "eee1/start", "name": "GET /cart starts",
+     "line": "5b8e/eee1", "line_parent": "5b8e/0a01", "line_phase": "start"}
+    {"computation": "", "process": "cart@pod-7", "time": 1544712661000000000, "kind": "send",
+     "sends": "answer to 5b8e/0a01", "id": "eee1", "name": "GET /cart ends", "attributes": "{...}",
+     "line": "5b8e/eee1", "line_parent": "5b8e/0a01", "line_phase": "end"}
 """
 
 from whence.sources.otlp.source import Otlp

@@ -14,6 +14,7 @@ from whence.sources.strict_json import value_of
 
 OWN: Final = "whence."
 _PROCESS = "whence.process"
+_KEYS_OF = {"sends": "message", "receives": "message", "line_joins": "line"}
 
 
 def is_own(attributes: Mapping[str, Any]) -> bool:
@@ -41,9 +42,12 @@ def own_row(attributes: Mapping[str, Any], time: int, file: str, place: int) -> 
     row.id = _text(attributes, "id") or None
     row.name = _text(attributes, "name")
     row.clock_name = _text(attributes, "clock_name") or None
+    row.line = _text(attributes, "line") or None
+    row.line_parent = _text(attributes, "line_parent") or None
+    row.line_joins = _keys(attributes, "line_joins") or None
     row.stamp = _stamp(attributes)
     row.sends = _key(attributes.get(f"{OWN}sends"), "sends")
-    row.receive(_keys(attributes.get(f"{OWN}receives")))
+    row.receive(_keys(attributes, "receives"))
     row.kind = _kind(attributes, row)
     row.attributes = object_text({name: value for name, value in attributes.items() if not name.startswith(OWN)})
     return row
@@ -91,12 +95,13 @@ def _key(value: Any, name: str) -> str | None:
     if type(value) is int:
         return str(value)
     if value is not None and (not isinstance(value, str) or not value or "\0" in value):
-        raise BadRecord("bad-field", f"{OWN}{name} is the id of a message, not {shown(value)}")
+        raise BadRecord("bad-field", f"{OWN}{name} is the id of a {_KEYS_OF[name]}, not {shown(value)}")
     return value
 
 
-def _keys(value: Any) -> list[str]:
-    keys = [_key(each, "receives") for each in (value if isinstance(value, list) else [value])]
+def _keys(attributes: Mapping[str, Any], name: str) -> list[str]:
+    value = attributes.get(f"{OWN}{name}")
+    keys = [_key(each, name) for each in (value if isinstance(value, list) else [value])]
     if isinstance(value, list) and None in keys:
-        raise BadRecord("bad-field", f"{OWN}receives lists null")
+        raise BadRecord("bad-field", f"{OWN}{name} lists null")
     return [key for key in keys if key is not None]

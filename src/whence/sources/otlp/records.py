@@ -12,8 +12,8 @@ from whence.sources.otlp.model import Event, LogRecord, Record, SpanRecord
 from whence.sources.otlp.own import is_own, own_row
 from whence.sources.otlp.values import Fields, attributes_of, json_text, not_enum, object_text
 from whence.sources.process_names import attribute_text, check_length, process_name
-from whence.sources.rows import MOST_CAUSES, BadRecord, Row, Values, bad_row, too_many_causes, values_of
-from whence.sources.spans import CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER, Found, Moment, Spans
+from whence.sources.rows import BadRecord, Row, Values, bad_row, values_of
+from whence.sources.spans import CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER, Found, Moment, Spans, check_causes
 from whence.sources.times import INT64_MOST
 
 SPANS: Final = "spans"
@@ -166,8 +166,10 @@ def spans_found(spans: Sequence[SpanRecord], resource: Resource, places: Sequenc
     for span, place in zip(spans, places, strict=True):
         attributes = object_text(_end_attributes(span, kept)) if span.end else None
         size_bytes += len(attributes or "")
+        # A span that names itself as its parent has none: it would wait for its own start.
+        parent = span.parent if span.parent != span.key else None
         found += (
-            span.trace, span.key, process, span.name, span.start, span.end or None, _KINDS[span.kind], span.parent,
+            span.trace, span.key, process, span.name, span.start, span.end or None, _KINDS[span.kind], parent,
             True, span.status == _ERROR, span.links, [_moment(event) for event in span.events] if span.events else (),
             _START_ATTRIBUTES[span.kind], attributes, place,
         )  # fmt: skip
@@ -203,8 +205,7 @@ def _check_span(span: SpanRecord) -> None:
     for trace, key in ((span.trace, span.key), *span.links):
         if trace is None or key is None:
             raise BadRecord("bad-id", f"{'traceId' if trace is None else 'spanId'} is missing or all zeros")
-    if len(span.links) > MOST_CAUSES:
-        raise too_many_causes(len(span.links))
+    check_causes(span.parent, span.links)
     for event in span.events:
         if not event.time:
             raise BadRecord("no-time", "an event of a span needs timeUnixNano")
