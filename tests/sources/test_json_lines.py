@@ -15,6 +15,7 @@ from whence.simulation import closest, simulate
 from whence.simulation.write import write_json_lines
 from whence.sources import json_lines, lines
 from whence.sources.json_lines import JsonLines
+from whence.sources.record_lines import REQUEST_IDS, SPAN_IDS, TRACE_IDS
 
 PLAIN = JsonLines(compiled_from_bytes=1 << 60)
 COMPILED = JsonLines(compiled_from_bytes=0)
@@ -119,6 +120,18 @@ def test_the_sample_means_what_its_author_meant(source: JsonLines) -> None:
         (b'{"process":"","seq":1}', "bad-field"),
         (b'{"process":"a","seq":1,"name":{}}', "bad-field"),
         (b'{"process":"a","seq":1,"attributes":[]}', "bad-field"),
+        (b'{"process":"a","seq":1,"line":"l\\u0000"}', "bad-field"),
+        (b'{"process":"a","seq":1,"line":"l","line":"m"}', "duplicate-key"),
+        (b'{"process":"a","seq":1,"line":"l","line":7}', "duplicate-key"),
+        (b'{"process":"a","seq":1,"line":7,"line":"l"}', "duplicate-key"),
+        (b'{"process":"a","seq":1,"line":7,"attributes":{"line":8}}', "duplicate-key"),
+        (b'{"process":"a","seq":1,"line":"l","line_parent":7}', "bad-field"),
+        (b'{"process":"a","seq":1,"line":"l","line_parent":""}', "bad-field"),
+        (b'{"process":"a","seq":1,"line_parent":"k"}', "bad-field"),
+        (b'{"process":"a","seq":1,"line":7,"line_parent":"k"}', "bad-field"),
+        (b'{"process":"a","seq":1,"line_joins":7}', "bad-field"),
+        (b'{"process":"a","seq":1,"line_joins":["l",null]}', "bad-field"),
+        (b'{"process":"a","seq":1,"line_joins":["l",[]]}', "bad-field"),
         (b'{"process":"a","seq":1,"kind":"send","message":""}', "bad-field"),
         (b'{"process":"a","seq":1,"kind":"send","message":["m"]}', "bad-field"),
         (b'{"process":"a","seq":1,"kind":"receive","message":["m",null]}', "bad-field"),
@@ -166,6 +179,73 @@ def test_what_is_unusual_but_right_is_taken(source: JsonLines) -> None:
     ]
 
 
+@BOTH
+@pytest.mark.parametrize(
+    ("fields", "line", "attributes"),
+    [
+        ({"line": "job 1"}, "job 1", None),
+        ({"line": "job 1", "trace_id": "t"}, "job 1", {"trace_id": "t"}),
+        ({"line": 42, "x": 1}, None, {"line": 42, "x": 1}),
+        ({"line": ""}, None, {"line": ""}),
+        ({"line": None}, None, {"line": None}),
+        ({"line": 42, "trace_id": "t"}, "t", {"line": 42, "trace_id": "t"}),
+        ({"trace_id": "t", "span_id": "s", "request_id": "r"}, "t/s", ...),
+        ({"traceId": "t", "spanId": "s"}, "t/s", ...),
+        ({"trace.id": "t", "span.id": "s"}, "t/s", ...),
+        ({"trace.id": "c", "traceId": "b", "trace_id": "a"}, "a", ...),
+        ({"trace_id": 7, "traceId": "b"}, "b", ...),
+        ({"trace_id": 't\n"', "span_id": "\ts"}, 't\n"/\ts', ...),
+        ({"span_id": "s"}, None, ...),
+        ({"span_id": "s", "request_id": "r"}, "r", ...),
+        ({"requestId": "r"}, "r", ...),
+        ({"request_id": "0"}, "0", ...),
+        ({"request_id": 7}, None, ...),
+        ({"trace_id": "0" * 32, "span_id": "0" * 16}, None, ...),
+        ({"trace_id": "0" * 32, "request_id": "r"}, "r", ...),
+        ({"trace_id": "t", "span_id": "0" * 16}, "t", ...),
+        ({"trace_id": "", "request_id": ""}, None, ...),
+        ({"trace_id": "t", "thread_id": "7"}, "t", ...),
+    ],
+    ids=repr,
+)
+def test_a_record_is_of_the_line_that_it_or_its_ids_name(
+    source: JsonLines, fields: dict[str, Any], line: str | None, attributes: Any
+) -> None:
+    """Requests that one process serves at the same time would be told as one after the other; no id may be lost by that."""
+    other = {"process": "a", "seq": 2, "line": "other"}
+    found, next_one = rows(source, "\n".join(map(json.dumps, [{"process": "a", "seq": 1, **fields}, other])))
+    assert found.get("line") == line
+    assert json.loads(found.get("attributes", "null")) == (fields if attributes is ... else attributes)
+    assert (next_one["line"], "attributes" in next_one) == ("other", False)
+
+
+@BOTH
+def test_lines_are_started_and_joined(source: JsonLines) -> None:
+    """Without it, what a task did would be in no order with what started it and what waited for it."""
+    given_ = [
+        {"process": "a", "seq": 1, "line": "task", "line_parent": "main"},
+        {"process": "a", "seq": 2, "line": "main", "line_joins": ["task", "other"], "line_parent": None},
+        {"process": "a", "seq": 3, "line_joins": "main"},
+        {"process": "a", "seq": 4, "line_joins": []},
+    ]
+    found = rows(source, "\n".join(map(json.dumps, given_)))
+    named = [[row.get(name) for name in ("line", "line_parent", "line_joins", "attributes")] for row in found]
+    assert named == [
+        ["task", "main", None, None],
+        ["main", None, ["task", "other"], None],
+        [None, None, ["main"], None],
+        [None, None, None, None],
+    ]
+
+
+@BOTH
+def test_events_with_vector_stamps_follow_each_other_whatever_trace_they_are_of(source: JsonLines) -> None:
+    """The clock counts all events of its process: two lines of it would take back an order that the stamps prove."""
+    stamp = {"clock": "vector", "counters": {"a": 1}}
+    given_ = [{"process": "a", "stamp": stamp, "trace_id": "t"}, {"process": "a", "stamp": stamp, "line": "l"}]
+    assert [row.get("line") for row in rows(source, "\n".join(map(json.dumps, given_)))] == [None, "l"]
+
+
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=6),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
@@ -182,6 +262,7 @@ STAMPS = st.sampled_from(
 )
 TIMES = st.datetimes().map(lambda moment: moment.isoformat() + "+01:00") | st.integers(-(2**64), 2**64)
 KEYS = st.text(max_size=3) | st.integers() | st.lists(st.text(max_size=2) | st.integers(0, 9), max_size=3)
+LINES = st.sampled_from(["l", "a/b", 'q"\n', "0", "000", "01", "", "é", None, 7])
 RECORDS = st.fixed_dictionaries(
     {},
     optional={
@@ -202,6 +283,18 @@ RECORDS = st.fixed_dictionaries(
         "y\t": JSON_VALUES,
     },
 )
+OF_LINES = st.fixed_dictionaries(
+    {"process": st.just("a"), "seq": st.just(1)},
+    optional={
+        "line": LINES | JSON_VALUES,
+        "line_parent": LINES,
+        "line_joins": LINES | st.lists(LINES, max_size=2),
+        **dict.fromkeys((*TRACE_IDS, *SPAN_IDS, *REQUEST_IDS), LINES),
+        "name": st.just("n"),
+        "x": JSON_VALUES,
+    },
+)
+"""Records in which little else is wrong than what they say of lines."""
 SPELLINGS = st.fixed_dictionaries({"ensure_ascii": st.booleans(), "indent": st.none()}) | st.just(
     {"separators": (",", ":"), "ensure_ascii": False}
 )
@@ -220,7 +313,7 @@ def test_what_a_line_set_aside_held_does_not_reach_its_neighbours() -> None:
 
 
 @settings(max_examples=400)
-@given(st.lists(st.builds(spelled, RECORDS, SPELLINGS), max_size=8), st.sampled_from(["ns", "ms", "ticks"]))
+@given(st.lists(st.builds(spelled, RECORDS | OF_LINES, SPELLINGS), max_size=8), st.sampled_from(["ns", "ms", "ticks"]))
 def test_compiled_or_not_a_record_gives_the_same_row(records: list[bytes], unit: str) -> None:
     """The scanner is used for large files only: a difference would show in production and in no small test."""
     data = b"\n".join(records)

@@ -1,7 +1,7 @@
 """Plain JSON lines at compiled speed: a scanner that takes a line only where it is sure of every byte.
 
 What it takes gives the very row that `whence.sources.records.row_from_line` gives; everything else (an error of any kind,
-escapes beyond one letter, exponents, lists of messages, vector stamps) it leaves to that function. So
+escapes beyond one letter, exponents, lists of messages, lines that are joined, vector stamps) it leaves to that function. So
 this module decides nothing about what is right.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from whence.kernels import Kernel, kernel, part
+from whence.kernels import Kernel, inlined, kernel, part
 from whence.sources.json_values import (
     BYTES,
     EMPTY_OBJECT,
@@ -27,6 +27,7 @@ from whence.sources.json_values import (
     string_end,
 )
 from whence.sources.number_values import integer_of, iso_time
+from whence.sources.record_lines import REQUEST_IDS, SPAN_IDS, TRACE_IDS
 from whence.sources.strict_json import MOST_DEPTH
 
 BLANK: Final = 0
@@ -34,7 +35,7 @@ TAKEN: Final = 1
 LEFT: Final = 2
 
 # Rows of the tables of spans.
-COMPUTATION, PROCESS, SENDS, RECEIVES, ID, NAME, STAMP, SPANS = range(8)
+COMPUTATION, PROCESS, SENDS, RECEIVES, ID, NAME, STAMP, LINE, LINE_SPAN, LINE_PARENT, SPANS = range(11)
 # Rows of the table of integers.
 SEQ, TIME, ARRIVAL, INTEGERS = range(4)
 
@@ -52,6 +53,9 @@ _FIELDS = (
     b"name",
     b"stamp",
     b"attributes",
+    b"line",
+    b"line_parent",
+    b"line_joins",
 )
 (
     _F_COMPUTATION,
@@ -67,10 +71,20 @@ _FIELDS = (
     _F_NAME,
     _F_STAMP,
     _F_ATTRIBUTES,
+    _F_LINE,
+    _F_LINE_PARENT,
+    _F_LINE_JOINS,
     _F_UNKNOWN,
-) = range(14)
+) = range(17)
 _NAMES = np.frombuffer(b"".join(_FIELDS), np.uint8)
 _NAME_AT = np.cumsum([0, *map(len, _FIELDS)]).astype(np.int64)
+
+_IDS = tuple(name.encode() for name in (*TRACE_IDS, *SPAN_IDS, *REQUEST_IDS))
+_ID_NAMES = np.frombuffer(b"".join(_IDS), np.uint8)
+_ID_AT = np.cumsum([0, *map(len, _IDS)]).astype(np.int64)
+_FIRST_SPAN_ID, _FIRST_REQUEST_ID, _NO_ID = len(TRACE_IDS), len(TRACE_IDS) + len(SPAN_IDS), len(_IDS)
+_ID_END = ord("d")
+"""What the names of all these fields end with: most other names need not be compared."""
 _VECTOR = np.frombuffer(b'"vector"', np.uint8)
 _LOCAL_TEXT = np.frombuffer(b"local", np.uint8)
 _SEND_TEXT = np.frombuffer(b"send", np.uint8)
@@ -92,6 +106,20 @@ def _field(data: Any, start: int, stop: int) -> int:
 
 
 @part
+def _id(data: Any, start: int, stop: int) -> int:
+    """Which of the fields that name traces, spans and requests this name is."""
+    for number in range(_NO_ID):
+        at = _ID_AT[number]
+        if _ID_AT[number + 1] - at == stop - start:
+            i = 0
+            while i < stop - start and data[start + i] == _ID_NAMES[at + i]:
+                i += 1
+            if i == stop - start:
+                return number
+    return _NO_ID
+
+
+@part
 def _is(data: Any, start: int, stop: int, text: Any) -> bool:
     if stop - start != len(text):
         return False
@@ -99,6 +127,12 @@ def _is(data: Any, start: int, stop: int, text: Any) -> bool:
     while i < len(text) and data[start + i] == text[i]:
         i += 1
     return i == len(text)
+
+
+@inlined
+def _names_line(kind: int, start: int, stop: int) -> bool:
+    """Whether the value of the field ``line`` is a text that is not empty: any other stays an attribute."""
+    return kind == STRING and stop - start > 2
 
 
 @part
@@ -134,6 +168,36 @@ def _set_text(
 
 
 @part
+def _first_id(data: Any, first: int, stop: int, id_at: Any, zeros: bool) -> int:
+    """The first of these ids that names something; -1 if none does. Zeros do only if `zeros`."""
+    for number in range(first, stop):
+        at, end = id_at[number, 0], id_at[number, 1]
+        if at < end:
+            while not zeros and at < end and data[at] == 48:
+                at += 1
+            if at < end:
+                return number
+    return -1
+
+
+@part
+def _set_named_line(data: Any, id_at: Any, row: int, spans: Any) -> None:
+    """Write the line that the ids of a record name, if they do."""
+    span = -1
+    named = _first_id(data, 0, _FIRST_SPAN_ID, id_at, False)
+    if named >= 0:
+        span = _first_id(data, _FIRST_SPAN_ID, _FIRST_REQUEST_ID, id_at, False)
+    else:
+        named = _first_id(data, _FIRST_REQUEST_ID, _NO_ID, id_at, True)
+    if named >= 0:
+        spans[LINE, row, 0], spans[LINE, row, 1] = id_at[named, 0], id_at[named, 1] - id_at[named, 0]
+        spans[LINE, row, 2] = id_at[named, 2]
+    if span >= 0:
+        spans[LINE_SPAN, row, 0], spans[LINE_SPAN, row, 1] = id_at[span, 0], id_at[span, 1] - id_at[span, 0]
+        spans[LINE_SPAN, row, 2] = id_at[span, 2]
+
+
+@part
 def _resolve(
     data: Any,
     unit_ns: int,
@@ -142,6 +206,8 @@ def _resolve(
     begin: Any,
     close: Any,
     escaped: Any,
+    ids: int,
+    id_at: Any,
     row: int,
     spans: Any,
     integers: Any,
@@ -161,12 +227,19 @@ def _resolve(
         (_F_ID, ID, False),
         (_F_SENDS, SENDS, False),
         (_F_RECEIVES, RECEIVES, False),
+        (_F_LINE_PARENT, LINE_PARENT, False),
     ):
         kind = kind_of[field]
         if kind and not _set_text(data, row, spans, span, kind, begin[field], close[field], escaped[field],
                                   may_be_empty, span in {ID, SENDS, RECEIVES}):  # fmt: skip
             return False
-    if not kind_of[_F_PROCESS]:
+    if not kind_of[_F_PROCESS] or kind_of[_F_LINE_JOINS]:
+        return False
+    if _names_line(kind_of[_F_LINE], begin[_F_LINE], close[_F_LINE]):
+        _set_text(data, row, spans, LINE, STRING, begin[_F_LINE], close[_F_LINE], escaped[_F_LINE], False, False)
+    elif ids:
+        _set_named_line(data, id_at, row, spans)
+    if kind_of[_F_LINE_PARENT] and spans[LINE, row, 1] < 0:
         return False
     for field, place in ((_F_SEQ, SEQ), (_F_TIME, TIME), (_F_ARRIVAL, ARRIVAL)):
         kind = kind_of[field]
@@ -259,6 +332,8 @@ def scan(
     begin = np.zeros(_F_UNKNOWN, np.int64)
     close = np.zeros(_F_UNKNOWN, np.int64)
     escaped = np.zeros(_F_UNKNOWN, np.int64)
+    # Where the texts of ids begin and end, and their escapes; one that is no text has no length.
+    id_at = np.zeros((_NO_ID, 3), np.int64)
     rows, written = 0, 0
     line_start, number = start, 0
     while line_start < stop:
@@ -269,7 +344,7 @@ def scan(
         if at < line_end:
             lines[rows, 0], lines[rows, 1], lines[rows, 2] = number, line_start, line_end
             taken = line_end - line_start <= line_limit and data[at] == 123
-            unknowns = 0
+            unknowns, ids = 0, 0
             if taken:
                 kind_of[:] = 0
                 at = after_space(data, at + 1, line_end)
@@ -295,7 +370,12 @@ def scan(
                     if at < 0:
                         break
                     field = _field(data, key_start + 1, key_stop - 1)
-                    if field == _F_UNKNOWN:
+                    if field != _F_UNKNOWN:
+                        if kind_of[field]:
+                            break
+                        kind_of[field] = kind
+                        begin[field], close[field], escaped[field] = value_start, at, escapes
+                    if field == _F_UNKNOWN or (field == _F_LINE and not _names_line(kind, value_start, at)):
                         if unknowns == MOST_KEYS:
                             break
                         twice = False
@@ -308,11 +388,14 @@ def scan(
                         unknown[unknowns, 0], unknown[unknowns, 1] = key_start, key_stop
                         unknown[unknowns, 2], unknown[unknowns, 3] = value_start, at
                         unknowns += 1
-                    else:
-                        if kind_of[field]:
-                            break
-                        kind_of[field] = kind
-                        begin[field], close[field], escaped[field] = value_start, at, escapes
+                        if kind == STRING and data[key_stop - 2] == _ID_END:
+                            number_of_id = _id(data, key_start + 1, key_stop - 1)
+                            if number_of_id != _NO_ID:
+                                if not ids:
+                                    id_at[:] = 0
+                                ids += 1
+                                id_at[number_of_id, 0], id_at[number_of_id, 1] = value_start + 1, at - 1
+                                id_at[number_of_id, 2] = escapes
                     at = after_space(data, at, line_end)
                     if at >= line_end:
                         break
@@ -328,7 +411,7 @@ def scan(
                     taken = after_space(data, at + 1, line_end) == line_end
             if taken:
                 taken = _resolve(
-                    data, unit_ns, unknowns, kind_of, begin, close, escaped,
+                    data, unit_ns, unknowns, kind_of, begin, close, escaped, ids, id_at,
                     rows, spans, integers, integer_known, kinds,
                 )  # fmt: skip
             if taken:

@@ -14,7 +14,8 @@ from whence.clocks.decoding import stamp_from_json
 from whence.clocks.errors import StampError
 from whence.clocks.vector.stamp import VectorStamp
 from whence.events.schema import KINDS, LOCAL, RECEIVE, SEND
-from whence.sources.rows import BadRecord, Row, bad_row
+from whence.sources.record_lines import is_line, named_line
+from whence.sources.rows import MOST_CAUSES, BadRecord, Row, bad_row
 from whence.sources.strict_json import members
 from whence.sources.times import time_from_text
 from whence.sources.vectors import Growth, stamp_key
@@ -33,6 +34,9 @@ FIELDS: Final = (
     "name",
     "stamp",
     "attributes",
+    "line",
+    "line_parent",
+    "line_joins",
 )
 """The fields that mean something; every other field of a record becomes an attribute."""
 
@@ -83,6 +87,7 @@ def _row(found: Mapping[str, Member], file: str, place: int, unit: str, growth: 
     stamp, stamp_text, _ = found.get("stamp", _NOTHING)
     row.stamp = stamp_text if stamp is not None else None
     _set_messages(row, found, is_vector, growth)
+    _set_line(row, found, is_vector)
     if row.seq is None and row.time is None:
         raise BadRecord("no-order", 'a record needs "seq" or "time" to have a place in its process')
     return row
@@ -120,6 +125,21 @@ def _set_messages(row: Row, found: Mapping[str, Member], is_vector: bool, growth
     if kind == LOCAL and row.receives is not None:
         raise BadRecord("bad-kind", "a local event receives nothing")
     row.kind = kind or (RECEIVE if row.receives is not None else SEND if row.sends is not None else LOCAL)
+
+
+def _set_line(row: Row, found: Mapping[str, Member], is_vector: bool) -> None:
+    if is_line(found.get("line", _NOTHING)[0]):
+        row.line = _text(found, "line")
+    elif not is_vector:
+        # A vector stamp says that all events of its process follow each other, whatever they were done for.
+        row.line = named_line(found)
+    row.line_parent = _text(found, "line_parent")
+    if row.line_parent is not None and row.line is None:
+        raise BadRecord("bad-field", 'line_parent says what a line was started from: give "line" as well')
+    joins = _names(found, "line_joins")
+    if len(joins) > MOST_CAUSES:
+        raise BadRecord("too-many-causes", f"{len(joins)} lines joined at once; the limit is {MOST_CAUSES}")
+    row.line_joins = joins or None
 
 
 def _set_causes_of_vector(row: Row, clock: Mapping[str, int], kind: str | None, growth: Growth) -> None:
@@ -170,6 +190,20 @@ def _keys(found: Mapping[str, Member], name: str) -> list[str]:
     return keys
 
 
+def _names(found: Mapping[str, Member], name: str) -> list[str]:
+    """One text, or a list of texts."""
+    value, text, _ = found.get(name, _NOTHING)
+    if value is None:
+        return []
+    names = []
+    for each in value if isinstance(value, list) else [value]:
+        one = _text({name: (each, text, "")}, name)
+        if one is None:
+            raise BadRecord("bad-field", f"{name} lists null")
+        names.append(one)
+    return names
+
+
 def _integer(found: Mapping[str, Member], name: str) -> int | None:
     value = found.get(name, _NOTHING)[0]
     if value is None:
@@ -216,7 +250,7 @@ def _attributes(found: Mapping[str, Member]) -> str | None:
     value, text, _ = found.get("attributes", _NOTHING)
     if value is not None and not isinstance(value, dict):
         raise BadRecord("bad-field", f"attributes is an object, not {_shown(found['attributes'])}")
-    unknown = [name for name in found if name not in _KNOWN]
+    unknown = [name for name in found if name not in _KNOWN or (name == "line" and not is_line(found[name][0]))]
     if not unknown:
         return text if value else None
     for name in unknown:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from whence.clocks.decoding import stamp_from_json
 from whence.clocks.errors import StampError
@@ -100,6 +101,8 @@ class _Scanned:
             "name": self._texts(scan.NAME, taken),
             "stamp": self._texts(scan.STAMP, taken),
             "attributes": self._attribute_texts(taken),
+            "line": self._lines(taken),
+            "line_parent": self._texts(scan.LINE_PARENT, taken),
             "kind": pa.array(KINDS).take(pa.array(self._kinds[taken])),
             "file": pa.repeat(pa.scalar(file, pa.string()), count),
             "place": pa.array(place),
@@ -110,7 +113,17 @@ class _Scanned:
         return pa.RecordBatch.from_arrays(arrays, schema=REPORTS)
 
     def _texts(self, span: int, taken: _Rows, *, missing_is_empty: bool = False) -> pa.StringArray:
+        if not missing_is_empty and not (self._spans[span, : self.rows, 1] >= 0).any():
+            return pa.nulls(len(taken), pa.string())
         return _string_array(self._data, self._spans[span], taken, missing_is_empty=missing_is_empty)
+
+    def _lines(self, taken: _Rows) -> pa.Array:
+        """The lines of these rows; where they are named by a trace and a span, the two together."""
+        lines = self._texts(scan.LINE, taken)
+        spans = self._texts(scan.LINE_SPAN, taken)
+        if spans.null_count == len(spans):
+            return lines
+        return pc.coalesce(pc.binary_join_element_wise(lines, spans, "/"), lines)
 
     def _attribute_texts(self, taken: _Rows) -> pa.StringArray:
         ends = self._attribute_ends[: self.rows]

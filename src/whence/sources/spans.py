@@ -91,7 +91,7 @@ def spans_of(*spans: Span) -> Spans:
     return Spans([value for span in spans for value in astuple(span)], size_bytes)
 
 
-def check_causes(parent: str | None, links: Sequence[tuple[str, str]]) -> None:
+def check_causes(parent: str | None, links: Sequence[object]) -> None:
     """Raise `BadRecord` if a span with this parent and these links would receive too many messages at its start."""
     count = len(links) + (parent is not None)
     if count > MOST_CAUSES:
