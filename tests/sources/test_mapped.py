@@ -180,7 +180,10 @@ def test_times_are_the_same_moments_in_any_unit(tmp_path: Path, given_time: Any,
 @pytest.mark.parametrize(
     ("mapping", "complaint"),
     [
-        ("proces = 'p'", "proces is not known here; known are process, clock, computation, time, seq, name, id, type"),
+        (
+            "proces = 'p'",
+            "proces is not known here; known are process, line, clock, computation, time, seq, name, id, type",
+        ),
         ("process = 'p'", "default has neither time nor seq"),
         ("time = 't'", "default has no process"),
         ("process = 1", "process is a field or a template in quotes, or a table of from, text, match, optional"),
@@ -286,8 +289,40 @@ def test_any_field_and_any_text_can_be_spelled(keys: list[str], literal: str) ->
     assert field.value({keys[0]: (value, "", "")}) == "found"
 
 
+@pytest.mark.parametrize(
+    ("line", "fields", "expected"),
+    [
+        ('"thread"', {"thread": "main"}, "main"),
+        ('"thread"', {"thread": 17}, "17"),
+        ('"{ctx.trace}/{thread}"', {"ctx": {"trace": "t"}, "thread": 17}, "t/17"),
+        ('{ from = "req", optional = true }', {"req": "r"}, "r"),
+        ('{ from = "req", optional = true }', {"req": None}, None),
+        ('{ from = "req", optional = true }', {}, None),
+        ('"req"', {"req": ""}, None),
+        ('"req"', {}, "missing-field"),
+        ('"req"', {"req": []}, "bad-field"),
+    ],
+)
+@pytest.mark.parametrize("where", ["", "[default]\n"], ids=["of all records", "of a rule"])
+def test_a_mapping_names_the_line_of_a_record(
+    tmp_path: Path, where: str, line: str, fields: dict[str, Any], expected: str | None
+) -> None:
+    """A server's threads and requests would be told as one after the other; by what tells them apart one searches, too."""
+    mapping = f'process = "p"\ntime = "t"\n{where}line = {line}\n'
+    record = {"p": "a", "t": 1, **fields}
+    found = one(tmp_path, mapping, record)
+    if "reason" in found:
+        assert found["reason"].partition(":")[0] == expected
+        return
+    assert found.get("line") == expected
+    assert json.loads(found.get("attributes", "{}")) == fields
+    source = mapped(tmp_path, mapping)
+    assert source.exact_row(json.dumps(record).encode(), "sample", 1).line == expected
+
+
 ALL_SORTS = """
 process = "p"
+line = { from = "{l}", optional = true }
 clock = { from = "p", match = "@(.+)$", optional = true }
 time = { from = "t", unit = "ms", optional = true }
 seq = { from = "q", optional = true }
@@ -314,8 +349,8 @@ bytes = "q"
 when = { k = "no" }
 skip = "not wanted"
 """
-KEYS = ("p", "t", "q", "c", "k", "i", "m", "call")
-USUAL = ('"send"', '"r"', "7", '"x@y"', "5", "1.5", '"2024-05-01T12:00:00.25Z"', '{"kind":"in","id":5}', "null")
+KEYS = ("p", "t", "q", "c", "k", "i", "m", "l", "call")
+USUAL = ('""', '"send"', '"r"', "7", '"x@y"', "5", "1.5", '"2024-05-01T12:00:00.25Z"', '{"kind":"in","id":5}', "null")
 
 
 def exact_rows(source: Mapped, data: bytes) -> list[dict[str, Any]]:
@@ -339,7 +374,17 @@ def test_usual_records_are_all_read_quickly(tmp_path: Path, monkeypatch: pytest.
     source = mapped(tmp_path, ALL_SORTS)
     text = "".join(
         json.dumps(
-            {"p": f"{n}@h", "t": time, "k": kind, "m": n, "q": n, "call": call, "text": 'a "b": é', "n": {"a": [1.50]}}
+            {
+                "p": f"{n}@h",
+                "l": n,
+                "t": time,
+                "k": kind,
+                "m": n,
+                "q": n,
+                "call": call,
+                "text": 'a "b": é',
+                "n": {"a": [1.50]},
+            }
         )
         + "\n"
         for n, time in enumerate((5, 1.5, "2024-05-01T12:00:00Z", "2024-05-01T12:00:00.5", "7"))

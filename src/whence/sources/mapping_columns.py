@@ -116,7 +116,7 @@ class _QuickRule:
             elif name == "seq":
                 self._columns["seq"] = _integers(value, INT64_LEAST)
             elif name != "bytes":
-                self._columns[_NAMES.get(name, name)] = _texts(value, may_be_empty=name in ("computation", "name"))
+                self._columns[_NAMES.get(name, name)] = _texts(value, may_be_empty=name in _MAY_BE_EMPTY)
         self._bytes = _integers(rule.columns["bytes"], 0) if "bytes" in rule.columns else None
         self._receives = [_values(value) for value in rule.receives]
 
@@ -130,6 +130,8 @@ class _QuickRule:
             made["computation"] = [""] * len(records)
         elif None in made["computation"]:
             made["computation"] = [text or "" for text in made["computation"]]
+        if "" in made.get("line", ()):
+            made["line"] = [text or None for text in made["line"]]
         if self._receives:
             made["receives"], made["receives_more"] = self._received(records, left)
         if self._bytes is not None:
@@ -177,6 +179,7 @@ class _QuickRule:
 
 
 _NAMES = {"clock": "clock_name", "channel": "channel_key"}
+_MAY_BE_EMPTY = ("computation", "name", "line")
 
 
 def _leave_without(column: list[Any] | None, other: list[Any] | None, left: set[int]) -> None:

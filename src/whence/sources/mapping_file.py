@@ -2,7 +2,8 @@
 
 One literal mapping::
 
-    process = "thread"
+    process = "host"
+    line = { from = "thread", optional = true }
     time = { from = "timestamp", unit = "ms" }
     type = "type"
     name = "{type} on {data.host}"
@@ -28,7 +29,7 @@ from whence.sources.mapping_rules import Condition, LogMapping, Rule, choice
 from whence.sources.mapping_values import UNITS, Value, read_parts
 from whence.sources.timed_regex import TimedPattern, compile_timed
 
-COLUMNS_OF_A_RECORD: Final = ("process", "clock", "computation", "time", "seq", "name", "id")
+COLUMNS_OF_A_RECORD: Final = ("process", "line", "clock", "computation", "time", "seq", "name", "id")
 """What a mapping says of all records, and a rule of its own ones."""
 
 _TOP_KEYS = (*COLUMNS_OF_A_RECORD, "type", "event", "default")

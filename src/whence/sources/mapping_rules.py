@@ -11,7 +11,8 @@ from whence.sources.rows import BadRecord, Row
 from whence.sources.timed_regex import TimedPattern
 
 _COLUMNS_THAT_STAY = ("process", "clock", "computation", "time", "seq", "name", "id", "sends")
-"""A field that is one of these as it stands is not kept a second time; what makes a channel is, for channels are not."""
+"""A field that is one of these as it stands is not kept a second time. What makes a channel or a line is, because users
+look for events by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ class Rule:
             raise BadRecord("skipped", f"{self.skip} ({self.label})")
         row = Row(kind=self.kind)
         row.process = self.text("process", record)
+        # Many logs write an empty id where there is none.
+        row.line = self.text("line", record, may_be_empty=True) or None
         row.clock_name = self.text("clock", record)
         row.computation = self.text("computation", record, may_be_empty=True) or ""
         row.name = self.text("name", record, may_be_empty=True)
