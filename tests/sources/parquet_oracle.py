@@ -39,7 +39,8 @@ def told(row: dict[str, Any], schema: pa.Schema, unit: str) -> tuple[dict[str, A
         wrong.add("no-process")
     if row.get("process") == "":
         wrong.add("bad-field")
-    texts = ["computation", "process", "kind", "name", *(["clock_name"] if clock_is_text(schema) else [])]
+    known = [name for name in ("clock_name", "line") if column_is_text(schema, name)]
+    texts = ["computation", "process", "kind", "name", "line_parent", *known]
     if any("\0" in row.get(name, "") for name in texts):
         wrong.add("bad-field")
     for name in ("time", "arrival"):
@@ -48,8 +49,8 @@ def told(row: dict[str, Any], schema: pa.Schema, unit: str) -> tuple[dict[str, A
             wrong.add("bad-field")
     report["id"] = None if "id" not in row else str(row["id"])
     report["name"] = row.get("name")
-    if clock_is_text(schema):
-        report["clock_name"] = row.get("clock_name") or None
+    report |= {name: row.get(name) or None for name in known}
+    set_lines(row, report, wrong)
     report["attributes"] = attributes(row.get("attributes"), schema, wrong)
     report["seq"] = row.get("seq")
     set_messages(row, schema, report, wrong)
@@ -64,10 +65,20 @@ def usable(key: str | None) -> bool:
     return key is None or (key != "" and "\0" not in key)
 
 
-def clock_is_text(schema: pa.Schema) -> bool:
-    if "clock_name" not in schema.names:
+def set_lines(row: dict[str, Any], report: dict[str, Any], wrong: set[str]) -> None:
+    report["line_parent"] = row.get("line_parent")
+    if report["line_parent"] is not None and (report["line_parent"] == "" or report.get("line") is None):
+        wrong.add("bad-field")
+    given = row.get("line_joins") or []
+    report["line_joins"] = ([given] if isinstance(given, str) else given) or None
+    if row.get("line_joins") == "" or any(each is None or not usable(each) for each in report["line_joins"] or ()):
+        wrong.add("bad-field")
+
+
+def column_is_text(schema: pa.Schema, name: str) -> bool:
+    if name not in schema.names:
         return False
-    kind = schema.field("clock_name").type
+    kind = schema.field(name).type
     return pa.types.is_null(kind) or str(kind) in ("string", "large_string") or pa.types.is_dictionary(kind)
 
 

@@ -56,6 +56,21 @@ def keys(random: Random, rows: int, nulls: float, *, lists: bool) -> pa.Array:
     return drawn(random, outer(kind), rows, many, nulls)
 
 
+def lines(random: Random, rows: int, few: float, many: float) -> dict[str, pa.Array]:
+    """Columns that tell lines apart; parents without lines, which are bad, are seldom."""
+    pool = [*PROCESSES, *TEXTS] if random.random() < 0.3 else PROCESSES
+    found = {} if random.random() < 0.2 else {"line": texts(random, rows, pool, few)}
+    if random.random() < (0.5 if found else 0.1):
+        found["line_parent"] = texts(random, rows, pool, many)
+    if random.random() < 0.5:
+        found["line_joins"] = texts(random, rows, pool, many)
+    elif random.random() < 0.5:
+        kind = random.choice([pa.list_, pa.large_list])(pa.string())
+        several: Values = lambda r: [r.choice(pool) for _ in range(r.randrange(4))]  # noqa: E731
+        found["line_joins"] = drawn(random, kind, rows, several, many)
+    return found
+
+
 def times(random: Random, rows: int, nulls: float) -> pa.Array:
     if random.random() < 0.4:
         return drawn(random, integer_type(random), rows, lambda r: r.choice(INTEGERS), nulls)
@@ -164,6 +179,7 @@ NATIVE: dict[str, tuple[pa.DataType, Values]] = {
     "inner": (pa.struct([("x", pa.int32()), ("y", pa.list_(pa.float32()))]), lambda r: {"x": 1, "y": [0.5]}),
     "file": (pa.string(), lambda r: r.choice(TEXTS)),
     "clock_name": (pa.int64(), lambda r: r.randrange(9)),
+    "line": (pa.int32(), lambda r: r.randrange(9)),
     "a b.c": (pa.bool_(), lambda r: r.random() < 0.5),
 }
 
@@ -192,6 +208,8 @@ def table(random: Random, rows: int = 40) -> pa.Table:
     for name, make in makers.items():
         if random.random() < 0.5:
             found[name] = make()
+    if random.random() < 0.4:
+        found |= lines(random, rows, few, many)
     for name, (kind, values) in NATIVE.items():
         if random.random() < 0.2 and name not in found:
             found[name] = drawn(random, kind, rows, values, 0.2)

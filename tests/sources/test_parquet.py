@@ -53,7 +53,8 @@ def test_every_row_means_what_the_documentation_says(given: pa.Table, unit: str)
         assert received == report["received"]
         for name in ("seq", "time", "arrival", "kind", "sends", "id", "name"):
             assert row[name] == report[name], name
-        assert row["clock_name"] == report.get("clock_name")
+        for name in ("clock_name", "line", "line_parent", "line_joins"):
+            assert row[name] == report.get(name), name
         assert parsed(row["stamp"]) == report["stamp"]
         assert parsed(row["attributes"]) == report["attributes"]
 
@@ -316,3 +317,33 @@ def test_further_columns_become_attributes_beside_those_given() -> None:
     ]
     codes = [(reason or "").partition(":")[0] for reason in rows["reason"].to_pylist()]
     assert codes == ["", "", "", "duplicate-key", "duplicate-key", "no-process"]
+
+
+def test_lines_are_told_by_columns_of_text_and_lines_of_code_stay_numbers() -> None:
+    """Requests of one process would be told as one after the other; numbers of code lines would be taken for requests."""
+    told = pa.table(
+        {
+            "process": ["a"] * 5,
+            "seq": [1, 2, 3, 4, 5],
+            "line": ["main", "task", None, "", "main"],
+            "line_parent": [None, "main", None, None, ""],
+            "line_joins": [None, [], ["task", "main"], ["x"], None],
+        }
+    )
+    found = read(told).to_pylist()
+    assert [(row["line"], row["line_parent"], row["line_joins"]) for row in found] == [
+        ("main", None, None),
+        ("task", "main", None),
+        (None, None, ["task", "main"]),
+        (None, None, ["x"]),
+        (None, None, None),
+    ]
+    assert [row["reason"] for row in found] == [None] * 4 + ["bad-field: line_parent is empty"]
+    one_each = read(told.set_column(4, "line_joins", pa.array(["x", None, "y", None, None]))).to_pylist()
+    assert [row["line_joins"] for row in one_each] == [["x"], None, ["y"], None, None]
+    of_code = read(pa.table({"process": ["a"], "seq": [1], "line": [42]})).to_pylist()[0]
+    assert (of_code["line"], of_code["line_given"]) == (None, 42)
+    with pytest.raises(SourceError, match="the column line_joins is int64; it must be text or a list of texts"):
+        read(pa.table({"process": ["a"], "seq": [1], "line_joins": [1]}))
+    alone = read(pa.table({"process": ["a"], "seq": [1], "line_parent": ["main"]})).to_pylist()[0]
+    assert alone["reason"] == "bad-field: line_parent says what a line was started from: give line"

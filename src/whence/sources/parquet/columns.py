@@ -33,7 +33,11 @@ _WANTED: Final = {
     "name": "text",
     "stamp": "JSON text or a struct",
     "attributes": "JSON text, a map of text, or a struct",
+    "line_parent": "text",
+    "line_joins": "text or a list of texts",
 }
+_ONLY_AS_TEXT: Final = ("clock_name", "line")
+"""Columns that mean something if they are text; of another type, they are the user's own, such as lines of code."""
 _DECIMAL_DIGITS = 38
 
 
@@ -67,7 +71,7 @@ def map_schema(schema: pa.Schema, file: str, unit: str, *, int96: Collection[str
     for name in _WANTED:
         if name in schema.names:
             _check_type(name, schema.field(name).type, file, unit)
-    known = {name for name in schema.names if name in FIELDS or _is_clock(schema.field(name))}
+    known = {each.name for each in schema if _is_known(each)}
     native = [
         (each.name, _native_name(each.name, schema), _native_type(each, file))
         for each in schema
@@ -86,9 +90,9 @@ def _native_name(name: str, schema: pa.Schema) -> str:
     return name
 
 
-def _is_clock(field: pa.Field) -> bool:
-    """Whether the column says whose clock times are from; one of another type is the user's own."""
-    return field.name == "clock_name" and is_text(field.type)
+def _is_known(field: pa.Field) -> bool:
+    """Whether the column is one of `REPORTS`, or tells one."""
+    return is_text(field.type) if field.name in _ONLY_AS_TEXT else field.name in FIELDS
 
 
 def _check_names(schema: pa.Schema, file: str) -> None:
@@ -127,6 +131,7 @@ def _check_type(name: str, kind: pa.DataType, file: str, unit: str) -> None:
         "sends": key,
         "receives": keys,
         "id": key,
+        "line_joins": text or (is_list(kind) and is_text(kind.value_type)),
         "stamp": text or kinds.is_struct(kind),
         "attributes": text or kinds.is_struct(kind) or (kinds.is_map(kind) and is_text(kind.key_type)),
     }.get(name, text)

@@ -68,6 +68,16 @@ def keys_of_lists(lists: pa.Array) -> Keys:
     return Keys(first, rest.cast(MORE), count, flawed)
 
 
+def lists_of(column: pa.Array) -> pa.Array:
+    """The texts of a column of text or of lists of it, as lists; null where there are none."""
+    if is_list(column.type):
+        lists = column.cast(MORE)
+        return pc.if_else(pc.greater(pc.list_value_length(lists), 0), lists, pa.scalar(None, MORE))
+    valid = is_valid(column)
+    ends = np.concatenate([[0], np.cumsum(valid)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(ends), plain_text(column).drop_null(), mask=pa.array(~valid)).cast(MORE)
+
+
 def choose(condition: Mask, one: Keys | None, other: Keys | None) -> Keys | None:
     """The keys of the one where the condition holds, and of the other elsewhere."""
     if one is None and other is None:

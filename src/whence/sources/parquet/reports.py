@@ -26,6 +26,7 @@ from whence.sources.parquet.keys import (
     is_flawed,
     is_valid,
     keys_of,
+    lists_of,
     only,
     plain_text,
     where,
@@ -86,6 +87,7 @@ class _Reports:
         self._unless(is_valid(kind) & ~known_kind, "bad-kind: kind is local, send or receive")
         times = {name: self._time(name) for name in ("time", "arrival")}
         stamp, attributes = self._stamp(), self._attributes()
+        lines = self._lines()
         native = self._native()
         sends, receives, own = self._messages(process, kind, stamp)
         seq = self._column("seq", pa.int64()).cast(pa.int64())
@@ -106,7 +108,8 @@ class _Reports:
             "name": self._few("name", self._column("name", pa.string())),
             "stamp": stamp,
             "attributes": attributes,
-            "clock_name": self._clock_name(),
+            "clock_name": self._text_if_known("clock_name"),
+            **lines,
         }
         columns: dict[str, Any] = {
             "computation": self._few("computation", _filled(self._column("computation", pa.string()))),
@@ -145,7 +148,7 @@ class _Reports:
         return pa.array([reason for _, reason in self._whens]).take(pa.array(first, mask=first < 0))
 
     def _check_nuls(self) -> None:
-        for name in ("computation", "process", "kind", "name", "clock_name"):
+        for name in ("computation", "process", "kind", "name", "clock_name", "line", "line_parent"):
             if name in self._given and name in self._mapping.known:
                 self._unless(where(self._given[name], holds_nul), f"bad-field: {name} holds a NUL character")
 
@@ -258,10 +261,31 @@ class _Reports:
             return implied
         return pc.coalesce(plain_text(kind), plain_text(implied)).dictionary_encode()
 
-    def _clock_name(self) -> pa.Array | None:
-        if "clock_name" not in self._given or "clock_name" not in self._mapping.known:
+    def _text_if_known(self, name: str) -> pa.Array | None:
+        """A column that means something if it is text; empty text is none."""
+        if name not in self._given or name not in self._mapping.known:
             return None
-        return plain_text(_not_empty(self._given["clock_name"]))
+        return plain_text(_not_empty(self._given[name]))
+
+    def _lines(self) -> dict[str, pa.Array | None]:
+        """The columns that tell lines apart."""
+        line = self._text_if_known("line")
+        found: dict[str, pa.Array | None] = {"line": line, "line_parent": None, "line_joins": None}
+        if "line_parent" in self._given:
+            parent = found["line_parent"] = plain_text(self._given["line_parent"])
+            self._unless(where(parent, partial(pc.equal, "")), "bad-field: line_parent is empty")
+            without = np.ones(self._count, np.bool_) if line is None else ~is_valid(line)
+            self._unless(
+                is_valid(parent) & without, "bad-field: line_parent says what a line was started from: give line"
+            )
+        if "line_joins" in self._given:
+            joins = keys_of(self._given["line_joins"])
+            self._unless(
+                joins.flawed, "bad-field: line_joins has a text that is empty or null, or holds a NUL character"
+            )
+            self._unless(joins.count > MOST_CAUSES, f"too-many-causes: the limit of lines joined is {MOST_CAUSES}")
+            found["line_joins"] = lists_of(self._given["line_joins"])
+        return found
 
     def _few(self, name: str, column: pa.Array) -> pa.Array:
         """A column of few values as the caller wants it."""
