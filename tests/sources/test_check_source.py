@@ -24,6 +24,8 @@ RUNS_REGEX = r"(?<timestamp>\S+) \[(?<level>\w+)\] (?<event>.*)\n(?<host>\S*) (?
         (JsonLines(), "shop.jsonl"),
         (JsonLines(compiled_from_bytes=0), "shop.jsonl"),
         (JsonLines(unit="ticks"), "shop.jsonl"),
+        (JsonLines(), "lines.jsonl"),
+        (JsonLines(compiled_from_bytes=0), "lines.jsonl"),
         (ShiViz(), "shop.log"),
         (ShiViz(regex=RUNS_REGEX, delimiter="^=== (?<trace>.*) ===$"), "runs.log"),
         (ShiViz(regex=RUNS_REGEX, complete=False), "runs.log"),
@@ -73,6 +75,19 @@ class KeepsNoText(Broken):
         )
 
 
+@dataclass
+class Fills(Broken):
+    """Gives every row the same value in one column."""
+
+    column: str = ""
+    value: object = None
+
+    def change(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        number = batch.schema.get_field_index(self.column)
+        values = pa.array([self.value] * batch.num_rows, batch.schema.field(number).type)
+        return batch.set_column(number, batch.schema.field(number), values)
+
+
 class Raises(Broken):
     def change(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch["reason"].null_count < batch.num_rows:
@@ -114,13 +129,20 @@ class TakesOneRead(Broken):
         (DropsBadRows(), "lines that are not blank give"),
         (AnotherSchema(), "another schema"),
         (KeepsNoText(), "a bad row has its text"),
+        (Fills(column="line", value=""), "lines have names"),
+        (Fills(column="line_parent", value=""), "lines have names"),
+        (Fills(column="line_joins", value=[None]), "lines have names"),
+        (Fills(column="line_joins", value=[]), "lines that were joined are there"),
+        (Fills(column="line_parent", value="main"), "what has a line's parent or phase has a line"),
+        (Fills(column="line_phase", value="start"), "what has a line's parent or phase has a line"),
+        (Fills(column="line_phase", value="middle"), "a phase is start or end"),
         (Raises(), "reading raised KeyError"),
         (ReadsTheWholeFile(), "gives other rows than the whole"),
         (ForgetsLinesBefore(), "gives other rows than the whole"),
         (Counts(), "read again, gives other rows"),
         (TakesOneRead(), "bytes at a time, gives other rows"),
     ],
-    ids=lambda value: type(value).__name__,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_a_source_that_breaks_a_promise_is_caught(source: Source, complaint: str) -> None:
     """Without this, the check could pass on anything, and the author of a new source would learn nothing from it."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from whence.events.schema import KINDS, REPORTS, TEXT_LIMIT_CHARACTERS
+from whence.events.schema import KINDS, PHASES, REPORTS, TEXT_LIMIT_CHARACTERS
 from whence.sources.contract import ByteStream, Piece, Source
 
 _FILE = "sample"
@@ -136,6 +136,14 @@ _PROMISES: dict[str, Callable[[dict[str, Any]], bool]] = {
         row["receives_more"] is None or (bool(row["receives_more"]) and row["receives"] is not None)
     ),
     "keys are not empty": lambda row: "" not in (row["sends"], row["receives"], *(row["receives_more"] or ())),
+    "lines have names": lambda row: (
+        not {"", None} & {*(row["line_joins"] or ())} and "" not in (row["line"], row["line_parent"])
+    ),
+    "lines that were joined are there": lambda row: row["line_joins"] is None or bool(row["line_joins"]),
+    "a phase is start or end": lambda row: row["line_phase"] is None or row["line_phase"] in PHASES,
+    "what has a line's parent or phase has a line": lambda row: (
+        row["line"] is not None or (row["line_parent"] is None and row["line_phase"] is None)
+    ),
     "attributes are a JSON object": lambda row: _is_object(row["attributes"]),
     "a stamp is a JSON object": lambda row: _is_object(row["stamp"]),
 }

@@ -44,6 +44,8 @@ def own_row(attributes: Mapping[str, Any], time: int, file: str, place: int) -> 
     row.clock_name = _text(attributes, "clock_name") or None
     row.line = _text(attributes, "line") or None
     row.line_parent = _text(attributes, "line_parent") or None
+    if row.line_parent is not None and row.line is None:
+        raise BadRecord("bad-field", "whence.line_parent says what a line was started from: give whence.line as well")
     row.line_joins = _keys(attributes, "line_joins") or None
     row.stamp = _stamp(attributes)
     row.sends = _key(attributes.get(f"{OWN}sends"), "sends")
