@@ -7,9 +7,9 @@ One literal record::
      "localEndpoint": {"serviceName": "stock"}, "annotations": [{"timestamp": 1700000000040000, "value": "cache miss"}],
      "tags": {"error": "none left"}}
 
-The two sides of a call may share one id (``shared``): the server's side is then the instance ``<id>/server``, started
-from the client's, ``<id>``. A child names its parent by the id alone; which of the two sides that is shows where all
-spans of a trace are at hand. A time or a duration of zero is one that is not known, as in Zipkin itself.
+The two sides of a call may share one id (``shared``): the server's side is then the line ``<trace>/<id>/server``, started
+from the client's, ``<id>``. A child names its parent by the id alone, and follows the client's side. A time or a duration
+of zero is one that is not known, as in Zipkin itself.
 """
 
 from __future__ import annotations
