@@ -55,19 +55,20 @@ def test_the_sample_means_what_its_author_meant() -> None:
 
     def end(in_trace: str, key: str, process: str, us: int, name: str, kind: str, attributes: str, **more: str) -> Any:
         at = {"computation": "", "process": process, "time": (T0 + us) * 1000, "kind": kind, "id": key, "name": name}
-        return at | {"line": f"{in_trace}/{key}", "line_phase": "end", "attributes": attributes} | more
+        at |= {"line_since": (T0 + begun[key]) * 1000, "attributes": attributes}
+        return at | {"line": f"{in_trace}/{key}", "line_phase": "end"} | more
 
+    begun = {a1: 0, b2: 1000, c3: 2000, e5: 0}
     client = '{"warnings":["clock skew"],"span.kind":"client","retry":[1,2]}'
     log = {
         "computation": "",
         "process": "stock@s-2",
         "kind": "local",
         "line": f"{main}/{c3}",
-        "line_parent": f"{main}/{b2}",
     }
     causes = {"receives_more": [f"span {main}/{c3}", f"span {mail}/{e5}"]}
     awaits = {"line_parent": f"{main}/{a1}", "receives": f"answer to {main}/{b2}"}
-    answers = {"line_parent": f"{main}/{b2}", "sends": f"answer to {main}/{b2}"}
+    answers = {"sends": f"answer to {main}/{b2}"}
     assert read(GOOD) == [
         start(main, a1, "shop@pod-1", 0, "checkout", "receive"),
         end(main, a1, "shop@pod-1", 9000, "checkout ends", "send", '{"span.kind":"server"}'),
@@ -117,8 +118,8 @@ def test_the_first_child_of_in_the_trace_is_the_parent_and_the_rest_are_causes(
 
     of_parent = None if parent is None else line("a", parent)
     assert start.get("line_parent") == of_parent
-    # Nothing of the parent follows the end of a span that it does not wait for.
-    assert end.get("line_parent") == (of_parent if awaited else None)
+    # A server's parent is elsewhere, and learns of its end by the answer alone.
+    assert end.get("line_parent") is None
     assert end["kind"] == ("send" if awaited else "local")
     assert end.get("sends") == (f"answer to {of_parent}" if of_parent and awaited else None)
     lines = [*([of_parent] if of_parent else []), *(line(*link.split("/")) for link in links)]

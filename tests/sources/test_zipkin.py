@@ -44,9 +44,11 @@ def test_the_sample_means_what_its_author_meant() -> None:
 
     def end(in_trace: str, key: str, process: str, us: int, name: str, kind: str, **more: str) -> Any:
         at = {"computation": "", "process": process, "time": (T0 + us) * 1000, "kind": kind, "id": key}
+        at |= {"line_since": (T0 + begun[key]) * 1000}
         return at | {"name": name, "line": f"{in_trace}/{key}", "line_phase": "end"} | more
 
-    of_a1, of_b2 = {"line_parent": f"{trace}/{a1}"}, {"line_parent": f"{trace}/{b2}"}
+    begun = {a1: 0, b2: 1000, f"{b2}/server": 2000, f7: 0}
+    of_a1 = {"line_parent": f"{trace}/{a1}"}
     answer = f"answer to {trace}/{b2}"
     remote = '{"remoteEndpoint":{"ipv4":"10.0.0.2","port":8080},"http.path":"/stock"}'
     assert read(GOOD) == [
@@ -54,12 +56,10 @@ def test_the_sample_means_what_its_author_meant() -> None:
         end(trace, a1, "shop@10.0.0.1", 9000, "checkout ends", "send"),
         start(trace, b2, "shop", 1000, "get /stock", "send", parent=a1),
         {"computation": "", "process": "shop", "time": (T0 + 1500) * 1000, "kind": "local", "name": "ws"}
-        | {"id": f"{b2}/1", "line": f"{trace}/{b2}"}
-        | of_a1,
+        | {"id": f"{b2}/1", "line": f"{trace}/{b2}"},
         end(trace, b2, "shop", 7000, "get /stock ends", "receive", receives=answer, attributes=remote) | of_a1,
         start(trace, f"{b2}/server", "stock", 2000, "get /stock", "receive", parent=b2),
-        end(trace, f"{b2}/server", "stock", 5000, "get /stock fails", "send", sends=answer, attributes='{"error":""}')
-        | of_b2,
+        end(trace, f"{b2}/server", "stock", 5000, "get /stock fails", "send", sends=answer, attributes='{"error":""}'),
         start(trace, c3, "10.0.0.2:8080", 2500, "query", parent=b2) | {"attributes": '{"rows":"0"}'},
         start(other, d4, "[2001:db8::c001]", 0, "unnamed span", "send"),
         start(f"{'77':0>32}", f7, "mail", 0, "alone"),

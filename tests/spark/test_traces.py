@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from whence.history.batch.linking import components
 
 import whence
 from tests.spark.running import observe
 from whence.clocks import Relation
-from whence.history.batch.linking import components
 from whence.sources import SourceError
 
 pytestmark = pytest.mark.xdist_group("spark")
