@@ -212,7 +212,7 @@ def _is_few(schema: pa.Schema, name: str) -> bool:
 def _columns(mapping: Mapping) -> tuple[str, ...]:
     """The columns of `REPORTS` that may have values, and the further ones."""
     known = mapping.known
-    found = {"computation", "process", "kind", "file", "place", *known} - {"message"}
+    found = {"computation", "process", "kind", "error", "file", "place", *known} - {"message"}
     if known & {"message", "stamp"}:
         found |= {"sends", "receives"}
     if known & {"message", "receives", "stamp"}:

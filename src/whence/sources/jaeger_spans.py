@@ -66,7 +66,7 @@ def span_of(record: Record, place: int, processes: ProcessNames | None) -> Span:
         kind=kind_of(tags),
         parent=parent,
         awaited=awaited,
-        failed=has_failed(tags),
+        failed=has_failed(tags) or None,
         links=links,
         moments=[_moment(log) for log in objects(record, "logs")],
         start_attributes=attributes if duration is None else None,

@@ -157,7 +157,7 @@ class TypedJaeger:
             said = tags.get("span.kind", INTERNAL)
             # A tag that is given twice is a list, and a number its text.
             kind = (_KINDS.get(said) if isinstance(said, str) else None) or kind_of(tags)
-            failed = ("error" in tags or "otel.status_code" in tags) and has_failed(tags)
+            failed = (("error" in tags or "otel.status_code" in tags) and has_failed(tags)) or None
             size_bytes += 2 * len(process) + len(attributes or "")
             found += (
                 trace, key, process, span.operationName or UNNAMED, start, end, kind, parent, awaited,

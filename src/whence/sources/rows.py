@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from whence.events.schema import COLUMNS, LOCAL, REPORTS, TEXT_LIMIT_CHARACTERS
+from whence.sources.errors_told import with_errors
 
 BATCH_ROWS: Final = 16_384
 BATCH_BYTES: Final = 16 << 20
@@ -128,7 +129,7 @@ class Rows:
     def batch(self) -> pa.RecordBatch:
         """What was added, as a batch."""
         arrays = [_array(self._values[number :: len(COLUMNS)], kind.type) for number, kind in enumerate(REPORTS)]
-        return pa.RecordBatch.from_arrays(arrays, schema=REPORTS)
+        return with_errors(pa.RecordBatch.from_arrays(arrays, schema=REPORTS))
 
 
 class Columns:
@@ -166,7 +167,7 @@ class Columns:
                 arrays.append(pa.nulls(self._count, each.type))
         whole = pa.RecordBatch.from_arrays(arrays, schema=REPORTS)
         is_in_order = len(order) == self._count and all(map(eq, order, range(self._count)))
-        return whole if is_in_order else whole.take(pa.array(order, pa.int32()))
+        return with_errors(whole if is_in_order else whole.take(pa.array(order, pa.int32())))
 
     def _column(self, name: str) -> list[Any]:
         """The values of a column, of all rows so far."""

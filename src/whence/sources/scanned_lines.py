@@ -13,6 +13,7 @@ from whence.clocks.decoding import stamp_from_json
 from whence.clocks.errors import StampError
 from whence.events.schema import KINDS, REPORTS
 from whence.sources import json_scan as scan
+from whence.sources.errors_told import with_errors
 from whence.sources.json_lines import BOM, Cells, line_row
 from whence.sources.lines import LINE_LIMIT_BYTES, Block
 from whence.sources.rows import BATCH_ROWS, BadRecord, Rows
@@ -110,7 +111,7 @@ class _Scanned:
         for name, row in (("seq", scan.SEQ), ("time", scan.TIME), ("arrival", scan.ARRIVAL)):
             columns[name] = pa.array(self._integers[row, taken], mask=self._integer_known[row, taken] == 0)
         arrays = [columns[each.name] if each.name in columns else pa.nulls(count, each.type) for each in REPORTS]
-        return pa.RecordBatch.from_arrays(arrays, schema=REPORTS)
+        return with_errors(pa.RecordBatch.from_arrays(arrays, schema=REPORTS))
 
     def _texts(self, span: int, taken: _Rows, *, missing_is_empty: bool = False) -> pa.StringArray:
         if not missing_is_empty and not (self._spans[span, : self.rows, 1] >= 0).any():

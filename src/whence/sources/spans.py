@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from whence.events.schema import ANSWER, COLUMNS, END, LOCAL, RECEIVE, REPORTS, SEND, SPAN, START
+from whence.sources.errors_told import errors_of
 from whence.sources.rows import BATCH_BYTES, BATCH_ROWS, MOST_CAUSES, Row, Values, received, too_many_causes, values_of
 
 INTERNAL, SERVER, CLIENT, PRODUCER, CONSUMER = "internal", "server", "client", "producer", "consumer"
@@ -35,6 +36,9 @@ _KIND_AT_END = {
 
 Moment: TypeAlias = tuple[int, str, str | None]
 """Something that a span recorded while it ran: time, name, and attributes as a JSON object."""
+
+FAILURES: Final = ("exception", "error")
+"""Names of moments that tell of a failure, in any case: OpenTelemetry's, and OpenTracing's."""
 
 Arrays: TypeAlias = dict[str, pa.Array]
 
@@ -55,7 +59,8 @@ class Span(Struct, gc=False):
     """The span of the same trace that started it; never itself."""
     awaited: bool = True
     """False where the source says that the parent does not wait for it."""
-    failed: bool = False
+    failed: bool | None = None
+    """What the source says itself; None where it says neither."""
     links: Sequence[tuple[str, str]] = ()
     """Other causes: trace and span."""
     moments: Sequence[Moment] = ()
@@ -152,6 +157,7 @@ class _Held:
             name: pa.array([row[number] for row in self._others], REPORTS.field(name).type)
             for number, name in enumerate(COLUMNS)
         }
+        others["error"] = errors_of(others["error"], others["attributes"])
         parts = [(starts, len(spans)), (moments, len(of_moments)), (ends, len(of_ends)), (others, len(self._others))]
         # Of the rows that belong to one span, an other row comes first: it stands before the span.
         order = np.argsort(
@@ -226,7 +232,17 @@ class _Columns:
             "name": pc.binary_join_element_wise(self._names, " starts", ""),
             "attributes": _texts(self._of["start_attributes"]),
             "line_phase": pa.repeat(START, len(self)),
+            "error": self._errors_of_open(),
         }
+
+    def _errors_of_open(self) -> pa.Array:
+        """By start: whether its span failed, if there is no end that will tell."""
+        if None not in self._of["end"]:
+            return pa.nulls(len(self), pa.bool_())
+        given = zip(*(self._of[name] for name in ("end", "failed", "start_attributes")), strict=True)
+        told = [(failed, attributes) if end is None else (None, None) for end, failed, attributes in given]
+        failed, attributes = (list(column) for column in zip(*told, strict=True))
+        return _errors(failed, _texts(attributes), self._of["kind"])
 
     def moments(self) -> tuple[Arrays, list[int]]:
         """The columns of what they recorded while they ran, and the numbers of their spans."""
@@ -244,6 +260,8 @@ class _Columns:
             "attributes": _texts([attributes for _, _, (_, _, attributes) in found]),
             "line_parent": pa.nulls(len(found), pa.string()),
         }
+        named = [True if name.lower() in FAILURES else None for _, _, (_, name, _) in found]
+        columns["error"] = _errors(named, columns["attributes"], None)
         return self._shared_of(numbers) | columns, numbers
 
     def ends(self) -> tuple[Arrays, Sequence[int]]:
@@ -278,11 +296,18 @@ class _Columns:
             "line_phase": pa.repeat(END, len(ends)),
             "line_since": pa.array(begun, pa.int64()),
         }
+        columns["error"] = _errors(failed, columns["attributes"], kinds)
         return shared | columns, numbers
 
     def _shared_of(self, numbers: Sequence[int]) -> Arrays:
         chosen = pa.array(numbers, pa.int64())
         return {name: column.take(chosen) for name, column in self._shared.items()}
+
+
+def _errors(told: list[bool | None], attributes: pa.Array, kinds: list[str] | None) -> pa.Array:
+    """By row: what is told, or else what the attributes say; `kinds` are those of the spans whose ends the rows are."""
+    of_client = None if kinds is None else np.array([kind == CLIENT for kind in kinds], np.bool_)
+    return errors_of(pa.array(told, pa.bool_()), attributes, of_client)
 
 
 def _line(trace: pa.Array, span: pa.Array) -> pa.Array:

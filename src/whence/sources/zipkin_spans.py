@@ -55,7 +55,7 @@ def span_of(record: Record, place: int) -> Span:
         kind=kind,
         # Zipkin itself takes a span that names itself for a root.
         parent=None if parent == key else parent,
-        failed="error" in tags,
+        failed=True if "error" in tags else None,
         moments=[_moment(annotation) for annotation in objects(record, "annotations")],
         start_attributes=None if duration else attributes,
         end_attributes=attributes,

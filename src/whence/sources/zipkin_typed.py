@@ -86,7 +86,7 @@ class TypedZipkin:
             size_bytes += 2 * len(process)
             found += (
                 trace, key, process, span.name or UNNAMED, start, end, kind, None if parent == key else parent, True,
-                "error" in tags, (), _moments(span.annotations) if span.annotations else (),
+                True if "error" in tags else None, (), _moments(span.annotations) if span.annotations else (),
                 None if duration else attributes, attributes, place,
             )  # fmt: skip
         return Spans(found, size_bytes)

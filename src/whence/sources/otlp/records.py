@@ -48,7 +48,10 @@ UNNAMED_MOMENT: Final = "event"
 
 KIND_NAMES: Final = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 STATUS_NAMES: Final = ("UNSET", "OK", "ERROR")
-_ERROR = 2
+_FAILED: Final = (None, False, True)
+"""Whether a span failed, by the number of its status."""
+_LEAST_ERROR = 17
+"""The least number of a severity that is an error."""
 SEVERITIES: Final = (
     "",
     *(
@@ -170,7 +173,7 @@ def spans_found(spans: Sequence[SpanRecord], resource: Resource, places: Sequenc
         parent = span.parent if span.parent != span.key else None
         found += (
             span.trace, span.key, process, span.name, span.start, span.end or None, _KINDS[span.kind], parent,
-            True, span.status == _ERROR, span.links, [_moment(event) for event in span.events] if span.events else (),
+            True, _FAILED[span.status], span.links, [_moment(event) for event in span.events] if span.events else (),
             _START_ATTRIBUTES[span.kind], attributes, place,
         )  # fmt: skip
     return Spans(found, size_bytes)
@@ -294,7 +297,8 @@ def _log_row(log: LogRecord, resource: Resource, file: str, place: int) -> Value
     span = f"{log.trace}/{log.span}" if log.trace and log.span else None
     return (
         "", resource.process, None, log.time or log.observed, None, LOCAL, None, None, None, None, name, None,
-        object_text(attributes), None, None, span or log.trace, span, None, None, None, None, None, file, place, None, None,
+        object_text(attributes), True if log.severity >= _LEAST_ERROR else None, None, span or log.trace, span, None, None,
+        None, None, None, file, place, None, None,
     )  # fmt: skip
 
 

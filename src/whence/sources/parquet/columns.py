@@ -91,7 +91,9 @@ def _native_name(name: str, schema: pa.Schema) -> str:
 
 
 def _is_known(field: pa.Field) -> bool:
-    """Whether the column is one of `REPORTS`, or tells one."""
+    """Whether the column is one of `REPORTS`, or tells one; of another type it is the user's own."""
+    if field.name == "error":
+        return bool(kinds.is_boolean(field.type))
     return is_text(field.type) if field.name in _ONLY_AS_TEXT else field.name in FIELDS
 
 

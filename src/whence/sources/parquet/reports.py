@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pyarrow import types as kinds
 
 from whence.events.schema import KINDS, LOCAL, RECEIVE, REPORTS, SEND, TEXT_LIMIT_CHARACTERS
+from whence.sources.errors_told import errors_of, errors_of_column, first_told
 from whence.sources.parquet.columns import Mapping
 from whence.sources.parquet.json_text import json_text
 from whence.sources.parquet.keys import (
@@ -110,6 +111,7 @@ class _Reports:
             "attributes": attributes,
             "clock_name": self._text_if_known("clock_name"),
             **lines,
+            "error": self._errors(attributes),
         }
         columns: dict[str, Any] = {
             "computation": self._few("computation", _filled(self._column("computation", pa.string()))),
@@ -260,6 +262,15 @@ class _Reports:
         if kind.null_count == self._count:
             return implied
         return pc.coalesce(plain_text(kind), plain_text(implied)).dictionary_encode()
+
+    def _errors(self, attributes: pa.Array | None) -> pa.Array:
+        """What the column error says, or else what other columns and the attributes tell."""
+        is_own = "error" in self._mapping.known
+        given = self._column("error", pa.bool_()) if is_own else pa.nulls(self._count, pa.bool_())
+        others = [errors_of_column(name, self._column(name, kind)) for name, _, kind in self._mapping.native]
+        told = first_told(each for each in others if each is not None)
+        known = given if told is None else pc.coalesce(given, told)
+        return known if attributes is None else errors_of(known, attributes)
 
     def _text_if_known(self, name: str) -> pa.Array | None:
         """A column that means something if it is text; empty text is none."""
