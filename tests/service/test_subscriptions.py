@@ -470,7 +470,7 @@ def test_one_reader_leaves_room_for_others(tmp_path: Path) -> None:
 
             made = [(await subscribe(name)).status_code for name in ("a", "a", "a", "b", "b", "c")]
             assert made == [201, 201, 409, 201, 201, 409]
-        found = subscriptions.find(subscriptions.documents()[0]["id"])
+        found = subscriptions.find((await subscriptions.documents())[0]["id"])
         opened = await subscriptions.stream(found, None, "a")
         await anext(opened)
         with pytest.raises(Refused, match="too many streams"):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from whence.history.questions.past import Missing
 
 WIDTH_WITHOUT_TERMINAL = 160
+ERROR = "error"
+"""Beside an event that tells of a failure; where there are colours, it is red as well."""
 DISAGREES = "clock behind its causes"
 """Beside an event whose wall time is earlier than that of something that led to it."""
 
@@ -82,7 +84,7 @@ def print_events(
     """A table of events, one a line; `shown` comes last, in bold."""
     rows = [*events, *([shown] if shown is not None else [])]
     computations = len({event.computation for event in rows}) > 1
-    notes = [times.note(event, unit) for event in rows]
+    notes = [", ".join(filter(None, (ERROR if event.error else "", times.note(event, unit)))) for event in rows]
     digits = digits_of((times.of(event) for event in rows), unit)
     columns = ["time", "process", "id", "name", "kind", "message"]
     table = _table(["computation", *columns] if computations else columns, notes=any(notes))
@@ -97,7 +99,8 @@ def print_events(
         ]
         cells = [event.computation, *cells] if computations else cells
         cells += [note] if any(notes) else []
-        table.add_row(*map(_cell, cells), style="bold" if event is shown else None)
+        styles = ["bold"] * (event is shown) + ["red"] * bool(event.error)
+        table.add_row(*map(_cell, cells), style=" ".join(styles) or None)
     print_table(table, title=title)
 
 

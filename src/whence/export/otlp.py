@@ -80,6 +80,7 @@ def _records(
             "receives": [key(cause) for cause in causes] or None,
             "time": wall,
             "corrected_time": corrected,
+            "error": event.error,
             "clock_name": event.clock_name,
             "stamp": f'{{"clock":"vector","counters":{stamp}}}' if stamp else None,
         }

@@ -111,7 +111,8 @@ def _slice(event: Event, place: dict[str, int], at: int) -> Record:
     """All but how long it lasts."""
     args: Record = {"id": event.id, "seq": event.seq, "position": event.position}
     told: Record = {"time": event.time, "corrected_time": event.corrected_time, "message": event.message}
-    told |= {"missing": list(event.missing) or None, "attributes": dict(event.attributes) or None}
+    told |= {"missing": list(event.missing) or None, "error": event.error or None}
+    told |= {"attributes": dict(event.attributes) or None}
     args |= {name: value for name, value in told.items() if value is not None}
     return {"ph": "X", "name": label(event), "cat": event.kind, **place, "ts": _us(at), "args": args}
 

@@ -35,6 +35,7 @@ COLUMNS = pa.schema(
         pa.field("sends", pa.string()),
         pa.field("receives", pa.list_(pa.string())),
         pa.field("attributes", pa.string()),
+        pa.field("error", pa.bool_()),
         pa.field("clock_name", pa.string()),
         pa.field("missing", pa.list_(pa.string())),
         pa.field("file", pa.string()),
@@ -47,9 +48,23 @@ DICTIONARIES = ["computation", "process", "name", "kind", "clock_name", "file"]
 ROW_GROUP = 65_536
 _STORED = (
     *("computation", "process", "seq", "id", "name", "kind", "time", "correction", "causal_time", "sends", "receives"),
-    *("attributes", "clock_name", "missing", "file", "place"),
+    *("attributes", "error", "clock_name", "missing", "file", "place"),
 )
-_AS_STORED = ("computation", "process", "seq", "name", "time", "causal_time", "clock_name", "missing", "file", "place")
+_AS_STORED = (
+    *(
+        "computation",
+        "process",
+        "seq",
+        "name",
+        "time",
+        "causal_time",
+        "error",
+        "clock_name",
+        "missing",
+        "file",
+        "place",
+    ),
+)
 
 
 def write_csv(stretches: Stretches, sink: BinaryIO, showing: Showing) -> Iterator[int]:

@@ -54,6 +54,7 @@ EVENTS = pa.schema(
         pa.field("receives", pa.string()),
         pa.field("arrival", pa.int64()),
         pa.field("attributes", pa.string()),
+        pa.field("error", pa.bool_()),
         pa.field("stamp", pa.string()),
         pa.field("clock_name", pa.string()),
         pa.field("line", pa.string()),

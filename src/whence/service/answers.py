@@ -44,6 +44,7 @@ class EventDocument(Document):
     message: str | None = Field(None, description="The key of the message it received, or else of the one it sent.")
     position: int | None = Field(None, description="Its place in history order, from 0.")
     missing: list[str] = Field([], description="Causes that it names and nobody reported.")
+    error: bool | None = Field(None, description="True for an event that tells of a failure.")
     attributes: dict[str, Any] = Field({}, description="What else was reported with it.", examples=[{"status": 500}])
     file: str | None = Field(None, description="Where the report came from.")
     place: int | None = Field(None, description="The line or row there.")

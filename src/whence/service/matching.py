@@ -7,7 +7,7 @@ tested on a few rows at a time, and is given up when it has used up its time: th
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from threading import Lock, Timer
 from typing import Any, Final
 
@@ -53,6 +53,10 @@ class Matcher:
         self._condition = Condition(where, DELIVERED, None, connection=connection, lenient=True)
         # What is wrong with a constant, such as a regular expression, shows only when it runs.
         self._condition.test(DELIVERED.empty_table().select(self._condition.columns))
+
+    def unknown(self, attributes: Collection[str]) -> tuple[str, ...]:
+        """The names in the condition that are neither columns nor attributes among these."""
+        return self._condition.unknown(attributes)
 
     def matching(self, rows: pa.Table) -> list[dict[str, Any]]:
         """The rows that meet it, in order. Raises `ConditionTooSlow`."""

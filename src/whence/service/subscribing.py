@@ -73,12 +73,12 @@ def subscriptions_router(subscriptions: Subscriptions, access: Access | None = N
     @router.get("", summary="All subscriptions", responses={200: {"model": list[SubscriptionDocument]}})
     async def every() -> Response:
         """Oldest first, without their secrets."""
-        return json_answer(subscriptions.documents())
+        return json_answer(await subscriptions.documents())
 
     @router.get("/{id}", summary="One subscription", responses={200: {"model": SubscriptionDocument}})
     async def one(name: IdParameter) -> Response:
         """And how its webhook is doing."""
-        return json_answer(subscriptions.document(subscriptions.find(name)))
+        return json_answer(await subscriptions.document(subscriptions.find(name)))
 
     @router.delete("/{id}", status_code=204, response_class=Response, summary="Unsubscribe")
     async def unsubscribe(name: IdParameter) -> Response:

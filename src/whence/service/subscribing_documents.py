@@ -38,8 +38,8 @@ class NewSubscription(BaseModel):
     where: str = Field(
         min_length=1,
         max_length=MOST_CHARACTERS,
-        description="A condition in SQL over name, process, kind, computation, id, seq, time, arrival, at, waited, late, "
-        "missing, number, and attributes by their names.",
+        description="A condition in SQL over name, process, kind, error, computation, id, seq, time, arrival, at, waited, "
+        "late, missing, number, and attributes by their names.",
         examples=["status >= 500"],
     )
     k: int = Field(25, ge=0, le=MOST_K, description="How many of the events that led to it to tell.")
@@ -73,6 +73,9 @@ class SubscriptionDocument(Document):
     events_url: str = Field(description="Where its events are streamed.")
     state: str = Field(description="active, or suspended until it is resumed.")
     error: str | None = Field(description="Why it is suspended.")
+    warning: str | None = Field(
+        description="That no event so far has an attribute which the condition names; it may be misspelt, or still come."
+    )
     webhook: WebhookDocument | None
 
 
@@ -147,7 +150,7 @@ class TrimmedDocument(Document):
 
 
 def subscription_document(
-    subscription: Subscription, progress: Progress | None, *, origin: str, state: str
+    subscription: Subscription, progress: Progress | None, *, origin: str, state: str, warning: str | None
 ) -> dict[str, Any]:
     """A subscription without its secrets."""
     webhook = None
@@ -164,5 +167,6 @@ def subscription_document(
         "events_url": f"/v1/subscriptions/{subscription.id}/events",
         "state": "active" if subscription.suspended is None else "suspended",
         "error": subscription.suspended,
+        "warning": warning,
         "webhook": webhook,
     }

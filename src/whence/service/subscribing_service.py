@@ -129,7 +129,7 @@ class Subscriptions:
             self._hosts.target(new.webhook.url)
         made = await self._watch.in_thread(partial(self._add, new, owner))
         self._webhooks.start(made)
-        document = self.document(made)
+        document = await self.document(made)
         if made.webhook is not None and new.webhook is not None and new.webhook.secret is None:
             document["secret"] = made.webhook.secret
         return document
@@ -164,19 +164,23 @@ class Subscriptions:
             raise Refused(404, "no-subscription", "there is no subscription of this id")
         return found
 
-    def documents(self) -> list[dict[str, Any]]:
+    async def documents(self) -> list[dict[str, Any]]:
         """All subscriptions, oldest first."""
-        return [self.document(each) for each in self._store.all()]
+        return await self._watch.in_thread(lambda: [self._document(each) for each in self._store.all()])
 
-    def document(self, subscription: Subscription) -> dict[str, Any]:
+    async def document(self, subscription: Subscription) -> dict[str, Any]:
         """A subscription and how its webhook is doing."""
+        return await self._watch.in_thread(partial(self._document, subscription))
+
+    def _document(self, subscription: Subscription) -> dict[str, Any]:
         progress = self._store.progress(subscription.id)
         origin, state = "", ""
         if progress is not None and subscription.webhook is not None:
             parts = urlsplit(subscription.webhook.url)
             origin = f"{parts.scheme}://{parts.netloc}"
             state = "suspended" if subscription.suspended is not None else self.limits.webhooks.state(progress)
-        return subscription_document(subscription, progress, origin=origin, state=state)
+        warning = self._teller.warning(subscription)
+        return subscription_document(subscription, progress, origin=origin, state=state, warning=warning)
 
     async def remove(self, name: str) -> None:
         """Forget a subscription: its webhook stops, and its streams end. Raises `Refused`."""
@@ -197,7 +201,7 @@ class Subscriptions:
             raise Refused(404, "no-subscription", "there is no subscription of this id")
         await self._watch.in_thread(partial(self._store.save_progress, name, resumed))
         self._webhooks.start(resumed_one)
-        return self.document(resumed_one)
+        return await self.document(resumed_one)
 
     async def stream(self, subscription: Subscription, after: int | None, owner: str = "") -> AsyncIterator[bytes]:
         """The frames of what the subscription has after a number, or from its start. Raises `Refused` before the first."""

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from threading import Lock
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from whence.history.errors import BadCondition, NoHistory
+from whence.history.errors import BadCondition, HistoryError, NoHistory
 from whence.history.live.log import LogTrimmed
 from whence.history.questions.event import Event
 from whence.history.questions.history import History
 from whence.history.questions.past import Why
+from whence.history.storage import StorageError
 from whence.service.answer_bounds import bounded, truncated_events
 from whence.service.asking_pool import HistorySource, newest
 from whence.service.limits import Refused
@@ -137,6 +140,15 @@ class Teller:
             size += len(found[-1].text)
         return Step(tuple(found), rows["number"][-1].as_py(), at_end=read_all)
 
+    def warning(self, subscription: Subscription) -> str | None:
+        """That the condition names attributes which no event so far has; None where all are known, or nothing is."""
+        try:
+            known = newest(self._live, _attributes)
+            unknown = self._matcher(subscription).unknown(known or ())
+        except (HistoryError, StorageError, OSError):
+            return None
+        return _never_seen(unknown, known) if unknown and known is not None else None
+
     def forget(self, subscription: str) -> None:
         """Let go of what is held for it."""
         with self._lock:
@@ -179,6 +191,20 @@ class Teller:
             with self._lock:
                 found = self._matcher_of.setdefault(subscription.id, made)
         return found
+
+
+def _attributes(history: History) -> tuple[str, ...] | None:
+    """The names of all attributes; None where there are no events."""
+    manifest = history.run.manifest
+    return (*manifest.attributes, *manifest.native_columns) if len(history) else None
+
+
+def _never_seen(unknown: Sequence[str], known: Sequence[str]) -> str:
+    names = ", ".join(map(repr, unknown))
+    alike = sorted({each for name in unknown for each in get_close_matches(name.lower(), known, n=1)})
+    meant = f" (there is {', '.join(map(repr, alike))})" if alike else ""
+    which = "an attribute" if len(unknown) == 1 else "attributes"
+    return f"no event so far has {which} {names}{meant}: the condition waits for the first that does"
 
 
 def trimmed_document(subscription: Subscription, after: int, first: int) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def bystanders(history: History, event: Event, most: int) -> tuple[Event, ...]:
     if event.time is None or most < 1:
         return ()
     near = np.arange(max(0, event.position - NEARBY_ROWS), min(len(history), event.position + NEARBY_ROWS))
-    rows = history.run.rows(near, ["computation", "time", "attributes"])
+    rows = history.run.rows(near, ["computation", "time", "error", "attributes"])
     suspects = (int(near[row]) for row in _suspects(rows, event))
     innocent = (place for place in suspects if history.relation(place, event.position) is not Relation.BEFORE)
     found = events_at(history.run, list(islice(innocent, most)))
@@ -67,10 +67,10 @@ def bystanders(history: History, event: Event, most: int) -> tuple[Event, ...]:
 def _suspects(rows: pa.Table, event: Event) -> list[int]:
     """Rows of the same computation with an earlier wall time, the most suspect first."""
     ranked = []
-    columns = (rows[name].to_pylist() for name in ("computation", "time", "attributes"))
-    for row, (computation, time, attributes) in enumerate(zip(*columns, strict=True)):
+    columns = (rows[name].to_pylist() for name in ("computation", "time", "error", "attributes"))
+    for row, (computation, time, error, attributes) in enumerate(zip(*columns, strict=True)):
         if computation == event.computation and time is not None and time < event.time:
-            loud = attributes is not None and is_loud(json.loads(attributes))
+            loud = error or (attributes is not None and is_loud(json.loads(attributes)))
             ranked.append((not loud, event.time - time, row))
     return [row for *_, row in sorted(ranked)[:SUSPECTS]]
 

@@ -74,7 +74,7 @@ def _dot(event: Event, role: str, anchor: str, incident: Incident) -> Dot:
         event.time,
         position=event.position,
         causes=tuple(incident.causes.get(event.position, ())),
-        loud=role != BYSTANDER and is_loud(event.attributes),
+        loud=role != BYSTANDER and (event.error or is_loud(event.attributes)),
     )
 
 

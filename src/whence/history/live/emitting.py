@@ -77,7 +77,7 @@ def _rows(piece: Piece, chosen: Longs, first_sent: FirstSent, tick: int) -> pa.T
     events, deliveries, reported = (
         each if every else each.take(taken) for each in (piece.part.events, piece.deliveries, piece.reported)
     )
-    as_is = ("computation", "id", "name", "kind", "time", "arrival", "attributes", "file", "place")
+    as_is = ("computation", "id", "name", "kind", "time", "arrival", "attributes", "error", "file", "place")
     columns = {name: events[name].cast(DELIVERED.field(name).type) for name in as_is}
     columns |= {name: reported[name] for name in ("process", "seq")}
     arrival = events["arrival"]

@@ -36,6 +36,7 @@ DELIVERED = pa.schema(
         pa.field("waited", pa.int64()),
         pa.field("late", pa.bool_()),
         pa.field("attributes", pa.string()),
+        pa.field("error", pa.bool_()),
         pa.field("missing", pa.list_(pa.string())),
         pa.field("file", pa.string()),
         pa.field("place", pa.int64()),

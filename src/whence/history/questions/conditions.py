@@ -11,7 +11,7 @@ A value that cannot be read so is missing (null), and a condition that is null i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import duckdb
@@ -68,20 +68,29 @@ class Condition:
         lenient: bool = False,
     ) -> None:
         self._text = text
-        self._lenient = lenient
         self._attributes = None if attributes is None else [str(name) for name in attributes]
         self._types = {name: schema.field(name).type for name in schema.names if name != "attributes"}
         if {"receives", "sends"} <= self._types.keys():
             self._types["message"] = pa.string()
         self._projections: dict[str, str] = {}
         self._columns: set[str] = set()
+        self._asked: dict[str, None] = {}
         self._connection = closed_connection() if connection is None else connection
-        self._query = self._prepared()
+        self._query = self._prepared(lenient=False)
+        if lenient:
+            # A constant that does not fit, as in ``error = 'disk full'``, fails on every row: that is no row's fault.
+            self.test(pa.table({name: pa.nulls(1, self._types.get(name, pa.string())) for name in self.columns}))
+            self._query = self._prepared(lenient=True)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the events that it needs; at least one."""
         return tuple(sorted(self._columns)) or ("seq",)
+
+    def unknown(self, attributes: Collection[str]) -> tuple[str, ...]:
+        """The names in it that are neither columns nor attributes among these, as they are spelt there."""
+        asked = ((name, name.partition(".")[0]) for name in self._asked)
+        return tuple(name for name, outer in asked if name not in attributes and outer not in attributes)
 
     def test(self, rows: pa.Table) -> NDArray[np.bool_]:
         """Whether each row meets it."""
@@ -89,17 +98,17 @@ class Condition:
         try:
             (found,) = self._connection.execute(self._query).fetchnumpy().values()
         except duckdb.Error as fault:
-            raise BadCondition(f"the condition {self._text!r} fails: {_first_line(fault)}") from None
+            raise BadCondition(f"the condition {self._text!r} fails: {_first_line(fault)}{self._hint()}") from None
         finally:
             self._connection.unregister("stored")
         return np.ma.filled(found, False).astype(np.bool_)
 
-    def _prepared(self) -> str:
+    def _prepared(self, *, lenient: bool) -> str:
         tree = self._parsed()
         expression = tree["where_clause"]
         self._visit(expression, "boolean")
         whole = {"error": False, "statements": [{"node": tree, "named_param_map": []}]}
-        if self._lenient:
+        if lenient:
             expression = {"class": "OPERATOR", "type": "OPERATOR_TRY", "alias": "", "children": [expression]}
         tree["select_list"], tree["where_clause"] = [expression], None
         (query,) = self._connection.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(whole)]).fetchall()[0]
@@ -110,10 +119,17 @@ class Condition:
         try:
             (outcome,) = self._connection.execute(f"DESCRIBE {query}").fetchall()
         except duckdb.Error as fault:
-            raise BadCondition(f"the condition {self._text!r} does not work: {_first_line(fault)}") from None
+            raise BadCondition(
+                f"the condition {self._text!r} does not work: {_first_line(fault)}{self._hint()}"
+            ) from None
         if outcome[1] != "BOOLEAN":
             raise BadCondition(f"the condition {self._text!r} gives {outcome[1]}, not true or false")
         return query
+
+    def _hint(self) -> str:
+        """How to reach an attribute that a column hides, where it may have been meant."""
+        hidden = [name for name in self._projections if name in (self._attributes or ("error",))]
+        return "".join(f"; the attribute of the name {name} is attributes.{name}" for name in hidden)
 
     def _parsed(self) -> dict[str, Any]:
         query = f"SELECT 1 FROM event WHERE {self._text}\n"
@@ -191,6 +207,7 @@ class Condition:
     def _pointers(self, names: list[str]) -> list[str]:
         """Where an attribute is in the JSON: by its whole name, or by the parts of a nested one."""
         parts = names[1:] if len(names) > 1 and names[0].casefold() == "attributes" else names
+        self._asked[".".join(parts)] = None
         if self._attributes is None:
             return [_pointer([".".join(parts)]), *([_pointer(parts)] if len(parts) > 1 else [])]
         if (whole := _match(".".join(parts), self._attributes)) is not None:

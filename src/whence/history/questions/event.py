@@ -16,11 +16,11 @@ ALWAYS = ("id", "process", "seq", "name", "time")
 """Keys that an event's JSON has even if they say nothing; of the others, those that do."""
 KEYS = (
     *(*ALWAYS, "corrected_time", "computation", "clock_name", "causal_time", "kind", "message", "position", "missing"),
-    *("attributes", "file", "place"),
+    *("error", "attributes", "file", "place"),
 )
 COLUMNS = (
     *("process", "seq", "name", "time", "correction", "causal_time", "kind", "sends", "receives", "attributes"),
-    *("clock_name", "missing", "file", "place"),
+    *("error", "clock_name", "missing", "file", "place"),
 )
 
 
@@ -48,6 +48,8 @@ class Event:
     position: int
     """Its place in history order, from 0."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    error: bool | None = None
+    """Whether it tells of a failure; None where nothing is known."""
     correction: int | None = None
     """What is to be added to the wall time so that no effect comes before its cause; None where it has no time."""
     clock_name: str | None = None
@@ -73,6 +75,8 @@ class Event:
         every = {name: getattr(self, name) for name in KEYS}
         if not self.correction:
             del every["corrected_time"]
+        if not self.error:
+            del every["error"]
         return {name: value for name, value in every.items() if name in ALWAYS or value not in (None, "", {}, ())}
 
 
@@ -111,6 +115,7 @@ def events_from(run: Run, columns: dict[str, list[Any]], positions: Longs) -> tu
             receives=columns["receives"][row],
             position=position,
             attributes=_attributes(columns, row, natives),
+            error=columns["error"][row],
             correction=columns["correction"][row],
             clock_name=columns["clock_name"][row],
             missing=tuple(columns["missing"][row] or ()),

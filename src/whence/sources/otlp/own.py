@@ -47,6 +47,7 @@ def own_row(attributes: Mapping[str, Any], time: int, file: str, place: int) -> 
     if row.line_parent is not None and row.line is None:
         raise BadRecord("bad-field", "whence.line_parent says what a line was started from: give whence.line as well")
     row.line_joins = _keys(attributes, "line_joins") or None
+    row.error = _truth(attributes, "error")
     row.stamp = _stamp(attributes)
     row.sends = _key(attributes.get(f"{OWN}sends"), "sends")
     row.receive(_keys(attributes, "receives"))
@@ -90,6 +91,13 @@ def _integer(attributes: Mapping[str, Any], name: str) -> int | None:
     value = attributes.get(f"{OWN}{name}")
     if value is not None and type(value) is not int:
         raise BadRecord("bad-field", f"{OWN}{name} is an integer, not {shown(value)}")
+    return value
+
+
+def _truth(attributes: Mapping[str, Any], name: str) -> bool | None:
+    value = attributes.get(f"{OWN}{name}")
+    if value is not None and not isinstance(value, bool):
+        raise BadRecord("bad-field", f"{OWN}{name} is true or false, not {shown(value)}")
     return value
 
 
