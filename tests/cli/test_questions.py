@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from whence.cli.main import cli
-from whence.cli.rendering import DISAGREES, format_time
+from whence.cli.rendering import DISAGREES, ERROR, format_time
 from whence.history import History, layout
 from whence.history.times import parse_time
 
@@ -35,6 +35,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Made]]:
     for event in events:
         event.causal_time = START + event.number
         event.level = 0
+        event.error = True if event.number in (20, 21, 22) else None
         if event.time is not None:
             event.time = START + event.number - (1_000 if event.process == "p1" else 0)
     return folder, write_history(folder, [(events, [25])], [], unit="ns")
@@ -79,11 +80,19 @@ def test_every_question_answers_in_json_what_the_library_answers(ask: Ask, made:
         assert {"id", "process", "seq", "name", "time"} <= set(event)
 
 
-def test_tables_show_times_and_where_clocks_disagree(ask: Ask, made: tuple[Path, list[Made]]) -> None:
-    """A reader who trusts wall clocks must see where they contradict what happened."""
+_NOTED: list[Callable[[Made], bool]] = [
+    lambda event: event.process == "p1",
+    lambda event: bool(event.error and event.time),
+]
+
+
+def test_tables_show_times_errors_and_where_clocks_disagree(ask: Ask, made: tuple[Path, list[Made]]) -> None:
+    """A reader who trusts wall clocks must see where they contradict what happened; and failures, without colours, too."""
     _, events = made
     event = next(
-        e for e in events if e.process != "p1" and any(o.process == "p1" and o.happened_before(e) for o in events)
+        e
+        for e in events
+        if e.process != "p1" and all(any(meets(o) and o.happened_before(e) for o in events) for meets in _NOTED)
     )
     shown = ask("why", event.key, "-k", "60")
     for other in events:
@@ -91,6 +100,7 @@ def test_tables_show_times_and_where_clocks_disagree(ask: Ask, made: tuple[Path,
             (line,) = (line for line in shown.splitlines() if f" {other.key} " in line)
             assert line.startswith(format_time(other.time, "ns"))
             assert (DISAGREES in line) == (other.process == "p1")
+            assert (f" {ERROR}" in line) == bool(other.error)
     for question in (["impact", event.key], ["concurrent", event.key], ["cut", event.key], ["check"], ["quarantine"]):
         assert ask(*question).strip()
     assert "missing: " in ask("why", events[-1].key, "-k", "60")

@@ -52,6 +52,7 @@ def hard(random: Random, *, small: int, untimed: bool = False) -> tuple[list[Mad
         for event in events:
             event.process = chosen[int(event.process[1:])]
             event.name = random.choice(NAMES)
+            event.error = random.choice((True, False, None))
             if random.random() < 0.2:
                 # Spans and lost messages make events whose kind does not say what they have to do with others.
                 event.kind = random.choice(("local", "send", "receive"))
@@ -120,7 +121,7 @@ def shiviz(regex: str, *, several: bool) -> ShiViz:
 
 def parquet_rows(data: bytes) -> pa.Table:
     """A Parquet export by the rules of whence's own format, which are those of its JSON."""
-    fields = ("computation", "process", "seq", "time", "kind", "sends", "receives", "id", "name")
+    fields = ("computation", "process", "seq", "time", "kind", "sends", "receives", "id", "name", "error")
     kept = [
         {name: row[name] for name in fields if row[name] is not None}
         for row in pq.read_table(io.BytesIO(data)).to_pylist()
@@ -155,7 +156,10 @@ def same_relations(back: History, kept: list[Made], *, clocks: bool) -> None:
             original[host(name[0]) if several else "", host(name[1]), seen[name]] = event
         else:
             original[(*name, event.seq)] = event
-    events = [original[each.computation, each.process, each.seq] for each in back.order()]
+    found = [*back.order()]
+    events = [original[each.computation, each.process, each.seq] for each in found]
+    if not clocks:
+        assert [each.error for each in found] == [event.error for event in events]
     assert len(events) == len(kept) == len({id(event) for event in events})
     one, other = (each.ravel() for each in np.meshgrid(np.arange(len(events)), np.arange(len(events)), indexing="ij"))
     for first, second, found in zip(one.tolist(), other.tolist(), back.relations(one, other).tolist(), strict=True):

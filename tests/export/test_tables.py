@@ -28,6 +28,7 @@ def expected(event: Made, kept: list[Made], *, whole: bool) -> dict[str, Any]:
         "corrected_time": event.time,
         "causal_time": None if event.causal_time == UNTIMED else event.causal_time,
         "attributes": event.attributes,
+        "error": event.error,
         "clock_name": None,
         "missing": None,
         "file": "a.jsonl",
@@ -65,6 +66,7 @@ def test_tables_hold_every_event_as_it_is(seed: int) -> None:
             assert [*rows[0]] == COLUMNS.names
             for row, full in zip(rows, table.to_pylist(), strict=True):
                 full["receives"] = None if full["receives"] is None else json.dumps(full["receives"])
+                full["error"] = None if full["error"] is None else str(full["error"]).lower()
                 assert row == {name: "" if value is None else str(value) for name, value in full.items()}
 
 

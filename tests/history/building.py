@@ -47,6 +47,7 @@ class Made:
     level: int = 0
     position: int = -1
     attributes: dict[str, object] | None = None
+    error: bool | None = None
 
     @property
     def key(self) -> str:
@@ -167,7 +168,9 @@ def write_history(
                 unit=unit,
                 eps=12,
                 ledger=ledger(len(history), not_json=1),
-                attributes=("a b", "status", "who"),
+                attributes=tuple(
+                    sorted({"a b", "status", "who", *(name for each in history for name in each.attributes or ())})
+                ),
                 given_seq=numbered,
                 has_ids=any(event.id is not None for event in history),
                 wall_clock=WallClockSummary(0, None, {"pairs": 0}, 0, 0, 0),
@@ -253,6 +256,7 @@ def _events(rows: list[Made], *, numbered: bool) -> pa.Table:
         "kind": [row.kind for row in rows],
         "sends": [f"m-{row.key}" if row.kind == "send" else None for row in rows],
         "receives": [f"m-{row.causes[0].key}" if row.causes else None for row in rows],
+        "error": [row.error for row in rows],
         "attributes": [None if row.attributes is None else json.dumps(row.attributes) for row in rows],
         "file": ["a.jsonl"] * len(rows),
         "place": list(range(len(rows))),

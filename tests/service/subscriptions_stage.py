@@ -91,6 +91,7 @@ class StagedLive:
             "at": number * 10 + 5,
             "waited": 5,
             "late": number % 7 == 0,
+            "error": event.error,
             "attributes": None if event.attributes is None else json.dumps(event.attributes),
             "missing": None,
             "file": "a.jsonl",

@@ -479,3 +479,39 @@ def test_one_reader_leaves_room_for_others(tmp_path: Path) -> None:
         await anext(other)
 
     asyncio.run(run())
+
+
+def test_an_attribute_that_no_event_has_had_is_warned_of_until_one_comes(tmp_path: Path) -> None:
+    """A misspelt name would be waited for in silence; one that comes later must still be let through."""
+    events = drawn(3, 20)
+    for number, event in enumerate(events):
+        event.attributes = {"status": 7} if number < 10 else {"status": 7, "region": "eu"}
+    live = StagedLive(tmp_path, events)
+    with serving(live, tmp_path / "subscriptions") as client:
+        early = client.subscribe(where="statsu >= 5")
+        assert early["warning"] is None, "nothing is known yet"
+        live.commit(10)
+        made = {
+            where: client.subscribe(where=where) for where in ("statsu >= 5", "status >= 5", "error", "region = 'eu'")
+        }
+        said = {where: document["warning"] for where, document in made.items()}
+        assert said["statsu >= 5"].startswith("no event so far has an attribute 'statsu' (there is 'status')")
+        assert said["status >= 5"] is said["error"] is None
+        assert "'region'" in said["region = 'eu'"]
+        assert client.ask("GET", f"/v1/subscriptions/{early['id']}")[1]["warning"] == said["statsu >= 5"]
+        live.commit(20)
+        later = {each["where"]: each["warning"] for each in client.ask("GET", "/v1/subscriptions")[1]}
+        assert later["region = 'eu'"] is None
+        assert later["statsu >= 5"] is not None
+
+
+def test_errors_can_be_subscribed_to(tmp_path: Path) -> None:
+    """Whoever waits for failures need not know how each program spells them."""
+    events = drawn(4, 12)
+    for number, event in enumerate(events):
+        event.error = (True, None, False)[number % 3]
+    live = StagedLive(tmp_path, events)
+    live.commit(12)
+    told = everything(Teller(live, Matchers()), Subscription("0" * 24, "error", 0, None, 0, 0), 0)
+    assert [each.number for each in told] == [1, 4, 7, 10]
+    assert all(each.document["event"]["error"] is True for each in told)
