@@ -75,6 +75,8 @@ TRACE, SPAN = "5b8efff798038103d269b633813fc60c", "00f067aa0ba902b7"
         ({"http.status_code": 500}, True),
         ({"http.response.status_code": "503"}, True),
         ({"http": {"response": {"status_code": 502}}}, True),
+        ({"http": {"status": 500}}, True),
+        ({"log": {"syslog": {"severity": {"code": 3}}}}, True),
         ({"http.status_code": 404}, None),
         ({"status": 500}, None),
         ({"status_code": 600}, None),

@@ -144,6 +144,7 @@ _PROMISES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "what has a line's parent or phase has a line": lambda row: (
         row["line"] is not None or (row["line_parent"] is None and row["line_phase"] is None)
     ),
+    "a row that is set aside tells of no error": lambda row: row["error"] is None or row["reason"] is None,
     "attributes are a JSON object": lambda row: _is_object(row["attributes"]),
     "a stamp is a JSON object": lambda row: _is_object(row["stamp"]),
 }
