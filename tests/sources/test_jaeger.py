@@ -53,7 +53,7 @@ def test_the_sample_means_what_its_author_meant() -> None:
         at |= {"line": f"{in_trace}/{key}", "line_phase": "start"}
         return at | ({"line_parent": f"{in_trace}/{parent}", "receives": f"span {in_trace}/{parent}"} if parent else {})
 
-    def end(in_trace: str, key: str, process: str, us: int, name: str, kind: str, attributes: str, **more: str) -> Any:
+    def end(in_trace: str, key: str, process: str, us: int, name: str, kind: str, attributes: str, **more: Any) -> Any:
         at = {"computation": "", "process": process, "time": (T0 + us) * 1000, "kind": kind, "id": key, "name": name}
         at |= {"line_since": (T0 + begun[key]) * 1000, "attributes": attributes}
         return at | {"line": f"{in_trace}/{key}", "line_phase": "end"} | more
@@ -68,7 +68,7 @@ def test_the_sample_means_what_its_author_meant() -> None:
     }
     causes = {"receives_more": [f"span {main}/{c3}", f"span {mail}/{e5}"]}
     awaits = {"line_parent": f"{main}/{a1}", "receives": f"answer to {main}/{b2}"}
-    answers = {"sends": f"answer to {main}/{b2}"}
+    answers = {"sends": f"answer to {main}/{b2}", "error": True}
     assert read(GOOD) == [
         start(main, a1, "shop@pod-1", 0, "checkout", "receive"),
         end(main, a1, "shop@pod-1", 9000, "checkout ends", "send", '{"span.kind":"server"}'),
@@ -82,7 +82,7 @@ def test_the_sample_means_what_its_author_meant() -> None:
         | causes
         | {"attributes": '{"span.kind":"consumer"}'},
         start(mail, e5, "mail", 0, "newsletter"),
-        end(mail, e5, "mail", 5, "newsletter fails", "local", '{"otel.status_code":"ERROR"}'),
+        end(mail, e5, "mail", 5, "newsletter fails", "local", '{"otel.status_code":"ERROR"}', error=True),
     ]
     assert rows(Jaeger(), GOOD)[0]["place"] == GOOD.index(b'{"traceID": "5af7183fb1d4cf5f", "spanID": "A1"')
 

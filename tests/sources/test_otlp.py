@@ -62,7 +62,8 @@ def test_the_sample_means_what_its_author_meant(source: Otlp) -> None:
         | {"receives": f"span {TRACE}/{order}"} | of(take, order, "start"),
         at | shop | {"time": NOON_NS + 800_000_000, "kind": "receive", "id": take, "name": "take fails", "place": 1}
         | {"attributes": '{"otel.status_description":"said \\"none left\\"","service.version":"2.1"}'}
-        | {"receives": f"answer to {TRACE}/{take}"} | of(take, order, "end") | {"line_since": NOON_NS + 200_000_000},
+        | {"receives": f"answer to {TRACE}/{take}"} | of(take, order, "end")
+        | {"line_since": NOON_NS + 200_000_000, "error": True},
         at | stock | {"time": NOON_NS - 10**9, "kind": "receive", "sends": f"span {TRACE}/{served}"}
         | {"receives": f"span {TRACE}/{take}", "receives_more": [f"span {TRACE[:-1]}d/00f067aa0ba902c0"]}
         | {"id": f"{served}/start", "name": "take starts", "place": 2, "attributes": '{"span.kind":"server"}'}
@@ -73,7 +74,7 @@ def test_the_sample_means_what_its_author_meant(source: Otlp) -> None:
         {"computation": "", "file": "sample", "place": 4, "text": "this line is no request"}
         | {"reason": "not-json: at byte 0: expected '{', found 'this line is no requ'; the rest of the line is not read"},
         at | {"process": "unknown_service", "time": NOON_NS - 500_000_000, "kind": "local", "name": "none left", "place": 5}
-        | {"attributes": '{"severity":"ERROR","body":"none left\\nat stock.py:7"}'} | of(served, served),
+        | {"attributes": '{"severity":"ERROR","body":"none left\\nat stock.py:7"}', "error": True} | of(served, served),
         {"computation": "", "process": "unknown_service", "time": NOON_NS - 400_000_000, "kind": "local", "place": 5}
         | {"name": '{"left":0}', "attributes": '{"severity":"Notice"}', "file": "sample"},
         {"computation": "", "process": "unknown_service", "file": "sample", "place": 5}

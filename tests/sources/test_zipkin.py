@@ -59,7 +59,8 @@ def test_the_sample_means_what_its_author_meant() -> None:
         | {"id": f"{b2}/1", "line": f"{trace}/{b2}"},
         end(trace, b2, "shop", 7000, "get /stock ends", "receive", receives=answer, attributes=remote) | of_a1,
         start(trace, f"{b2}/server", "stock", 2000, "get /stock", "receive", parent=b2),
-        end(trace, f"{b2}/server", "stock", 5000, "get /stock fails", "send", sends=answer, attributes='{"error":""}'),
+        end(trace, f"{b2}/server", "stock", 5000, "get /stock fails", "send", sends=answer, attributes='{"error":""}')
+        | {"error": True},
         start(trace, c3, "10.0.0.2:8080", 2500, "query", parent=b2) | {"attributes": '{"rows":"0"}'},
         start(other, d4, "[2001:db8::c001]", 0, "unnamed span", "send"),
         start(f"{'77':0>32}", f7, "mail", 0, "alone"),
