@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -260,6 +261,7 @@ def test_every_report_is_one_that_the_source_reads(
             "send",
             records.name_json(name),
             records.attributes_json(value),
+            on_line='"line":"main #q4dx"',
             sends="app@1:7",
             receives=None,
             stamp=made.send(),
@@ -290,6 +292,7 @@ def test_what_a_reporter_sends_is_read_back_field_by_field() -> None:
         f"{row['process']}:{row['seq']}": row for row in table(JsonLines(), b"".join(sink.bodies.values())).to_pylist()
     }
     assert [row["reason"] for row in rows.values()] == [None] * 3
+    assert rows[placed.id]["line"] == rows["shop@1:2"]["line"] == json.loads(sink.tries[0][1].splitlines()[0])["line"]
     assert rows[placed.id]["attributes"] == '{"order":42,"when":{"day":1.5}}'
     assert (rows[placed.id]["name"], rows[placed.id]["time"], rows[placed.id]["kind"]) == ("order.placed", 100, "local")
     assert (rows["shop@1:2"]["sends"], rows["shop@1:2"]["kind"]) == (message.key, "send")

@@ -4,11 +4,16 @@
 
     app = ReportingMiddleware(app, reporter)
 
-Four events make a call: the client's ``call``, here ``serve`` and ``answer``, the client's ``answered``. It works with any
-ASGI application and imports none. Put it outermost, so that answers of other middleware carry a cause as well.
+Four events make a call: the client's ``call``, here ``serve`` and ``answer``, the client's ``answered``. Each request is a
+line of its own, such as ``GET /orders #k2m7-17``. It works with any ASGI application and imports none. Put it outermost, so
+that answers of other middleware carry a cause as well.
 
-HAZARD: the response's header leaves before its body. What the application reports while it streams a body is not known
-to the client's ``answered``.
+HAZARDS:
+
+- the response's header leaves before its body. What the application reports while it streams a body is not known to the
+  client's ``answered``;
+- what the application does for a request in another task or thread, as FastAPI does with functions that are not ``async``,
+  is on a line of its own. ``answer`` is told to come after it only where it was joined (`Reporter.join`).
 """
 
 from __future__ import annotations
@@ -42,8 +47,12 @@ class ReportingMiddleware:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        reporter = self._reporter
         what = f"{scope.get('method', 'WEBSOCKET')} {scope.get('path', '')}"
+        with self._reporter.lines.request(what):
+            await self._serve(what, scope, receive, send)
+
+    async def _serve(self, what: str, scope: Scope, receive: Receive, send: Send) -> None:
+        reporter = self._reporter
         message = reporter.extract(scope.get("headers")) if self._accept_causes else None
         reporter.received(message, f"serve {what}")
         has_answered = False

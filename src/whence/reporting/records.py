@@ -2,8 +2,8 @@
 
 One literal line::
 
-    {"process":"shop@k2m7","seq":3,"time":1700000000000000000,"kind":"send","name":"ask","sends":"shop@k2m7:3",
-     "stamp":{"clock":"lamport","time":9,"process":"shop@k2m7"},"attributes":{"order":42}}
+    {"process":"shop@k2m7","seq":3,"time":1700000000000000000,"kind":"send","name":"ask","line":"main #q4dx",
+     "sends":"shop@k2m7:3","stamp":{"clock":"lamport","time":9,"process":"shop@k2m7"},"attributes":{"order":42}}
 """
 
 from __future__ import annotations
@@ -47,12 +47,17 @@ def line(
     name: str,
     attributes: str,
     *,
+    on_line: str,
     sends: str | None,
     receives: str | None,
     stamp: Stamp | None,
 ) -> bytes:
-    """One line with its end. `head` is what `line_head` gives; `name` and `attributes` are JSON text."""
-    parts = [f'{head}"seq":{seq},"time":{time_ns},"kind":"{kind}","name":{name}']
+    """One line of text with its end.
+
+    `head` is what `line_head` gives; `name` and `attributes` are JSON text. `on_line` says which line of the process the
+    event is on, as members of a JSON object.
+    """
+    parts = [f'{head}"seq":{seq},"time":{time_ns},"kind":"{kind}","name":{name},{on_line}']
     if sends is not None:
         parts.append(f'"sends":{_encode(sends)}')
     if receives is not None:

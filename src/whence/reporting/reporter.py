@@ -13,8 +13,8 @@ Guarantees:
 
 HAZARDS:
 
-- the events of one process are ordered one after the other, so the event of one thread counts as a possible cause of
-  the next event of another;
+- what one task or thread did may be a cause of what another one of the process did later: they share memory. Only along
+  a line, and by messages, is it recorded (`whence.reporting.lines`);
 - a child that ends by `os._exit`, as those of `multiprocessing` do, runs no exit handlers: close its reporter there;
 - what is reported in the middle of a report (by a signal's handler, or by an object that goes away just then) is dropped.
 """
@@ -26,18 +26,22 @@ import secrets
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from os import PathLike
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from whence.clocks import Stamp
 from whence.reporting import forking
 from whence.reporting.carriers import Message, check_key, extract
+from whence.reporting.lines import Line, Lines
 from whence.reporting.posting import Poster
 from whence.reporting.records import attributes_json, line, line_head, name_json
 from whence.reporting.sender import Pace, Sender
 from whence.reporting.spool import Spool
 from whence.reporting.stamping import Clock, Stamper, clock_maker, full_name, log, name_of
+
+T = TypeVar("T")
 
 PEER: Final = "whence.peer"
 """The attribute of a local event that stands where a receive would, had the peer said what caused the message."""
@@ -105,6 +109,7 @@ class Reporter:
         self._queue_limit, self._queue_limit_bytes = queue_limit, queue_limit_bytes
         self._pace = Pace(batch, linger_s, *retry_s)
         self._exit_timeout_s = exit_timeout_s
+        self._line_elsewhere: Callable[[], str | None] | None = None
         self._make_clock = clock_maker(clock)
         if self._make_clock is None:
             self._begin(name_of(clock, process, incarnation), cast(Clock, clock))
@@ -123,9 +128,11 @@ class Reporter:
         self._stamper = Stamper(clock if self._make_clock is None else self._make_clock(name))
         self._head = line_head(name, self._computation)
         self._lock = threading.RLock()
+        self.lines = Lines()
+        """The lines of this process; for integrations."""
         self._seq = 0
         self._closed = False
-        self._inherited: Message | None = None
+        self._inherited: tuple[Message, Line] | None = None
         self._fork_message: Message | None = None
         self._unsaid_drops = self._unsaid_refusals = 0
         self._refused_why = ""
@@ -190,6 +197,37 @@ class Reporter:
     def extract(self, carrier: Mapping[str, Any] | Iterable[tuple[Any, Any]] | None) -> Message | None:
         """`whence.reporting.extract`, with what is no message counted."""
         return extract(carrier, on_malformed=lambda: self._count("malformed"))
+
+    # Which line it is on.
+
+    def line(self, name: str, /) -> AbstractContextManager[None]:
+        """A line for the statements of a ``with``, in plain and in asynchronous functions.
+
+        It is started from the line around it, whose next event then follows the last one of the block.
+        """
+        return self.lines.block(name)
+
+    async def join(self, awaitable: Awaitable[T], /) -> T:
+        """Await a task, or what can be made one; the next event of this line then follows the last one of the task."""
+        (result,) = await self.gather(awaitable)
+        return cast(T, result)
+
+    async def gather(self, *awaitables: Awaitable[Any], return_exceptions: bool = False) -> list[Any]:
+        """`asyncio.gather`; the next event of this line then follows the last ones of the tasks that are done."""
+        import asyncio  # Here it is loaded already; applications without it need not load it.
+
+        tasks = [asyncio.ensure_future(each) for each in awaitables]
+        try:
+            return await asyncio.gather(*tasks, return_exceptions=return_exceptions)
+        finally:
+            with self._lock:
+                for task in tasks:
+                    if task.done():
+                        self.lines.join_task(task)
+
+    def take_lines_from(self, current: Callable[[], str | None], /) -> None:
+        """Let `current` name the line of every event for which it gives a name: something else starts that line."""
+        self._line_elsewhere = current
 
     # What becomes of it.
 
@@ -276,22 +314,42 @@ class Reporter:
         return not self._is_putting and not sender.runs_here() and sender.has_room(size_bytes)
 
     def _put(
-        self, kind: str, name_text: str, attributes_text: str, message: Message | None = None, unstamped: bool = False
+        self,
+        kind: str,
+        name_text: str,
+        attributes_text: str,
+        message: Message | None = None,
+        unstamped: bool = False,
+        on: Line | None = None,
     ) -> Event:
-        """Number, stamp and queue an event. The lock is held."""
+        """Number, stamp and queue an event, on the line of who reports it unless `on` is another. The lock is held."""
         self._is_putting = True
         try:
-            return self._put_alone(kind, name_text, attributes_text, message, unstamped)
+            return self._put_alone(kind, name_text, attributes_text, message, unstamped, on)
         finally:
             self._is_putting = False
 
     def _put_alone(
-        self, kind: str, name_text: str, attributes_text: str, message: Message | None, unstamped: bool
+        self,
+        kind: str,
+        name_text: str,
+        attributes_text: str,
+        message: Message | None,
+        unstamped: bool,
+        on: Line | None,
     ) -> Event:
         time_ns = int(self._now())
         stamp = self._stamp(kind, message, unstamped)
         seq = self._seq + 1
         event_id = f"{self.process}:{seq}"
+        on_line: str | None = None
+        if on is not None:
+            on_line = on.fields
+        elif self._line_elsewhere is not None and (elsewhere := self._line_elsewhere()) is not None:
+            # Its own parent: what starts the line is reported by others.
+            on_line = f'"line":{name_json(elsewhere)},"line_parent":{name_json(elsewhere)}'
+        else:
+            on, on_line = self.lines.go_on()
         text = line(
             self._head,
             seq,
@@ -299,12 +357,15 @@ class Reporter:
             kind,
             name_text,
             attributes_text,
+            on_line=on_line,
             sends=event_id if kind == "send" else None,
             receives=None if message is None else message.key,
             stamp=stamp,
         )
         self._sending().put(text)
         self._seq = seq
+        if on is not None:
+            self.lines.was_reported(on)
         return Event(event_id, stamp)
 
     def _stamp(self, kind: str, message: Message | None, unstamped: bool) -> Stamp | None:
@@ -321,7 +382,8 @@ class Reporter:
             return
         drops, refusals = self._unsaid_drops, self._unsaid_refusals
         attributes = {"count": drops, "refused": refusals, "why": refusals and self._refused_why}
-        self._put("local", f'"{DROPPED}"', attributes_json({key: each for key, each in attributes.items() if each}))
+        said = attributes_json({key: each for key, each in attributes.items() if each})
+        self._put("local", f'"{DROPPED}"', said, on=self.lines.own)
         self._unsaid_drops -= drops
         self._unsaid_refusals -= refusals
 
@@ -333,8 +395,8 @@ class Reporter:
     def _say_inherited(self) -> None:
         """In a forked child: its first event is caused by the fork."""
         if self._inherited is not None:
-            inherited, self._inherited = self._inherited, None
-            self._put("receive", f'"{FORK}"', "{}", inherited)
+            (inherited, line), self._inherited = self._inherited, None
+            self._put("receive", f'"{FORK}"', "{}", inherited, on=line)
 
     def _count(self, what: str) -> None:
         with self._lock:
@@ -374,4 +436,5 @@ class Reporter:
         if self._sender is not None:
             self._sender.forget()
         self._begin(full_name(self._name, None), None)
-        self._inherited, self._closed = inherited, closed
+        self._inherited = None if inherited is None else (inherited, self.lines.inherit())
+        self._closed = closed

@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 
-from whence.reporting.grpc.calls import ClientCall, ServedCall, rewrapped
+from whence.reporting.grpc.calls import ClientCall, ServedCall, Serving, rewrapped
 from whence.reporting.grpc.server import WatchedContext, serving
 from whence.reporting.reporter import Reporter
 
@@ -129,12 +129,8 @@ class AioServerInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         if handler is None:
             return None
 
-        def received() -> ServedCall:
-            return ServedCall(
-                self._reporter, details.method, details.invocation_metadata, accept_causes=self._accept_causes
-            )
-
-        return rewrapped(handler, lambda function, streams: _serving(function, streams, received))
+        call = Serving(self._reporter, details.method, details.invocation_metadata, self._accept_causes)
+        return rewrapped(handler, lambda function, streams: _serving(function, streams, call))
 
 
 class _AioContext(WatchedContext):
@@ -143,20 +139,21 @@ class _AioContext(WatchedContext):
         await self._context.abort(code, details)
 
 
-def _serving(function: Callable[..., Any], streams: bool, received: Callable[[], ServedCall]) -> Callable[..., Any]:
+def _serving(function: Callable[..., Any], streams: bool, served: Serving) -> Callable[..., Any]:
     if inspect.isasyncgenfunction(function):
 
         @functools.wraps(function)
         async def many(request: Any, context: Any) -> AsyncIterator[Any]:
-            call = received()
-            watched = _AioContext(context, call)
-            try:
-                async for response in function(request, watched):
-                    yield response
-            except BaseException as error:
-                _failed(call, watched, error)
-                raise
-            watched.answer()
+            with served.line(is_started_here=True):
+                call = served.received()
+                watched = _AioContext(context, call)
+                try:
+                    async for response in function(request, watched):
+                        yield response
+                except BaseException as error:
+                    _failed(call, watched, error)
+                    raise
+                watched.answer()
 
         return many
 
@@ -164,19 +161,20 @@ def _serving(function: Callable[..., Any], streams: bool, received: Callable[[],
 
         @functools.wraps(function)
         async def one(request: Any, context: Any) -> Any:
-            call = received()
-            watched = _AioContext(context, call)
-            try:
-                response = await function(request, watched)
-            except BaseException as error:
-                _failed(call, watched, error)
-                raise
-            watched.answer()
-            return response
+            with served.line(is_started_here=True):
+                call = served.received()
+                watched = _AioContext(context, call)
+                try:
+                    response = await function(request, watched)
+                except BaseException as error:
+                    _failed(call, watched, error)
+                    raise
+                watched.answer()
+                return response
 
         return one
 
-    return serving(function, streams, received)
+    return serving(function, streams, served)
 
 
 def _failed(call: ServedCall, watched: WatchedContext, error: BaseException) -> None:

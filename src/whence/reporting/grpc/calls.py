@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from contextvars import Context
+from dataclasses import dataclass
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 
 from whence.reporting.carriers import HEADER
+from whence.reporting.lines import current_owner
 from whence.reporting.reporter import Reporter
 
 Metadata = Iterable[tuple[str, Any]] | None
@@ -24,22 +28,59 @@ class ClientCall:
         self._reporter = reporter
         self._method = method.decode("utf-8", "replace") if isinstance(method, bytes) else method
         self._is_answered, self._lock = False, threading.Lock()
+        self._caller, self._ended_on = current_owner(), ""
         message = reporter.sent(f"call {self._method}")
         kept = [pair for pair in metadata or () if pair[0].lower() != HEADER]
         self.metadata = kept if message is None else [*kept, (HEADER, message.to_text())]
 
     def answered(self, code: Any, trailing: Metadata) -> None:
-        """Report how the call ended, once: whoever comes later goes on when it is reported."""
+        """Report how the call ended, once: whoever comes later goes on when it is reported.
+
+        A thread of gRPC's that sees the end first reports it on a line of its own, which the caller joins when it comes.
+        """
+        is_caller = current_owner() is self._caller
         with self._lock:
-            if self._is_answered:
-                return
-            self._is_answered = True
-            name, status = f"answered {self._method}", getattr(code, "name", str(code))
-            message = self._reporter.extract(trailing)
-            if message is None and code in _NO_ANSWER:
-                self._reporter.unanswered(name, **{"rpc.status": status})
-            else:
-                self._reporter.received(message, name, **{"rpc.status": status})
+            if not self._is_answered:
+                self._is_answered = True
+                if is_caller:
+                    self._report(code, trailing)
+                else:
+                    Context().run(self._report_elsewhere, code, trailing)
+            elif is_caller and self._ended_on:
+                self._reporter.lines.join([self._ended_on])
+                self._ended_on = ""
+
+    def _report_elsewhere(self, code: Any, trailing: Metadata) -> None:
+        lines = self._reporter.lines
+        with lines.request(f"answered {self._method}"):
+            self._report(code, trailing)
+            self._ended_on = lines.standing().line.name
+
+    def _report(self, code: Any, trailing: Metadata) -> None:
+        name, status = f"answered {self._method}", getattr(code, "name", str(code))
+        message = self._reporter.extract(trailing)
+        if message is None and code in _NO_ANSWER:
+            self._reporter.unanswered(name, **{"rpc.status": status})
+        else:
+            self._reporter.received(message, name, **{"rpc.status": status})
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A call that a server is about to serve."""
+
+    reporter: Reporter
+    method: str
+    metadata: Metadata
+    accept_causes: bool
+
+    def line(self, *, is_started_here: bool = False, moves: bool = False) -> AbstractContextManager[None]:
+        """The line of the call; see `whence.reporting.lines.Lines.request`."""
+        return self.reporter.lines.request(self.method, is_started_here=is_started_here, moves=moves)
+
+    def received(self) -> ServedCall:
+        """Report that the call has come."""
+        return ServedCall(self.reporter, self.method, self.metadata, accept_causes=self.accept_causes)
 
 
 class ServedCall:
@@ -67,6 +108,14 @@ class ServedCall:
             if not self._is_answered:
                 self._is_answered = True
                 self._reporter.report(f"abandoned {self._method}")
+
+    def abandoned_elsewhere(self) -> None:
+        """As `abandoned`, told by a thread of gRPC's: on a line of its own, since it knows nothing of the call's."""
+        Context().run(self._abandoned_on_its_own)
+
+    def _abandoned_on_its_own(self) -> None:
+        with self._reporter.lines.request(f"abandoned {self._method}"):
+            self.abandoned()
 
 
 def rewrapped(handler: Any, wrap: Callable[[Callable[..., Any], bool], Callable[..., Any]]) -> Any:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextvars import copy_context
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 
-from whence.reporting.grpc.calls import ServedCall, rewrapped
+from whence.reporting.grpc.calls import ServedCall, Serving, rewrapped
 from whence.reporting.reporter import Reporter
+
+_END = object()
 
 
 class ServerInterceptor(grpc.ServerInterceptor):  # type: ignore[misc]
@@ -26,12 +29,8 @@ class ServerInterceptor(grpc.ServerInterceptor):  # type: ignore[misc]
         if handler is None:
             return None
 
-        def received() -> ServedCall:
-            return ServedCall(
-                self._reporter, details.method, details.invocation_metadata, accept_causes=self._accept_causes
-            )
-
-        return rewrapped(handler, lambda function, streams: serving(function, streams, received))
+        call = Serving(self._reporter, details.method, details.invocation_metadata, self._accept_causes)
+        return rewrapped(handler, lambda function, streams: serving(function, streams, call))
 
 
 class WatchedContext:
@@ -83,35 +82,47 @@ class WatchedContext:
             self._context.set_trailing_metadata(trailing)
 
 
-def serving(function: Callable[..., Any], streams: bool, received: Callable[[], ServedCall]) -> Callable[..., Any]:
+def serving(function: Callable[..., Any], streams: bool, served: Serving) -> Callable[..., Any]:
     """A blocking function of a server, which reports what it serves."""
 
     @functools.wraps(function)
     def one(request: Any, context: Any) -> Any:
-        call = received()
-        watched = WatchedContext(context, call)
-        context.add_callback(call.abandoned)
-        try:
-            response = function(request, watched)
-        except BaseException as error:
-            watched.answer(error=type(error).__qualname__)
-            raise
-        watched.answer()
-        return response
+        with served.line():
+            call = served.received()
+            watched = WatchedContext(context, call)
+            context.add_callback(call.abandoned_elsewhere)
+            try:
+                response = function(request, watched)
+            except BaseException as error:
+                watched.answer(error=type(error).__qualname__)
+                raise
+            watched.answer()
+            return response
+
+    def responses(request: Any, context: Any) -> Generator[Any, None, None]:
+        with served.line(moves=True):
+            call = served.received()
+            watched = WatchedContext(context, call)
+            context.add_callback(call.abandoned_elsewhere)
+            try:
+                yield from function(request, watched)
+            except GeneratorExit:
+                call.abandoned()
+                raise
+            except BaseException as error:
+                watched.answer(error=type(error).__qualname__)
+                raise
+            watched.answer()
 
     @functools.wraps(function)
     def many(request: Any, context: Any) -> Iterator[Any]:
-        call = received()
-        watched = WatchedContext(context, call)
-        context.add_callback(call.abandoned)
+        # Threads of the pool take turns at a stream, and serve other calls between two of its responses.
+        own = copy_context()
+        each = responses(request, context)
         try:
-            yield from function(request, watched)
-        except GeneratorExit:
-            call.abandoned()
-            raise
-        except BaseException as error:
-            watched.answer(error=type(error).__qualname__)
-            raise
-        watched.answer()
+            while (response := own.run(next, each, _END)) is not _END:
+                yield response
+        finally:
+            own.run(each.close)
 
     return many if streams else one
