@@ -8,7 +8,7 @@ Guarantees:
 
 - events of one line follow each other in one task or thread;
 - a place that any context holds is the last event of its line: code that goes on from a place which another context
-  holds as well goes on under a new line (``checkout #k2m7-3.2`` after ``checkout #k2m7-3``). So the name in
+  holds as well goes on under a new line (``checkout #k2m7xe-3.2`` after ``checkout #k2m7xe-3``). So the name in
   ``line_parent`` says exactly what came before, however late the first event of a task comes;
 - a join is told only where the end of the joined line was seen;
 - names are used once: they hold a random word of this start of the process, and a number.
@@ -100,7 +100,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._place: ContextVar[Place | None] = ContextVar("whence-line", default=None)
-        self._word = "".join(secrets.choice(_LETTERS) for _ in range(4))
+        self._word = "".join(secrets.choice(_LETTERS) for _ in range(6))
         self._numbers = count(1)
         self._last: WeakKeyDictionary[Any, Line] = WeakKeyDictionary()
         """The line that each task reported on last."""
@@ -149,7 +149,7 @@ class Lines:
         return Block(self, label, joins=True)
 
     def request(self, label: str, *, is_started_here: bool = True, moves: bool = False) -> Block:
-        """As `block`, for what a server calls: what the same thread or task does afterwards has nothing to do with it.
+        """As `block`, for what a server or worker takes up: what its thread or task does afterwards does not follow it.
 
         `is_started_here`: whether it is started from the line of the calling code; not by a thread of a pool.
         `moves`: whether it is carried on by one thread after another, in a context of its own.
@@ -252,7 +252,9 @@ class Block:
         self._enclosing = None if outer is None else outer.line.block
         started_from = outer if self._is_started_here else None
         owner = _ANYONE if self._moves else current_owner()
-        lines.stand(Place(lines.new(self._label, owner, started_from, self)))
+        # What was joined before it was started is before its first event, too.
+        joins = () if started_from is None else started_from.joins
+        lines.stand(Place(lines.new(self._label, owner, started_from, self), joins))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -262,7 +264,10 @@ class Block:
         if place is None or not self._holds(place.line.block):
             return  # Left in another context than it was entered in: its end was not seen there.
         ended = place.end()
-        self._lines.stand(outer.joined(ended) if self._joins and outer is not None else outer)
+        if self._joins and outer is not None:
+            # These follow what the outer line had joined, or are the same.
+            outer = Place(outer.line, ended, outer.root or outer)
+        self._lines.stand(outer)
 
     def _holds(self, block: Block | None) -> bool:
         while block is not None and block is not self:

@@ -200,12 +200,13 @@ class Reporter:
 
     # Which line it is on.
 
-    def line(self, name: str, /) -> AbstractContextManager[None]:
+    def line(self, name: str, /, *, apart: bool = False) -> AbstractContextManager[None]:
         """A line for the statements of a ``with``, in plain and in asynchronous functions.
 
-        It is started from the line around it, whose next event then follows the last one of the block.
+        It is started from the line around it, whose next event then follows the last one of the block. `apart`: neither, for
+        a worker that takes up one job after another.
         """
-        return self.lines.block(name)
+        return self.lines.request(name, is_started_here=False) if apart else self.lines.block(name)
 
     async def join(self, awaitable: Awaitable[T], /) -> T:
         """Await a task, or what can be made one; the next event of this line then follows the last one of the task."""

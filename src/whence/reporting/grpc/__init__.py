@@ -12,7 +12,7 @@ request's cause travels in the metadata, the reply's in the trailing metadata, t
 one tells nothing of the server, and ``answered`` says so: the server does not take part, or (UNAVAILABLE, DEADLINE_EXCEEDED,
 CANCELLED) no answer came.
 
-Each call that a server serves is a line of its own, such as ``/shop.Payment/Pay #k2m7-17``.
+Each call that a server serves is a line of its own, such as ``/shop.Payment/Pay #k2m7xe-17``.
 
 HAZARD: metadata travels once in each direction. In a stream, what a side does after it began to send is known to the other
 side only at the end of the stream (server to client), or not at all (client to server). Nothing false is said; a true
