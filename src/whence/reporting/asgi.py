@@ -5,8 +5,8 @@
     app = ReportingMiddleware(app, reporter)
 
 Four events make a call: the client's ``call``, here ``serve`` and ``answer``, the client's ``answered``. Each request is a
-line of its own, such as ``GET /orders #k2m7xe-17``. It works with any ASGI application and imports none. Put it outermost, so
-that answers of other middleware carry a cause as well.
+line of its own, such as ``GET /orders #k2m7xe-17``. It works with any ASGI application and imports none. Put it outermost,
+so that answers of other middleware carry a cause as well.
 
 HAZARDS:
 
