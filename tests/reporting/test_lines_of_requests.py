@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -97,12 +97,50 @@ def test_requests_that_are_served_at_once_are_not_each_others_causes(calls: Call
     }
 
 
-@pytest.mark.parametrize("use_future", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_call_of_a_grpc_server_is_a_line(calls: Calls, kind: str, use_future: bool) -> None:
+def assert_a_line_each(events: list[dict[str, Any]]) -> None:
+    """Six calls of a method, whose orders know of their own call and of no other."""
+    assert on_lines(events, "server") == [[f"serve {METHOD}", "work", f"answer {METHOD}"]] * 6
+    assert {event["line"].partition(" #")[0] for event in events if event["name"] == "work"} == {METHOD}
+    for event in events:
+        event["name"] = (
+            event["name"] if event["name"].startswith(("order", "done")) else f"{event['name']} {event['seq']}"
+        )
+    past = recorded(events)
+    for number in range(6):
+        known = sorted(name.rpartition(" ")[0] for name in past[f"done {number}"])
+        assert known == ["answer " + METHOD, "answered " + METHOD, "call " + METHOD, "order", "serve " + METHOD, "work"]
+        assert f"order {number}" in past[f"done {number}"]
+
+
+async def serve_blocking(handler: grpc.GenericRpcHandler, calls: Calls, by: str, act: Callable[[str], None]) -> None:
+    """Act with the address of a server that has two threads for its functions."""
+    with ThreadPoolExecutor(2) as pool:
+        server: Any
+        if by == "threads":
+            server = grpc.server(pool, interceptors=[ServerInterceptor(calls.server)])
+        else:
+            server = grpc.aio.server(pool, interceptors=[AioServerInterceptor(calls.server)])
+        server.add_generic_rpc_handlers((handler,))
+        target = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        started = server.start()
+        if by == "asyncio":
+            await started
+        await asyncio.to_thread(act, target)
+        stopped = server.stop(0)
+        if by == "asyncio":
+            await stopped
+        else:
+            stopped.wait()
+
+
+@pytest.mark.parametrize(
+    ("kind", "by", "use_future"),
+    [(kind, by, False) for kind in KINDS for by in ("threads", "asyncio")]
+    # A stream is no future.
+    + [(kind, "threads", True) for kind in ("unary_unary", "stream_unary")],
+)
+def test_each_call_of_a_grpc_server_is_a_line(calls: Calls, kind: str, by: str, use_future: bool) -> None:
     """Two threads serve all calls: what a thread did before must not count as a cause of the next call."""
-    if use_future and kind.endswith("stream"):
-        pytest.skip("a stream is no future")
     both = threading.Barrier(2)
 
     def act(context: Any) -> None:
@@ -110,33 +148,20 @@ def test_each_call_of_a_grpc_server_is_a_line(calls: Calls, kind: str, use_futur
         calls.server.report("work")
         both.wait(30)
 
-    server = grpc.server(ThreadPoolExecutor(2), interceptors=[ServerInterceptor(calls.server)])
-    server.add_generic_rpc_handlers((service(kind, act),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as plain, ThreadPoolExecutor(2) as clients:
-        channel = grpc.intercept_channel(plain, ClientInterceptor(calls.client))
+    def call_often(target: str) -> None:
+        with grpc.insecure_channel(target) as plain, ThreadPoolExecutor(2) as clients:
+            channel = grpc.intercept_channel(plain, ClientInterceptor(calls.client))
 
-        def call(number: int) -> None:
-            with calls.client.line("order", apart=True):
-                calls.client.report(f"order {number}")
-                ask(channel, kind, use_future=use_future)
-                calls.client.report(f"done {number}")
+            def call(number: int) -> None:
+                with calls.client.line("order", apart=True):
+                    calls.client.report(f"order {number}")
+                    ask(channel, kind, use_future=use_future)
+                    calls.client.report(f"done {number}")
 
-        list(clients.map(call, range(6)))
-    server.stop(None).wait()
-    events = calls.events()
-    assert on_lines(events, "server") == [[f"serve {METHOD}", "work", f"answer {METHOD}"]] * 6
-    for event in events:
-        event["name"] = (
-            event["name"] if event["name"].startswith(("order", "done")) else f"{event['name']} {event['seq']}"
-        )
-    past = recorded(events)
-    for number in range(6):
-        # Its own call, all that was done for it, and nothing else.
-        kinds = sorted(name.rpartition(" ")[0] for name in past[f"done {number}"])
-        assert kinds == ["answer " + METHOD, "answered " + METHOD, "call " + METHOD, "order", "serve " + METHOD, "work"]
-        assert f"order {number}" in past[f"done {number}"]
+            list(clients.map(call, range(6)))
+
+    asyncio.run(serve_blocking(service(kind, act), calls, by, call_often))
+    assert_a_line_each(calls.events())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -171,17 +196,7 @@ def test_each_call_of_a_grpc_server_of_asyncio_is_a_line(calls: Calls, kind: str
         await server.stop(None)
 
     asyncio.run(main())
-    events = calls.events()
-    assert on_lines(events, "server") == [[f"serve {METHOD}", "work", f"answer {METHOD}"]] * 6
-    for event in events:
-        event["name"] = (
-            event["name"] if event["name"].startswith(("order", "done")) else f"{event['name']} {event['seq']}"
-        )
-    past = recorded(events)
-    for number in range(6):
-        others = {f"{what} {other}" for what in ("order", "done") for other in range(6) if other != number}
-        assert not past[f"done {number}"] & others
-        assert f"order {number}" in past[f"done {number}"]
+    assert_a_line_each(calls.events())
 
 
 def test_events_in_a_span_are_on_the_line_of_the_span() -> None:

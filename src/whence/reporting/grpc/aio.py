@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+from abc import ABCMeta
 from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
@@ -20,12 +22,16 @@ def aio_client_interceptors(reporter: Reporter) -> list[Any]:
 
 
 class _Interceptor:
+    """Reports calls. gRPC runs it in a task of its own, which is a line: whoever awaits the call joins that."""
+
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
 
     async def _many(self, continuation: Callable[..., Any], details: Any, request: Any) -> AsyncIterator[Any]:
-        reported, details = self._begun(details)
-        call = await _started(reported, continuation, details, request)
+        with self._line(details):
+            reported, details = self._begun(details)
+            call = await _started(reported, continuation, details, request)
+            reported.leave_line()
 
         async def responses() -> AsyncIterator[Any]:
             try:
@@ -36,6 +42,12 @@ class _Interceptor:
 
         return responses()
 
+    def _line(self, details: Any) -> AbstractContextManager[None]:
+        method = details.method
+        return self._reporter.lines.request(
+            f"call {method.decode('utf-8', 'replace') if isinstance(method, bytes) else method}"
+        )
+
     def _begun(self, details: Any) -> tuple[ClientCall, Any]:
         reported = ClientCall(self._reporter, details.method, details.metadata)
         return reported, details._replace(metadata=grpc.aio.Metadata(*reported.metadata))
@@ -45,7 +57,7 @@ async def _started(reported: ClientCall, continuation: Callable[..., Any], detai
     def done(ended: Any) -> None:
         # A call that nobody waits for any more.
         if ended.cancelled():
-            reported.answered(grpc.StatusCode.CANCELLED, None)
+            reported.answered(grpc.StatusCode.CANCELLED, None, elsewhere=True)
 
     try:
         call = await continuation(details, request)
@@ -66,23 +78,28 @@ async def _ended(reported: ClientCall, call: Any) -> None:
 class _UnaryUnary(_Interceptor, grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]
     async def intercept_unary_unary(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:
         """Waits for the end of the call, so that it is reported before the application goes on."""
-        reported, details = self._begun(details)
-        call = await _started(reported, continuation, details, request)
-        try:
-            await call.code()
-        except BaseException:
-            # What cancels the call cancels this wait instead.
-            call.cancel()
-            raise
-        finally:
-            await _ended(reported, call)
-        return call
+        with self._line(details):
+            reported, details = self._begun(details)
+            call = await _started(reported, continuation, details, request)
+            try:
+                await call.code()
+            except BaseException:
+                # What cancels the call cancels this wait instead.
+                call.cancel()
+                raise
+            finally:
+                await _ended(reported, call)
+            reported.leave_line()
+        return _UnaryUnaryCall(call, reported)
 
 
 class _StreamUnary(_Interceptor, grpc.aio.StreamUnaryClientInterceptor):  # type: ignore[misc]
     async def intercept_stream_unary(self, continuation: Callable[..., Any], details: Any, requests: Any) -> Any:
-        reported, details = self._begun(details)
-        return _OneResponse(await _started(reported, continuation, details, requests), reported)
+        with self._line(details):
+            reported, details = self._begun(details)
+            call = await _started(reported, continuation, details, requests)
+            reported.leave_line()
+        return _OneResponse(call, reported)
 
 
 class _OneResponse:
@@ -103,6 +120,18 @@ class _OneResponse:
             return await self._call
         finally:
             await _ended(self._reported, self._call)
+
+
+def _passed_on(name: str) -> Callable[..., Any]:
+    def method(self: _OneResponse, *arguments: Any, **options: Any) -> Any:
+        return getattr(self._call, name)(*arguments, **options)
+
+    return method
+
+
+_PASSED_ON = {name: _passed_on(name) for name in grpc.aio.UnaryUnaryCall.__abstractmethods__ - {"__await__"}}
+_UnaryUnaryCall: Any = ABCMeta("_UnaryUnaryCall", (_OneResponse, grpc.aio.UnaryUnaryCall), _PASSED_ON)
+"""A `_OneResponse` that gRPC takes for a call: anything else that an interceptor gives would be the response itself."""
 
 
 class _UnaryStream(_Interceptor, grpc.aio.UnaryStreamClientInterceptor):  # type: ignore[misc]

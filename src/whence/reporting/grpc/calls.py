@@ -12,7 +12,6 @@ from typing import Any
 import grpc  # type: ignore[import-untyped]
 
 from whence.reporting.carriers import HEADER
-from whence.reporting.lines import current_owner
 from whence.reporting.reporter import Reporter
 
 Metadata = Iterable[tuple[str, Any]] | None
@@ -28,33 +27,37 @@ class ClientCall:
         self._reporter = reporter
         self._method = method.decode("utf-8", "replace") if isinstance(method, bytes) else method
         self._is_answered, self._lock = False, threading.Lock()
-        self._caller, self._ended_on = current_owner(), ""
+        self._ended_lines: list[str] = []
         message = reporter.sent(f"call {self._method}")
         kept = [pair for pair in metadata or () if pair[0].lower() != HEADER]
         self.metadata = kept if message is None else [*kept, (HEADER, message.to_text())]
 
-    def answered(self, code: Any, trailing: Metadata) -> None:
+    def answered(self, code: Any, trailing: Metadata, *, elsewhere: bool = False) -> None:
         """Report how the call ended, once: whoever comes later goes on when it is reported.
 
-        A thread of gRPC's that sees the end first reports it on a line of its own, which the caller joins when it comes.
+        `elsewhere`: told by a callback of gRPC's, and not by who waited for the call. It is then on a line of its own, which
+        whoever waited joins when it comes.
         """
-        is_caller = current_owner() is self._caller
         with self._lock:
-            if not self._is_answered:
-                self._is_answered = True
-                if is_caller:
-                    self._report(code, trailing)
-                else:
+            is_first, self._is_answered = not self._is_answered, True
+            if elsewhere:
+                if is_first:
                     Context().run(self._report_elsewhere, code, trailing)
-            elif is_caller and self._ended_on:
-                self._reporter.lines.join([self._ended_on])
-                self._ended_on = ""
+                return
+            if self._ended_lines:
+                self._reporter.lines.join(self._ended_lines)
+                self._ended_lines = []
+            if is_first:
+                self._report(code, trailing)
+
+    def leave_line(self) -> None:
+        """Say that the line which this is called on ends here: whoever waits for the call joins it."""
+        self._ended_lines.append(self._reporter.lines.standing().line.name)
 
     def _report_elsewhere(self, code: Any, trailing: Metadata) -> None:
-        lines = self._reporter.lines
-        with lines.request(f"answered {self._method}"):
+        with self._reporter.lines.request(f"answered {self._method}"):
             self._report(code, trailing)
-            self._ended_on = lines.standing().line.name
+            self.leave_line()
 
     def _report(self, code: Any, trailing: Metadata) -> None:
         name, status = f"answered {self._method}", getattr(code, "name", str(code))

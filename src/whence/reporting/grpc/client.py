@@ -71,7 +71,7 @@ class _Call:
         self._call = call
         self._reported = reported
         # For who never looks at the end: a call that is cancelled, or a stream that is left.
-        if not call.add_callback(self._ended):
+        if not call.add_callback(lambda: self._ended(elsewhere=True)):
             self._ended()
 
     def __getattr__(self, name: str) -> Any:
@@ -106,8 +106,8 @@ class _Call:
             if _is_over(self._call):
                 self._ended()
 
-    def _ended(self) -> None:
-        self._reported.answered(self._call.code(), self._call.trailing_metadata())
+    def _ended(self, *, elsewhere: bool = False) -> None:
+        self._reported.answered(self._call.code(), self._call.trailing_metadata(), elsewhere=elsewhere)
 
 
 def _is_over(call: Any) -> bool:
