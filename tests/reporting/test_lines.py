@@ -173,6 +173,29 @@ def test_a_worker_that_joins_for_ever_and_never_reports_keeps_little() -> None:
     assert all(len(event.get("line_joins", ())) <= 1 for event in events)
 
 
+def test_who_starts_tasks_for_ever_has_names_of_bounded_length() -> None:
+    """A server that starts a task for every connection would have longer names each time, and at last the same ones."""
+    with reporting() as (reporter, events):
+
+        async def main() -> None:
+            for _ in range(500):
+                reporter.report("accepted")
+                task = asyncio.create_task(asyncio.sleep(0))
+                reporter.report("started")
+                await task
+
+        asyncio.run(main())
+    lines = {event["line"] for event in events}
+    assert len(lines) == 501
+    assert max(map(len, lines)) < 40
+    assert [len(past) for past in recorded(numbered(events)).values()] == list(range(1000))
+
+
+def numbered(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same events under names of their own."""
+    return [{**event, "name": f"{event['name']} {event['seq']}"} for event in events]
+
+
 def test_a_task_that_fails_or_goes_on_is_joined_only_if_its_end_was_seen() -> None:
     """An order of events that nobody has seen must not be told."""
     with reporting() as (reporter, events):

@@ -38,8 +38,6 @@ MOST_JOINS: Final = 1_000
 
 _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
 _modules = sys.modules
-_ANYONE: Final = object()
-"""Owns a line that one thread after another may carry on."""
 
 
 class _Thread(threading.local):
@@ -53,23 +51,24 @@ _thread = _Thread()
 class Line:
     """One line. It begins with its first event; whoever holds a `Place` of it may go on from there."""
 
-    __slots__ = ("block", "fields", "is_begun", "is_over", "label", "name", "owner", "parts", "started_from")
+    __slots__ = ("block", "fields", "first", "is_begun", "is_over", "name", "owner", "parts", "started_from")
 
-    def __init__(self, name: str, label: str, owner: object, started_from: Place | None, block: Block | None) -> None:
+    def __init__(self, name: str, owner: object, started_from: Place | None, block: Block | None) -> None:
         self.name = name
-        self.label = label
         self.fields = f'"line":{name_json(name)}'
         self.owner = owner
         self.started_from = started_from
         """None once it has begun: a place that is held keeps its line from going on."""
         self.is_begun = self.is_over = False
-        self.parts = count(2)
-        """Numbers for the lines that this one goes on as."""
+        self.first, self.parts = name, count(2)
+        """The name and the numbers of the lines that this one goes on as."""
         self.block = block
 
     def gone_on(self, owner: object, held: Place) -> Line:
         """The line that this one goes on as, because another context holds its last place."""
-        return Line(f"{self.name}.{next(self.parts)}", self.label, owner, held, self.block)
+        line = Line(f"{self.first}.{next(self.parts)}", owner, held, self.block)
+        line.first, line.parts = self.first, self.parts
+        return line
 
 
 class Place:
@@ -107,7 +106,7 @@ class Lines:
         self._untold: WeakKeyDictionary[Any, tuple[str, ...]] = WeakKeyDictionary()
         """The lines that a task has waited for since then."""
         self._main: Line | None = None
-        self.own = Line(f"whence #{self._word}", "whence", None, None, None)
+        self.own = Line(f"whence #{self._word}", None, None, None)
         """For what the reporter says of itself."""
 
     def go_on(self) -> tuple[Line, str]:
@@ -123,7 +122,7 @@ class Lines:
             self._place.set(Place(line))
         else:
             line, joins = place.line, place.joins
-            if line.is_over or (line.owner is not owner and line.owner is not _ANYONE):
+            if line.is_over or line.owner is not owner:
                 line = self._another(owner, place)
                 self._place.set(Place(line))
             else:
@@ -148,13 +147,12 @@ class Lines:
         """A line for the statements of a ``with``; what comes after it joins the line."""
         return Block(self, label, joins=True)
 
-    def request(self, label: str, *, is_started_here: bool = True, moves: bool = False) -> Block:
+    def request(self, label: str, *, is_started_here: bool = True) -> Block:
         """As `block`, for what a server or worker takes up: what its thread or task does afterwards does not follow it.
 
         `is_started_here`: whether it is started from the line of the calling code; not by a thread of a pool.
-        `moves`: whether it is carried on by one thread after another, in a context of its own.
         """
-        return Block(self, label, joins=False, is_started_here=is_started_here, moves=moves)
+        return Block(self, label, joins=False, is_started_here=is_started_here)
 
     def join(self, names: Iterable[str]) -> None:
         """Let the next event of the calling code say that these lines ended before it."""
@@ -172,16 +170,16 @@ class Lines:
 
     def inherit(self) -> Line:
         """In a forked child: the main line, on which the fork is received; the forking code goes on from there."""
-        self._main = self._named("main", current_owner(), numbered=False)
-        self._place.set(Place(self._main))
-        return self._main
+        main = self._new_main(current_owner())
+        self._place.set(Place(main))
+        return main
 
     def standing(self) -> Place:
         """The place of the calling code; one of a line that is to begin where it has none of its own."""
         owner, place = current_owner(), self._place.get()
         if place is None:
             place = Place(self._unrelated(owner))
-        elif place.line.is_over or (place.line.owner is not owner and place.line.owner is not _ANYONE):
+        elif place.line.is_over or place.line.owner is not owner:
             place = Place(self._another(owner, place), place.joins)
         self._place.set(place)
         return place
@@ -199,21 +197,14 @@ class Lines:
         """The place of the calling code, if it has one."""
         return self._place.get()
 
-    def new(self, label: str, owner: object, started_from: Place | None, block: Block | None = None) -> Line:
+    def new(self, label: str, owner: object, started_from: Place | None = None, block: Block | None = None) -> Line:
         """A line that is to begin."""
-        return self._named(label, owner, started_from, block)
+        name = f"{label[:LABEL_CHARACTERS]} #{self._word}-{next(self._numbers)}"
+        return Line(name, owner, started_from, block)
 
-    def _named(
-        self,
-        label: str,
-        owner: object,
-        started_from: Place | None = None,
-        block: Block | None = None,
-        *,
-        numbered: bool = True,
-    ) -> Line:
-        number = f"-{next(self._numbers)}" if numbered else ""
-        return Line(f"{label[:LABEL_CHARACTERS]} #{self._word}{number}", label, owner, started_from, block)
+    def _new_main(self, owner: object) -> Line:
+        self._main = Line(f"main #{self._word}", owner, None, None)
+        return self._main
 
     def _another(self, owner: object, place: Place) -> Line:
         """A line of a task, thread or callback whose context holds a place of another one."""
@@ -221,7 +212,7 @@ class Lines:
         if earlier is not None and not earlier.is_over:
             # Tasks share a context: what stands there may be another's, and nothing that this one was started from.
             return earlier.gone_on(owner, Place(earlier))
-        return self._named(_label(owner), owner, place)
+        return self.new(_label(owner), owner, place)
 
     def _note(self, line: Line) -> None:
         if isinstance(line.owner, ref) and (task := line.owner()) is not None:
@@ -230,19 +221,15 @@ class Lines:
     def _unrelated(self, owner: object) -> Line:
         """A line of code that nothing is known of; the main thread's is the main line."""
         if self._main is None and owner is _thread.owner and threading.current_thread() is threading.main_thread():
-            self._main = self._named("main", owner, numbered=False)
-            return self._main
-        return self._named(_label(owner), owner)
+            return self._new_main(owner)
+        return self.new(_label(owner), owner)
 
 
 class Block:
     """A line for the statements of a ``with``; see `Lines.block` and `Lines.request`."""
 
-    def __init__(
-        self, lines: Lines, label: str, *, joins: bool, is_started_here: bool = True, moves: bool = False
-    ) -> None:
-        self._lines, self._label, self._joins = lines, label, joins
-        self._is_started_here, self._moves = is_started_here, moves
+    def __init__(self, lines: Lines, label: str, *, joins: bool, is_started_here: bool = True) -> None:
+        self._lines, self._label, self._joins, self._is_started_here = lines, label, joins, is_started_here
         self._outer: Place | None = None
         self._enclosing: Block | None = None
 
@@ -251,10 +238,9 @@ class Block:
         outer = self._outer = lines.standing() if self._joins else lines.stands_at()
         self._enclosing = None if outer is None else outer.line.block
         started_from = outer if self._is_started_here else None
-        owner = _ANYONE if self._moves else current_owner()
         # What was joined before it was started is before its first event, too.
         joins = () if started_from is None else started_from.joins
-        lines.stand(Place(lines.new(self._label, owner, started_from, self), joins))
+        lines.stand(Place(lines.new(self._label, current_owner(), started_from, self), joins))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

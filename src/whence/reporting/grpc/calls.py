@@ -77,9 +77,9 @@ class Serving:
     metadata: Metadata
     accept_causes: bool
 
-    def line(self, *, is_started_here: bool = False, moves: bool = False) -> AbstractContextManager[None]:
+    def line(self, *, is_started_here: bool = False) -> AbstractContextManager[None]:
         """The line of the call; see `whence.reporting.lines.Lines.request`."""
-        return self.reporter.lines.request(self.method, is_started_here=is_started_here, moves=moves)
+        return self.reporter.lines.request(self.method, is_started_here=is_started_here)
 
     def received(self) -> ServedCall:
         """Report that the call has come."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Iterator
-from contextvars import copy_context
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 
 from whence.reporting.grpc.calls import ServedCall, Serving, rewrapped
 from whence.reporting.reporter import Reporter
-
-_END = object()
 
 
 class ServerInterceptor(grpc.ServerInterceptor):  # type: ignore[misc]
@@ -99,8 +96,10 @@ def serving(function: Callable[..., Any], streams: bool, served: Serving) -> Cal
             watched.answer()
             return response
 
-    def responses(request: Any, context: Any) -> Generator[Any, None, None]:
-        with served.line(moves=True):
+    @functools.wraps(function)
+    def many(request: Any, context: Any) -> Iterator[Any]:
+        # One thread takes all responses, so the line is left where it was begun.
+        with served.line():
             call = served.received()
             watched = WatchedContext(context, call)
             context.add_callback(call.abandoned_elsewhere)
@@ -113,16 +112,5 @@ def serving(function: Callable[..., Any], streams: bool, served: Serving) -> Cal
                 watched.answer(error=type(error).__qualname__)
                 raise
             watched.answer()
-
-    @functools.wraps(function)
-    def many(request: Any, context: Any) -> Iterator[Any]:
-        # Threads of the pool take turns at a stream, and serve other calls between two of its responses.
-        own = copy_context()
-        each = responses(request, context)
-        try:
-            while (response := own.run(next, each, _END)) is not _END:
-                yield response
-        finally:
-            own.run(each.close)
 
     return many if streams else one
