@@ -23,6 +23,9 @@ ATTRIBUTES_BYTES: Final = 32 << 10
 _MOST_DEPTH = 16
 _MOST_VALUES = 10_000
 _INT64 = 1 << 63
+_MAPPINGS = (dict, Mapping)
+"""The usual one first: asking an abstract class takes longer."""
+_LISTS = (list, tuple, set, frozenset)
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
@@ -91,15 +94,16 @@ class _Plain:
             return int(value) if -_INT64 <= value < _INT64 else _shown(value)
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else str(float(value))
-        if isinstance(value, Mapping | list | tuple | set | frozenset) and (depth >= _MOST_DEPTH or self._left <= 0):
-            return "..."
-        if isinstance(value, Mapping):
+        is_full = depth >= _MOST_DEPTH or self._left <= 0
+        if isinstance(value, _MAPPINGS):
+            if is_full:
+                return "..."
             return {
                 key if isinstance(key, str) else _shown(key): self.value(each, depth + 1)
                 for key, each in _first(value.items(), self._left)
             }
-        if isinstance(value, list | tuple | set | frozenset):
-            return [self.value(each, depth + 1) for each in _first(value, self._left)]
+        if isinstance(value, _LISTS):
+            return "..." if is_full else [self.value(each, depth + 1) for each in _first(value, self._left)]
         return _shown(value)
 
 
