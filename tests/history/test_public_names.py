@@ -29,6 +29,8 @@ NAMES = [
     "Numbered",
     "Process",
     "RELATIONS",
+    "Related",
+    "Standing",
     "Step",
     "UnknownPolicy",
     "UnsupportedFormat",

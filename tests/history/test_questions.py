@@ -6,8 +6,7 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import given, settings
 
-from whence.clocks import Relation
-from whence.history import RELATIONS, Event, Numbered
+from whence.history import RELATIONS, Event, Numbered, Standing
 from whence.history.questions.history import History
 
 from .building import UNTIMED, Made
@@ -20,12 +19,12 @@ def positions(events: tuple[Event, ...]) -> list[int]:
     return [event.position for event in events]
 
 
-def relation_of(first: Made, second: Made) -> Relation:
+def relation_of(first: Made, second: Made) -> Standing:
     if first is second:
-        return Relation.EQUAL
+        return Standing.EQUAL
     if first.happened_before(second):
-        return Relation.BEFORE
-    return Relation.AFTER if second.happened_before(first) else Relation.CONCURRENT
+        return Standing.BEFORE
+    return Standing.AFTER if second.happened_before(first) else Standing.CONCURRENT
 
 
 @few
@@ -130,7 +129,7 @@ def test_explain_gives_real_steps_from_cause_to_effect(drawn: Drawn) -> None:
         for event in events[: drawn.events]:
             answer = history.explain(event.position, last.position)
             assert answer.relation == relation_of(event, last)
-            if answer.relation is not Relation.BEFORE:
+            if answer.relation is not Standing.BEFORE:
                 assert answer.steps == ()
                 continue
             assert (answer.steps[0].cause.position, answer.steps[-1].effect.position) == (event.position, last.position)
@@ -153,7 +152,7 @@ def test_concurrent_counts_exactly_and_lists_the_nearest(drawn: Drawn) -> None:
             alike = [
                 other.position
                 for other in events
-                if other.computation == event.computation and relation_of(event, other) is Relation.CONCURRENT
+                if other.computation == event.computation and relation_of(event, other) is Standing.CONCURRENT
             ]
             answer = history.concurrent(event.position, k=3)
             assert answer.total == len(alike)

@@ -32,6 +32,7 @@ from whence.history.times import time_or_event
 if TYPE_CHECKING:
     from whence.history.questions.event import Event
     from whence.history.questions.history import History, Process
+    from whence.history.questions.paths import Step
 
 print_json = output.print_json
 HistoryOption = Annotated[str, typer.Option("--history", help="Folder or URI of the history.", metavar="DIR")]
@@ -148,16 +149,19 @@ def explain(
                     (
                         _brief(step.cause),
                         _brief(step.effect),
-                        _by(step.message),
+                        _by(step),
                     )
                     for step in answer.steps
                 ],
             )
 
 
-def _by(message: str | None) -> str:
+def _by(step: Step) -> str:
+    message = step.message
     if message is None:
-        return "process"
+        return "process" if step.recorded else "process, possibly"
+    if not step.recorded:
+        return "answer, assumed"
     if message.startswith(SPAN):
         return named_cause(message)
     return f"message {message}" if message else "start or end of a span"
@@ -405,9 +409,12 @@ def _brief(event: Event) -> str:
 
 def _sentence(first: Event, second: Event, relation: str) -> str:
     one, other = _brief(first), _brief(second)
+    earlier, later = (one, other) if first.position < second.position else (other, one)
     return {
         "before": f"before: {one} happened before {other}",
         "after": f"after: {one} happened after {other}",
         "equal": f"equal: both are {one}",
         "concurrent": f"concurrent: neither of {one} and {other} could have caused the other",
+        "possible": f"possible: {earlier} may have led to {later}, and nothing recorded says that it did",
+        "unknown": f"unknown: reports are missing that could lead from one of {one} and {other} to the other",
     }[relation]

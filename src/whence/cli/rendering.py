@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from whence.history.questions.doubts import Missing
     from whence.history.questions.event import Event
-    from whence.history.questions.past import Missing
 
 WIDTH_WITHOUT_TERMINAL = 160
 ERROR = "error"

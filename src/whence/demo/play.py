@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import whence
-from whence.clocks import Relation
 from whence.demo.shop import CLOCKS, LOG_FILES, Truth, write_shop
 from whence.demo.stage import Stage, whence_command
+from whence.history import Standing
 from whence.web.spans import signed_span, span
 
 POLICIES = ("exact", "cbd:0.25", "cbd:0.05", "dapw:0.05")
@@ -132,4 +132,4 @@ def ask(stage: Stage, command: list[str], history: Path, truth: Truth) -> None:
     stage.run([*command, "explain", truth.cause, truth.failure, *asked])
     stage.run([*command, "relation", truth.herring, truth.failure, *asked])
     found = whence.open(history).relation(truth.herring, truth.failure)
-    stage.check("the two are concurrent: the suspect is innocent", found is Relation.CONCURRENT)
+    stage.check("the two are concurrent: the suspect is innocent", found is Standing.CONCURRENT)

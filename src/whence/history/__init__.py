@@ -35,11 +35,15 @@ if TYPE_CHECKING:
     )
     from whence.history.questions.concurrency import Concurrent
     from whence.history.questions.cuts import Cut, Message
+    from whence.history.questions.doubts import Missing
     from whence.history.questions.event import Event
-    from whence.history.questions.future import Affected, Impact, Step
-    from whence.history.questions.history import Aside, Check, Explanation, History, Process, open_history
-    from whence.history.questions.past import Missing, Why
-    from whence.history.questions.relating import RELATIONS, Numbered
+    from whence.history.questions.explaining import Explanation, Related
+    from whence.history.questions.future import Affected, Impact
+    from whence.history.questions.history import Aside, Check, History, Process, open_history
+    from whence.history.questions.past import Why
+    from whence.history.questions.paths import Step
+    from whence.history.questions.relating import Numbered
+    from whence.history.questions.standing import RELATIONS, Standing
     from whence.history.sql import connect, views
 
 __all__ = [
@@ -50,6 +54,8 @@ __all__ = [
     "Missing",
     "Impact",
     "Affected",
+    "Related",
+    "Standing",
     "Explanation",
     "Step",
     "Concurrent",
@@ -79,13 +85,17 @@ _PLACES = {
     "draft": ("Draft",),
     "errors": (*__all__[-9:], "HistoryError"),
     "sql": ("connect", "views"),
-    "questions.history": ("open_history", "History", "Process", "Check", "Aside", "Explanation"),
+    "questions.history": ("open_history", "History", "Process", "Check", "Aside"),
     "questions.event": ("Event",),
-    "questions.past": ("Why", "Missing"),
-    "questions.future": ("Impact", "Affected", "Step"),
+    "questions.explaining": ("Explanation", "Related"),
+    "questions.past": ("Why",),
+    "questions.doubts": ("Missing",),
+    "questions.paths": ("Step",),
+    "questions.standing": ("RELATIONS", "Standing"),
+    "questions.future": ("Impact", "Affected"),
     "questions.concurrency": ("Concurrent",),
     "questions.cuts": ("Cut", "Message"),
-    "questions.relating": ("RELATIONS", "Numbered"),
+    "questions.relating": ("Numbered",),
 }
 
 

@@ -49,6 +49,18 @@ def is_recorded_before(run: Run, earlier: int, later: int) -> bool:
     return False
 
 
+def recorded_crossings(run: Run, number: int) -> tuple[Longs, Longs]:
+    """What rows of a segment follow before it along their lines: rows, ascending, and positions."""
+    search = _Search(run, np.empty(0, np.int64))
+    pairs = [
+        (row, position)
+        for row, mark in search.continued(number)
+        for position in np.unique(search.front(number, mark)).tolist()
+    ]
+    found = np.array(pairs, np.int64).reshape(-1, 2)
+    return np.ascontiguousarray(found[:, 0]), np.ascontiguousarray(found[:, 1])
+
+
 @dataclass(slots=True)
 class _Search:
     run: Run
@@ -93,22 +105,33 @@ class _Search:
                 found.append(self._before_in_process(number, rows))
         elif len(lines.continued_row):
             marks = np.unique(lines.continued_mark[np.isin(lines.continued_row, rows)]).tolist()
-            found += [self._front(number, mark) for mark in marks]
+            found += [self.front(number, mark) for mark in marks]
         return np.unique(np.concatenate(found))
+
+    def continued(self, number: int) -> list[tuple[int, int]]:
+        """Rows of a segment, ascending, that go on with lines from before it, and the marks of these."""
+        lines = self.run.line_ends(number)
+        if lines is not None:
+            return list(zip(lines.continued_row.tolist(), lines.continued_mark.tolist(), strict=True))
+        if not self.run.segments.before_of(number).any():
+            return []
+        rows = np.flatnonzero(self.run.previous_rows(number) < 0)
+        codes = self.run.segments.codes_of(number)[self.run.process_column(number)[rows]]
+        return [(row, self._main_mark(code)) for row, code in zip(rows.tolist(), codes.tolist(), strict=True)]
 
     def _before_in_process(self, number: int, rows: Longs) -> Longs:
         """For a segment without lines: what its rows follow that are the first of their processes."""
         process = self.run.process_column(number)[rows]
         first_rows = np.flatnonzero(self.run.previous_rows(number)[rows] < 0)
         names = self.run.segments.codes_of(number)
-        found = [self._front(number, self._main_mark(int(names[process[row]]))) for row in first_rows.tolist()]
+        found = [self.front(number, self._main_mark(int(names[process[row]]))) for row in first_rows.tolist()]
         return np.concatenate([np.empty(0, np.int64), *found])
 
     def _main_mark(self, code: int) -> int:
         processes = self.run.processes
         return mark_of(f"{processes.computation_of(code)}\0{processes.name(code)}", None)
 
-    def _front(self, number: int, mark: int) -> Longs:
+    def front(self, number: int, mark: int) -> Longs:
         """Positions that the next event of a line follows which comes after the segments before this one."""
         found: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
         base = self.run.segments.base_of(number)

@@ -59,6 +59,7 @@ class MissingDocument(Document):
     events: int = Field(description="How many, at least.")
     message: str | None = Field(None, description="A message that was received and whose sending nobody reported.")
     received_by: str | None = Field(None, description="The event that received it.")
+    no_messages: bool = Field(False, description="Whether the process tells of no message at all.")
 
 
 class WhyDocument(AnsweredDocument):
@@ -89,21 +90,27 @@ class ImpactDocument(AnsweredDocument):
     processes: list[AffectedDocument] = Field(description="Where, the process with most first.")
 
 
+class StepDocument(Document):
+    """One step from a cause to an effect."""
+
+    kind: str = Field(description="line or message; process or assumed where it is not recorded.", examples=["message"])
+    cause: EventDocument
+    effect: EventDocument
+    message: str | None = Field(None, description="The key of the message, or of the answer.")
+    apart: int | None = Field(None, description="The time between the two, where the step is not recorded.")
+
+
 class RelationDocument(AnsweredDocument):
     """How one event stands to another."""
 
     first: EventDocument
     second: EventDocument
-    relation: str = Field(description="before, after, equal or concurrent.", examples=["before"])
-
-
-class StepDocument(Document):
-    """One step from a cause to an effect."""
-
-    kind: str = Field(description="process or message.", examples=["message"])
-    cause: EventDocument
-    effect: EventDocument
-    message: str | None = Field(None, description="The key of the message.")
+    relation: str = Field(description="before, after, possible, concurrent, unknown or equal.", examples=["before"])
+    direction: str | None = Field(None, description="Where it is only possible: which way, before or after.")
+    through: StepDocument | None = Field(
+        None, description="Where it is only possible: the first step that is not recorded."
+    )
+    missing: list[MissingDocument] | None = Field(None, description="Where it is unknown: what is missing.")
 
 
 class ExplanationDocument(RelationDocument):

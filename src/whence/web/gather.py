@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from whence.clocks import Relation
-from whence.history import Event, History
+from whence.history import Event, History, Standing
 from whence.history.questions.event import events_at
 from whence.history.questions.past import direct_causes
 from whence.web.incident import Incident, Ordering, is_loud
@@ -20,6 +19,8 @@ NEARBY_ROWS = 16_384
 """How far from the event, in history order and either way, bystanders are looked for."""
 SUSPECTS = 256
 """How many of those are compared with the event, at most; each takes a millisecond or so."""
+INNOCENT = (Standing.CONCURRENT, Standing.AFTER)
+"""How an event stands to another that it cannot have led to."""
 
 
 def gather(
@@ -59,7 +60,7 @@ def bystanders(history: History, event: Event, most: int) -> tuple[Event, ...]:
     near = np.arange(max(0, event.position - NEARBY_ROWS), min(len(history), event.position + NEARBY_ROWS))
     rows = history.run.rows(near, ["computation", "time", "error", "attributes"])
     suspects = (int(near[row]) for row in _suspects(rows, event))
-    innocent = (place for place in suspects if history.relation(place, event.position) is not Relation.BEFORE)
+    innocent = (place for place in suspects if history.relation(place, event.position) in INNOCENT)
     found = events_at(history.run, list(islice(innocent, most)))
     return tuple(sorted(found, key=lambda each: (each.time or 0, each.position)))
 

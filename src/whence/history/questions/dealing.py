@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.causality.skeleton import Ints, Longs
+from whence.history.questions.standing import AFTER, BEFORE, EQUAL
 from whence.kernels import inlined, kernel
 
-EQUAL, BEFORE, AFTER, CONCURRENT = range(4)
 NOBODY = int(np.iinfo(np.int64).max)
 """A number that no event has."""
 

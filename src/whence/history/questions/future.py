@@ -1,4 +1,4 @@
-"""What came of an event: all of its effects counted, the next of them listed, and the way from one event to another."""
+"""What came of an event: all of its effects counted, and the next of them listed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from whence.causality.sweeps import FutureSweep
-from whence.history import layout
 from whence.history.questions.event import Event, events_at
 from whence.history.questions.locating import code_at, indices_at, row_of
-from whence.history.questions.parts import part_of, parts_from
+from whence.history.questions.parts import parts_from
 from whence.history.reading import Run
 from whence.history.tables import Longs
 
@@ -55,22 +54,6 @@ class Impact:
             "total": self.total,
             "processes": [each.to_json() for each in self.processes],
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step of a path: from a cause to an effect in the same process, or by a message."""
-
-    cause: Event
-    effect: Event
-    message: str | None
-    """The key of the message; None for a step within a process, between whose events others may lie."""
-
-    def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
-        kind = "process" if self.message is None else "message"
-        found = {"kind": kind, "cause": self.cause.to_json(), "effect": self.effect.to_json()}
-        return found if self.message is None else {**found, "message": self.message}
 
 
 def future(run: Run, position: int) -> tuple[Longs, Longs]:
@@ -119,36 +102,3 @@ def _counts(run: Run, position: int, entered: Longs) -> Longs:
     own = np.flatnonzero(run.segments.codes_of(number) == code_at(run, position))
     counts[own] -= 1
     return counts
-
-
-def path(run: Run, earlier: int, later: int) -> tuple[Step, ...] | None:
-    """How one event led to another that is not before it in history order; None where it did not."""
-    number, _ = row_of(run, earlier)
-    codes = run.segments.codes_of(number)
-    local = np.flatnonzero(codes == code_at(run, later))
-    if not len(local):
-        return None
-
-    def local_at(position: int) -> int:
-        return int(np.flatnonzero(codes == code_at(run, position))[0])
-
-    sweep = FutureSweep(len(codes), earlier)
-    for part in parts_from(run, earlier):
-        sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
-        if part.first_position + len(part.skeleton) > later:
-            break
-        if sweep.complete:
-            # Everything from here on is an effect: what lies between need not be read.
-            last, row = row_of(run, later)
-            end = part_of(run, last, row // layout.SKELETON_ROWS * layout.SKELETON_ROWS, row + 1)
-            sweep.step(end.skeleton, end.first_position, edges_across=end.edges_across)
-            break
-    edges = sweep.path(later, int(local[0]), process_of=local_at)
-    if edges is None:
-        return None
-    places = sorted({place for edge in edges for place in (edge.cause, edge.effect)})
-    events = dict(zip(places, events_at(run, places), strict=True))
-    return tuple(
-        Step(events[edge.cause], events[edge.effect], (events[edge.cause].sends or "") if edge.message else None)
-        for edge in edges
-    )

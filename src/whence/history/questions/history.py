@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from whence.clocks.relation import Relation
 from whence.history.errors import EventNotFound
 from whence.history.manifest import to_json
 from whence.history.questions.event import Event, events_at
 from whence.history.questions.locating import Asked, locate, unknown_name
 from whence.history.questions.past import Filter, Why, why
+from whence.history.questions.standing import Standing
 from whence.history.reading import Run, open_run
 from whence.history.storage import Store
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from whence.history.questions.clocks import Clocks
     from whence.history.questions.concurrency import Concurrent
     from whence.history.questions.cuts import Cut
-    from whence.history.questions.future import Impact, Step
+    from whence.history.questions.explaining import Explanation, Related
+    from whence.history.questions.future import Impact
     from whence.history.questions.relating import Numbered
 
 DEFAULT_K = 25
@@ -76,41 +77,6 @@ class Aside:
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
         return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Related:
-    """The answer of `History.related`."""
-
-    first: Event
-    second: Event
-    relation: Relation
-    """How the first stands to the second."""
-
-    def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
-        return {"first": self.first.to_json(), "second": self.second.to_json(), "relation": self.relation.value}
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The answer of `History.explain`."""
-
-    first: Event
-    second: Event
-    relation: Relation
-    """How the first stands to the second."""
-    steps: tuple[Step, ...]
-    """The way from the cause to the effect, whichever of the two is which; none for concurrent events."""
-
-    def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
-        return {
-            "first": self.first.to_json(),
-            "second": self.second.to_json(),
-            "relation": self.relation.value,
-            "steps": [step.to_json() for step in self.steps],
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +154,7 @@ class History:
         _check_k(k)
         return impact(self.run, locate(self.run, event, computation=computation), k)
 
-    def relation(self, first: Asked, second: Asked, *, computation: str | None = None) -> Relation:
+    def relation(self, first: Asked, second: Asked, *, computation: str | None = None) -> Standing:
         """How the first event stands to the second. Events of different computations are concurrent."""
         from whence.history.questions.relating import relation
 
@@ -196,15 +162,14 @@ class History:
         return relation(self.run, *places)
 
     def related(self, first: Asked, second: Asked, *, computation: str | None = None) -> Related:
-        """The same, with the two events."""
-        from whence.history.questions.relating import relation
+        """The same, with the two events: through what a possible cause would act, or what is missing."""
+        from whence.history.questions.explaining import related
 
         places = [locate(self.run, each, computation=computation) for each in (first, second)]
-        one, other = events_at(self.run, places)
-        return Related(one, other, relation(self.run, *places))
+        return related(self.run, *places)
 
     def relations(self, first: ArrayLike | Numbered, second: ArrayLike | Numbered) -> NDArray[np.int8]:
-        """How each of many events stands to another, as indices into `RELATIONS`.
+        """How each of many events stands to another, as indices into `whence.history.RELATIONS`.
 
         Each argument is a column of positions, or `Numbered`: a column of process codes and one of numbers within them.
         """
@@ -213,16 +178,11 @@ class History:
         return relations(self.run, first, second)
 
     def explain(self, first: Asked, second: Asked, *, computation: str | None = None) -> Explanation:
-        """How one event led to another, step by step; no steps where they are concurrent."""
-        from whence.history.questions.future import path
+        """How one event led, or may have led, to another, step by step; no steps where nothing leads there."""
+        from whence.history.questions.explaining import explain
 
         places = [locate(self.run, each, computation=computation) for each in (first, second)]
-        steps = path(self.run, min(places), max(places))
-        one, other = events_at(self.run, places)
-        found = Relation.EQUAL if places[0] == places[1] else Relation.CONCURRENT
-        if steps:
-            found = Relation.BEFORE if places[0] < places[1] else Relation.AFTER
-        return Explanation(one, other, found, steps or ())
+        return explain(self.run, *places)
 
     def concurrent(self, event: Asked, *, k: int = DEFAULT_K, computation: str | None = None) -> Concurrent:
         """What may have happened at the same time: the `k` nearest in history order, and how many there are."""

@@ -12,33 +12,12 @@ from numpy.typing import NDArray
 
 from whence.causality.sweeps import PastSweep
 from whence.history import layout
+from whence.history.questions.doubts import Missing
 from whence.history.questions.event import Event, events_at
 from whence.history.questions.locating import index_at, row_of
 from whence.history.questions.parts import parts_until, segment_parts_until
 from whence.history.reading import Run
 from whence.history.tables import Longs
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """Something that is known to have happened and of which the history has no report."""
-
-    process: str | None
-    """The process whose reports are missing; None where only a message tells of it."""
-    after_seq: int | None
-    before_seq: int | None
-    """The missing events lie between these two of the process."""
-    events: int
-    """How many, at least."""
-    message: str | None = None
-    """A message that was received and whose sending nobody reported, or a span that something names as its cause."""
-    received_by: str | None = None
-    """The id of the event that received it, or names it."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields that say something."""
-        every = {name: getattr(self, name) for name in Missing.__slots__}
-        return {name: value for name, value in every.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,24 +13,25 @@ from numpy.typing import ArrayLike, NDArray
 from whence.causality.relations import happened_before
 from whence.causality.skeleton import Longs
 from whence.causality.sweeps import PastSweep
-from whence.clocks.relation import Relation
+from whence.causality.taint import NEVER
 from whence.history.errors import EventNotFound
-from whence.history.questions.dealing import (
-    CONCURRENT,
-    by_earlier,
-    by_later,
-    localise,
-    note,
-    numbers_within,
-    tell,
-)
+from whence.history.questions.dealing import by_earlier, by_later, localise, note, numbers_within, tell
+from whence.history.questions.doubts import are_tainted, first_tainted, is_tainted
 from whence.history.questions.locating import code_at, index_at, row_of
 from whence.history.questions.parts import segment_parts_until
 from whence.history.questions.past import past_vector_at
+from whence.history.questions.standing import (
+    AFTER,
+    BEFORE,
+    CONCURRENT,
+    POSSIBLY_AFTER,
+    POSSIBLY_BEFORE,
+    UNKNOWN,
+    Standing,
+)
 from whence.history.reading import Run
+from whence.history.recorded import is_recorded_before, recorded_past
 
-RELATIONS = (Relation.EQUAL, Relation.BEFORE, Relation.AFTER, Relation.CONCURRENT)
-"""What the numbers that `relations` gives mean."""
 MOST_THREADS = min(4, os.cpu_count() or 1)
 BLOCK_PAIRS = 1 << 24
 """Pairs related at a time, at about 80 bytes each."""
@@ -44,17 +45,23 @@ class Numbered:
     index: ArrayLike
 
 
-def relation(run: Run, first: int, second: int) -> Relation:
+def relation(run: Run, first: int, second: int) -> Standing:
     """How the event at one position stands to the one at another."""
     if first == second:
-        return Relation.EQUAL
+        return Standing.EQUAL
     earlier, later = min(first, second), max(first, second)
-    if not _happened_before(run, earlier, later):
-        return Relation.CONCURRENT
-    return Relation.BEFORE if earlier == first else Relation.AFTER
+    if _may_have_led_to(run, earlier, later):
+        if run.has_lines and not is_recorded_before(run, earlier, later):
+            return Standing.POSSIBLE
+        return Standing.BEFORE if earlier == first else Standing.AFTER
+    computation = run.processes.computation_number
+    if computation[code_at(run, earlier)] != computation[code_at(run, later)]:
+        return Standing.CONCURRENT
+    return Standing.UNKNOWN if is_tainted(run, earlier) or is_tainted(run, later) else Standing.CONCURRENT
 
 
-def _happened_before(run: Run, earlier: int, later: int) -> bool:
+def _may_have_led_to(run: Run, earlier: int, later: int) -> bool:
+    """Tell whether the wide order leads from one event to another, which stands after it."""
     code = code_at(run, earlier)
     number, row = row_of(run, later)
     if code == code_at(run, later):
@@ -70,7 +77,7 @@ def _happened_before(run: Run, earlier: int, later: int) -> bool:
 
 
 def relations(run: Run, first: ArrayLike | Numbered, second: ArrayLike | Numbered) -> NDArray[np.int8]:
-    """How each of the first events stands to the second in the same place: indices into `RELATIONS`.
+    """How each of the first events stands to the second in the same place: indices into `whence.history.RELATIONS`.
 
     The pairs are dealt out twice: to the segments of their earlier events, which are told by process and number, and to
     the segments of their later events, where one pass answers all pairs. Each segment is read at most twice a block.
@@ -82,6 +89,46 @@ def relations(run: Run, first: ArrayLike | Numbered, second: ArrayLike | Numbere
     for start in range(0, len(one), BLOCK_PAIRS):
         block = slice(start, start + BLOCK_PAIRS)
         _relate(run, one[block], other[block], found[block])
+    if run.has_lines:
+        _keep_recorded(run, one, other, found)
+    if (first_tainted(run) != NEVER).any():
+        _keep_provable(run, one, other, found)
+    return found
+
+
+def _keep_recorded(run: Run, one: Longs, other: Longs, found: NDArray[np.int8]) -> None:
+    """Turn what only the wide order says into "possible". One look at the recorded past of an event serves all its pairs."""
+    pairs = np.flatnonzero((found == BEFORE) | (found == AFTER))
+    earlier, later = np.minimum(one[pairs], other[pairs]), np.maximum(one[pairs], other[pairs])
+    by_later_event = np.lexsort((earlier, later))
+    pairs, earlier, later = pairs[by_later_event], earlier[by_later_event], later[by_later_event]
+    starts = np.flatnonzero(np.diff(later, prepend=-1))
+    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(pairs)], strict=False):
+        asked = earlier[start:stop]
+        past = recorded_past(run, later[start : start + 1], int(asked[0]))
+        led = np.isin(asked, np.concatenate([np.empty(0, np.int64), *past]))
+        doubtful = pairs[start:stop][~led]
+        found[doubtful] = np.where(found[doubtful] == BEFORE, POSSIBLY_BEFORE, POSSIBLY_AFTER)
+
+
+def _keep_provable(run: Run, one: Longs, other: Longs, found: NDArray[np.int8]) -> None:
+    """Turn "concurrent" into "unknown" where a report is missing that might say otherwise."""
+    pairs = np.flatnonzero(found == CONCURRENT)
+    tainted = are_tainted(run, one[pairs]) | are_tainted(run, other[pairs])
+    pairs = pairs[tainted]
+    computation = run.processes.computation_number
+    same = computation[_codes_at(run, one[pairs])] == computation[_codes_at(run, other[pairs])]
+    found[pairs[same]] = UNKNOWN
+
+
+def _codes_at(run: Run, positions: Longs) -> Longs:
+    """The processes of the events at these positions, by global codes; each segment is read once."""
+    found = np.empty(len(positions), np.int64)
+    numbers = np.searchsorted(run.segments.first_position, positions, side="right") - 1
+    for number in np.unique(numbers).tolist():
+        mine = np.flatnonzero(numbers == number)
+        rows = positions[mine] - run.segments.first_position[number]
+        found[mine] = run.segments.codes_of(number)[run.process_column(number)[rows]]
     return found
 
 

@@ -1,0 +1,105 @@
+"""How one event stands to another, and why that can be said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from whence.history.questions.doubts import Missing, is_tainted, missing_before
+from whence.history.questions.event import Event, events_at
+from whence.history.questions.locating import row_of
+from whence.history.questions.past import past_vector_at
+from whence.history.questions.paths import Step, path
+from whence.history.questions.relating import relation
+from whence.history.questions.standing import Standing
+from whence.history.reading import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """The answer of `History.related`."""
+
+    first: Event
+    second: Event
+    relation: Standing
+    """How the first stands to the second."""
+    through: Step | None = None
+    """Where it is only possible that one led to the other: the first step from one to the other that is not recorded."""
+    missing: tuple[Missing, ...] = ()
+    """Where it is unknown: what is missing, in either's past."""
+
+    @property
+    def direction(self) -> Standing | None:
+        """Which way it is possible: `Standing.BEFORE` where the first may have led to the second, or `AFTER`; else None."""
+        if self.relation is not Standing.POSSIBLE:
+            return None
+        return Standing.BEFORE if self.first.position < self.second.position else Standing.AFTER
+
+    def to_json(self) -> dict[str, Any]:
+        """For `json.dumps`: what does not apply is left out."""
+        found: dict[str, Any] = {
+            "first": self.first.to_json(),
+            "second": self.second.to_json(),
+            "relation": self.relation.value,
+        }
+        if self.direction is not None:
+            found["direction"] = self.direction.value
+        if self.through is not None:
+            found["through"] = self.through.to_json()
+        if self.relation is Standing.UNKNOWN:
+            found["missing"] = [each.to_json() for each in self.missing]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation(Related):
+    """The answer of `History.explain`."""
+
+    steps: tuple[Step, ...] = ()
+    """The way from the one to the other, whichever is the cause; none where nothing leads there."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For `json.dumps`."""
+        return {**Related.to_json(self), "steps": [step.to_json() for step in self.steps]}
+
+
+def related(run: Run, first: int, second: int) -> Related:
+    """How the event at one position stands to the one at another, and why."""
+    found = relation(run, first, second)
+    one, other = events_at(run, [first, second])
+    through = None
+    if found is Standing.POSSIBLE:
+        through = _guess(path(run, min(first, second), max(first, second)) or ())
+    return Related(one, other, found, through, _missing(run, found, first, second))
+
+
+def explain(run: Run, first: int, second: int) -> Explanation:
+    """The same, with the way from the one to the other."""
+    steps = path(run, min(first, second), max(first, second)) or ()
+    through = _guess(steps)
+    if through is not None:
+        found = Standing.POSSIBLE
+    elif steps:
+        found = Standing.BEFORE if first < second else Standing.AFTER
+    else:
+        found = relation(run, first, second)
+    one, other = events_at(run, [first, second])
+    return Explanation(one, other, found, through, _missing(run, found, first, second), steps)
+
+
+def _guess(steps: tuple[Step, ...]) -> Step | None:
+    return next((step for step in steps if not step.recorded), None)
+
+
+def _missing(run: Run, found: Standing, first: int, second: int) -> tuple[Missing, ...]:
+    if found is not Standing.UNKNOWN:
+        return ()
+    told: dict[Missing, None] = {}
+    for position in (first, second):
+        if is_tainted(run, position):
+            number, _ = row_of(run, position)
+            codes = run.segments.codes_of(number).astype(np.int64)
+            told |= dict.fromkeys(missing_before(run, codes, past_vector_at(run, position)))
+    return tuple(told)
