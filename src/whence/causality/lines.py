@@ -34,6 +34,8 @@ class LineRows:
     """By row: whether it begins its line."""
     ends: Flags
     """By row: whether it ends its line."""
+    closes: Flags
+    """By row: whether it ends its line for good: nobody waits for the line by its name after that."""
     join_offsets: Longs
     joins: Longs
     """Row i waited for the lines ``joins[join_offsets[i]:join_offsets[i + 1]]``."""
@@ -67,10 +69,10 @@ def find_fronts(rows: LineRows) -> Fronts:
     A row that begins a line, or that is the first of its line and names a parent, follows the parent's front. Any other
     first row of a line continues it.
     """
-    offsets, back, continued_row, continued_line, head, after, node_row, settled, ended = _follow(
-        rows.line, rows.parent, rows.starts, rows.ends, rows.join_offsets, rows.joins, rows.lines
+    offsets, back, continued_row, continued_line, head, after, node_row, settled, closed = _follow(
+        rows.line, rows.parent, rows.starts, rows.ends, rows.closes, rows.join_offsets, rows.joins, rows.lines
     )
-    still = np.flatnonzero((head >= 0) & ~ended)
+    still = np.flatnonzero((head >= 0) & ~closed)
     open_offsets, open_row = _unrolled(still, head, after, node_row)
     return Fronts(offsets, back, continued_row, continued_line, still, open_offsets, open_row, ~settled[still])
 
@@ -78,19 +80,26 @@ def find_fronts(rows: LineRows) -> Fronts:
 @kernel(
     "Tuple((int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], "
     "boolean[::1], boolean[::1]))"
-    "(int64[::1], int64[::1], boolean[::1], boolean[::1], int64[::1], int64[::1], int64)"
+    "(int64[::1], int64[::1], boolean[::1], boolean[::1], boolean[::1], int64[::1], int64[::1], int64)"
 )
 def _follow(
-    line: Longs, parent: Longs, starts: Flags, ends: Flags, join_offsets: Longs, joins: Longs, lines: int
+    line: Longs,
+    parent: Longs,
+    starts: Flags,
+    ends: Flags,
+    closes: Flags,
+    join_offsets: Longs,
+    joins: Longs,
+    lines: int,
 ) -> tuple[Longs, Longs, Longs, Longs, Longs, Longs, Longs, Flags, Flags]:
     """Fronts are lists of nodes, newest first: ``head[line]``, then ``after[node]``; ``node_row`` has the row of a node."""
     rows = len(line)
     head = np.full(lines, -1, np.int64)
     after, node_row = np.empty(2 * rows, np.int64), np.empty(2 * rows, np.int64)
     nodes = 0
-    # Whether the front of a line is all known here, and the newest node when the line was started.
-    settled, ended = np.zeros(lines, np.bool_), np.zeros(lines, np.bool_)
-    started_at = np.full(lines, -1, np.int64)
+    settled, closed = np.zeros(lines, np.bool_), np.zeros(lines, np.bool_)  # Settled: all of its front is known here.
+    # The line that a line was started from, and the newest node at that time.
+    started_from, started_at = np.full(lines, -1, np.int64), np.full(lines, -1, np.int64)
     offsets = np.zeros(rows + 1, np.int64)
     back = np.empty(rows + len(joins) + 16, np.int64)
     count = 0
@@ -108,7 +117,7 @@ def _follow(
                 followed = joins[first_join + turn - 1]
             elif begins and not settled[own]:
                 followed = parent[row]
-                started_at[own] = nodes
+                started_from[own], started_at[own] = followed, nodes
             if followed < 0:
                 continue
             if not settled[followed]:
@@ -127,23 +136,26 @@ def _follow(
         node_row[nodes], after[nodes] = row, -1
         head[own], settled[own] = nodes, True
         nodes += 1
-        if ends[row]:
-            ended[own] = True
-            into = parent[row]
-            if into >= 0 and into != own:
-                # What the ending line followed when it began is before its end: only what came since stays.
+        if closes[row]:
+            closed[own] = True
+        into = parent[row]
+        if ends[row] and into >= 0 and into != own:
+            keep = head[into]
+            if started_from[own] == into:
+                # What the line followed when it began is before its end: only what came since stays.
                 last, node = -1, head[into]
-                while node >= 0 and node >= started_at[own]:
+                while node >= started_at[own]:
                     last, node = node, after[node]
-                if started_at[own] >= 0 and last >= 0:
+                if last >= 0:
                     after[last] = -1
-                keep = head[into] if started_at[own] < 0 or last >= 0 else -1
-                node_row[nodes], after[nodes] = row, keep
-                head[into] = nodes
-                nodes += 1
+                else:
+                    keep = -1
+            node_row[nodes], after[nodes] = row, keep
+            head[into] = nodes
+            nodes += 1
     return (
         offsets, back[:count].copy(), continued_row[:continued].copy(), continued_line[:continued].copy(),
-        head, after, node_row, settled, ended,
+        head, after, node_row, settled, closed,
     )  # fmt: skip
 
 

@@ -16,7 +16,8 @@ event has to do with others is said in these ways:
 - by ``channel_key``: sends and receives of one channel are matched in their order, message by message or, where they
   have ``channel_bytes``, byte by byte;
 - by ``line``: one of the things that a process does, such as a request, a task or a span. Its events follow each other.
-  The first row of a line, or its row of phase ``start``, tells by ``line_parent`` which line it was started from. A row of
+  The first row of a line, or its row of phase ``start``, tells by ``line_parent`` which line it was started from; a start
+  that receives something was started by that, and not from a line of its process. A row of
   phase ``end`` tells by ``line_parent`` which line goes on after it, and by ``line_since`` when it began. ``line_joins``
   names lines that were waited for. A row whose line is its own parent belongs to a span that another row starts.
 

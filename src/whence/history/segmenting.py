@@ -37,7 +37,7 @@ ON_THE_WAY = (
 """Columns that only the way here needs."""
 
 
-LINE_COLUMNS = ("line", "line_parent", "line_phase", "line_joins", "kind")
+LINE_COLUMNS = ("line", "line_parent", "line_phase", "line_joins", "line_since", "kind")
 """Columns that tell of lines."""
 
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.causality.ordering import Edges
-from whence.events.schema import END, SPAN, START
+from whence.events.schema import END, RECEIVE, SPAN, START
 from whence.history.report_columns import BETWEEN, ReportColumns
 
 Longs = NDArray[np.int64]
@@ -27,17 +27,29 @@ def edges_told(told: Flags, labels: Longs) -> Flags:
     return found
 
 
-def without_local_parents(edges: Edges, columns: ReportColumns, order: Longs, process: Codes) -> Edges:
+def without_local_parents(
+    edges: Edges, columns: ReportColumns, order: Longs, process: Codes, *, told_apart: bool
+) -> Edges:
     """Leave out that a span follows its parent's start, where that is in its own process: lines tell more of it.
 
-    Spans that begin at the same time may stand in any order there.
+    Spans that begin at the same time may stand in any order there. `told_apart`: keys begin with the number of their
+    computation and `BETWEEN`.
     """
     if not columns.has("line_phase"):
         return edges
-    begins = pc.fill_null(pc.equal(columns.text("line_phase"), START), False).to_numpy(zero_copy_only=False)[order]
-    named = columns.text("line_parent").is_valid().to_numpy(zero_copy_only=False)[order]
-    first = edges.offsets[:-1][begins & named]
-    cause, effect = edges.causes[first], np.flatnonzero(begins & named)
+    taken = pa.array(order)
+    # A server follows its client's message, also where both are in one process.
+    begins = pc.and_(
+        pc.equal(columns.text("line_phase").take(taken), START), pc.not_equal(columns.text("kind").take(taken), RECEIVE)
+    )
+    received = columns.text("receives").take(taken)
+    if told_apart:
+        received = pc.replace_substring_regex(received, rf"^\d*{BETWEEN}", "", max_replacements=1)
+    parent = pc.binary_join_element_wise(SPAN, columns.text("line_parent").take(taken), "")
+    after_parent = pc.fill_null(pc.and_(begins, pc.equal(received, parent)), False).to_numpy(zero_copy_only=False)
+    effect = np.flatnonzero(after_parent)
+    first = edges.offsets[effect]
+    cause = edges.causes[first]
     local = first[(cause >= 0) & (process[np.maximum(cause, 0)] == process[effect])]
     causes, labels = edges.causes.copy(), edges.labels.copy()
     causes[local] = labels[local] = -1

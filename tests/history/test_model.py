@@ -1,0 +1,239 @@
+"""Answers against what is true: executions whose every edge is known, some of whose reports are lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.examples import examples
+from tests.history.computations import observe_cut
+from whence.events.schema import ANSWER, END, REPORTS, START
+from whence.history import RELATIONS, History, Standing
+
+MAIN = None
+"""The line of what a process does on no line."""
+
+
+@dataclass(eq=False)
+class Done:
+    """Something that a process did, and what it followed."""
+
+    process: str
+    number: int
+    time: int
+    line: str | None
+    parent: str | None = None
+    phase: str | None = None
+    joins: list[str] = field(default_factory=list)
+    sends: str | None = None
+    receives: list[str] = field(default_factory=list)
+    recorded: list[Done] = field(default_factory=list)
+    assumed: list[Done] = field(default_factory=list)
+    previous: Done | None = None
+    lost: bool = False
+    place: int = 0
+
+    @property
+    def id(self) -> str:
+        return f"{self.process}-{self.number}"
+
+    def report(self, *, numbered: bool) -> dict[str, object]:
+        return {
+            "computation": "",
+            "process": self.process,
+            "seq": self.number if numbered else None,
+            "time": self.time,
+            "kind": "receive" if self.receives else "send" if self.sends else "local",
+            "sends": self.sends,
+            "receives": self.receives[0] if self.receives else None,
+            "receives_more": self.receives[1:] or None,
+            "id": self.id,
+            "name": "done",
+            "line": self.line,
+            "line_parent": self.parent,
+            "line_phase": self.phase,
+            "line_joins": self.joins or None,
+            "file": f"{self.process}.log",
+            "place": self.place,
+        }
+
+
+class Execution:
+    """Processes that do several things at once, in an order in which they may have happened."""
+
+    def __init__(self, random: Random, *, processes: int, events: int, skew: int, ties: float = 0.0) -> None:
+        self.random, self.ties = random, ties
+        self.names = [f"p{number}" for number in range(processes)]
+        self.offset = {name: random.randint(0, skew) for name in self.names}
+        self.silent = {name for name in self.names if random.random() < 0.1}
+        self.front: dict[tuple[str, str | None], list[Done]] = {(name, MAIN): [] for name in self.names}
+        self.ended: dict[tuple[str, str], list[Done]] = {}
+        self.last: dict[str, Done] = {}
+        self.sent: list[Done] = []
+        self.answers: list[Done] = []
+        self.done: list[Done] = []
+        for step in range(events):
+            self._act(step)
+
+    def _act(self, step: int) -> None:
+        """Let one process do one thing: go on with a line, start one, end one, wait for some."""
+        random = self.random
+        name = random.choice(self.names)
+        previous = self.last.get(name)
+        time = max(2 * step + self.offset[name], previous.time + 1 if previous else 0)
+        if previous and random.random() < self.ties:
+            time = previous.time
+        mine = [line for process, line in self.front if process == name]
+        own = random.choice(mine)
+        event = Done(name, previous.number + 1 if previous else 1, time, own, previous=previous, place=step)
+        event.recorded = list(self.front[name, own])
+        choice = random.random()
+        if choice < 0.25:
+            # A line begins: told by its phase, or only by its first event.
+            event.line, event.parent = f"line {step}", own
+            event.phase = START if own is MAIN or random.random() < 0.6 else None
+            if own is MAIN:
+                event.recorded = []
+        elif choice < 0.4 and own is not MAIN:
+            event.phase = END
+            event.parent = random.choice([line for line in mine if line != own])
+            if random.random() < 0.3:
+                event.parent = None
+        elif choice < 0.55:
+            over = [line for process, line in self.ended if process == name]
+            waits = [line for line in (*mine, *over) if line not in (own, MAIN)]
+            event.joins = sorted(random.sample(waits, min(len(waits), random.choice((1, 1, 2)))))
+            for line in event.joins:
+                event.recorded += self.front.get((name, line)) or self.ended[name, line]
+        if name not in self.silent:
+            self._talk(event, step)
+        self._follow(event)
+
+    def _talk(self, event: Done, step: int) -> None:
+        random = self.random
+        recent = self.sent[-6:] if random.random() < 0.8 else self.sent
+        if event.phase == END and random.random() < 0.5:
+            event.sends = f"{ANSWER}{step}"
+            self.answers.append(event)
+        elif event.phase == END and self.answers and random.random() < 0.7:
+            answer = self.answers.pop(random.randrange(len(self.answers)))
+            if answer.process != event.process:
+                event.assumed, event.receives = [answer], [str(answer.sends)]
+        elif random.random() < 0.4:
+            event.sends = f"m{step}"
+        elif recent and random.random() < 0.7:
+            causes = random.sample(recent, min(len(recent), random.choice((1, 1, 2))))
+            event.receives = [str(cause.sends) for cause in causes]
+            # A start that receives something was started by that.
+            event.recorded = causes if event.phase == START else event.recorded + causes
+        if event.sends and not event.sends.startswith(ANSWER):
+            self.sent.append(event)
+
+    def _follow(self, event: Done) -> None:
+        key = (event.process, event.line)
+        self.front[key] = [event]
+        if event.phase == END:
+            self.ended[event.process, str(event.line)] = self.front.pop(key)
+            if event.parent is not None:
+                self.front[event.process, event.parent].append(event)
+        self.last[event.process] = event
+        self.done.append(event)
+
+    def paths(self) -> tuple[dict[Done, set[Done]], dict[Done, set[Done]]]:
+        """By event: everything from which a recorded path leads to it, and everything from which any path does."""
+        recorded: dict[Done, set[Done]] = {}
+        wide: dict[Done, set[Done]] = {}
+        for event in self.done:
+            recorded[event] = {each for cause in event.recorded for each in (cause, *recorded[cause])}
+            every = [*event.recorded, *event.assumed, *([event.previous] if event.previous else [])]
+            wide[event] = {each for cause in every for each in (cause, *wide[cause])}
+        return recorded, wide
+
+    def reports(self, *, numbered: bool) -> pa.Table:
+        rows = [event.report(numbered=numbered) for event in self.done if not event.lost]
+        self.random.shuffle(rows)
+        return pa.Table.from_pylist(rows, REPORTS)
+
+
+def observed(folder: Path, execution: Execution, *, numbered: bool, cuts: list[int], eps: int) -> History:
+    """The history of what was reported, cut at these times."""
+    observe_cut(folder, execution.reports(numbered=numbered), cuts, eps)
+    return History(folder)
+
+
+def true_standing(first: Done, second: Done, recorded, wide, silent: set[str]) -> Standing:
+    """How two events stand to each other where nothing is lost."""
+    if first is second:
+        return Standing.EQUAL
+    if first in recorded[second] or second in recorded[first]:
+        return Standing.BEFORE if first in recorded[second] else Standing.AFTER
+    if first in wide[second] or second in wide[first]:
+        return Standing.POSSIBLE
+    return Standing.UNKNOWN if {first.process, second.process} & silent else Standing.CONCURRENT
+
+
+@examples(100)
+@given(
+    seed=st.integers(0, 2**32),
+    processes=st.integers(1, 4),
+    events=st.integers(1, 45),
+    skew=st.integers(0, 20),
+    numbered=st.booleans(),
+    cuts=st.lists(st.integers(1, 110), max_size=4),
+)
+def test_every_relation_is_the_true_one_where_nothing_is_lost(seed, processes, events, skew, numbered, cuts):
+    """A user would take what only shared a process for a cause, or not see a cause, depending on how the work was cut."""
+    execution = Execution(Random(seed), processes=processes, events=events, skew=skew)
+    recorded, wide = execution.paths()
+    talking = {event.process for event in execution.done if event.sends or event.receives}
+    present = {event.process for event in execution.done}
+    silent = present - talking if len(present) > 1 else set()
+    with TemporaryDirectory() as folder:
+        history = observed(Path(folder) / "history", execution, numbered=numbered, cuts=cuts, eps=skew + 1)
+        place = {event: history.event(event.id).position for event in execution.done}
+        pairs = [(one, other) for one in execution.done for other in execution.done]
+        codes = history.relations([place[one] for one, _ in pairs], [place[other] for _, other in pairs])
+        for (one, other), code in zip(pairs, codes.tolist(), strict=True):
+            truth = true_standing(one, other, recorded, wide, silent)
+            assert RELATIONS[code] is truth, (one.id, other.id)
+        for one, other in execution.random.sample(pairs, min(len(pairs), 40)):
+            truth = true_standing(one, other, recorded, wide, silent)
+            assert history.relation(place[one], place[other]) is truth
+
+
+@examples(100)
+@given(
+    seed=st.integers(0, 2**32),
+    processes=st.integers(2, 4),
+    events=st.integers(1, 45),
+    skew=st.integers(0, 20),
+    loss=st.sampled_from((0.05, 0.15, 0.4)),
+    cuts=st.lists(st.integers(1, 110), max_size=4),
+)
+def test_nothing_is_claimed_that_a_lost_report_could_refute(seed, processes, events, skew, loss, cuts):
+    """A user would clear the culprit, because the report that leads to it was lost, or blame an innocent."""
+    execution = Execution(Random(seed), processes=processes, events=events, skew=skew)
+    recorded, wide = execution.paths()
+    for event in execution.done:
+        # Nobody misses an answer that was not reported.
+        event.lost = execution.random.random() < loss and not (event.sends or "").startswith(ANSWER)
+    reported = [event for event in execution.done if not event.lost]
+    if not reported:
+        return
+    with TemporaryDirectory() as folder:
+        history = observed(Path(folder) / "history", execution, numbered=True, cuts=cuts, eps=skew + 1)
+        place = {event: history.event(event.id).position for event in reported}
+        pairs = [(one, other) for one in reported for other in reported if one is not other]
+        codes = history.relations([place[one] for one, _ in pairs], [place[other] for _, other in pairs])
+        for (one, other), code in zip(pairs, codes.tolist(), strict=True):
+            if RELATIONS[code] is Standing.BEFORE:
+                assert one in recorded[other], (one.id, other.id)
+            if RELATIONS[code] is Standing.CONCURRENT:
+                assert one not in wide[other], (one.id, other.id)
+                assert other not in wide[one], (one.id, other.id)
