@@ -65,7 +65,7 @@ def drawn(kind: Any, random: Random) -> Any:
         return kind(*(drawn(hints[each.name], random) for each in fields(kind)))
     if origin is np.ndarray:
         dtype = np.dtype(get_args(args[1])[0])
-        ends = (0, 255) if dtype == np.uint8 else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        ends = (False, True) if dtype == np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         return np.array([random.choice((0, *ends)) for _ in range(random.randrange(4))], dtype)
     if origin is UnionType:
         return drawn(random.choice(args), random)

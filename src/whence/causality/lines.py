@@ -34,8 +34,6 @@ class LineRows:
     """By row: whether it begins its line."""
     ends: Flags
     """By row: whether it ends its line."""
-    closes: Flags
-    """By row: whether it ends its line for good: nobody waits for the line by its name after that."""
     join_offsets: Longs
     joins: Longs
     """Row i waited for the lines ``joins[join_offsets[i]:join_offsets[i + 1]]``."""
@@ -55,7 +53,7 @@ class Fronts:
     continued_line: Longs
     """... which is that of this line."""
     open_line: Longs
-    """Lines, ascending, that may go on after the segment ..."""
+    """Lines, ascending, that later segments may go on with or wait for, those that have ended included ..."""
     open_offsets: Longs
     open_row: Longs
     """... and the rows of their fronts ..."""
@@ -69,36 +67,29 @@ def find_fronts(rows: LineRows) -> Fronts:
     A row that begins a line, or that is the first of its line and names a parent, follows the parent's front. Any other
     first row of a line continues it.
     """
-    offsets, back, continued_row, continued_line, head, after, node_row, settled, closed = _follow(
-        rows.line, rows.parent, rows.starts, rows.ends, rows.closes, rows.join_offsets, rows.joins, rows.lines
+    offsets, back, continued_row, continued_line, head, after, node_row, settled = _follow(
+        rows.line, rows.parent, rows.starts, rows.ends, rows.join_offsets, rows.joins, rows.lines
     )
-    still = np.flatnonzero((head >= 0) & ~closed)
-    open_offsets, open_row = _unrolled(still, head, after, node_row)
-    return Fronts(offsets, back, continued_row, continued_line, still, open_offsets, open_row, ~settled[still])
+    found = np.flatnonzero(head >= 0)
+    open_offsets, open_row = _unrolled(found, head, after, node_row)
+    return Fronts(offsets, back, continued_row, continued_line, found, open_offsets, open_row, ~settled[found])
 
 
 @kernel(
     "Tuple((int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], "
-    "boolean[::1], boolean[::1]))"
-    "(int64[::1], int64[::1], boolean[::1], boolean[::1], boolean[::1], int64[::1], int64[::1], int64)"
+    "boolean[::1]))"
+    "(int64[::1], int64[::1], boolean[::1], boolean[::1], int64[::1], int64[::1], int64)"
 )
 def _follow(
-    line: Longs,
-    parent: Longs,
-    starts: Flags,
-    ends: Flags,
-    closes: Flags,
-    join_offsets: Longs,
-    joins: Longs,
-    lines: int,
-) -> tuple[Longs, Longs, Longs, Longs, Longs, Longs, Longs, Flags, Flags]:
+    line: Longs, parent: Longs, starts: Flags, ends: Flags, join_offsets: Longs, joins: Longs, lines: int
+) -> tuple[Longs, Longs, Longs, Longs, Longs, Longs, Longs, Flags]:
     """Fronts are lists of nodes, newest first: ``head[line]``, then ``after[node]``; ``node_row`` has the row of a node."""
     rows = len(line)
     head = np.full(lines, -1, np.int64)
     after, node_row = np.empty(2 * rows, np.int64), np.empty(2 * rows, np.int64)
     nodes = 0
-    settled, closed = np.zeros(lines, np.bool_), np.zeros(lines, np.bool_)  # Settled: all of its front is known here.
-    # The line that a line was started from, and the newest node at that time.
+    # Whether the front of a line is all known here; what it was started from, and the newest node at that moment.
+    settled = np.zeros(lines, np.bool_)
     started_from, started_at = np.full(lines, -1, np.int64), np.full(lines, -1, np.int64)
     offsets = np.zeros(rows + 1, np.int64)
     back = np.empty(rows + len(joins) + 16, np.int64)
@@ -136,26 +127,25 @@ def _follow(
         node_row[nodes], after[nodes] = row, -1
         head[own], settled[own] = nodes, True
         nodes += 1
-        if closes[row]:
-            closed[own] = True
-        into = parent[row]
-        if ends[row] and into >= 0 and into != own:
-            keep = head[into]
-            if started_from[own] == into:
-                # What the line followed when it began is before its end: only what came since stays.
-                last, node = -1, head[into]
-                while node >= started_at[own]:
-                    last, node = node, after[node]
-                if last >= 0:
-                    after[last] = -1
-                else:
-                    keep = -1
-            node_row[nodes], after[nodes] = row, keep
-            head[into] = nodes
-            nodes += 1
+        if ends[row]:
+            into = parent[row]
+            if into >= 0 and into != own:
+                keep = head[into]
+                if started_from[own] == into:
+                    # What the line had done when it started this one is before its end: only what came since stays.
+                    last, node = -1, head[into]
+                    while node >= started_at[own]:
+                        last, node = node, after[node]
+                    if last >= 0:
+                        after[last] = -1
+                    else:
+                        keep = -1
+                node_row[nodes], after[nodes] = row, keep
+                head[into] = nodes
+                nodes += 1
     return (
         offsets, back[:count].copy(), continued_row[:continued].copy(), continued_line[:continued].copy(),
-        head, after, node_row, settled, closed,
+        head, after, node_row, settled,
     )  # fmt: skip
 
 

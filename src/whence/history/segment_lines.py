@@ -38,7 +38,7 @@ class SegmentLines:
     continued_mark: Marks
     """... the line of this mark."""
     open_mark: Marks
-    """Lines that may go on after the segment, ascending ..."""
+    """Lines that later segments may go on with or wait for, ascending ..."""
     open_offsets: Longs
     open_row: Longs
     """... and what their next event follows ..."""
@@ -113,11 +113,7 @@ class _Coded:
         none = int(len(self._pairs) > 0 and self._pairs[0] < 0)
         self._pairs, numbers = self._pairs[none:], numbers - none
         of_rows, of_parents, of_joined = np.split(numbers.astype(np.int64), [len(line), 2 * len(line)])
-        # A span tells when it began, and is waited for by its end alone: its name may be forgotten after that.
-        closes = np.zeros(len(rows), np.bool_)
-        if "line_since" in rows.column_names:
-            closes = ends & rows["line_since"].is_valid().to_numpy()
-        self.line_rows = LineRows(of_rows, of_parents, starts, ends, closes, join_offsets, of_joined, len(self._pairs))
+        self.line_rows = LineRows(of_rows, of_parents, starts, ends, join_offsets, of_joined, len(self._pairs))
 
     def _shared(self, process: Ints, own: Longs, started_from: Longs) -> Longs:
         """The parents, of which those that are only there as a server that shares its client's id are that server."""

@@ -172,9 +172,8 @@ class _Work:
         sent_by, again = _senders(sends, time if came is None else came, len(keys))
         if len(keys):
             causes = np.where(edges.labels >= 0, sent_by[edges.labels], -1)
-            edges = without_local_parents(
-                Edges(edges.offsets, causes, edges.labels), columns, order, process, told_apart=self.told_apart
-            )
+            edges = Edges(edges.offsets, causes, edges.labels)
+            edges = without_local_parents(edges, keys, columns, order, process, told_apart=self.told_apart)
             edges = with_all_answers(edges, sends, again, assumed)
         missing: dict[int, list[str]] = {}
         doubtful = edges_told(assumed, edges.labels)

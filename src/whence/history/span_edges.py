@@ -28,32 +28,27 @@ def edges_told(told: Flags, labels: Longs) -> Flags:
 
 
 def without_local_parents(
-    edges: Edges, columns: ReportColumns, order: Longs, process: Codes, *, told_apart: bool
+    edges: Edges, keys: pa.Array, columns: ReportColumns, order: Longs, process: Codes, *, told_apart: bool
 ) -> Edges:
     """Leave out that a span follows its parent's start, where that is in its own process: lines tell more of it.
 
-    Spans that begin at the same time may stand in any order there. `told_apart`: keys begin with the number of their
-    computation and `BETWEEN`.
+    Spans that begin at the same time may stand in any order there. A server is on no line of its client's: it keeps its
+    message, unless that stands after it. `told_apart` as for `started_elsewhere`.
     """
     if not columns.has("line_phase"):
         return edges
-    taken = pa.array(order)
-    # A server follows its client's message, also where both are in one process.
-    begins = pc.and_(
-        pc.equal(columns.text("line_phase").take(taken), START), pc.not_equal(columns.text("kind").take(taken), RECEIVE)
-    )
-    received = columns.text("receives").take(taken)
-    if told_apart:
-        received = pc.replace_substring_regex(received, rf"^\d*{BETWEEN}", "", max_replacements=1)
-    parent = pc.binary_join_element_wise(SPAN, columns.text("line_parent").take(taken), "")
-    after_parent = pc.fill_null(pc.and_(begins, pc.equal(received, parent)), False).to_numpy(zero_copy_only=False)
-    effect = np.flatnonzero(after_parent)
-    first = edges.offsets[effect]
-    cause = edges.causes[first]
-    local = first[(cause >= 0) & (process[np.maximum(cause, 0)] == process[effect])]
-    causes, labels = edges.causes.copy(), edges.labels.copy()
-    causes[local] = labels[local] = -1
-    return Edges(edges.offsets, causes, labels)
+    begins = pc.fill_null(pc.equal(columns.text("line_phase"), START), False)
+    parent = pc.if_else(begins, columns.text("line_parent"), pa.scalar(None, pa.string()))
+    if parent.null_count == len(parent):
+        return edges
+    named = pc.index_in(_start_keys(parent, columns, told_apart=told_apart), value_set=keys)
+    label: Longs = named.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)[order]
+    effects = edges.effects()
+    cause = np.maximum(edges.causes, 0)
+    local = (edges.causes >= 0) & (edges.labels == label[effects]) & (process[cause] == process[effects])
+    serves = pc.fill_null(pc.equal(columns.text("kind"), RECEIVE), False).to_numpy(zero_copy_only=False)[order]
+    local &= ~serves[effects] | (cause > effects)
+    return Edges(edges.offsets, np.where(local, -1, edges.causes), np.where(local, -1, edges.labels))
 
 
 def with_all_answers(edges: Edges, sends: Longs, again: Longs, assumed: Flags) -> Edges:
@@ -92,11 +87,16 @@ def started_elsewhere(columns: ReportColumns, *, told_apart: bool) -> pa.Array:
     whose = pc.binary_join_element_wise(line, columns.text("process"), BETWEEN)
     started = whose.filter(pc.fill_null(pc.equal(phase, START), False))
     belongs = pc.and_(belongs, pc.invert(pc.is_in(whose, value_set=pc.unique(started))))
+    return pc.if_else(belongs, _start_keys(line, columns, told_apart=told_apart), none)
+
+
+def _start_keys(lines: pa.Array, columns: ReportColumns, *, told_apart: bool) -> pa.Array:
+    """By row: the key that the start of this span sends."""
     prefix = pa.scalar(SPAN)
     if told_apart:
         computation = pc.replace_substring_regex(columns.text("process"), f"(?s){BETWEEN}.*", "")
         prefix = pc.binary_join_element_wise(computation, SPAN, BETWEEN)
-    return pc.if_else(belongs, pc.binary_join_element_wise(prefix, line, ""), none)
+    return pc.binary_join_element_wise(prefix, lines, "")
 
 
 def starts_that_end(columns: ReportColumns, order: Longs, process: Codes, member: Flags) -> Flags:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from tests.history.live.streams import BASE, HOUR, MS, terms
 from whence.events.schema import REPORTS
 from whence.history.live import LiveHistory, LiveLimits, LiveWriter
+from whence.history.recorded import recorded_past
 
 HOSTILE = ("t", "t (late)", "t (late 2)", f"t (late {'1' * 5_000})", "t (late) (reported)", "../../t", "t\x00u", "/")
 
@@ -32,38 +34,33 @@ def told(folder: Path) -> tuple[list[tuple[str, str]], list[str]]:
     return list(zip(log["computation"].to_pylist(), log["process"].to_pylist(), strict=True)), aside
 
 
-@pytest.mark.parametrize("sort", ["processes", "computations", "traces"])
+@pytest.mark.parametrize("sort", ["processes", "computations"])
 def test_what_is_new_is_refused_once_there_is_as_much_as_may_be(tmp_path: Path, sort: str) -> None:
     """One request with 100,000 names asked for 37 GiB at every start: what is known goes on, and a raised limit lets in."""
     column = "process" if sort == "processes" else "computation"
-    span = {"instance_key": "s", "instance_phase": "start"} if sort == "traces" else {}
     names = [f"n{number}" for number in range(8)]
     given, history = terms(close_rows=4), str(tmp_path / "h")
     for start, limit, chosen in ((0, 3, names), (20, 3, names), (40, 5, names[:5])):
         with LiveWriter(history, given, LiveLimits(**{sort: limit})) as writer:
-            writer.step(
-                reports(*({column: name, **span} for name in chosen), at=start), now=BASE + 60 * MS, positions={}
-            )
+            writer.step(reports(*({column: name} for name in chosen), at=start), now=BASE + 60 * MS, positions={})
     with LiveWriter(history) as writer:
         writer.step(REPORTS.empty_table(), now=BASE + HOUR)
     delivered, aside = told(tmp_path / "h")
-    expected = sorted([*names[:3] * 3, "n3", "n4"])
-    assert sorted(each[column == "process"] for each in delivered) == (sorted(set(expected)) if span else expected)
+    assert sorted(each[column == "process"] for each in delivered) == sorted([*names[:3] * 3, "n3", "n4"])
     refused = [each for each in aside if each.startswith("too-many-")]
     assert len(refused) == 10
     assert all(each.startswith(f"too-many-{sort}: ") and f"raise --most-{sort}" in each for each in refused)
 
 
-@pytest.mark.parametrize("span", [True, False])
-def test_every_name_is_a_name(tmp_path: Path, span: bool) -> None:
+@pytest.mark.parametrize("on_lines", [True, False])
+def test_every_name_is_a_name(tmp_path: Path, on_lines: bool) -> None:
     """A computation called "t (late 111...)" made committed state unreadable; one called "t (late)" was taken for t's."""
     history = str(tmp_path / "h")
-    more = {"instance_key": "s", "instance_phase": "start"} if span else {}
-    given = terms(close_rows=2, quiet=100 * MS)
+    given = terms(close_rows=2)
     for start in (0, 10_000):
         with LiveWriter(history, given) as writer:
-            rows = reports(*({"computation": name, "process": name, **more} for name in HOSTILE), at=start)
-            writer.step(rows, now=BASE + (start + 10) * MS, positions={})
+            named = [{"computation": name, "process": name, "line": name if on_lines else None} for name in HOSTILE]
+            writer.step(reports(*named, at=start), now=BASE + (start + 10) * MS, positions={})
         with LiveWriter(history) as writer:
             writer.step(REPORTS.empty_table(), now=BASE + (start + 5_000) * MS)
     with LiveWriter(history) as writer:
@@ -71,6 +68,9 @@ def test_every_name_is_a_name(tmp_path: Path, span: bool) -> None:
     delivered, aside = told(tmp_path / "h")
     assert aside == []
     assert sorted(process for _, process in delivered) == sorted([*HOSTILE, *HOSTILE])
-    # Eight traces that came twice, long apart, are sixteen computations; others go on.
-    assert len({computation for computation, _ in delivered}) == (16 if span else 8)
+    assert {computation for computation, _ in delivered} == {*HOSTILE}
+    run = LiveHistory(tmp_path / "h").current().run
+    for position in range(len(HOSTILE) * 2):
+        before = np.unique(np.concatenate(list(recorded_past(run, np.array([position])))))
+        assert len(before) == 1 + position % 2, "the second event of each follows the first, and nobody else's"
     assert {path.parent.parent.name for path in (tmp_path / "h").rglob("*.parquet")} == {"runs"}

@@ -18,11 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from tests.history.computations import draw
+from tests.history.live.lined import drawn_lines
 from tests.history.live.streams import BASE, DELTA, EPS, FAR, MS, row_of, terms
 from whence.causality.clocks import vector_clocks
-from whence.events.schema import REPORTS
+from whence.events.schema import ANSWER, REPORTS, SPAN
 from whence.history.live import LiveHistory, LiveTerms, LiveWriter
 from whence.history.reading import Run
+from whence.history.recorded import recorded_past
 
 LARGEST = 1 << 62
 ABSURD = (LARGEST + 1, -LARGEST - 1, (1 << 63) - 1, -(1 << 63))
@@ -54,8 +56,6 @@ def draw_stream(seed: int) -> Stream:
     random = Random(seed)
     keeps_eps = random.random() < 0.5
     rows = _consistent(random) if keeps_eps else _soup(random)
-    if random.random() < 0.5:
-        rows += _spans(random)
     rows.sort(key=lambda row: row["arrival"])
     for place, row in enumerate(rows):
         row |= {"file": "f", "place": place}
@@ -63,7 +63,6 @@ def draw_stream(seed: int) -> Stream:
         policies=(random.choice(("exact", "exact", "cbd:0.5", "dapw:0.3", "physical-only:0.4")),),
         close_rows=random.choice((4, 20, 1000)),
         close_after=random.choice((300 * MS, 1_000 * MS, 600_000 * MS)),
-        quiet=random.choice((200 * MS, 2_000 * MS)),
     )
     return Stream(pa.Table.from_pylist(rows, REPORTS), given, keeps_eps)
 
@@ -72,25 +71,36 @@ def _consistent(random: Random) -> list[dict[str, Any]]:
     """A computation that may have happened, or two, with what goes wrong on the way to the observer."""
     rows: list[dict[str, Any]] = []
     for number in range(random.choice((1, 1, 2))):
-        drawn = draw(random, processes=random.randint(1, 4), events=random.randint(3, 40), skew=10, loss=0.05)
-        names = sorted({event.process for event in drawn})
+        drawn = random.choice((_messages, _lines))(random)
+        names = sorted({row["process"] for row in drawn})
         far = {name: random.choice(FAR) for name in names}
         sort = {name: random.choice(("both", "both", "both", "no seq", "no time", "mixed")) for name in names}
-        for event in drawn:
-            if event.lost:
+        for row in drawn:
+            if random.random() < 0.05:
                 continue
-            delay = random.randint(0, DELTA) + (random.randint(0, 4_000 * MS) if random.random() < 0.08 else 0)
-            row = row_of(event, delay)
-            row["time"] += far[event.process]
+            late = random.randint(0, 4_000 * MS) if random.random() < 0.08 else 0
+            row["arrival"] = row["time"] + random.randint(0, DELTA) + late
+            row["time"] += far[row["process"]]
             row["computation"] = COMPUTATIONS[number]
-            what = sort[event.process]
+            what = sort[row["process"]]
             if what == "no seq" or (what == "mixed" and random.random() < 0.5):
                 row["seq"] = None
-            elif what == "no time":
+            elif what == "no time" and row["seq"] is not None:
                 row["time"] = None
             rows.append(row)
             rows += _repeated(random, row)
     return rows
+
+
+def _messages(random: Random) -> list[dict[str, Any]]:
+    """Rows of processes that do one thing at a time."""
+    drawn = draw(random, processes=random.randint(1, 4), events=random.randint(3, 40), skew=10, loss=0)
+    return [row_of(event, 0) for event in drawn]
+
+
+def _lines(random: Random) -> list[dict[str, Any]]:
+    """Rows of processes that do several things at once, spans with parents anywhere among them."""
+    return drawn_lines(random, events=random.randint(3, 40)).rows
 
 
 def _repeated(random: Random, row: dict[str, Any]) -> list[dict[str, Any]]:
@@ -118,7 +128,9 @@ def _soup(random: Random) -> list[dict[str, Any]]:
     processes, computations = (
         random.sample(names, random.randint(1, most)) for names, most in ((PROCESSES, 4), (COMPUTATIONS, 3))
     )
+    lines = [f"t/{number}" for number in range(random.randint(1, 4))]
     keys = [f"m{number}" for number in range(random.randint(1, 8))]
+    keys += [f"{prefix}{line}" for prefix in (SPAN, ANSWER) for line in lines if random.random() < 0.5]
     rows = []
     for _ in range(random.randint(2, 40)):
         time = BASE + random.randint(0, 300) * 10 * MS + random.choice((0, 0, 0, random.choice(FAR)))
@@ -138,42 +150,15 @@ def _soup(random: Random) -> list[dict[str, Any]]:
             "attributes": random.choice((None, '{"x":1}')),
             "clock_name": random.choice((None, None, "clock")),
             "reason": random.choice((*[None] * 9, "not-json: oops")),
+            "line": random.choice((None, random.choice(lines))),
+            "line_parent": random.choice((None, random.choice((*lines, "nobody")))),
+            "line_phase": random.choice((None, None, "start", "end", "neither")),
+            "line_joins": random.choice((None, None, None, random.choices((*lines, "nobody"), k=random.randint(0, 3)))),
+            "line_since": random.choice((None, None, time - 10 * MS, random.choice(ABSURD))),
         }
         if row["seq"] is None and row["time"] is None:
             row["time"] = time
         rows += [row] * random.choice((1, 1, 1, 1, 2, 3))
-    return [dict(row) for row in rows]
-
-
-def _spans(random: Random) -> list[dict[str, Any]]:
-    """Spans, of which some have no start, no end, two of them, or parents in a circle."""
-    spans = [f"s{number}" for number in range(random.randint(1, 5))]
-    parents = {span: random.choice((None, random.choice(spans), "nobody")) for span in spans}
-    traces = random.sample(COMPUTATIONS, random.randint(1, 3))
-    rows = []
-    for _ in range(random.randint(1, 20)):
-        span = random.choice(spans)
-        time = BASE + random.randint(0, 300) * 10 * MS + random.choice((0, 0, 0, random.choice(FAR)))
-        phase = random.choice(("start", "start", "end", "answers", "awaits", None))
-        row: dict[str, Any] = {
-            "computation": random.choice(traces),
-            "process": random.choice(PROCESSES),
-            "time": random.choice((time, time, time, time, None, random.choice(ABSURD))),
-            "seq": random.choice((None, None, None, random.randint(0, 3))),
-            "arrival": BASE + random.randint(0, 600) * 10 * MS,
-            "kind": "local",
-            "id": random.choice((None, f"{span}/{phase}")),
-            "name": "work",
-            "sends": random.choice((None, None, None, "m0")),
-            "receives": random.choice((None, None, None, "m0", "m9")),
-            "stamp": random.choice((None, None, None, random.choice(STAMPS))),
-            "instance_key": span,
-            "instance_parent": parents[span] if phase == "start" else None,
-            "instance_phase": phase,
-        }
-        if row["time"] is None:
-            row["seq"] = 1
-        rows += [row] * random.choice((1, 1, 1, 2))
     return [dict(row) for row in rows]
 
 
@@ -183,6 +168,8 @@ class Outcome:
 
     events: list[tuple[Any, ...]]
     past: dict[int, list[int]]
+    recorded: dict[int, list[int]]
+    """Of `past`, what is recorded."""
     log: list[tuple[Any, ...]]
     aside: list[tuple[Any, ...]]
     ledger: dict[str, Any]
@@ -219,15 +206,22 @@ def _outcome(folder: Path, stream: Stream) -> Outcome:
     for number in range(len(run.segments)):
         rows = run.events(number, columns, 0, int(run.segments.rows[number])).to_pylist()
         events += [tuple(str(row[name]) if name == "missing" else row[name] for name in columns) for row in rows]
-    # What a span that makes no sense misses may look otherwise with every report of its trace.
-    in_span = stream.table["instance_key"].is_valid().to_pylist()
     log = [
-        (row["place"], row["computation"], row["at"], row["late"], in_span[row["place"]] or str(row["missing"]))
+        (row["place"], row["computation"], row["at"], row["late"], str(row["missing"]))
         for row in live.deliveries(0).to_pylist()
     ]
     aside = sorted((each.place, each.outcome, each.reason) for each in history.quarantine(outcome=None))
-    # Traces that are closed at once share a segment: their order among each other is nobody's.
-    return Outcome(sorted(events, key=lambda event: event[1]), _pasts(run), log, aside, history.check().ledger)
+    places = [event[0] for event in events]
+    recorded = {
+        place: sorted(
+            places[cause]
+            for part in recorded_past(run, np.array([position], np.int64))
+            for cause in part.tolist()
+            if cause != position
+        )
+        for position, place in enumerate(places)
+    }
+    return Outcome(events, _pasts(run), recorded, log, aside, history.check().ledger)
 
 
 def _pasts(run: Run) -> dict[int, list[int]]:
@@ -267,7 +261,7 @@ def check_stream(seed: int, *, within: str | None = None) -> list[str]:
     faults = [
         f"{which}: {fault}" for which, each in (("whole", whole), ("cut", cut)) for fault in accounts(stream, each)
     ]
-    names = ["events", "past", "aside", "ledger"] + (["log"] if stream.keeps_eps else [])
+    names = ["events", "past", "recorded", "aside", "ledger"] + (["log"] if stream.keeps_eps else [])
     faults += [f"{name} depends on the steps" for name in names if getattr(whole, name) != getattr(cut, name)]
     return faults
 
@@ -288,6 +282,8 @@ def accounts(stream: Stream, found: Outcome) -> list[str]:
         faults.append("an event stands before its cause")
     if any(place in causes for place, causes in found.past.items()):
         faults.append("an event is its own cause")
+    if any({*causes} - {*found.past[place]} for place, causes in found.recorded.items()):
+        faults.append("what is recorded to be before an event is not in its past")
     if stream.terms.policies == ("exact",) and stream.keeps_eps:
         faults += _out_of_order(stream, found)
     return faults
@@ -298,10 +294,10 @@ def _out_of_order(stream: Stream, found: Outcome) -> list[str]:
     time, arrival = (stream.table[name].fill_null(0).to_numpy() for name in ("time", "arrival"))
     in_time = (arrival - time <= DELTA) & (arrival - time >= -EPS)
     number = {each[0]: at for at, each in enumerate(found.log)}
-    computation = stream.table["instance_key"].is_null().to_numpy() & in_time
+    # What is only assumed holds up nobody.
     return [
         f"{place} is delivered before its cause {cause}"
-        for place, causes in found.past.items()
+        for place, causes in found.recorded.items()
         for cause in causes
-        if np.all(computation[[place, cause]]) and number.get(cause, 0) > number.get(place, 0)
+        if np.all(in_time[[place, cause]]) and number.get(cause, 0) > number.get(place, 0)
     ]

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from whence.events.schema import ANSWER, SPAN, STAMPED
 from whence.history.live.chain import Part
 from whence.history.live.log import DELIVERED
 from whence.history.live.records import Record
@@ -98,29 +99,49 @@ def _rows(piece: Piece, chosen: Longs, first_sent: FirstSent, tick: int) -> pa.T
 
 
 def _unheard(piece: Piece, chosen: Longs, until: Longs, first_sent: FirstSent) -> dict[int, list[str]]:
-    """By event: messages it received whose send was reported only after it was delivered."""
-    skeleton = piece.part.skeleton
-    arrival = piece.part.events["arrival"].to_numpy()
-    end = np.full(len(arrival), np.iinfo(np.int64).max)
-    end[chosen] = until
-    effects = np.repeat(np.arange(len(arrival)), np.diff(skeleton.offsets))
-    causes = effects - skeleton.back
+    """By event: messages it received whose send was reported only after it was delivered.
+
+    That is told by keys and arrivals alone. Edges would not do: between spans of one process there are none.
+    """
+    place, keys = _received(piece.reported.take(pa.array(chosen)))
+    end = until[place]
+    place = chosen[place]
+    never = int(np.iinfo(np.int64).max)
+    events = piece.part.events
+    # Of several that send a key, the one that came first counts.
+    sends = events["sends"].take(pc.sort_indices(events["arrival"]))
+    arrival = np.sort(events["arrival"].to_numpy())
+    here = pc.index_in(keys, value_set=sends.combine_chunks(), skip_nulls=True)
+    at = here.fill_null(-1).to_numpy(zero_copy_only=False)
+    came = np.where(at >= 0, arrival[at] if len(arrival) else never, never)
+    heard: dict[int, list[tuple[str, int]]] = {}
+    for row, key, arrived in piece.part.heard:
+        heard.setdefault(row, []).append((key, arrived))
     found: dict[int, list[str]] = {}
-    for at in np.flatnonzero(arrival[causes] >= end[effects]).tolist():
-        sends = piece.part.events["sends"][int(causes[at])].as_py()
-        # What a report that was set aside received is a cause of the event after it, and no message to that.
-        if sends is not None and sends in _received(piece.reported, int(effects[at])):
-            found.setdefault(int(effects[at]), []).append(sends)
-    for place, key, arrived in piece.part.heard:
-        if arrived >= end[place]:
-            found.setdefault(place, []).append(key)
+    for each in np.flatnonzero(came >= end).tolist():
+        row, key = int(place[each]), keys[each].as_py()
+        # What nobody sent is known to be missing without this.
+        if key not in (events["missing"][row].as_py() or ()) and all(known != key or arrived >= end[each] for known, arrived in heard.get(row, ())):
+            found.setdefault(row, []).append(key)
     if not found:
         return found
     # A second report of a send that is closed, or another send of the key, may be its cause now. It was heard of before.
-    earlier = first_sent(piece, {key for keys in found.values() for key in keys})
-    never = np.iinfo(np.int64).max
-    return {place: [key for key in keys if earlier.get(key, never) >= end[place]] for place, keys in found.items()}
+    earlier = first_sent(piece, {key for mine in found.values() for key in mine})
+    ends = dict(zip(chosen.tolist(), until.tolist(), strict=True))
+    return {row: [key for key in mine if earlier.get(key, never) >= ends[row]] for row, mine in found.items()}
 
 
-def _received(reported: pa.Table, place: int) -> list[str | None]:
-    return [reported["receives"][place].as_py(), *(reported["receives_more"][place].as_py() or ())]
+def _received(reported: pa.Table) -> tuple[Longs, pa.Array]:
+    """The messages that events received, which somebody is known to have sent: their places and keys."""
+    belongs = pc.equal(reported["line"], reported["line_parent"])
+    start = pc.if_else(belongs, pc.binary_join_element_wise(SPAN, reported["line"], ""), pa.scalar(None, pa.string()))
+    first = pc.coalesce(reported["receives"], start).combine_chunks()
+    more = reported["receives_more"].combine_chunks()
+    place = np.concatenate((np.arange(len(first)), pc.list_parent_indices(more).to_numpy(zero_copy_only=False)))
+    keys = pa.concat_arrays([_one(first), _one(pc.list_flatten(more))])
+    told = pc.invert(pc.or_(pc.starts_with(keys, ANSWER), pc.starts_with(keys, STAMPED))).fill_null(False)
+    return place[told.to_numpy(zero_copy_only=False)].astype(np.int64), keys.filter(told)
+
+
+def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import astuple
 from time import monotonic
 
 from whence.history import layout
@@ -21,8 +22,7 @@ def named_by(manifest: Manifest, records: Iterable[Record]) -> set[str]:
     """The files of a version, by its manifest and its segments."""
     named = manifest.files()
     for record in records:
-        names = (record.files.events_file, record.files.skeleton_file, record.files.ids_file, record.boundary_file)
-        named.update(name for name in names if name)
+        named.update(name for name in (*astuple(record.files), record.boundary_file) if name)
     return named
 
 

@@ -27,6 +27,7 @@ Longs = NDArray[np.int64]
 OnClosed = Callable[[str, int, Part], None]
 """Hears of a segment that was closed: its computation, and where in the chain it begins."""
 
+REPORTED = ("process", "seq", "receives", "receives_more", "line", "line_parent", "emitted")
 GRID = 100_000_000
 """Cuts lie at multiples of this many nanoseconds."""
 
@@ -90,7 +91,7 @@ def take(
 
 def reported(rows: pa.Table, part: Part) -> pa.Table:
     """By event of a part: what the row it came from says, and whether that row is in the log."""
-    return rows.select(["process", "seq", "receives", "receives_more", "emitted"]).take(pa.array(part.rows))
+    return rows.select(REPORTED).take(pa.array(part.rows))
 
 
 def _split(rows: pa.Table, chosen: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:

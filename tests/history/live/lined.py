@@ -1,0 +1,184 @@
+"""Streams of processes that do several things at once, as rows of reports: lines, spans, links, answers, lost reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from tests.history.live.streams import BASE, DELTA, MS
+from whence.events.schema import ANSWER, REPORTS, SPAN
+
+STEP, SKEW = 4, 12
+"""Milliseconds from one event to the next, and most that two clocks differ by."""
+
+
+@dataclass
+class Line:
+    """A line of a process; a span if it has a key."""
+
+    process: str
+    name: str | None
+    parent: Line | None = None
+    key: str | None = None
+    kind: str = "local"
+    began: int = 0
+    open_children: int = 0
+    awaits: list[str] = field(default_factory=list)
+    """Spans of servers that it started and that have not ended."""
+
+
+@dataclass
+class System:
+    """Draws what processes do, in an order in which it may have happened."""
+
+    random: Random
+    names: list[str]
+    lines: list[Line] = field(default_factory=list)
+    """Those that go on."""
+    ended: list[Line] = field(default_factory=list)
+    spans: list[Line] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    now: int = 0
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        self.skew = {name: self.random.randint(0, SKEW) for name in self.names}
+        self.numbered = {name: self.random.random() < 0.6 for name in self.names}
+        self.last = dict.fromkeys(self.names, 0)
+        self.seq = dict.fromkeys(self.names, 0)
+        self.lines = [Line(name, None) for name in self.names]
+
+    def row(self, line: Line, **given: Any) -> dict[str, Any]:
+        """Report one event of a line, with a message now and then."""
+        name = line.process
+        self.now += self.random.choice((0, 1, 1, 2)) * STEP
+        # Some processes do two things at one time by their clocks.
+        least = self.last[name] + (1 if self.numbered[name] or self.random.random() < 0.9 else 0)
+        self.last[name] = time = max(self.now + self.skew[name], least)
+        self.seq[name] += 1
+        made = {
+            "computation": "",
+            "process": name,
+            "seq": self.seq[name] if self.numbered[name] else None,
+            "time": BASE + time * MS,
+            "kind": "local",
+            "line": line.name,
+            "id": f"e{len(self.rows)}",
+            "name": "step",
+            **given,
+        }
+        if "receives" not in given and self.sent and self.random.random() < 0.3:
+            made["receives"] = self.random.choice(self.sent[-8:] if self.random.random() < 0.9 else self.sent)
+        if "sends" not in given and self.random.random() < 0.3:
+            made["sends"] = f"m{len(self.rows)}"
+            self.sent.append(made["sends"])
+        self.rows.append(made)
+        return made
+
+    def begin(self) -> None:
+        """Start a line from another of the same process."""
+        parent = self.random.choice(self.lines)
+        self.count += 1
+        line = Line(parent.process, f"r{self.count}", parent)
+        parent.open_children += 1
+        self.lines.append(line)
+        self.row(line, line_parent=parent.name, line_phase=self.random.choice(("start", "start", None)))
+
+    def span(self) -> None:
+        """Start a span, whose parent is anywhere or nowhere."""
+        self.count += 1
+        parent = self.random.choice([*self.spans[-6:], None])
+        remote = parent is None or self.random.random() < 0.6
+        process = self.random.choice(self.names) if remote or parent is None else parent.process
+        kind = "receive" if parent is not None and process != parent.process else self.random.choice(("local", "send"))
+        line = Line(process, f"t/{self.count}", parent, f"{SPAN}t/{self.count}", kind, self.now)
+        more = [f"{SPAN}t/{self.random.randint(1, self.count)}"] if self.random.random() < 0.2 else None
+        named = self.random.random() < 0.05
+        origin = f"t/gone{self.count}" if named else parent.name if parent is not None else None
+        made = self.row(
+            line,
+            kind=kind,
+            sends=line.key,
+            receives=None if origin is None else SPAN + origin,
+            receives_more=None if more == [line.key] else more,
+            line_parent=origin,
+            line_phase="start",
+        )
+        line.began = made["time"]
+        self.lines.append(line)
+        self.spans.append(line)
+        if parent is not None:
+            if kind == "receive" and parent.kind == "send" and parent in self.lines:
+                parent.awaits.append(str(line.name))
+            parent.open_children += 1
+
+    def end(self, line: Line) -> None:
+        """End a line; a client's span when its server's has."""
+        if line.key is None:
+            into = line.parent.name if line.parent is not None and self.random.random() < 0.6 else None
+            self.row(line, line_phase="end", line_parent=into)
+        elif line.kind == "receive":
+            answers = line.parent is not None and line.name in line.parent.awaits
+            sends = f"{ANSWER}{line.parent.name}" if answers and line.parent is not None else None
+            if answers and line.parent is not None:
+                line.parent.awaits.remove(str(line.name))
+            self.row(line, line_phase="end", kind="send", sends=sends, receives=None, line_since=line.began)
+        else:
+            into = line.parent.name if line.parent is not None else None
+            waits = f"{ANSWER}{line.name}" if line.kind == "send" else None
+            self.row(
+                line, line_phase="end", line_parent=into, sends=None, receives=waits, line_since=line.began,
+                kind="receive" if waits else "local",
+            )  # fmt: skip
+        self.lines.remove(line)
+        self.ended.append(line)
+
+    def log(self) -> None:
+        """A log record of a span, perhaps in another process than its start, or after its end."""
+        span = self.random.choice(self.spans[-8:])
+        where = span.process if self.random.random() < 0.7 else self.random.choice(self.names)
+        self.row(Line(where, span.name), line_parent=span.name, sends=None, receives=None)
+
+    def join(self) -> None:
+        """A line waits for others of its process."""
+        line = self.random.choice(self.lines)
+        others = [each for each in (*self.ended, *self.lines) if each.process == line.process and each.name != line.name]
+        names = sorted({str(each.name) for each in others if each.name is not None})
+        if names:
+            self.row(line, line_joins=self.random.sample(names, min(len(names), self.random.randint(1, 2))))
+
+    def step(self) -> None:
+        choice = self.random.random()
+        done = [each for each in self.lines if each.name is not None and not each.awaits]
+        if choice < 0.12:
+            self.begin()
+        elif choice < 0.3:
+            self.span()
+        elif choice < 0.5 and done:
+            self.end(self.random.choice(done))
+        elif choice < 0.58 and self.spans:
+            self.log()
+        elif choice < 0.66:
+            self.join()
+        else:
+            self.row(self.random.choice(self.lines))
+
+
+def drawn_lines(random: Random, *, events: int) -> System:
+    """What some processes did, that many events of it."""
+    system = System(random, [f"p{number}" for number in range(random.randint(1, 4))])
+    while len(system.rows) < events:
+        system.step()
+    return system
+
+
+def lined_stream(random: Random, *, events: int, loss: float = 0.0) -> pa.Table:
+    """Reports in order of arrival that all come in time, from clocks that keep eps; this share of them is lost."""
+    rows = [row for row in drawn_lines(random, events=events).rows if random.random() >= loss]
+    for place, row in enumerate(rows):
+        row |= {"arrival": row["time"] + random.randint(0, DELTA), "file": "f", "place": place}
+    return pa.Table.from_pylist(sorted(rows, key=lambda row: row["arrival"]), REPORTS)

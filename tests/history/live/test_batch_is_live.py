@@ -1,0 +1,110 @@
+"""The same reports give the same history, made at once or as they come: what every event followed, and what is missing."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.history.computations import observe_cut, relations_of, told_of
+from tests.history.live.lined import lined_stream
+from tests.history.live.streams import BASE, EPS, HOUR, MS, terms
+from whence.events.schema import REPORTS
+from whence.history.live import LiveHistory, LiveTerms, LiveWriter
+from whence.history.live import files as live_files
+from whence.history.reading import Run
+from whence.history.recorded import recorded_past
+
+SEEDS = st.integers(0, 1 << 32)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a history says of its events, by id, and of its processes."""
+
+    wide: dict[str, set[str]]
+    recorded: dict[str, set[str]]
+    missing: dict[str, list[str]]
+    holes: dict[str, tuple[int | None, int | None]]
+
+
+def answers_of(run: Run) -> Answers:
+    ids, wide = relations_of(run)
+    recorded = {
+        name: {
+            ids[cause]
+            for part in recorded_past(run, np.array([position], np.int64))
+            for cause in part.tolist()
+            if cause != position
+        }
+        for position, name in enumerate(ids)
+    }
+    missing = {name: lacks for name, (_, lacks) in told_of(run).items() if lacks}
+    holes = {row["process"]: (row["first_hole"], row["first_tainted"]) for row in run.processes.table.to_pylist()}
+    return Answers(wide, recorded, missing, holes)
+
+
+def at_once(table: pa.Table, cuts: list[int]) -> Answers:
+    """The history of the rows made at once, cut at these milliseconds."""
+    for name in ("time", "arrival", "line_since"):
+        times = pa.array([None if time is None else (time - BASE) // MS for time in table[name].to_pylist()], pa.int64())
+        table = table.set_column(table.column_names.index(name), name, times)
+    with tempfile.TemporaryDirectory() as folder:
+        return answers_of(observe_cut(Path(folder), table, cuts, EPS // MS))
+
+
+def as_they_come(table: pa.Table, steps: Iterable[int], given_terms: LiveTerms, restart: Random) -> Answers:
+    """The live history of the rows, in steps of these sizes, by a new writer now and then."""
+    # What a version does not name is removed at once, as it is for everybody who runs for more than some seconds.
+    with tempfile.TemporaryDirectory() as folder, patch.object(live_files, "GRACE_SECONDS", -1.0):
+        writer = LiveWriter(folder, given_terms)
+        done = 0
+        for size in steps:
+            part = table.slice(done, size)
+            if not len(part):
+                break
+            done += len(part)
+            writer.step(part, now=part["arrival"][-1].as_py(), positions={"rows": done})
+            if restart.random() < 0.2:
+                writer.close()
+                writer = LiveWriter(folder)
+        if restart.random() < 0.5:
+            writer.step(REPORTS.empty_table(), now=writer.now + HOUR)
+        writer.close()
+        return answers_of(LiveHistory(folder).current().run)
+
+
+def differences(one: Answers, other: Answers) -> dict[str, object]:
+    """What two histories say otherwise."""
+    found: dict[str, object] = {}
+    for what in ("wide", "recorded"):
+        first, second = getattr(one, what), getattr(other, what)
+        for name in first.keys() | second.keys():
+            if first.get(name) != second.get(name):
+                before, after = first.get(name, set()), second.get(name, set())
+                found[f"{what} {name}"] = (sorted(before - after), sorted(after - before))
+    for what in ("missing", "holes"):
+        if getattr(one, what) != getattr(other, what):
+            found[what] = (getattr(one, what), getattr(other, what))
+    return found
+
+
+@settings(max_examples=12, deadline=None)
+@given(SEEDS, st.sampled_from((0.0, 0.0, 0.05, 0.3)))
+def test_live_histories_say_what_batch_says(seed: int, loss: float) -> None:
+    """Or an engineer asks the live service and the logs of the same day, and hears of different causes."""
+    random = Random(seed)
+    table = lined_stream(random, events=random.choice((30, 120)), loss=loss)
+    whole = at_once(table, [])
+    cuts = sorted(random.randint(1, 900) for _ in range(random.randint(1, 3)))
+    assert differences(whole, at_once(table, cuts)) == {}
+    given_terms = terms(close_rows=random.choice((4, 20, 60)))
+    assert differences(whole, as_they_come(table, iter(lambda: random.randint(1, 40), 0), given_terms, random)) == {}
