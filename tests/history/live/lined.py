@@ -182,3 +182,43 @@ def lined_stream(random: Random, *, events: int, loss: float = 0.0) -> pa.Table:
     for place, row in enumerate(rows):
         row |= {"arrival": row["time"] + random.randint(0, DELTA), "file": "f", "place": place}
     return pa.Table.from_pylist(sorted(rows, key=lambda row: row["arrival"]), REPORTS)
+
+
+def truth_of(rows: list[dict[str, Any]]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """By id: all that is before a row by what is recorded, and by everything, from sets that grow row by row.
+
+    `rows` stand in an order in which they may have happened, which is that of their processes' clocks.
+    """
+    senders: dict[str, list[str]] = {}
+    recorded: dict[str, set[str]] = {}
+    wide: dict[str, set[str]] = {}
+    done: dict[tuple[str, str | None], set[str]] = {}
+    """By process and line: all that its next row follows."""
+    last: dict[str, str] = {}
+    for row in rows:
+        name, process, line, parent = row["id"], row["process"], row["line"], row["line_parent"]
+        keys = [row["receives"], *(row["receives_more"] or ())]
+        if row["receives"] is None and line is not None and line == parent:
+            keys.append(SPAN + line)
+        heard = [(key, sender) for key in keys if key is not None for sender in senders.get(key, ())]
+        before, all_before = set[str](), set[str]()
+        for key, sender in heard:
+            all_before |= wide[sender] | {sender}
+            if not key.startswith(ANSWER):
+                before |= recorded[sender] | {sender}
+        if process in last:
+            all_before |= wide[last[process]] | {last[process]}
+        served = row["line_phase"] == "start" and row["kind"] == "receive"
+        if (process, line) in done:
+            before |= done[process, line]
+        elif parent not in (None, line) and not served and row["line_phase"] != "end":
+            before |= done.get((process, parent), set())
+        for joined in row["line_joins"] or ():
+            before |= done.get((process, joined), set())
+        recorded[name], wide[name], last[process] = before, all_before, name
+        done[process, line] = before | {name}
+        if row["line_phase"] == "end" and parent not in (None, line):
+            done[process, parent] = done.get((process, parent), set()) | before | {name}
+        if row["sends"] is not None:
+            senders.setdefault(row["sends"], []).append(name)
+    return recorded, wide

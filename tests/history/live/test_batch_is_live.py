@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.history.computations import observe_cut, relations_of, told_of
-from tests.history.live.lined import lined_stream
+from tests.history.live.lined import lined_stream, truth_of
 from tests.history.live.streams import BASE, EPS, HOUR, MS, terms
 from whence.events.schema import REPORTS
 from whence.history.live import LiveHistory, LiveTerms, LiveWriter
@@ -104,6 +104,8 @@ def test_live_histories_say_what_batch_says(seed: int, loss: float) -> None:
     random = Random(seed)
     table = lined_stream(random, events=random.choice((30, 120)), loss=loss)
     whole = at_once(table, [])
+    rows = {row["id"]: row for row in table.to_pylist()}
+    assert (whole.recorded, whole.wide) == truth_of([rows[name] for name in whole.recorded])
     cuts = sorted(random.randint(1, 900) for _ in range(random.randint(1, 3)))
     assert differences(whole, at_once(table, cuts)) == {}
     given_terms = terms(close_rows=random.choice((4, 20, 60)))

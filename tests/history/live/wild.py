@@ -131,6 +131,9 @@ def _soup(random: Random) -> list[dict[str, Any]]:
     lines = [f"t/{number}" for number in range(random.randint(1, 4))]
     keys = [f"m{number}" for number in range(random.randint(1, 8))]
     keys += [f"{prefix}{line}" for prefix in (SPAN, ANSWER) for line in lines if random.random() < 0.5]
+    # Starts of spans may have names that come again, unlike what stamped events send (docs/follow.md, "What is exact").
+    stamps = STAMPS if random.random() < 0.5 else ()
+    keys = [key for key in keys if not (stamps and key.startswith(SPAN))]
     rows = []
     for _ in range(random.randint(2, 40)):
         time = BASE + random.randint(0, 300) * 10 * MS + random.choice((0, 0, 0, random.choice(FAR)))
@@ -146,7 +149,7 @@ def _soup(random: Random) -> list[dict[str, Any]]:
             "receives_more": random.choice((None, None, random.choices(keys, k=random.randint(1, 3)))),
             "id": random.choice((None, f"e{random.randint(0, 9)}")),
             "name": random.choice((None, "step", "other")),
-            "stamp": random.choice((None, None, random.choice(STAMPS))),
+            "stamp": random.choice((None, None, *stamps)),
             "attributes": random.choice((None, '{"x":1}')),
             "clock_name": random.choice((None, None, "clock")),
             "reason": random.choice((*[None] * 9, "not-json: oops")),

@@ -20,6 +20,7 @@ from whence.events.schema import ANSWER, SPAN, STAMPED
 from whence.history.live.chain import Part
 from whence.history.live.log import DELIVERED
 from whence.history.live.records import Record
+from whence.history.solving import UNKNOWN_ANSWER
 
 Longs = NDArray[np.int64]
 
@@ -87,11 +88,12 @@ def _rows(piece: Piece, chosen: Longs, first_sent: FirstSent, tick: int) -> pa.T
     columns["late"] = pc.coalesce(deliveries["late"], pa.scalar(False))
     columns["lead"] = pc.coalesce(deliveries["lead"], arrival)
     columns["tie"] = pc.coalesce(deliveries["tie"], pa.scalar(0, pa.int32()))
-    columns["missing"] = events["missing"]
     unheard = _unheard(piece, chosen, columns["at"].to_numpy() + tick, first_sent)
-    if unheard:
+    columns["missing"] = events["missing"]
+    if unheard or events["missing"].null_count < len(events):
+        # That an answer came too late is known only when it comes, which may be after the delivery.
         missing = [
-            sorted({*(known or ()), *unheard.get(place, ())}) or None
+            sorted({*(known or ()), *unheard.get(place, ())} - {UNKNOWN_ANSWER}) or None
             for place, known in zip(chosen.tolist(), events["missing"].to_pylist(), strict=True)
         ]
         columns["missing"] = pa.array(missing, DELIVERED.field("missing").type)
