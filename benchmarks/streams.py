@@ -63,8 +63,8 @@ def section() -> Section:
     reached = f"{streams:,} streams, {len(faults)} with a fault"
     return Section(
         "Random streams",
-        "Live histories of random streams of reports, with and without numbers, times, stamps, messages and spans; doubled, "
-        "contradictory, broken, late, ahead and absurd ones; several computations and traces, and names that look like ours. "
+        "Live histories of random streams of reports, with and without numbers, times, stamps, messages, lines and spans; doubled, "
+        "contradictory, broken, late, ahead and absurd ones; several computations, and names that look like ours. "
         "Each stream is written at once, and again in random steps with restarts. True must be: every report is delivered, a "
         "duplicate or set aside, once; nothing waits for ever; causes stand before effects; and the steps change nothing.",
         ("streams", "reports", "with a fault", "CPU hours"),

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from whence.causality.channels import NO_SEQ, NO_SIZE, Doubt, Ends, Longs, Matched, match_ends
 from whence.causality.ordering import NO_TIME
-from whence.events.schema import SEND, SPAN
+from whence.events.schema import RECEIVE, SEND, SPAN
 
 MATCHED: Final = 16
 UNMATCHED_SEND: Final = 32
@@ -110,9 +110,7 @@ def _with_names(table: pa.Table, ends: Ends, found: Matched) -> pa.Table:
     sent = pc.binary_join_element_wise(pc.binary_join_element_wise("channel ", keys, " #", number, ""), later, "")
     # A name of its own, which nobody asks for: it tells an event from its twin.
     told_apart = pc.binary_join_element_wise("channel ", keys, " receive #", number, "")
-    # Nobody sends a message of this name, and its beginning says that it is missed and not a mistake.
-    unknown = pc.binary_join_element_wise(f"{SPAN}in channel ", keys, "")
-    names = pa.chunked_array([sent, unknown])
+    names = pa.chunked_array([sent, _unknown_sends(keys)])
 
     known = ~found.guessed[of_receive]
     missing = found.missing | found.guessed
@@ -146,6 +144,21 @@ def _with_names(table: pa.Table, ends: Ends, found: Matched) -> pa.Table:
         "receives_more": pc.if_else(is_send, table["receives_more"], more),
     }
     return without_channels(_replaced(table, columns))
+
+
+def _unknown_sends(keys: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """By channel: a name that nobody sends, whose beginning says that its message is missed and is no mistake."""
+    return pc.binary_join_element_wise(f"{SPAN}in channel ", keys, "")
+
+
+def without_matches(table: pa.Table) -> pa.Table:
+    """The rows of `REPORTS` with no channel; a receive that only its channel tells of lacks its send, which is told."""
+    keys = table["channel_key"]
+    if keys.null_count == len(keys):
+        return table
+    unmatched = pc.and_(pc.equal(table["kind"], RECEIVE), pc.is_null(table["receives"]))
+    receives = pc.if_else(pc.fill_null(unmatched, False), _unknown_sends(keys), table["receives"])
+    return without_channels(_replaced(table, {"receives": receives}))
 
 
 def _by_event(ends: Ends, found: Matched, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:

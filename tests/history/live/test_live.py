@@ -234,6 +234,22 @@ def test_a_message_that_is_received_again_long_after_still_has_its_send(tmp_path
         assert not answer.missing
 
 
+def test_a_receive_that_only_its_channel_tells_of_lacks_its_send(tmp_path: Path) -> None:
+    """A stream does not match channels. Or it would say that the request and what it led to are concurrent."""
+    rows = [
+        {"process": "a", "seq": 1, "time": BASE, "kind": "send", "channel_key": "a>b"},
+        {"process": "b", "seq": 1, "time": BASE + MS, "kind": "receive", "channel_key": "a>b"},
+        {"process": "a", "seq": 2, "time": BASE + 2 * MS, "kind": "send", "sends": "named"},
+        {"process": "b", "seq": 2, "time": BASE + 3 * MS, "kind": "send", "sends": "other"},
+    ]
+    with LiveWriter(str(tmp_path / "h"), terms()) as writer:
+        writer.step(_reports(rows), now=BASE + HOUR)
+    history = LiveHistory(tmp_path / "h").current()
+    assert [event.missing for event in history.order()] == [(), ("span in channel a>b",), (), ()]
+    holes = {row["process"]: row["first_tainted"] for row in history.run.processes.table.to_pylist()}
+    assert holes == {"a": None, "b": 1}
+
+
 def _reports(rows: list[dict[str, object]]) -> pa.Table:
     given = [{"computation": "", "arrival": row["time"], **row} for row in rows]
     return pa.Table.from_pylist(given, REPORTS)

@@ -158,6 +158,8 @@ def _soup(random: Random) -> list[dict[str, Any]]:
             "line_phase": random.choice((None, None, "start", "end", "neither")),
             "line_joins": random.choice((None, None, None, random.choices((*lines, "nobody"), k=random.randint(0, 3)))),
             "line_since": random.choice((None, None, time - 10 * MS, random.choice(ABSURD))),
+            "channel_key": random.choice((None, None, None, "a>b")),
+            "channel_bytes": random.choice((None, 0, 5, -1)),
         }
         if row["seq"] is None and row["time"] is None:
             row["time"] = time

@@ -123,7 +123,9 @@ def _unheard(piece: Piece, chosen: Longs, until: Longs, first_sent: FirstSent) -
     for each in np.flatnonzero(came >= end).tolist():
         row, key = int(place[each]), keys[each].as_py()
         # What nobody sent is known to be missing without this.
-        if key not in (events["missing"][row].as_py() or ()) and all(known != key or arrived >= end[each] for known, arrived in heard.get(row, ())):
+        if key not in (events["missing"][row].as_py() or ()) and all(
+            known != key or arrived >= end[each] for known, arrived in heard.get(row, ())
+        ):
             found.setdefault(row, []).append(key)
     if not found:
         return found

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from whence.causality.channel_tables import without_matches
 from whence.history.aside import Aside
 from whence.history.live.chain import FIRST, Chain, FindSends, Part
 from whence.history.live.dating import DATED, with_dates
@@ -69,6 +70,8 @@ def take(
     """
     bad, rows = _split(rows, pc.is_valid(rows["reason"]))
     aside = [refused_rows(bad)] if len(bad) else []
+    # Which send a receive of a channel took is known only when all reports of the channel have come.
+    rows = without_matches(rows)
     good = with_dates(rows, eps=terms.eps, delta=terms.delta).select(TAIL.names).cast(TAIL)
     ahead = int(pc.sum(pc.greater(good["time"], good[DATED])).as_py() or 0)
     plain, absurd = _within_range(good, "time", "seq")

@@ -1,6 +1,6 @@
 """Names of what came late, which nobody's own name can be taken for.
 
-A process or trace may be called anything, ``t (late)`` included. One whose own name ends like a name that is given here is
+A process may be called anything, ``t (late)`` included. One whose own name ends like a name that is given here is
 told as ``t (late) (reported)``, so that no two share a name.
 """
 
@@ -12,7 +12,7 @@ _GIVEN = re.compile(r" \((?:late|late \d+|reported)\)")
 
 
 def own_name(name: str) -> str:
-    """What a process or trace goes by: its own name, if that cannot be taken for another's."""
+    """What a process goes by: its own name, if that cannot be taken for another's."""
     start = name.rfind(" (")
     return f"{name} (reported)" if start >= 0 and _GIVEN.fullmatch(name, start) else name
 
