@@ -146,7 +146,9 @@ class System:
     def join(self) -> None:
         """A line waits for others of its process."""
         line = self.random.choice(self.lines)
-        others = [each for each in (*self.ended, *self.lines) if each.process == line.process and each.name != line.name]
+        others = [
+            each for each in (*self.ended, *self.lines) if each.process == line.process and each.name != line.name
+        ]
         names = sorted({str(each.name) for each in others if each.name is not None})
         if names:
             self.row(line, line_joins=self.random.sample(names, min(len(names), self.random.randint(1, 2))))

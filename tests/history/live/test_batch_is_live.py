@@ -55,7 +55,9 @@ def answers_of(run: Run) -> Answers:
 def at_once(table: pa.Table, cuts: list[int]) -> Answers:
     """The history of the rows made at once, cut at these milliseconds."""
     for name in ("time", "arrival", "line_since"):
-        times = pa.array([None if time is None else (time - BASE) // MS for time in table[name].to_pylist()], pa.int64())
+        times = pa.array(
+            [None if time is None else (time - BASE) // MS for time in table[name].to_pylist()], pa.int64()
+        )
         table = table.set_column(table.column_names.index(name), name, times)
     with tempfile.TemporaryDirectory() as folder:
         return answers_of(observe_cut(Path(folder), table, cuts, EPS // MS))
