@@ -72,7 +72,9 @@ COUNTED_BY = "nth"
 """An event's number within its process and segment: its seq, plus those before, where its source gave none."""
 WRITTEN_BY = "segment"
 """The window that a segment was solved in."""
-INTERNAL = (COUNTED_BY, WRITTEN_BY)
+PLACED_BY = "placed_time"
+"""Where causes that are only assumed matter: the causal time that they give, by which events stand in their order."""
+INTERNAL = (COUNTED_BY, WRITTEN_BY, PLACED_BY)
 """Columns beside those of events that only readers of files see."""
 
 EVENT_DICTIONARIES = ["computation", "process", "name", "kind", "clock_name", "line", "file"]

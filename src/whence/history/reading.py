@@ -170,13 +170,13 @@ class Run:
         """Whether processes do several things at once: then not all that a process did before is recorded as a cause."""
         return any(name is not None for name in self.segments.lines_file)
 
-    def recorded_group(self, number: int, group: int) -> RecordedCauses:
-        """What the rows of one row group of a segment's skeleton follow by what is recorded."""
+    def recorded_group(self, number: int, group: int, *, assumed: bool = False) -> RecordedCauses:
+        """What the rows of one row group of a segment's skeleton follow by what is recorded, or also `assumed`."""
 
         def read() -> RecordedCauses:
             columns = ["causes", layout.SKELETON_ASSUMED, layout.SKELETON_FOLLOWS]
             table = self._skeleton_columns(number, group, columns)
-            messages = without_assumed(table)
+            messages = RecordedCauses(*_lists(table["causes"])) if assumed else without_assumed(table)
             if layout.SKELETON_FOLLOWS in table.column_names:
                 return joined(messages, RecordedCauses(*_lists(table[layout.SKELETON_FOLLOWS])))
             start = group * layout.SKELETON_ROWS
@@ -188,7 +188,7 @@ class Run:
             )
 
         return self._cache.get(
-            ("recorded", number, group),
+            ("recorded", number, group, assumed),
             lambda: self._guarded(self.segments.skeleton_file[number], read),
             lambda found: found.nbytes,
         )
@@ -300,6 +300,11 @@ class Run:
             counted = table[layout.COUNTED_BY].to_numpy() + self.segments.before_of(number)[codes]
             found["seq"] = pc.coalesce(table["seq"], pa.chunked_array([pa.array(counted)]))
         return found
+
+    def has_column(self, number: int, column: str) -> bool:
+        """Tell whether the events of a segment have a column, also one that only readers of files see."""
+        name = self.segments.events_file[number]
+        return column in self._guarded(name, lambda: self._parquet(name).schema_arrow.names)
 
     def rows(self, positions: Longs, columns: Sequence[str]) -> pa.Table:
         """The events at these positions, in the order given."""

@@ -19,31 +19,31 @@ from whence.history.reading import Run
 from whence.history.segment_lines import mark_of
 
 
-def recorded_past(run: Run, positions: Longs, down_to: int = 0) -> Iterator[Longs]:
+def recorded_past(run: Run, positions: Longs, down_to: int = 0, *, assumed: bool = False) -> Iterator[Longs]:
     """Positions of all that led to these events, and their own: ascending pieces, the newest first.
 
-    What stands before `down_to` may be left out.
+    What stands before `down_to` may be left out. With `assumed`, answers that are only assumed count as recorded.
     """
-    search = _Search(run, positions)
+    search = _Search(run, positions, assumed)
     while search.waits_at_or_after(down_to):
         yield search.step()
 
 
-def recorded_causes(run: Run, position: int) -> Longs:
-    """Positions of what an event follows directly, by what is recorded; ascending."""
-    search = _Search(run, np.array([position], np.int64))
+def recorded_causes(run: Run, position: int, *, assumed: bool = False) -> Longs:
+    """Positions of what an event follows directly, by what is recorded; ascending. `assumed` as for `recorded_past`."""
+    search = _Search(run, np.array([position], np.int64), assumed)
     number = run.segments.segment_of(position)
     first = int(run.segments.first_position[number])
     group, row = divmod(position - first, layout.SKELETON_ROWS)
-    causes = run.recorded_group(number, group)
+    causes = run.recorded_group(number, group, assumed=assumed)
     back = causes.back[causes.offsets[row] : causes.offsets[row + 1]]
     before = search.from_before(number, np.array([position - first], np.int64))
     return np.unique(np.concatenate((position - back, before)))
 
 
-def is_recorded_before(run: Run, earlier: int, later: int) -> bool:
+def is_recorded_before(run: Run, earlier: int, later: int, *, assumed: bool = False) -> bool:
     """Tell whether what is recorded leads from one event to another, which stands after it."""
-    for found in recorded_past(run, np.array([later], np.int64), earlier):
+    for found in recorded_past(run, np.array([later], np.int64), earlier, assumed=assumed):
         if found[0] <= earlier:
             return bool((found == earlier).any())
     return False
@@ -51,7 +51,7 @@ def is_recorded_before(run: Run, earlier: int, later: int) -> bool:
 
 def recorded_crossings(run: Run, number: int) -> tuple[Longs, Longs]:
     """What rows of a segment follow before it along their lines: rows, ascending, and positions."""
-    search = _Search(run, np.empty(0, np.int64))
+    search = _Search(run, np.empty(0, np.int64), assumed=False)
     pairs = [
         (row, position)
         for row, mark in search.continued(number)
@@ -66,9 +66,10 @@ class _Search:
     run: Run
     waiting: list[int]
     """Positions, negative, the newest first."""
+    assumed: bool
 
-    def __init__(self, run: Run, positions: Longs) -> None:
-        self.run = run
+    def __init__(self, run: Run, positions: Longs, assumed: bool) -> None:
+        self.run, self.assumed = run, assumed
         self.waiting = (-np.unique(positions)).tolist()
         heapify(self.waiting)
 
@@ -85,7 +86,7 @@ class _Search:
         rows: set[int] = set()
         while self.waiting and -self.waiting[0] >= start:
             rows.add(-heappop(self.waiting) - start)
-        causes = self.run.recorded_group(number, group)
+        causes = self.run.recorded_group(number, group, assumed=self.assumed)
         found, leaving = causes.past_of(np.array(sorted(rows), np.int64))
         for position in (
             *np.unique(leaving + start).tolist(),
@@ -97,7 +98,7 @@ class _Search:
     def from_before(self, number: int, rows: Longs) -> Longs:
         """Positions before a segment that some of its rows, which ascend, follow."""
         crossing = self.run.messages_into(number)
-        recorded = ~crossing.assumed & np.isin(crossing.row, rows)
+        recorded = (self.assumed | ~crossing.assumed) & np.isin(crossing.row, rows)
         found = [crossing.position[recorded]]
         lines = self.run.line_ends(number)
         if lines is None:

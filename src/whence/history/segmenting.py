@@ -136,7 +136,7 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
         aside_file = write_aside(target.store, target.run, aside, attempt=f"{window:05d}-{attempt}")
     if len(solved.open_receives) or len(solved.open_sends):
         open_file = write_sealed_table(target.store, target.run, f"open-{window:05d}-{attempt}", open_table(solved))
-    known = solved.causal_time[solved.causal_time != NO_TIME]
+    known = solved.placed_time[solved.placed_time != NO_TIME]
     return Made(
         window,
         len(events),
@@ -209,6 +209,8 @@ def events_table(rows: pa.Table, solved: Solved, window: int) -> pa.Table:
             columns[each.name] = _stored(pa.chunked_array([pa.nulls(len(taken), each.type)]), each)
     further = [name for name in rows.column_names if name not in columns and name not in ON_THE_WAY]
     columns |= {name: taken[name] for name in further}
+    if (solved.placed_time != solved.causal_time).any():
+        columns[layout.PLACED_BY] = pa.array(solved.placed_time, mask=solved.placed_time == NO_TIME)
     columns["segment"] = pa.repeat(pa.scalar(window, pa.int32()), len(taken))
     columns["nth"] = pa.array(solved.placed.nth)
     return pa.table(columns)

@@ -67,6 +67,8 @@ class Solved:
     placed: Placed
     causal_time: Longs
     """By place; `NO_TIME` where nothing in the past has a time."""
+    placed_time: Longs
+    """By place: the same with causes that are only assumed. Places ascend by it."""
     correction: Longs
     """By place: what makes the wall time respect causality."""
     missing: pa.Array
@@ -244,6 +246,7 @@ class _Work:
         return Solved(
             order[placed.rows],
             placed,
+            known_times.causal_time[placed.rows],
             causal_time[placed.rows],
             self._corrections(starts, known, known_times)[placed.rows],
             _missing_keys(

@@ -46,7 +46,8 @@ class Record:
     @classmethod
     def of(cls, part: Part, files: SegmentFiles, boundary_file: str | None, attributes: tuple[str, ...]) -> Record:
         """The record of a part whose files are written."""
-        causal = part.events["causal_time"].drop_null()
+        by = layout.PLACED_BY if layout.PLACED_BY in part.events.column_names else "causal_time"
+        causal = part.events[by].drop_null()
         edges = (part.boundary.edge_row, part.boundary.send_position[part.boundary.edge_send])
         return cls(
             len(part.events),

@@ -111,7 +111,8 @@ def _processes_until(run: Run, number: int, time: int) -> Longs:
 
 
 def _causal_times(run: Run, number: int, start: int, stop: int) -> Longs:
-    column = run.events(number, ["causal_time"], start, stop)["causal_time"]
+    by = layout.PLACED_BY if run.has_column(number, layout.PLACED_BY) else "causal_time"
+    column = run.events(number, [by], start, stop)[by]
     found: Longs = column.fill_null(NO_TIME).to_numpy()
     return found
 

@@ -1,0 +1,70 @@
+"""Requests through services whose clocks are hours apart, written in three ways, and compared with what truly happened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import whence
+from tests.history.traced_systems import Instance, System, a_system, as_jaeger, as_otlp, as_zipkin
+from whence.history.batch import observe as observing
+from whence.history.batch.inline import InlineEngine
+from whence.history.questions.standing import Standing
+from whence.sources.inputs import find_inputs
+
+SEEDS = range(25)
+
+
+def told(instance: Instance) -> dict[str, Any]:
+    return {"host.name": f"machine-{instance.machine}", "process.pid": instance.number}
+
+
+WAYS = {
+    "otlp": lambda system: as_otlp(system, told),
+    "jaeger": lambda system: as_jaeger(system, told),
+    "zipkin": lambda system: as_zipkin(system, shared=False),
+    "zipkin, shared": lambda system: as_zipkin(system, shared=True),
+}
+
+
+def id_of(system: System, number: int, *, end: bool, shared: bool) -> str:
+    ran = system.spans[number - 1]
+    own = ran.id
+    if shared and ran.kind == "server" and ran.parent is not None:
+        own = f"{ran.parent.id}/server"
+    return own if end else f"{own}/start"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_spans_stand_to_each_other_as_they_ran(way: str, tmp_path: Path) -> None:
+    """A trace would tell that a cause is innocent, or that what merely came first led to the failure."""
+    for seed in SEEDS:
+        system = a_system(seed)
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        (folder / "spans.json").write_bytes(WAYS[way](system))
+        inputs = find_inputs([str(folder / "spans.json")], format=way.partition(",")[0])
+        observing.observe(InlineEngine(), inputs, folder / "h")
+        history = whence.open(folder / "h")
+        truth = system.happened_before()
+        moments = [(ran.number, end) for ran in system.spans for end in (False, True)]
+        shared = way.endswith("shared")
+        position = {
+            each: history.event(id_of(system, each[0], end=each[1], shared=shared)).position for each in moments
+        }
+        for at, first in enumerate(moments):
+            for second in moments[at + 1 :]:
+                found = history.relation(position[first], position[second])
+                is_before, is_after = (first, second) in truth, (second, first) in truth
+                what = (seed, first, second, found)
+                if found == Standing.BEFORE:
+                    assert is_before, what
+                if found == Standing.AFTER:
+                    assert is_after, what
+                if found == Standing.CONCURRENT:
+                    assert (is_before, is_after) == (False, False), what
+                if is_before:
+                    assert found in (Standing.BEFORE, Standing.POSSIBLE, Standing.UNKNOWN), what
+                assert found != Standing.UNKNOWN, what
