@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.history.computations import observe_cut
 from whence.events.schema import ANSWER, END, REPORTS, START
-from whence.history import RELATIONS, History, Standing
+from whence.history import RELATIONS, History, Standing, Step
 
 MAIN = None
 """The line of what a process does on no line."""
@@ -205,6 +206,79 @@ def test_every_relation_is_the_true_one_where_nothing_is_lost(seed, processes, e
         for one, other in execution.random.sample(pairs, min(len(pairs), 40)):
             truth = true_standing(one, other, recorded, wide, silent)
             assert history.relation(place[one], place[other]) is truth
+            explained, related = (ask(place[one], place[other]) for ask in (history.explain, history.related))
+            assert explained.relation is related.relation is truth
+            by_id = {event.id: event for event in execution.done}
+            for step in explained.steps:
+                check_step(step, by_id, recorded)
+            assert all(step.effect == following.cause for step, following in pairwise(explained.steps))
+            assert bool(explained.steps) == (truth not in (Standing.EQUAL, Standing.CONCURRENT, Standing.UNKNOWN))
+            if explained.steps:
+                first, last = sorted((one, other), key=place.get)
+                assert (explained.steps[0].cause.id, explained.steps[-1].effect.id) == (first.id, last.id)
+            guessed = [step for step in explained.steps if not step.recorded]
+            assert bool(guessed) == (truth is Standing.POSSIBLE)
+            assert related.through == (guessed[0] if guessed else None)
+            assert bool(related.missing) == (truth is Standing.UNKNOWN)
+            assert {gap.process for gap in related.missing} <= silent
+
+
+@examples(60)
+@given(
+    seed=st.integers(0, 2**32),
+    processes=st.integers(1, 4),
+    events=st.integers(1, 45),
+    skew=st.integers(0, 20),
+    cuts=st.lists(st.integers(1, 110), max_size=3),
+)
+def test_causes_are_recorded_and_possible_ones_are_told_apart(seed, processes, events, skew, cuts):
+    """A user would look for a fault among events that only ran in the same process, or never hear of these."""
+    execution = Execution(Random(seed), processes=processes, events=events, skew=skew)
+    recorded, wide = execution.paths()
+    with TemporaryDirectory() as folder:
+        history = observed(Path(folder) / "history", execution, numbered=True, cuts=cuts, eps=skew + 1)
+        by_id = {event.id: event for event in execution.done}
+        for event in execution.random.sample(execution.done, min(8, len(execution.done))):
+            answer = history.why(event.id, k=1_000, possible=1_000)
+            assert {by_id[each.id] for each in answer.events} == recorded[event]
+            assert [each.position for each in answer.events] == sorted(each.position for each in answer.events)
+            listed = [by_id[each.event.id] for each in answer.possible]
+            rest = wide[event] - recorded[event]
+            assert len(listed) == len(set(listed))
+            assert set(listed) <= rest
+            assert bool(listed) == bool(rest)
+            if not answer.more_possible:
+                assert set(listed) == rest
+            for each in answer.possible:
+                check_step(each.through, by_id, recorded)
+                start, end = by_id[each.through.cause.id], by_id[each.through.effect.id]
+                assert by_id[each.event.id] in {start, *recorded[start]}
+                assert end in {event, *wide[event]}
+            few = history.why(event.id, k=2, possible=1)
+            assert [each.id for each in few.events] == [each.id for each in answer.events[-2:]]
+            assert few.more == (len(answer.events) > 2)
+            assert few.possible == answer.possible[:1]
+            assert few.more_possible or len(rest) <= 1
+
+
+def check_step(step: Step, by_id: dict[str, Done], recorded: dict[Done, set[Done]]) -> None:
+    """A step is what it says."""
+    cause, effect = by_id[step.cause.id], by_id[step.effect.id]
+    if step.kind == "line":
+        assert cause in recorded[effect]
+        assert cause.process == effect.process
+    elif step.kind == "message":
+        assert cause in effect.recorded
+        assert step.message == cause.sends
+        assert cause.sends in effect.receives
+    elif step.kind == "process":
+        assert cause.process == effect.process
+        assert cause.number < effect.number
+        assert cause not in recorded[effect]
+        assert step.apart == effect.time - cause.time
+    else:
+        assert step.kind == "assumed"
+        assert cause in effect.assumed
 
 
 @examples(100)

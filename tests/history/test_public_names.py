@@ -27,6 +27,7 @@ NAMES = [
     "Missing",
     "NoHistory",
     "Numbered",
+    "Possible",
     "Process",
     "RELATIONS",
     "Related",

@@ -4,7 +4,7 @@
 
     history = whence.open("shop.history")
     answer = history.why("shop:42", k=10)
-    answer.causes[-1]    # Event(id='cart:17', process='cart', seq=17, name='checkout', time=1700000000120000000, ...)
+    answer.events[-1]    # Event(id='cart:17', process='cart', seq=17, name='checkout', time=1700000000120000000, ...)
 
 - `whence.history.draft`, `writing`, `storage`: a run in progress, its files, and the file systems they may live on.
 - `whence.history.reading`: a committed run, row group by row group.
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from whence.history.questions.history import Aside, Check, History, Process, open_history
     from whence.history.questions.past import Why
     from whence.history.questions.paths import Step
+    from whence.history.questions.possible import Possible
     from whence.history.questions.relating import Numbered
     from whence.history.questions.standing import RELATIONS, Standing
     from whence.history.sql import connect, views
@@ -52,6 +53,7 @@ __all__ = [
     "Event",
     "Why",
     "Missing",
+    "Possible",
     "Impact",
     "Affected",
     "Related",
@@ -91,6 +93,7 @@ _PLACES = {
     "questions.past": ("Why",),
     "questions.doubts": ("Missing",),
     "questions.paths": ("Step",),
+    "questions.possible": ("Possible",),
     "questions.standing": ("RELATIONS", "Standing"),
     "questions.future": ("Impact", "Affected"),
     "questions.concurrency": ("Concurrent",),

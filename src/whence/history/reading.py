@@ -170,13 +170,16 @@ class Run:
         """Whether processes do several things at once: then not all that a process did before is recorded as a cause."""
         return any(name is not None for name in self.segments.lines_file)
 
-    def recorded_group(self, number: int, group: int, *, assumed: bool = False) -> RecordedCauses:
-        """What the rows of one row group of a segment's skeleton follow by what is recorded, or also `assumed`."""
+    def recorded_group(self, number: int, group: int, *, answered: bool = False) -> RecordedCauses:
+        """What the rows of one row group of a segment's skeleton follow by what is recorded.
+
+        `answered`: and by answers that are only assumed.
+        """
 
         def read() -> RecordedCauses:
             columns = ["causes", layout.SKELETON_ASSUMED, layout.SKELETON_FOLLOWS]
             table = self._skeleton_columns(number, group, columns)
-            messages = RecordedCauses(*_lists(table["causes"])) if assumed else without_assumed(table)
+            messages = RecordedCauses(*_lists(table["causes"])) if answered else without_assumed(table)
             if layout.SKELETON_FOLLOWS in table.column_names:
                 return joined(messages, RecordedCauses(*_lists(table[layout.SKELETON_FOLLOWS])))
             start = group * layout.SKELETON_ROWS
@@ -188,7 +191,7 @@ class Run:
             )
 
         return self._cache.get(
-            ("recorded", number, group, assumed),
+            ("recorded", number, group, answered),
             lambda: self._guarded(self.segments.skeleton_file[number], read),
             lambda found: found.nbytes,
         )
@@ -450,6 +453,10 @@ class Run:
             raise missing(self.place(name)) from None
         except (pa.ArrowException, zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, OSError) as fault:
             raise damaged(self.place(name), f"it cannot be read ({fault})") from fault
+
+
+def _causes(skeleton: Skeleton) -> RecordedCauses:
+    return RecordedCauses(skeleton.offsets, skeleton.back)
 
 
 def skeleton_from(table: pa.Table) -> Skeleton:

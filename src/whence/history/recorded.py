@@ -19,31 +19,49 @@ from whence.history.reading import Run
 from whence.history.segment_lines import mark_of
 
 
-def recorded_past(run: Run, positions: Longs, down_to: int = 0, *, assumed: bool = False) -> Iterator[Longs]:
+def recorded_past(run: Run, positions: Longs, down_to: int = 0, *, answered: bool = False) -> Iterator[Longs]:
     """Positions of all that led to these events, and their own: ascending pieces, the newest first.
 
-    What stands before `down_to` may be left out. With `assumed`, answers that are only assumed count as recorded.
+    What stands before `down_to` may be left out. `answered`: answers that are only assumed count as recorded.
     """
-    search = _Search(run, positions, assumed)
+    search = _Search(run, positions, answered)
     while search.waits_at_or_after(down_to):
-        yield search.step()
+        yield search.step(down_to)
 
 
-def recorded_causes(run: Run, position: int, *, assumed: bool = False) -> Longs:
-    """Positions of what an event follows directly, by what is recorded; ascending. `assumed` as for `recorded_past`."""
-    search = _Search(run, np.array([position], np.int64), assumed)
+def past_by_groups(run: Run, position: int, *, answered: bool = False) -> Iterator[tuple[int, int, Longs]]:
+    """The same for one event, row group by row group: the segment, the group, and positions, which may be none.
+
+    `answered`: with what is led to by answers that are only assumed.
+    """
+    search = _Search(run, np.array([position], np.int64), answered)
+    segments = run.segments
+    number = segments.segment_of(position)
+    base, above = segments.base_of(number), position
+    while number >= 0 and int(segments.first_position[number]) >= base:
+        first = int(segments.first_position[number])
+        for group in range((above - first) // layout.SKELETON_ROWS, -1, -1):
+            start = first + group * layout.SKELETON_ROWS
+            found = search.step() if search.waits_at_or_after(start) else np.empty(0, np.int64)
+            yield number, group, found
+        above, number = first - 1, number - 1
+
+
+def recorded_causes(run: Run, position: int) -> Longs:
+    """Positions of what an event follows directly, by what is recorded; ascending."""
+    search = _Search(run, np.array([position], np.int64))
     number = run.segments.segment_of(position)
     first = int(run.segments.first_position[number])
     group, row = divmod(position - first, layout.SKELETON_ROWS)
-    causes = run.recorded_group(number, group, assumed=assumed)
+    causes = run.recorded_group(number, group)
     back = causes.back[causes.offsets[row] : causes.offsets[row + 1]]
     before = search.from_before(number, np.array([position - first], np.int64))
     return np.unique(np.concatenate((position - back, before)))
 
 
-def is_recorded_before(run: Run, earlier: int, later: int, *, assumed: bool = False) -> bool:
+def is_recorded_before(run: Run, earlier: int, later: int, *, answered: bool = False) -> bool:
     """Tell whether what is recorded leads from one event to another, which stands after it."""
-    for found in recorded_past(run, np.array([later], np.int64), earlier, assumed=assumed):
+    for found in recorded_past(run, np.array([later], np.int64), earlier, answered=answered):
         if found[0] <= earlier:
             return bool((found == earlier).any())
     return False
@@ -51,7 +69,7 @@ def is_recorded_before(run: Run, earlier: int, later: int, *, assumed: bool = Fa
 
 def recorded_crossings(run: Run, number: int) -> tuple[Longs, Longs]:
     """What rows of a segment follow before it along their lines: rows, ascending, and positions."""
-    search = _Search(run, np.empty(0, np.int64), assumed=False)
+    search = _Search(run, np.empty(0, np.int64))
     pairs = [
         (row, position)
         for row, mark in search.continued(number)
@@ -66,18 +84,19 @@ class _Search:
     run: Run
     waiting: list[int]
     """Positions, negative, the newest first."""
-    assumed: bool
+    answered: bool
+    """Whether answers that are only assumed count."""
 
-    def __init__(self, run: Run, positions: Longs, assumed: bool) -> None:
-        self.run, self.assumed = run, assumed
+    def __init__(self, run: Run, positions: Longs, answered: bool = False) -> None:
+        self.run, self.answered = run, answered
         self.waiting = (-np.unique(positions)).tolist()
         heapify(self.waiting)
 
     def waits_at_or_after(self, position: int) -> bool:
         return bool(self.waiting) and -self.waiting[0] >= position
 
-    def step(self) -> Longs:
-        """Go through the row group of the newest position."""
+    def step(self, down_to: int = 0) -> Longs:
+        """Go through the row group of the newest position; what stands before `down_to` may be left out."""
         segments = self.run.segments
         number = segments.segment_of(-self.waiting[0])
         first = int(segments.first_position[number])
@@ -86,8 +105,8 @@ class _Search:
         rows: set[int] = set()
         while self.waiting and -self.waiting[0] >= start:
             rows.add(-heappop(self.waiting) - start)
-        causes = self.run.recorded_group(number, group, assumed=self.assumed)
-        found, leaving = causes.past_of(np.array(sorted(rows), np.int64))
+        causes = self.run.recorded_group(number, group, answered=self.answered)
+        found, leaving = causes.past_of(np.array(sorted(rows), np.int64), max(0, down_to - start))
         for position in (
             *np.unique(leaving + start).tolist(),
             *self.from_before(number, found + start - first).tolist(),
@@ -98,8 +117,10 @@ class _Search:
     def from_before(self, number: int, rows: Longs) -> Longs:
         """Positions before a segment that some of its rows, which ascend, follow."""
         crossing = self.run.messages_into(number)
-        recorded = (self.assumed | ~crossing.assumed) & np.isin(crossing.row, rows)
-        found = [crossing.position[recorded]]
+        counts = np.isin(crossing.row, rows)
+        if not self.answered:
+            counts &= ~crossing.assumed
+        found = [crossing.position[counts]]
         lines = self.run.line_ends(number)
         if lines is None:
             if self.run.segments.before_of(number).any():

@@ -62,6 +62,23 @@ class MissingDocument(Document):
     no_messages: bool = Field(False, description="Whether the process tells of no message at all.")
 
 
+class StepDocument(Document):
+    """One step from a cause to an effect."""
+
+    kind: str = Field(description="line or message; process or assumed where it is not recorded.", examples=["message"])
+    cause: EventDocument
+    effect: EventDocument
+    message: str | None = Field(None, description="The key of the message, or of the answer.")
+    apart: int | None = Field(None, description="The time between the two, where the step is not recorded.")
+
+
+class PossibleDocument(Document):
+    """An event that may have led to another, though nothing recorded says so."""
+
+    event: EventDocument
+    through: StepDocument = Field(description="The step towards the other that is not recorded.")
+
+
 class WhyDocument(AnsweredDocument):
     """What led to an event."""
 
@@ -71,6 +88,11 @@ class WhyDocument(AnsweredDocument):
     )
     more: bool = Field(description="Whether there are further ones before those.")
     missing: list[MissingDocument] = Field(description="What is known to be missing among them.")
+    complete: bool = Field(description="Whether no report is missing of anything that may have led to it.")
+    possible: list[PossibleDocument] = Field(
+        description="Events that may have led to it besides, though nothing recorded says so: the most telling first."
+    )
+    more_possible: bool = Field(description="Whether there may be further ones of those.")
 
 
 class AffectedDocument(Document):
@@ -88,16 +110,6 @@ class ImpactDocument(AnsweredDocument):
     more: bool
     total: int = Field(description="How many effects there are in all.")
     processes: list[AffectedDocument] = Field(description="Where, the process with most first.")
-
-
-class StepDocument(Document):
-    """One step from a cause to an effect."""
-
-    kind: str = Field(description="line or message; process or assumed where it is not recorded.", examples=["message"])
-    cause: EventDocument
-    effect: EventDocument
-    message: str | None = Field(None, description="The key of the message, or of the answer.")
-    apart: int | None = Field(None, description="The time between the two, where the step is not recorded.")
 
 
 class RelationDocument(AnsweredDocument):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from whence.history.questions.relating import Numbered
 
 DEFAULT_K = 25
+DEFAULT_POSSIBLE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +132,26 @@ class History:
         event: Asked,
         *,
         k: int = DEFAULT_K,
+        possible: int = DEFAULT_POSSIBLE,
         where: str | None = None,
         processes: Iterable[str] | None = None,
         names: Iterable[str] | None = None,
         computation: str | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> Why:
-        """What led to an event: the last `k` events that happened before it, oldest first.
+        """What led to an event: the last `k` events that are recorded to have led to it, oldest first.
+
+        Apart from those, up to `possible` events that may have led to it through the shared state of a process, or by an
+        answer that is assumed: the most telling first.
 
         `where` is a condition in SQL over columns and attributes (`whence.history.questions.conditions`); `processes` and
         `names` are the processes and names to look for. With any of them the sweep goes on until `k` events meet all, or
         to the start; `on_progress` then gets the position reached, now and then.
         """
         _check_k(k)
+        _check_k(possible)
         position = locate(self.run, event, computation=computation)
-        return why(self.run, position, k, self._filter(where, processes, names), on_progress)
+        return why(self.run, position, k, possible, self._filter(where, processes, names), on_progress)
 
     def impact(self, event: Asked, *, k: int = DEFAULT_K, computation: str | None = None) -> Impact:
         """What came of an event: the next `k` effects, and how many events of each process are effects."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +12,16 @@ from numpy.typing import NDArray
 
 from whence.causality.sweeps import PastSweep
 from whence.history import layout
-from whence.history.questions.doubts import Missing
+from whence.history.questions.doubts import Missing, is_tainted
 from whence.history.questions.event import Event, events_at
 from whence.history.questions.locating import index_at, row_of
 from whence.history.questions.parts import parts_until, segment_parts_until
 from whence.history.reading import Run
+from whence.history.recorded import recorded_past
 from whence.history.tables import Longs
+
+if TYPE_CHECKING:
+    from whence.history.questions.possible import Possible
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,12 @@ class Why:
     """Whether there are further ones before those."""
     missing: tuple[Missing, ...]
     """What is known to be missing among them."""
+    complete: bool = False
+    """Whether no report is missing of anything that may have led to it, as far as reports tell."""
+    possible: tuple[Possible, ...] = ()
+    """Events that may have led to it besides, though nothing recorded says so: the most telling first."""
+    more_possible: bool = False
+    """Whether there may be further ones of those."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
@@ -39,6 +49,9 @@ class Why:
             "events": [event.to_json() for event in self.events],
             "more": self.more,
             "missing": [gap.to_json() for gap in self.missing],
+            "complete": self.complete,
+            "possible": [each.to_json() for each in self.possible],
+            "more_possible": self.more_possible,
         }
 
 
@@ -56,17 +69,40 @@ class Filter:
         return self.codes is None and self.test is None
 
 
-def why(run: Run, position: int, k: int, wanted: Filter, on_progress: Callable[[int], None] | None) -> Why:
-    """The last `k` events of the causal past that are wanted."""
-    found = _last(
-        _past_unfiltered(run, position, k + 1) if wanted.takes_all else _past(run, position, wanted), k + 1, on_progress
-    )
+def why(
+    run: Run, position: int, k: int, most_possible: int, wanted: Filter, on_progress: Callable[[int], None] | None
+) -> Why:
+    """The last `k` events of the recorded past that are wanted, and up to `most_possible` of what is only possible."""
+    if run.has_lines:
+        parts = _past_along_lines(run, position, wanted)
+    else:
+        parts = _past_unfiltered(run, position, k + 1) if wanted.takes_all else _past(run, position, wanted)
+    found = _last(parts, k + 1, on_progress)
     more = len(found) > k
     found = found[len(found) - k :] if more else found
     event, *causes = events_at(run, np.concatenate(([position], found)))
     listed = (*causes, event) if wanted.takes_all else tuple(causes)
-    missing = (*_gaps(run, listed, consecutive=wanted.takes_all), *_orphans(run, (*causes, event)))
-    return Why(event, tuple(causes), more, missing)
+    consecutive = wanted.takes_all and not run.has_lines
+    missing = (*_gaps(run, listed, consecutive=consecutive), *_unreported((*causes, event)))
+    complete = not missing and not is_tainted(run, position)
+    if not run.has_lines:
+        return Why(event, tuple(causes), more, missing, complete)
+    from whence.history.questions.possible import possible_causes
+
+    possible, more_possible = possible_causes(run, position, most_possible, wanted)
+    return Why(event, tuple(causes), more, missing, complete, possible, more_possible)
+
+
+def _past_along_lines(run: Run, position: int, wanted: Filter) -> Iterator[tuple[int, Longs]]:
+    """The wanted events of the recorded past, newest pieces first."""
+    for piece in recorded_past(run, np.array([position], np.int64)):
+        below = int(piece[0])
+        piece = piece[piece != position]
+        if wanted.takes_all:
+            yield below, piece
+        else:
+            for stretch in by_event_groups(run, piece):
+                yield below, kept(run, stretch, wanted)
 
 
 def _last(parts: Iterator[tuple[int, Longs]], k: int, on_progress: Callable[[int], None] | None) -> Longs:
@@ -103,11 +139,12 @@ def _past(run: Run, position: int, wanted: Filter) -> Iterator[tuple[int, Longs]
     """The wanted events of the past, by row groups of events, newest first."""
     sweep = PastSweep(_processes(run, position), position)
     for below, positions in _swept(run, sweep, position):
-        for stretch in _by_event_groups(run, positions):
+        for stretch in by_event_groups(run, positions):
             yield below, kept(run, stretch, wanted)
 
 
-def _by_event_groups(run: Run, positions: Longs) -> Iterator[Longs]:
+def by_event_groups(run: Run, positions: Longs) -> Iterator[Longs]:
+    """Ascending positions of one segment by row groups of events, the newest first."""
     if not len(positions):
         return
     first = int(run.segments.first_position[run.segments.segment_of(int(positions[0]))])
@@ -173,10 +210,8 @@ def _gaps(run: Run, events: tuple[Event, ...], *, consecutive: bool) -> Iterator
             yield Missing(event.process, before.seq, event.seq, event.seq - before.seq - steps)
 
 
-def _orphans(run: Run, events: tuple[Event, ...]) -> Iterator[Missing]:
+def _unreported(events: tuple[Event, ...]) -> Iterator[Missing]:
     """Causes that events name and nobody reported."""
     for event in events:
         for key in event.missing:
             yield Missing(None, None, None, 1, key, event.id)
-        if not event.missing and event.receives is not None and not len(direct_causes(run, event.position)):
-            yield Missing(None, None, None, 1, event.receives, event.id)

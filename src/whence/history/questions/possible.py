@@ -1,0 +1,188 @@
+"""What may have led to an event although nothing recorded says so: through the state of a process, or by an assumed answer.
+
+Looked for among the nearest events before it, and told by what is most telling: first what warns and is rare.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from whence.causality.skeleton import Ints
+from whence.history import layout
+from whence.history.questions.event import Event, events_at
+from whence.history.questions.past import Filter, by_event_groups, kept
+from whence.history.questions.paths import PROCESS, Step, path
+from whence.history.reading import Run
+from whence.history.recorded import past_by_groups
+from whence.history.tables import Longs
+from whence.kernels import kernel
+
+MOST_CANDIDATES = 1_000
+"""Of each sort: those in the same process as something recorded, and those that an assumed answer may have told of."""
+MOST_GROUPS = 4
+"""Row groups of the skeleton that are looked through for them."""
+TELLING_NAME = (
+    r"(?i)chang|config|limit|restart|deploy|fail|error|timeout|timed out|migrat|roll(ed|ing|s)?.?(back|out)|reload|"
+    r"rotat|evict|expire|refus|reject|denied|abort|crash|kill|panic|exception|degrad|flush|switch|scale|upgrade"
+)
+LOUD_ATTRIBUTE = (
+    r'(?i)"(severity|level|severity_text|status)" *: *'
+    r'"(warn|warning|error|err|severe|critical|crit|fatal|alert|emergency|panic)"'
+)
+RARE_SHARE = 50
+"""A name is rare that at most one in so many candidates has, or only one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Possible:
+    """An event that may have led to another."""
+
+    event: Event
+    through: Step
+    """The first step towards the other that is not recorded: which process or answer, and how close in time."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For `json.dumps`."""
+        return {"event": self.event.to_json(), "through": self.through.to_json()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Candidates:
+    position: Longs
+    follower: Longs
+    """By candidate: the next event of its process that led to the asked one; -1 where an answer is assumed."""
+    all_seen: bool
+    """Whether there are no others."""
+
+
+def possible_causes(run: Run, position: int, most: int, wanted: Filter) -> tuple[tuple[Possible, ...], bool]:
+    """Find up to `most` of them, the most telling first; and tell whether there may be others."""
+    found = _candidates(run, position)
+    if not wanted.takes_all and len(found.position):
+        starts = run.segments.first_position
+        number = np.searchsorted(starts, found.position, side="right")
+        pieces = [
+            kept(run, stretch, wanted)
+            for each in np.unique(number)
+            for stretch in by_event_groups(run, np.sort(found.position[number == each]))
+        ]
+        chosen = np.isin(found.position, np.concatenate([np.empty(0, np.int64), *pieces]))
+        found = _Candidates(found.position[chosen], found.follower[chosen], found.all_seen)
+    best = _most_telling(run, found)[:most]
+    places, followers = found.position[best], found.follower[best]
+    events = events_at(run, places)
+    # What led to one of these may have led on, too.
+    more = len(best) < len(found.position) or not found.all_seen
+    more |= any(event.receives is not None for event, after in zip(events, followers, strict=True) if after >= 0)
+    after = dict(zip(followers.tolist(), events_at(run, np.maximum(followers, 0)), strict=True))
+    return tuple(
+        Possible(event, _assumed_step(run, event, position) if follower < 0 else _shared(event, after[follower]))
+        for event, follower in zip(events, followers.tolist(), strict=True)
+    ), more
+
+
+def _shared(cause: Event, effect: Event) -> Step:
+    return Step(PROCESS, cause, effect, None)
+
+
+def _assumed_step(run: Run, event: Event, position: int) -> Step:
+    return next(step for step in path(run, event.position, position) or () if not step.recorded)
+
+
+def _candidates(run: Run, position: int) -> _Candidates:
+    """The nearest events of the wide past that are not in the recorded one, as far as one step of either kind leads."""
+    following = np.full(len(run.processes), -1, np.int64)
+    shared: list[tuple[Longs, Longs]] = []
+    answered: list[Longs] = []
+    shared_count = answered_count = 0
+    both = zip(past_by_groups(run, position, answered=True), past_by_groups(run, position), strict=True)
+    for groups, ((number, group, led), (_, _, recorded)) in enumerate(both):
+        if groups == MOST_GROUPS or shared_count >= MOST_CANDIDATES or answered_count >= MOST_CANDIDATES:
+            return _Candidates(*_concatenated(shared, answered), all_seen=False)
+        start = int(run.segments.first_position[number]) + group * layout.SKELETON_ROWS
+        process = run.process_group(number, group)
+        process = process[: position + 1 - start].astype(np.int32)
+        is_led = np.zeros(len(process), np.bool_)
+        is_led[led - start] = True
+        codes = run.segments.codes_of(number).astype(np.int64)
+        limit = MOST_CANDIDATES - shared_count
+        rows, followers = np.empty(limit, np.int64), np.empty(limit, np.int64)
+        count = _in_led_processes(process, codes, is_led, start, following, rows, followers)
+        shared.append((rows[:count] + start, followers[:count]))
+        shared_count += count
+        is_led[recorded - start] = False
+        answered.append((np.flatnonzero(is_led)[::-1] + start)[: MOST_CANDIDATES - answered_count])
+        answered_count += len(answered[-1])
+    return _Candidates(
+        *_concatenated(shared, answered), all_seen=max(shared_count, answered_count) < MOST_CANDIDATES
+    )  # fmt: skip
+
+
+def _concatenated(shared: list[tuple[Longs, Longs]], answered: list[Longs]) -> tuple[Longs, Longs]:
+    told = np.concatenate([np.empty(0, np.int64), *answered])
+    rows, followers = ([each[part] for each in shared] for part in (0, 1))
+    return (
+        np.concatenate([np.empty(0, np.int64), *rows, told]),
+        np.concatenate([np.empty(0, np.int64), *followers, np.full(len(told), -1)]),
+    )
+
+
+@kernel("int64(int32[::1], int64[::1], boolean[::1], int64, int64[::1], int64[::1], int64[::1])")
+def _in_led_processes(
+    process: Ints,
+    codes: Longs,
+    is_led: NDArray[np.bool_],
+    start: int,
+    following: Longs,
+    rows: Longs,
+    followers: Longs,
+) -> int:
+    """Find rows, the newest first, in whose process a later event leads on; `following` has the next such of each."""
+    count = 0
+    for row in range(len(process) - 1, -1, -1):
+        own = codes[process[row]]
+        if is_led[row]:
+            following[own] = start + row
+        elif following[own] >= 0 and count < len(rows):
+            rows[count], followers[count] = row, following[own]
+            count += 1
+    return count
+
+
+def _most_telling(run: Run, found: _Candidates) -> Longs:
+    """Places of the candidates: those that warn and are rare, those that warn, those that are rare, all others; each by
+    how soon something recorded followed."""
+    if not len(found.position):
+        return np.empty(0, np.int64)
+    by_place = np.argsort(found.position)
+    columns = ["name", "attributes", "causal_time"]
+    columns += ["error"] if "error" in run.event_schema().names else []
+    rows = run.rows(found.position[by_place], columns)
+    names = pc.fill_null(rows["name"].cast(pa.string()), "").combine_chunks().dictionary_encode()
+    code = names.indices.to_numpy(zero_copy_only=False)
+    warns = _flags(pc.match_substring_regex(names.dictionary, TELLING_NAME))[code]
+    warns |= _flags(pc.match_substring_regex(rows["attributes"].cast(pa.string()), LOUD_ATTRIBUTE))
+    if "error" in columns:
+        warns |= _flags(rows["error"])
+    count = np.bincount(code)[code]
+    rare = (count == 1) | (count * RARE_SHARE <= len(code))
+    followers = np.unique(found.follower[found.follower >= 0])
+    times = run.rows(followers, ["causal_time"])["causal_time"].fill_null(0).to_numpy()
+    at = found.follower[by_place]
+    own = rows["causal_time"].fill_null(0).to_numpy()
+    soon = np.zeros(len(own), np.int64)
+    if len(followers):
+        soon = np.where(at >= 0, times[np.searchsorted(followers, np.maximum(at, followers[0]))] - own, 0)
+    order = np.lexsort((-found.position[by_place], soon, ~rare, ~warns))
+    return by_place[order]
+
+
+def _flags(values: Any) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = pc.fill_null(values, False).to_numpy(zero_copy_only=False).astype(np.bool_)
+    return found
