@@ -254,6 +254,19 @@ def test_causes_are_recorded_and_possible_ones_are_told_apart(seed, processes, e
                 start, end = by_id[each.through.cause.id], by_id[each.through.effect.id]
                 assert by_id[each.event.id] in {start, *recorded[start]}
                 assert end in {event, *wide[event]}
+            came = history.impact(event.id, k=1_000, possible=1_000)
+            assert {by_id[each.id] for each in came.events} == {
+                each for each in execution.done if event in recorded[each]
+            }
+            assert {by_id[each.id] for each in came.possible} == {
+                each for each in execution.done if event in wide[each] - recorded[each]
+            }
+            assert came.total == len(came.events) + len(came.possible)
+            assert not came.more
+            assert not came.more_possible
+            some = history.impact(event.id, k=1, possible=1)
+            assert (some.events, some.possible) == (came.events[:1], came.possible[:1])
+            assert (some.more, some.more_possible) == (len(came.events) > 1, len(came.possible) > 1)
             few = history.why(event.id, k=2, possible=1)
             assert [each.id for each in few.events] == [each.id for each in answer.events[-2:]]
             assert few.more == (len(answer.events) > 2)
@@ -311,3 +324,18 @@ def test_nothing_is_claimed_that_a_lost_report_could_refute(seed, processes, eve
             if RELATIONS[code] is Standing.CONCURRENT:
                 assert one not in wide[other], (one.id, other.id)
                 assert other not in wide[one], (one.id, other.id)
+        for event in execution.random.sample(reported, min(5, len(reported))):
+            mine = dict(
+                zip(
+                    [other for one, other in pairs if one is event],
+                    [RELATIONS[code] for (one, _), code in zip(pairs, codes.tolist(), strict=True) if one is event],
+                    strict=True,
+                )
+            )
+            answer = history.concurrent(place[event], k=1_000)
+            beside = {other.id for other, standing in mine.items() if standing is Standing.CONCURRENT}
+            assert {each.id for each in answer.events} == beside
+            assert answer.total == len(beside)
+            assert answer.unknown == sum(standing is Standing.UNKNOWN for standing in mine.values())
+            if history.why(place[event]).complete:
+                assert {each for each in wide[event] if each.lost} == set()

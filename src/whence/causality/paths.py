@@ -28,6 +28,11 @@ class FewestGuesses:
         self._least: Ints = np.full(processes, UNREACHED, np.int32)
         self._least_row: Longs = np.full(processes, -1, np.int64)
 
+    @property
+    def guesses(self) -> Ints:
+        """By row from the first event on: the fewest steps that are not recorded; `UNREACHED` where no way leads."""
+        return self._guesses
+
     def step(
         self,
         skeleton: Skeleton,

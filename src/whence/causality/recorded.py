@@ -26,19 +26,22 @@ class RecordedCauses:
         """What it takes in memory."""
         return self.offsets.nbytes + self.back.nbytes
 
-    def past_of(self, rows: Longs) -> tuple[Longs, Longs]:
-        """The rows that lead to these, and they themselves, ascending; and rows before the first, as negative numbers."""
+    def past_of(self, rows: Longs, lowest: int = 0) -> tuple[Longs, Longs]:
+        """The rows that lead to these, and they themselves, ascending; and rows before the first, as negative numbers.
+
+        What stands before `lowest`, and what only that leads to, is left out.
+        """
         marked = np.zeros(len(self), np.bool_)
         marked[rows] = True
-        return _past(self.offsets, self.back, marked, int(rows.max()))
+        return _past(self.offsets, self.back, marked, int(rows.max()), lowest)
 
 
-@kernel("UniTuple(int64[::1], 2)(int64[::1], int64[::1], boolean[::1], int64)")
-def _past(offsets: Longs, back: Longs, marked: NDArray[np.bool_], highest: int) -> tuple[Longs, Longs]:
+@kernel("UniTuple(int64[::1], 2)(int64[::1], int64[::1], boolean[::1], int64, int64)")
+def _past(offsets: Longs, back: Longs, marked: NDArray[np.bool_], highest: int, lowest: int) -> tuple[Longs, Longs]:
     found = np.empty(highest + 1, np.int64)
     leaving = np.empty(16, np.int64)
     count = left = 0
-    for row in range(highest, -1, -1):
+    for row in range(highest, lowest - 1, -1):
         if not marked[row]:
             continue
         count += 1

@@ -108,8 +108,10 @@ class ImpactDocument(AnsweredDocument):
     event: EventDocument
     events: list[EventDocument] = Field(description="The first k effects, each after its own causes.")
     more: bool
-    total: int = Field(description="How many effects there are in all.")
+    total: int = Field(description="How many effects there are in all, possible ones included.")
     processes: list[AffectedDocument] = Field(description="Where, the process with most first.")
+    possible: list[EventDocument] = Field(description="The first events that it may have led to besides.")
+    more_possible: bool
 
 
 class RelationDocument(AnsweredDocument):
@@ -138,6 +140,7 @@ class ConcurrentDocument(AnsweredDocument):
     events: list[EventDocument] = Field(description="The k nearest in history order.")
     more: bool
     total: int
+    unknown: int = Field(description="Events of which it cannot be known, because reports are missing.")
 
 
 class MessageDocument(Document):

@@ -1,13 +1,15 @@
-"""What may have happened at the same time as an event: neither its cause nor its effect."""
+"""What is concurrent with an event: it can neither have led to it nor come of it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from whence.causality.sweeps import FutureSweep, PastSweep
+from whence.history.questions.doubts import are_tainted, first_tainted, is_tainted
 from whence.history.questions.event import Event, events_at
 from whence.history.questions.future import future
 from whence.history.questions.locating import code_at, row_of
@@ -26,6 +28,8 @@ class Concurrent:
     """The nearest in history order, in that order."""
     total: int
     """How many there are in the computation."""
+    unknown: int = 0
+    """Events that nothing leads to or from, but reports are missing that might."""
 
     @property
     def more(self) -> bool:
@@ -39,24 +43,45 @@ class Concurrent:
             "events": [event.to_json() for event in self.events],
             "more": self.more,
             "total": self.total,
+            "unknown": self.unknown,
         }
 
 
 def concurrent(run: Run, position: int, k: int) -> Concurrent:
-    """The `k` nearest events of the computation that are neither before nor after the event, and the number of all."""
+    """The `k` nearest events of the computation that provably are neither before nor after the event, and their number."""
     number, _ = row_of(run, position)
     companions = _companions(run, number, code_at(run, position))
     members = run.segments.codes_of(number)[companions]
-    events = int(run.processes.events[members].sum())
-    past = int(past_vector_at(run, position)[companions].sum()) - 1
-    effects = int(future(run, position)[0].sum())
-    total = events - past - effects - 1
-    before = _nearest_before(run, position, companions, min(k, total))
-    after = _nearest_after(run, position, companions, min(k, total))
+    events = run.processes.events[members]
+    past = past_vector_at(run, position)[companions]
+    unrelated = events - past - future(run, position)[0][companions]
+    own = members == code_at(run, position)
+    unrelated[own] = 0
+    # Of what is neither past nor future of a process, the events from its first tainted one on are in doubt.
+    doubtful = np.clip(past + unrelated - np.maximum(past, first_tainted(run)[members] - 1), 0, unrelated)
+    if is_tainted(run, position):
+        doubtful = unrelated
+    total = int((unrelated - doubtful).sum())
+    before = _nearest(run, position, companions, min(k, total), _before)
+    after = _nearest(run, position, companions, min(k, total), _after)
     nearest = np.concatenate((before, after))
     nearest = np.sort(nearest[np.argsort(np.abs(nearest - position), kind="stable")[:k]])
     event, *others = events_at(run, np.concatenate(([position], nearest)))
-    return Concurrent(event, tuple(others), total)
+    return Concurrent(event, tuple(others), total, int(doubtful.sum()))
+
+
+def _nearest(
+    run: Run, position: int, companions: Longs, k: int, pieces: Callable[[Run, int, Longs], Iterator[Longs]]
+) -> Longs:
+    """The first `k` of events that come in pieces, the nearest first, without those in doubt."""
+    found = np.empty(0, np.int64)
+    if not k:
+        return found
+    for piece in pieces(run, position, companions):
+        found = np.concatenate((found, piece[~are_tainted(run, piece)]))
+        if len(found) >= k:
+            break
+    return found[:k]
 
 
 def _companions(run: Run, number: int, code: int) -> Longs:
@@ -71,34 +96,23 @@ def _unrelated(part: Part, related: Longs, companions: Longs) -> Longs:
     return np.flatnonzero(others) + part.first_position
 
 
-def _nearest_before(run: Run, position: int, companions: Longs, k: int) -> Longs:
+def _before(run: Run, position: int, companions: Longs) -> Iterator[Longs]:
+    """Events before it in history order that are not in its past, the nearest first."""
     sweep = PastSweep(len(run.segments.codes_of(row_of(run, position)[0])), position)
-    pieces: list[Longs] = [np.empty(0, np.int64)]
-    count = 0
     for part in parts_until(run, position):
-        if count >= k:
-            break
         found = sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
         piece = _unrelated(part, found, companions)
-        pieces.append(piece[piece < position])
-        count += len(pieces[-1])
+        yield piece[piece < position][::-1]
         if sweep.reached[companions].all():
-            break
-    whole = np.concatenate(pieces[::-1])
-    return whole[max(0, len(whole) - k) :]
+            return
 
 
-def _nearest_after(run: Run, position: int, companions: Longs, k: int) -> Longs:
+def _after(run: Run, position: int, companions: Longs) -> Iterator[Longs]:
+    """Events after it in history order that are not in its future, the nearest first."""
     sweep = FutureSweep(len(run.segments.codes_of(row_of(run, position)[0])), position)
-    pieces: list[Longs] = [np.empty(0, np.int64)]
-    count = 0
     for part in parts_from(run, position):
-        if count >= k:
-            break
         found = sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
         piece = _unrelated(part, found, companions)
-        pieces.append(piece[piece > position])
-        count += len(pieces[-1])
+        yield piece[piece > position]
         if (sweep.entered[companions] >= 0).all():
-            break
-    return np.concatenate(pieces)[:k]
+            return

@@ -7,12 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from whence.causality.paths import UNREACHED
 from whence.causality.sweeps import FutureSweep
 from whence.history.questions.event import Event, events_at
 from whence.history.questions.locating import code_at, indices_at, row_of
 from whence.history.questions.parts import parts_from
+from whence.history.questions.paths import guesses_between
 from whence.history.reading import Run
 from whence.history.tables import Longs
+
+FIRST_LOOK, LAST_LOOK = 1 << 15, 1 << 24
+"""Events after an event in which its effects are told apart, at first and at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +26,7 @@ class Affected:
 
     process: str
     events: int
-    """How many of its events the asked event happened before."""
+    """How many of its events the asked event led to, or may have."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
@@ -34,16 +39,17 @@ class Impact:
 
     event: Event
     events: tuple[Event, ...]
-    """The first events it happened before, in an order in which each comes before its own effects."""
+    """The first events that it is recorded to have led to, in an order in which each comes before its own effects."""
     total: int
-    """How many there are in all."""
+    """How many there are in all: recorded ones and possible ones."""
     processes: tuple[Affected, ...]
     """The processes they belong to, the one with most first."""
-
-    @property
-    def more(self) -> bool:
-        """Whether there are further effects after those listed."""
-        return self.total > len(self.events)
+    possible: tuple[Event, ...] = ()
+    """The first events that it may have led to, though nothing recorded says so, in the same order."""
+    more: bool = False
+    """Whether there may be further recorded effects."""
+    more_possible: bool = False
+    """Whether there may be further possible ones."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
@@ -53,6 +59,8 @@ class Impact:
             "more": self.more,
             "total": self.total,
             "processes": [each.to_json() for each in self.processes],
+            "possible": [event.to_json() for event in self.possible],
+            "more_possible": self.more_possible,
         }
 
 
@@ -62,12 +70,12 @@ def future(run: Run, position: int) -> tuple[Longs, Longs]:
     return _counts(run, position, sweep.entered), sweep.entered
 
 
-def impact(run: Run, position: int, k: int) -> Impact:
-    """The first `k` effects, and the number of all."""
+def impact(run: Run, position: int, k: int, most_possible: int) -> Impact:
+    """The first `k` effects, up to `most_possible` of those that are only possible, and the number of all."""
     number, _ = row_of(run, position)
     sweep = FutureSweep(len(run.segments.codes_of(number)), position)
-    pieces: list[Longs] = []
-    listed = 0
+    pieces: list[Longs] = [np.empty(0, np.int64)]
+    listed = k if run.has_lines else 0
     for part in parts_from(run, position):
         rows = sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
         if listed < k:
@@ -76,11 +84,38 @@ def impact(run: Run, position: int, k: int) -> Impact:
         if sweep.complete and listed >= k:
             break
     counts = _counts(run, position, sweep.entered)
-    event, *effects = events_at(run, np.concatenate([[position], *pieces]).astype(np.int64))
+    total = int(counts.sum())
     codes = run.segments.codes_of(number)
     affected = [Affected(run.processes.name(int(codes[each])), int(counts[each])) for each in np.flatnonzero(counts)]
     affected.sort(key=lambda each: (-each.events, each.process))
-    return Impact(event, tuple(effects), int(counts.sum()), tuple(affected))
+    led, may, all_seen = np.concatenate(pieces), np.empty(0, np.int64), True
+    if run.has_lines:
+        led, may, all_seen = _told_apart(run, position, k, most_possible, total)
+    event, *effects = events_at(run, np.concatenate(([position], led[:k])))
+    return Impact(
+        event,
+        tuple(effects),
+        total,
+        tuple(affected),
+        events_at(run, may[:most_possible]),
+        more=len(led) > k or not all_seen if run.has_lines else total > len(led),
+        more_possible=len(may) > most_possible or not all_seen,
+    )
+
+
+def _told_apart(run: Run, position: int, k: int, most_possible: int, total: int) -> tuple[Longs, Longs, bool]:
+    """Positions of recorded effects and of possible ones, ascending, and whether these are all there are."""
+    rows = FIRST_LOOK
+    while True:
+        last = min(position + rows, run.events_total - 1)
+        guesses = guesses_between(run, position, last)[1:]
+        led = np.flatnonzero(guesses == 0) + position + 1
+        may = np.flatnonzero((guesses > 0) & (guesses != UNREACHED)) + position + 1
+        enough = len(led) > k and len(may) > most_possible
+        all_seen = len(led) + len(may) == total
+        if enough or all_seen or rows >= LAST_LOOK:
+            return led, may, all_seen
+        rows *= 8
 
 
 def _swept_until_complete(run: Run, position: int) -> FutureSweep:

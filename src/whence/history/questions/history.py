@@ -153,12 +153,23 @@ class History:
         position = locate(self.run, event, computation=computation)
         return why(self.run, position, k, possible, self._filter(where, processes, names), on_progress)
 
-    def impact(self, event: Asked, *, k: int = DEFAULT_K, computation: str | None = None) -> Impact:
-        """What came of an event: the next `k` effects, and how many events of each process are effects."""
+    def impact(
+        self,
+        event: Asked,
+        *,
+        k: int = DEFAULT_K,
+        possible: int = DEFAULT_POSSIBLE,
+        computation: str | None = None,
+    ) -> Impact:
+        """What came of an event: the next `k` effects, and up to `possible` events that it may have led to besides.
+
+        How many there are, by process, counts both.
+        """
         from whence.history.questions.future import impact
 
         _check_k(k)
-        return impact(self.run, locate(self.run, event, computation=computation), k)
+        _check_k(possible)
+        return impact(self.run, locate(self.run, event, computation=computation), k, possible)
 
     def relation(self, first: Asked, second: Asked, *, computation: str | None = None) -> Standing:
         """How the first event stands to the second. Events of different computations are concurrent."""
@@ -191,7 +202,8 @@ class History:
         return explain(self.run, *places)
 
     def concurrent(self, event: Asked, *, k: int = DEFAULT_K, computation: str | None = None) -> Concurrent:
-        """What may have happened at the same time: the `k` nearest in history order, and how many there are."""
+        """What is provably concurrent with an event: the `k` nearest in history order, how many there are, and how many
+        of which that cannot be known, because reports are missing."""
         from whence.history.questions.concurrency import concurrent
 
         _check_k(k)

@@ -19,7 +19,7 @@ from whence.history.questions.parts import part_of, parts_from
 from whence.history.questions.past import direct_causes
 from whence.history.reading import Run
 from whence.history.recorded import recorded_crossings
-from whence.history.tables import Longs
+from whence.history.tables import Ints, Longs
 
 LINE, MESSAGE, PROCESS, ASSUMED = "line", "message", "process", "assumed"
 """The kinds of steps. The first two are recorded."""
@@ -129,16 +129,26 @@ def _recorded(run: Run, earlier: int, later: int) -> list[Edge] | None:
 
 def _guessing_least(run: Run, earlier: int, later: int) -> list[Edge] | None:
     """Where processes do several things at once."""
+    found = _searched(run, earlier, later).path()
+    if found is None:
+        return None
+    return [(cause, effect, _kind(run, cause, effect, is_recorded)) for cause, effect, is_recorded in found]
+
+
+def guesses_between(run: Run, earlier: int, later: int) -> Ints:
+    """By event from one position to another: 0 where what is recorded leads to it from the first, more where only the wide
+    order does, and `UNREACHED` where nothing does."""
+    return _searched(run, earlier, later).guesses
+
+
+def _searched(run: Run, earlier: int, later: int) -> FewestGuesses:
     search = FewestGuesses(len(run.processes), earlier, later)
     last, last_row = row_of(run, later)
     number, row = row_of(run, earlier)
     for each in range(number, last + 1):
         stop = last_row + 1 if each == last else int(run.segments.rows[each])
         _step_over(run, search, each, row if each == number else 0, stop)
-    found = search.path()
-    if found is None:
-        return None
-    return [(cause, effect, _kind(run, cause, effect, is_recorded)) for cause, effect, is_recorded in found]
+    return search
 
 
 def _kind(run: Run, cause: int, effect: int, is_recorded: bool) -> str:

@@ -23,7 +23,7 @@ from whence.history.recorded import past_by_groups
 from whence.history.tables import Longs
 from whence.kernels import kernel
 
-MOST_CANDIDATES = 1_000
+MOST_CANDIDATES = 512
 """Of each sort: those in the same process as something recorded, and those that an assumed answer may have told of."""
 MOST_GROUPS = 4
 """Row groups of the skeleton that are looked through for them."""
@@ -63,6 +63,8 @@ class _Candidates:
 
 def possible_causes(run: Run, position: int, most: int, wanted: Filter) -> tuple[tuple[Possible, ...], bool]:
     """Find up to `most` of them, the most telling first; and tell whether there may be others."""
+    if not most:
+        return (), True
     found = _candidates(run, position)
     if not wanted.takes_all and len(found.position):
         starts = run.segments.first_position
@@ -76,11 +78,11 @@ def possible_causes(run: Run, position: int, most: int, wanted: Filter) -> tuple
         found = _Candidates(found.position[chosen], found.follower[chosen], found.all_seen)
     best = _most_telling(run, found)[:most]
     places, followers = found.position[best], found.follower[best]
-    events = events_at(run, places)
+    both = events_at(run, np.concatenate((places, followers[followers >= 0])))
+    events, after = both[: len(best)], {event.position: event for event in both[len(best) :]}
     # What led to one of these may have led on, too.
     more = len(best) < len(found.position) or not found.all_seen
-    more |= any(event.receives is not None for event, after in zip(events, followers, strict=True) if after >= 0)
-    after = dict(zip(followers.tolist(), events_at(run, np.maximum(followers, 0)), strict=True))
+    more |= any(event.receives is not None for event, each in zip(events, followers, strict=True) if each >= 0)
     return tuple(
         Possible(event, _assumed_step(run, event, position) if follower < 0 else _shared(event, after[follower]))
         for event, follower in zip(events, followers.tolist(), strict=True)
@@ -157,11 +159,11 @@ def _in_led_processes(
 
 def _most_telling(run: Run, found: _Candidates) -> Longs:
     """Places of the candidates: those that warn and are rare, those that warn, those that are rare, all others; each by
-    how soon something recorded followed."""
+    how soon, in history order, something recorded followed."""
     if not len(found.position):
         return np.empty(0, np.int64)
     by_place = np.argsort(found.position)
-    columns = ["name", "attributes", "causal_time"]
+    columns = ["name", "attributes"]
     columns += ["error"] if "error" in run.event_schema().names else []
     rows = run.rows(found.position[by_place], columns)
     names = pc.fill_null(rows["name"].cast(pa.string()), "").combine_chunks().dictionary_encode()
@@ -172,14 +174,9 @@ def _most_telling(run: Run, found: _Candidates) -> Longs:
         warns |= _flags(rows["error"])
     count = np.bincount(code)[code]
     rare = (count == 1) | (count * RARE_SHARE <= len(code))
-    followers = np.unique(found.follower[found.follower >= 0])
-    times = run.rows(followers, ["causal_time"])["causal_time"].fill_null(0).to_numpy()
-    at = found.follower[by_place]
-    own = rows["causal_time"].fill_null(0).to_numpy()
-    soon = np.zeros(len(own), np.int64)
-    if len(followers):
-        soon = np.where(at >= 0, times[np.searchsorted(followers, np.maximum(at, followers[0]))] - own, 0)
-    order = np.lexsort((-found.position[by_place], soon, ~rare, ~warns))
+    place, follower = found.position[by_place], found.follower[by_place]
+    soon = np.where(follower >= 0, follower - place, 0)
+    order = np.lexsort((-place, soon, ~rare, ~warns))
     return by_place[order]
 
 
