@@ -455,9 +455,6 @@ class Run:
             raise damaged(self.place(name), f"it cannot be read ({fault})") from fault
 
 
-def _causes(skeleton: Skeleton) -> RecordedCauses:
-    return RecordedCauses(skeleton.offsets, skeleton.back)
-
 
 def skeleton_from(table: pa.Table) -> Skeleton:
     """The skeleton that rows of a skeleton's file hold."""
