@@ -455,7 +455,6 @@ class Run:
             raise damaged(self.place(name), f"it cannot be read ({fault})") from fault
 
 
-
 def skeleton_from(table: pa.Table) -> Skeleton:
     """The skeleton that rows of a skeleton's file hold."""
     return Skeleton(table["process"].to_numpy().astype(np.int32), *_lists(table["causes"]))

@@ -15,12 +15,23 @@ from whence.history.tables import Longs
 ALWAYS = ("id", "process", "seq", "name", "time")
 """Keys that an event's JSON has even if they say nothing; of the others, those that do."""
 KEYS = (
-    *(*ALWAYS, "corrected_time", "computation", "clock_name", "causal_time", "kind", "message", "position", "missing"),
+    *(
+        *ALWAYS,
+        "corrected_time",
+        "computation",
+        "clock_name",
+        "line",
+        "causal_time",
+        "kind",
+        "message",
+        "position",
+        "missing",
+    ),
     *("error", "attributes", "file", "place"),
 )
 COLUMNS = (
     *("process", "seq", "name", "time", "correction", "causal_time", "kind", "sends", "receives", "attributes"),
-    *("error", "clock_name", "missing", "file", "place"),
+    *("error", "clock_name", "line", "missing", "file", "place"),
 )
 
 
@@ -54,6 +65,8 @@ class Event:
     """What is to be added to the wall time so that no effect comes before its cause; None where it has no time."""
     clock_name: str | None = None
     """The clock that the time was read from, if it is not the process's own."""
+    line: str | None = None
+    """What its process was doing: a request, a task, a span. None: the event is on the process's main line."""
     missing: tuple[str, ...] = ()
     """Causes that the event names and nobody reported."""
     file: str | None = None
@@ -118,6 +131,7 @@ def events_from(run: Run, columns: dict[str, list[Any]], positions: Longs) -> tu
             error=columns["error"][row],
             correction=columns["correction"][row],
             clock_name=columns["clock_name"][row],
+            line=columns["line"][row],
             missing=tuple(columns["missing"][row] or ()),
             file=columns["file"][row],
             place=columns["place"][row],
