@@ -159,7 +159,7 @@ def _join_computation(
         causes = causes_of(row, senders.around(window))
         if causes is None and is_assumed(row):
             # An answer that ends in a later epoch than the wait for it is not the one that was waited for.
-            if senders.knows(key):
+            if senders.knows(key) and row["named"]:
                 joined.missing.setdefault(window, []).append((place, UNKNOWN_ANSWER))
             continue
         if causes is None and senders.knows(key):
@@ -205,13 +205,14 @@ class _Senders:
         return key in self._entries
 
     def before(self, key: str, window: int) -> list[Place] | None:
-        """What sent the key in the nearest window before this one; None if nothing did."""
+        """What sent the key in the nearest window before this one, or all that answered before; None if nothing did."""
         entries = [each for each in self._entries.get(key, ()) if each["window"] < window]
         if not entries:
             return None
-        nearest = max(each["window"] for each in entries)
-        around = self.around(nearest)
-        return [place for each in entries if each["window"] == nearest for place in events_for(each, around)]
+        if not key.startswith(ANSWER):
+            nearest = max(each["window"] for each in entries)
+            entries = [each for each in entries if each["window"] == nearest]
+        return [place for each in entries for place in events_for(each, self.around(each["window"]))]
 
     def around(self, window: int) -> _Around:
         """What a window's open ends may lead to."""

@@ -54,11 +54,11 @@ def mark_of(process: str, line: str | None) -> int:
 
 
 def lines_of(rows: pa.Table, process: Ints, names: Sequence[str]) -> SegmentLines | None:
-    """Find what the events of a segment follow; None where no row is on a line: then each follows the one before.
+    """Find what the events of a segment follow; None where no row tells of a line: then each follows the one before.
 
     `rows` are the reports of the events, in history order, `process` their processes, which are numbers of `names`.
     """
-    if "line" not in rows.column_names or rows["line"].null_count == len(rows):
+    if all(name not in rows.column_names or rows[name].null_count == len(rows) for name in ("line", "line_joins")):
         return None
     coded = _Coded(rows, process)
     found = find_fronts(coded.line_rows)

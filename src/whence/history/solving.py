@@ -32,10 +32,11 @@ from whence.history.aside import Aside
 from whence.history.open_ends import RECEIVES, SENDS
 from whence.history.report_columns import BETWEEN, ReportColumns, out_of_range
 from whence.history.span_edges import (
+    SpanEnds,
     edges_told,
     rank_ties,
+    span_ends,
     started_elsewhere,
-    starts_that_end,
     with_all_answers,
     without_local_parents,
 )
@@ -239,9 +240,9 @@ class _Work:
             known_times = order_rows(starts, time, known).times
         lag = np.where(time != NO_TIME, causal_time - np.where(time != NO_TIME, time, 0), -1)
         worst = int(lag.argmax()) if len(lag) else -1
-        ended = starts_that_end(columns, order, process, member)
+        spans = span_ends(columns, order, process, member)
         open_receives, open_sends = _open(
-            keys, sends, time, ordered.edges, placed, member, dropped, process, ended, window
+            keys, sends, time, ordered.edges, placed, member, dropped, process, assumed, spans, window
         )
         return Solved(
             order[placed.rows],
@@ -391,12 +392,13 @@ def _open(
     member: Flags,
     dropped: Flags,
     process: Codes,
-    ended: Flags,
+    assumed: Flags,
+    spans: SpanEnds,
     window: Window,
 ) -> tuple[pa.Table, pa.Table]:
     """What the segments of the other windows must settle: nothing, for a whole computation.
 
-    `ended`, by row: it starts a span that ends here, so that hardly anybody else follows it.
+    Hardly anybody follows the start of a span that ends here, too.
     """
     if window.whole:
         return RECEIVES.empty_table(), SENDS.empty_table()
@@ -422,9 +424,24 @@ def _open(
     if window.high is not None and len(senders):
         flight = int((time[effects] - time[senders]).max())
         settled &= time < window.high - max(0, flight)
-    settled |= ended
+    settled |= spans.closed_start
     place = np.full(len(process), -1, np.int64)
     place[placed.rows] = np.arange(len(placed.rows))
+    # A wait that began before may have had answers before, besides those here.
+    waits = np.flatnonzero(known & edges_told(assumed, edges.labels) & spans.open_end[edges.effects()])
+    waits = waits[place[edges.effects()[waits]] >= 0]
+    if len(waits):
+        more = pa.table(
+            {
+                "place": place[edges.effects()[waits]],
+                "key": keys.take(pa.array(edges.labels[waits])),
+                "process": np.full(len(waits), -1, np.int32),
+                "cause": np.full(len(waits), -1, np.int64),
+                "named": np.zeros(len(waits), np.bool_),
+            },
+            RECEIVES,
+        )
+        received = pa.concat_tables([received, more])
     offered = np.flatnonzero((sends >= 0) & member & ~settled)
     there, gone = offered[~dropped[offered]], offered[dropped[offered]]
     sent = pa.table({"key": keys.take(pa.array(sends[there])), "place": pa.array(place[there])})

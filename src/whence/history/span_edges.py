@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -99,10 +101,20 @@ def _start_keys(lines: pa.Array, columns: ReportColumns, *, told_apart: bool) ->
     return pc.binary_join_element_wise(prefix, lines, "")
 
 
-def starts_that_end(columns: ReportColumns, order: Longs, process: Codes, member: Flags) -> Flags:
-    """By row: whether it starts a span whose end is a member of the segment, too."""
+@dataclass(frozen=True, slots=True, eq=False)
+class SpanEnds:
+    """What a window has of the spans that begin or end in it, by row."""
+
+    closed_start: Flags
+    """It starts a span whose end is a member of the segment, too."""
+    open_end: Flags
+    """It ends a span whose start is not among the rows of the window."""
+
+
+def span_ends(columns: ReportColumns, order: Longs, process: Codes, member: Flags) -> SpanEnds:
+    """Find starts and ends of spans that have the other one in the window, or lack it."""
     if not columns.has("line_phase"):
-        return np.zeros(len(order), np.bool_)
+        return SpanEnds(np.zeros(len(order), np.bool_), np.zeros(len(order), np.bool_))
     taken = pa.array(order)
     phase, line = columns.text("line_phase").take(taken), columns.encoded("line").take(taken)
     codes = line.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -111,8 +123,9 @@ def starts_that_end(columns: ReportColumns, order: Longs, process: Codes, member
         pc.fill_null(pc.equal(phase, name), False).to_numpy(zero_copy_only=False).astype(np.bool_)
         for name in (START, END)
     )
-    found: Flags = begins & member & np.isin(pairs, pairs[ends & member])
-    return found
+    return SpanEnds(
+        begins & member & np.isin(pairs, pairs[ends & member]), ends & member & ~np.isin(pairs, pairs[begins & member])
+    )
 
 
 def rank_ties(columns: ReportColumns, rows: Longs) -> Longs:

@@ -7,17 +7,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.history.computations import observe_cut, relations_of, told_of
 from tests.history.live.lined import lined_stream, truth_of
 from tests.history.live.streams import BASE, EPS, HOUR, MS, terms
-from whence.events.schema import REPORTS
+from whence.events.schema import ANSWER, REPORTS, SPAN
 from whence.history.live import LiveHistory, LiveTerms, LiveWriter
 from whence.history.live import files as live_files
 from whence.history.reading import Run
@@ -112,3 +114,53 @@ def test_live_histories_say_what_batch_says(seed: int, loss: float) -> None:
     assert differences(whole, at_once(table, cuts)) == {}
     given_terms = terms(close_rows=random.choice((4, 20, 60)))
     assert differences(whole, as_they_come(table, iter(lambda: random.randint(1, 40), 0), given_terms, random)) == {}
+
+
+def event(process: str, at: int, name: str, **given: Any) -> dict[str, Any]:
+    time = BASE + at * MS
+    common = {"computation": "", "kind": "local", "arrival": time, "file": "f", "place": at}
+    return {**common, "process": process, "time": time, "id": name, **given}
+
+
+def span(process: str, name: str, parent: str | None, begins: int, ends: int) -> list[dict[str, Any]]:
+    """A server's span if it has a parent, else a client's."""
+    common = {"line": name, "line_parent": parent, "line_phase": "start", "sends": SPAN + name}
+    start = event(process, begins, f"{name} starts", **common, receives=None if parent is None else SPAN + parent)
+    end = event(process, ends, f"{name} ends", line=name, line_phase="end", line_since=start["time"])
+    start["kind"], end["kind"] = ("send", "receive") if parent is None else ("receive", "send")
+    end |= {"receives": ANSWER + name} if parent is None else {"sends": f"{ANSWER}{parent}"}
+    return [start, end]
+
+
+BETWEEN = [event(process, at, f"{process} at {at}") for process in "abc" for at in (100, 150, 300, 350, 450, 650, 700)]
+APART: dict[str, tuple[list[dict[str, Any]], str, str]] = {
+    "two answers": ([*span("a", "C", None, 0, 900), *span("b", "S", "C", 10, 200), *span("c", "T", "C", 20, 600)],
+                    "S ends", "C ends"),
+    "a record after the end": (
+        [*span("a", "C", None, 0, 200), event("a", 900, "record", line="C", line_parent="C")], "C ends", "record"),
+    "a line that was waited for": (
+        [event("a", 0, "begin", line="r", line_phase="start"), event("a", 200, "end", line="r", line_phase="end"),
+         event("a", 899, "other", line="s", line_phase="start"), event("a", 900, "wait", line="s", line_joins=["r"])],
+        "end", "wait"),
+    "a wait where no line is": (
+        [event("a", 0, "begin", line="r", line_phase="start"), event("a", 900, "wait", line_joins=["r"])],
+        "begin", "wait"),
+}  # fmt: skip
+"""Rows, of which those with these names are in parts that are far apart, and the first is before the second."""
+
+
+@pytest.mark.parametrize("what", APART)
+def test_what_is_in_different_parts_still_belongs_together(what: str) -> None:
+    """What a cut falls between was lost, and nothing said so: random systems seldom have their parts so far apart."""
+    given_rows, earlier, later = APART[what]
+    table = pa.Table.from_pylist(sorted([*given_rows, *BETWEEN], key=lambda row: row["time"]), REPORTS)
+    recorded, wide = truth_of(table.to_pylist())
+    assert earlier in wide[later]
+    for found in (
+        at_once(table, []),
+        at_once(table, [250, 400, 800]),
+        as_they_come(table, [3] * len(table), terms(close_rows=4), Random(what)),
+    ):
+        assert found.wide == wide
+        assert found.recorded == recorded
+        assert found.missing == {}

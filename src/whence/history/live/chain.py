@@ -23,6 +23,7 @@ from whence.causality.boundary import Boundary
 from whence.causality.clocks import Scan
 from whence.causality.skeleton import Skeleton
 from whence.causality.vectors import Vectors
+from whence.events.schema import ANSWER
 from whence.history.live.dating import DATED
 from whence.history.live.lines import Lines
 from whence.history.mending import with_missing
@@ -179,7 +180,10 @@ class Chain:
         pairs: dict[tuple[int, int], bool] = {}
         missing: list[tuple[int, str]] = []
         open_rows = [row for row in solved.open_receives.to_pylist() if row["place"] >= 0]
-        unknown = {row["key"] for row in open_rows if row["key"] is not None} - self.sends.keys()
+        # An answer is received once, where it is waited for: it would be remembered.
+        unknown = {
+            row["key"] for row in open_rows if row["key"] is not None and not is_assumed(row)
+        } - self.sends.keys()
         for key, position, code, index, known in find_sends(self, unknown) if unknown else ():
             self.scan.hold(position, code, index, known)
             self.sends[key] = (position,)
@@ -206,7 +210,9 @@ class Chain:
         offered: dict[str, set[int]] = {}
         around = _Around(self, codes)
         for row in solved.open_sends.to_pylist():
-            offered.setdefault(row["key"], set()).update(events_for(row, around))
+            # A wait may have several answers; of what is sent again under one name, the nearest counts.
+            others = self.sends.get(row["key"], ()) if row["key"].startswith(ANSWER) else ()
+            offered.setdefault(row["key"], {*others}).update(events_for(row, around))
         kept = self.sends | {key: tuple(sorted(positions)) for key, positions in offered.items()}
         if len(kept) > KEPT_SENDS:
             newest = sorted(kept, key=lambda key: max(kept[key], default=-1))[-KEPT_SENDS:]
