@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ from whence.events.schema import END, RECEIVE, START
 Flags = NDArray[np.bool_]
 Marks = NDArray[np.uint64]
 
+MARK_SEED = 6
+"""Marks are stored: another seed would be another format."""
+MARKED_AT_ONCE = 1 << 16
 SHARED = "/server"
 """Ends the line of a server that shares the id of its client's span, as Zipkin's may."""
 
@@ -46,11 +50,37 @@ class SegmentLines:
     """... besides what the line was before the segment."""
 
 
+@lru_cache(maxsize=10_000)
 def mark_of(process: str, line: str | None) -> int:
     """The mark of a line; None for what a process does on no line."""
-    text = f"{process}\0{'' if line is None else line}"
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little")
+    return int(_marks([process], np.zeros(1, np.int64), pa.array([line], pa.string()))[0])
+
+
+def _marks(names: Sequence[str], process: Longs, lines: pa.Array) -> Marks:
+    """The marks of lines of processes, which are numbers of `names`.
+
+    Each byte of a line counts by a factor that its place has, so that two lines of a process share a mark by chance only:
+    one pair in 2^57 or fewer.
+    """
+    of_process = np.zeros(len(names), np.uint64)
+    for number in np.unique(process).tolist():
+        text = names[number].encode("utf-8", "surrogatepass")
+        of_process[number] = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+    found = of_process[process]
+    longest = pc.max(pc.binary_length(lines)).as_py() or 0
+    factors = np.random.PCG64(MARK_SEED).random_raw(longest + 1)
+    for first in range(0, len(lines), MARKED_AT_ONCE):
+        part = lines.slice(first, MARKED_AT_ONCE)
+        _, starts, texts = part.buffers()
+        offsets = np.frombuffer(starts, np.int32)[part.offset : part.offset + len(part) + 1].astype(np.int64)
+        content = np.frombuffer(texts or b"", np.uint8)[offsets[0] : offsets[-1]]
+        stop, length = offsets[1:] - offsets[0], np.diff(offsets)
+        place = np.arange(len(content)) - np.repeat(stop - length, length)
+        # No line at all is another than one without a name.
+        sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum((content + np.uint64(1)) * factors[place + 1])))
+        none = part.is_null().to_numpy(zero_copy_only=False) * factors[0]
+        found[first : first + len(part)] += sums[stop] - sums[stop - length] + none
+    return found
 
 
 def lines_of(rows: pa.Table, process: Ints, names: Sequence[str]) -> SegmentLines | None:
@@ -64,7 +94,7 @@ def lines_of(rows: pa.Table, process: Ints, names: Sequence[str]) -> SegmentLine
     found = find_fronts(coded.line_rows)
     used = np.unique(np.concatenate((found.continued_line, found.open_line)))
     marks = np.zeros(coded.line_rows.lines, np.uint64)
-    marks[used] = [mark_of(names[own], line) for own, line in coded.named(used)]
+    marks[used] = _marks(names, *coded.named(used))
     return _marked(found, marks)
 
 
@@ -130,11 +160,10 @@ class _Coded:
         there = np.isin(process.astype(np.int64) * self._width + instead + 1, pairs) & (instead >= 0)
         return np.where(there & (instead != own), instead, started_from)
 
-    def named(self, lines: Longs) -> list[tuple[int, str | None]]:
-        """The process and name of some lines."""
+    def named(self, lines: Longs) -> tuple[Longs, pa.Array]:
+        """The processes and names of some lines."""
         pairs = self._pairs[lines]
-        names = self._texts.take(pa.array(pairs % self._width - 1, mask=pairs % self._width == 0)).to_pylist()
-        return list(zip((pairs // self._width).tolist(), names, strict=True))
+        return pairs // self._width, self._texts.take(pa.array(pairs % self._width - 1, mask=pairs % self._width == 0))
 
 
 def _text(rows: pa.Table, name: str) -> Any:
