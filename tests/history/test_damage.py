@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from tests.export.returning import brought_back
 from tests.history.building import draw, write_history
+from tests.history.live.lined import lined_stream
 from tests.history.live.streams import HOUR, hard_stream, terms
 from tests.history.live.test_live_traces import stream as stream_of_traces
 from tests.history.manifests import rewrite
@@ -68,8 +69,11 @@ def deliver_all(folder: Path) -> None:
 
 
 def live(folder: Path) -> None:
-    """Closed segments, a tail, a log of several files, and reports set aside."""
+    """Closed segments, a tail, a log of several files, reports set aside, and a computation of lines."""
     _, table = hard_stream(Random(11))
+    lined = lined_stream(Random(11), events=60)
+    lined = lined.set_column(0, REPORTS.field("computation"), pa.array(["lined"] * len(lined)))
+    table = pa.concat_tables([table, lined]).sort_by("arrival")
     with LiveWriter(str(folder), terms(close_rows=25)) as writer:
         for start in range(0, len(table), 20):
             part = table.slice(start, 20)

@@ -77,12 +77,13 @@ def as_they_come(table: pa.Table, steps: Iterable[int], given_terms: LiveTerms, 
                 break
             done += len(part)
             writer.step(part, now=part["arrival"][-1].as_py(), positions={"rows": done})
-            if restart.random() < 0.2:
+            if restart.random() < 0.4:
                 writer.close()
                 writer = LiveWriter(folder)
-        if restart.random() < 0.5:
-            writer.step(REPORTS.empty_table(), now=writer.now + HOUR)
         writer.close()
+        if restart.random() < 0.7:
+            with LiveWriter(folder) as writer:
+                writer.step(REPORTS.empty_table(), now=writer.now + HOUR)
         return answers_of(LiveHistory(folder).current().run)
 
 
