@@ -339,3 +339,26 @@ def test_nothing_is_claimed_that_a_lost_report_could_refute(seed, processes, eve
             assert answer.unknown == sum(standing is Standing.UNKNOWN for standing in mine.values())
             if history.why(place[event]).complete:
                 assert {each for each in wide[event] if each.lost} == set()
+
+
+@examples(100)
+@given(
+    seed=st.integers(0, 2**32),
+    processes=st.integers(2, 4),
+    events=st.integers(1, 45),
+    skew=st.integers(0, 20),
+    ties=st.sampled_from((0.1, 0.4)),
+    cuts=st.lists(st.integers(1, 110), max_size=4),
+)
+def test_no_cause_is_claimed_from_the_order_of_events_at_one_time(seed, processes, events, skew, ties, cuts):
+    """A user would blame an innocent because a coarse clock gave it the same time as what really led to the failure."""
+    execution = Execution(Random(seed), processes=processes, events=events, skew=skew, ties=ties)
+    recorded, _ = execution.paths()
+    with TemporaryDirectory() as folder:
+        history = observed(Path(folder) / "history", execution, numbered=False, cuts=cuts, eps=200)
+        place = {event: history.event(event.id).position for event in execution.done}
+        pairs = [(one, other) for one in execution.done for other in execution.done if one is not other]
+        codes = history.relations([place[one] for one, _ in pairs], [place[other] for _, other in pairs])
+        for (one, other), code in zip(pairs, codes.tolist(), strict=True):
+            if RELATIONS[code] is Standing.BEFORE:
+                assert one in recorded[other], (one.id, other.id)

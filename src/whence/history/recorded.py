@@ -117,10 +117,10 @@ class _Search:
     def from_before(self, number: int, rows: Longs) -> Longs:
         """Positions before a segment that some of its rows, which ascend, follow."""
         crossing = self.run.messages_into(number)
-        counts = np.isin(crossing.row, rows)
-        if not self.answered:
-            counts &= ~crossing.assumed
-        found = [crossing.position[counts]]
+        found = [np.empty(0, np.int64)]
+        if len(crossing.row):
+            counts = np.isin(crossing.row, rows) & (~crossing.assumed | self.answered)
+            found.append(crossing.position[counts])
         lines = self.run.line_ends(number)
         if lines is None:
             if self.run.segments.before_of(number).any():
