@@ -173,4 +173,6 @@ def same_relations(back: History, kept: list[Made], *, clocks: bool) -> None:
             if b.happened_before(a)
             else "concurrent"
         )
-        assert RELATIONS[found].value == expected, (a, b)
+        # The numbers of what was drawn have gaps, which tell a reader of the export that reports are missing.
+        allowed = (expected, "unknown") if expected == "concurrent" else (expected,)
+        assert RELATIONS[found].value in allowed, (a, b)

@@ -264,6 +264,7 @@ def test_causes_are_recorded_and_possible_ones_are_told_apart(seed, processes, e
             assert came.total == len(came.events) + len(came.possible)
             assert not came.more
             assert not came.more_possible
+            assert history.cut(event.id).total == len(wide[event]) + 1
             some = history.impact(event.id, k=1, possible=1)
             assert (some.events, some.possible) == (came.events[:1], came.possible[:1])
             assert (some.more, some.more_possible) == (len(came.events) > 1, len(came.possible) > 1)

@@ -151,10 +151,11 @@ class MessageDocument(Document):
     to: str = Field(description="The process that received it.")
     sent: EventDocument
     received: EventDocument
+    assumed: bool = Field(False, description="Whether it is only assumed that it was received: an answer.")
 
 
 class CutDocument(AnsweredDocument):
-    """A consistent state: with each event, everything that led to it."""
+    """A consistent state: with each event, everything that may have led to it."""
 
     event: EventDocument | None = Field(None, description="The event whose causal past this is.")
     time: int | None = Field(None, description="The time up to which events are in it by their causal times.")
@@ -175,6 +176,9 @@ class ProcessDocument(Document):
     first_time: int | None
     last_time: int | None
     dense_seq: bool = Field(description="Whether no number is missing between its first event and its last.")
+    messages: int = Field(description="How many of its events send or receive something.")
+    first_hole: int | None = Field(description="The number of its first event before which a report is missing.")
+    first_tainted: int | None = Field(description="The number of its first event with such an event in its past.")
 
 
 class CheckDocument(Document):

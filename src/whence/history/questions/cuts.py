@@ -10,6 +10,7 @@ import numpy as np
 
 from whence.causality.cuts import messages_in_flight
 from whence.causality.ordering import NO_TIME
+from whence.events.keys import ANSWER
 from whence.history import layout
 from whence.history.questions.event import Event, events_at
 from whence.history.questions.locating import row_of
@@ -27,23 +28,29 @@ class Message:
     sent: Event
     received: Event
 
+    @property
+    def assumed(self) -> bool:
+        """Whether it is an answer of which it is only assumed that it was received."""
+        return self.key is not None and self.key.startswith(ANSWER)
+
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
-        return {
+        """For `json.dumps`; ``assumed`` only where it is so."""
+        found = {
             "key": self.key,
             "from": self.sent.process,
             "to": self.received.process,
             "sent": self.sent.to_json(),
             "received": self.received.to_json(),
         }
+        return {**found, "assumed": True} if self.assumed else found
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The answer of `History.cut`: a set of events that holds, with each event, everything that led to it."""
+    """The answer of `History.cut`: a set of events that holds, with each event, everything that may have led to it."""
 
     event: Event | None
-    """The event whose causal past this is; None for a cut by time."""
+    """The event up to which this is, with all that may have led to it; None for a cut by time."""
     time: int | None
     """The time up to which events are in the cut by their causal times; None for a cut by an event."""
     total: int
@@ -68,7 +75,7 @@ class Cut:
 
 
 def cut_at_event(run: Run, position: int, k: int) -> Cut:
-    """The causal past of an event, itself included."""
+    """All that may have led to an event, itself included: whole processes up to some event of each."""
     number, _ = row_of(run, position)
     inside = np.zeros(len(run.processes), np.int64)
     inside[run.segments.codes_of(number)] = past_vector_at(run, position)

@@ -16,7 +16,7 @@ from whence.history.questions.paths import guesses_between
 from whence.history.reading import Run
 from whence.history.tables import Longs
 
-FIRST_LOOK, LAST_LOOK = 1 << 15, 1 << 24
+FIRST_LOOK, LAST_LOOK = 1 << 15, 1 << 18
 """Events after an event in which its effects are told apart, at first and at most."""
 
 
