@@ -15,7 +15,9 @@ from msgspec.structs import replace
 
 from tests.history import building
 from tests.history.computations import Event, draw, observe_cut, reports
-from whence.history import History, layout
+from tests.sources.otlp_requests import NOON_NS, attributes, lines, of_spans, span
+from whence import observe
+from whence.history import History, Standing, layout
 from whence.history.clock_tables import (
     between_clocks,
     read_clocks,
@@ -233,3 +235,24 @@ def test_a_run_measures_the_same_clocks_in_any_number_of_epochs(session: SparkSe
     assert found.eps["at_least"] <= log.eps_ns
     assert found.lag is not None
     assert found.lag <= found.eps["at_least"] + 1
+
+
+def test_a_server_that_ends_after_its_client_does_not_break_the_run(tmp_path: Path) -> None:
+    """Servers clean up after they answered, so this is in most traces. It says nothing of clocks, and no eps has to be given."""
+    client = span(spanId="00f067aa0ba902b7", kind=3, endTimeUnixNano=str(NOON_NS + 10_000_000))
+    server = span(
+        spanId="00f067aa0ba902b8",
+        parentSpanId="00f067aa0ba902b7",
+        kind=2,
+        startTimeUnixNano=str(NOON_NS + 1_000_000),
+        endTimeUnixNano=str(NOON_NS + 16_000_000),
+    )
+    requests = [of_spans(client, resource={"attributes": attributes(service__name="web")})]
+    requests += [of_spans(server, resource={"attributes": attributes(service__name="shop")})]
+    (tmp_path / "spans.jsonl").write_bytes(lines(*requests))
+    history = observe(tmp_path / "spans.jsonl", tmp_path / "history", format="otlp")
+    assert history.relation("00f067aa0ba902b8", "00f067aa0ba902b7") is Standing.POSSIBLE
+    found = history.clocks()
+    assert found.lag == 0, "by its messages, no clock is behind"
+    assert found.eps_used == 0, "what is only assumed asks for no eps"
+    assert found.eps["at_least"] == 0

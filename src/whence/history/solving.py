@@ -249,7 +249,7 @@ class _Work:
             placed,
             known_times.causal_time[placed.rows],
             causal_time[placed.rows],
-            self._corrections(starts, known, known_times)[placed.rows],
+            self._corrections(starts, ordered.edges, ordered.times)[placed.rows],
             _missing_keys(
                 columns, order[placed.rows], [missing.get(row) for row in placed.rows.tolist()] if missing else []
             ),

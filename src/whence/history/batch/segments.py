@@ -47,7 +47,8 @@ class Segmented:
     eps: int
     """The bound that the run used: the one given or, where none was, `lag`."""
     lag: int
-    """The largest excess of an event's causal time over its wall time: the smallest eps that would do."""
+    """The largest excess of an event's causal time over its wall time: the smallest eps that would do. Causes that are only
+    assumed do not count."""
     aside_files: tuple[str, ...]
 
 
@@ -130,17 +131,17 @@ def make_segments(
             made = reports.make_segments(
                 plan, survey.present, target, lambda done, total: on_stage("causality", done, total)
             )
-            if eps is not None and refused is None:
+            if eps is not None and refused is None and any(each.clock_lag > eps for each in made):
                 check_lags(made, eps)
             joined = join_segments(engine, made, plan, target, reports=survey.reports, on_stage=on_stage)
             break
         except EpsTooSmall as small:
             refused = refused or small
             bound = max(4 * bound, 2 * (small.least or 0), 1)
-    lag = max((each.lag for each in made), default=0)
-    if eps is not None and refused is not None:
-        raise EpsTooSmall(eps, lag, refused.where)
+    # Answers that are only assumed may ask for wider windows. They say nothing of clocks.
     lag = max((each.clock_lag for each in made), default=0)
+    if eps is not None and refused is not None and lag > eps:
+        raise EpsTooSmall(eps, lag, refused.where)
     return number_joined(
         engine, made, joined, plan, target, reports=survey.reports, eps=lag if eps is None else eps, on_stage=on_stage
     )
