@@ -238,7 +238,7 @@ def test_a_run_measures_the_same_clocks_in_any_number_of_epochs(session: SparkSe
 
 
 def test_a_server_that_ends_after_its_client_does_not_break_the_run(tmp_path: Path) -> None:
-    """Servers clean up after they answered, so this is in most traces. It says nothing of clocks, and no eps has to be given."""
+    """Servers clean up after they answered, so this is in most traces. It says nothing of clocks and asks for no eps."""
     client = span(spanId="00f067aa0ba902b7", kind=3, endTimeUnixNano=str(NOON_NS + 10_000_000))
     server = span(
         spanId="00f067aa0ba902b8",
