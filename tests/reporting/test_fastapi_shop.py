@@ -5,6 +5,8 @@ from pathlib import Path
 
 from examples.fastapi_shop import play
 from tests.reporting.lines_truth import recorded
+from whence import observe
+from whence.history import Standing
 
 
 def test_an_order_that_fails_has_its_own_request_as_past_and_no_other(tmp_path: Path) -> None:
@@ -28,3 +30,22 @@ def test_an_order_that_fails_has_its_own_request_as_past_and_no_other(tmp_path: 
     done = [row["name"] for row in rows if row["told"] == "order.done"]
     assert len(done) == 30
     assert all(len(past[each]) == 5 for each in done), "opened, served, checked, reserved, paid"
+
+
+def test_the_history_of_the_shop_says_what_the_reports_say(tmp_path: Path) -> None:
+    """Who asks why the order failed is shown its own request, and the change of another request as possible."""
+    truth = play(tmp_path / "reports")
+    files = sorted((tmp_path / "reports").glob("*/*.jsonl"))
+    rows = [json.loads(line) for path in files for line in path.read_text().splitlines()]
+    for row in rows:
+        row["name"] = f"{row['process']}:{row['seq']}"
+    history = observe(files, tmp_path / "history")
+    assert len(history) == len(rows)
+    answer = history.why(truth.failure)
+    assert {event.id for event in answer.events} == recorded(rows)[truth.failure]
+    assert [event.name for event in answer.events] == ["shop.opened", "serve POST /orders/30", "order.checked"]
+    assert truth.change in [each.event.id for each in answer.possible[:10]]
+    found = history.related(truth.change, truth.failure)
+    assert (found.relation, found.direction) == (Standing.POSSIBLE, Standing.BEFORE)
+    assert found.through is not None
+    assert (found.through.kind, found.through.cause.process) == ("process", found.first.process)
