@@ -1,11 +1,11 @@
 """Three services under OpenTelemetry, one change of a limit, one failure: ``python examples/otel_shop.py FOLDER``.
 
-A gateway (``oweb``) hands orders to ``oorders``, which asks ``opay`` for the money: three operating-system processes with the
-unchanged OpenTelemetry SDK and instrumentation of FastAPI, httpx and logging. They know nothing of whence.
+A gateway (``oweb``) hands orders to ``oorders``, which asks ``opay`` for the money: three operating-system processes with
+the unchanged OpenTelemetry SDK and instrumentation of FastAPI, httpx and logging. They know nothing of whence.
 
 Twenty orders are paid. Then an operator lowers the limit of ``opay`` from 500 to 50 in a request of its own, and of the ten
-orders that follow, all at once, the one of 120 is refused. The change and the refusal are two traces that only share the memory
-of ``opay``.
+orders that follow, all at once, the one of 120 is refused. The change and the refusal are two traces that only share the
+memory of ``opay``.
 
 What the services export, requests of OTLP with spans and logs, is files below FOLDER. The last line printed is the id of
 the trace that failed.
@@ -155,7 +155,7 @@ def files_of_exports(folder: Path) -> Iterator[str]:
     numbers = count(1)
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # noqa: N802
+        def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             (folder / f"{self.path.rsplit('/', 1)[-1]}-{next(numbers)}.otlp").write_bytes(body)
             self.send_response(200)

@@ -61,7 +61,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
 
 
 def test_a_change_outside_of_the_trace_is_a_possible_cause_of_the_refusal(shop: Shop) -> None:
-    """Who looks at the failing trace alone never finds what made it fail; who takes all that came before for causes drowns."""
+    """Who looks at the failing trace alone never finds what made it fail; among all earlier events, it is lost."""
     change, refusal, failure = (shop.one(name) for name in (CHANGE, REFUSAL, FAILURE))
     found = shop.history.related(change, refusal)
     assert (found.relation, found.direction) == (Standing.POSSIBLE, Standing.BEFORE)
