@@ -3,9 +3,9 @@
 A gateway (``oweb``) hands orders to ``oorders``, which asks ``opay`` for the money: three operating-system processes with
 the unchanged OpenTelemetry SDK and instrumentation of FastAPI, httpx and logging. They know nothing of whence.
 
-Twenty orders are paid. Then an operator lowers the limit of ``opay`` from 500 to 50 in a request of its own, and of the ten
-orders that follow, all at once, the one of 120 is refused. The change and the refusal are two traces that only share the
-memory of ``opay``.
+Twenty orders are paid, all at once. Then an operator lowers the limit of ``opay`` from 500 to 50 in a request of its own.
+Small orders are still paid, but one of 120 is refused, while all services are busy with other requests. The change and the
+refusal are two traces that only share the memory of ``opay``.
 
 What the services export, requests of OTLP with spans and logs, is files below FOLDER. The last line printed is the id of
 the trace that failed.
@@ -44,7 +44,8 @@ class Truth:
 
     failed_trace: str
     """The trace of the order that was refused."""
-    orders: int
+    traces: int
+    """Of all requests from outside."""
 
 
 def web(client: httpx.AsyncClient) -> FastAPI:
@@ -105,6 +106,15 @@ def pay(_: httpx.AsyncClient) -> FastAPI:
     return app
 
 
+def add_status(app: FastAPI) -> None:
+    """Let the service be asked how it is, which concerns no other."""
+
+    @app.get("/status")
+    async def status() -> str:
+        log.info("status asked")
+        return "well"
+
+
 MAKERS = {"oweb": web, "oorders": orders, "opay": pay}
 
 
@@ -134,6 +144,7 @@ def serve(service: str, listening: int, upstream: str) -> None:
 
     client = httpx.AsyncClient(base_url=upstream, timeout=TIMEOUT_S)
     app = MAKERS[service](client)
+    add_status(app)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -208,12 +219,14 @@ async def use(address: dict[str, str]) -> Truth:
 
         before = await asyncio.gather(*(order(number, LARGE) for number in range(20)))
         (await client.put(f"{address['opay']}/limit", params={"value": 50})).raise_for_status()
-        after = await asyncio.gather(*(order(20 + each, LARGE if each == 5 else SMALL) for each in range(10)))
-    answers = [*before, *after]
+        between = await asyncio.gather(*(order(number, SMALL) for number in range(20, 29)))
+        questions = [client.get(f"{each}/status") for each in 3 * list(address.values())]
+        after = await asyncio.gather(*questions[:5], order(29, LARGE), *questions[5:])
+    answers = [*before, *between, *after]
     failed = [each for each in answers if each.status_code != 200]
     if len(failed) != 1:
         raise RuntimeError(f"one order should fail, not {len(failed)}: {[each.text for each in failed]}")
-    return Truth(failed[0].json()["detail"]["trace"], len(answers))
+    return Truth(failed[0].json()["detail"]["trace"], len(answers) + 1)
 
 
 def play(folder: Path) -> Truth:

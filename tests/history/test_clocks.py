@@ -143,7 +143,7 @@ def test_what_is_stored_is_what_was_found(tmp_path: Path) -> None:
     stored = store_clocks(run.store, run.name, found, unit="ticks")
     run.commit(replace(run.manifest, clocks=stored))
     pairs = read_pairs(run)
-    assert told(SegmentClocks(pairs, {}, found.message_delays, found.report_delays, 0)) == told(found)
+    assert told(SegmentClocks(pairs, {}, found.message_delays, found.report_delays, 0, found.answers)) == told(found)
     clocks = {estimate.name: (estimate, events) for estimate, events in read_clocks(run)}
     assert {name: events for name, (_, events) in clocks.items()} == {
         name: count for name, (count, _) in found.events.items()

@@ -60,7 +60,7 @@ def clocks(
         say("no event of this history has a wall time: there are no clocks to compare")
         return
     shown = sorted(found.clocks, key=_importance)[:k]
-    _print_table(shown, unit)
+    _print_table(shown, _same_as_reference(found), unit)
     if len(shown) < len(found.clocks):
         say(f"and {len(found.clocks) - len(shown):,} more: -k {len(found.clocks)} lists all")
     for line in sentences(found, unit):
@@ -75,7 +75,7 @@ def _importance(clock: Clock) -> tuple[bool, bool, int, str]:
     return not clock.broken, not it.peers, -max(known, default=0), it.name
 
 
-def _print_table(shown: Sequence[Clock], unit: str) -> None:
+def _print_table(shown: Sequence[Clock], same: set[str], unit: str) -> None:
     drifting = any(each.estimate.drift_low_ppm is not None for each in shown)
     several = len({each.estimate.reference for each in shown} - {None}) > 1
     axis = _axis(shown)
@@ -94,11 +94,18 @@ def _print_table(shown: Sequence[Clock], unit: str) -> None:
                 f"{it.sent:,}",
                 f"{it.peers:,}",
                 *([it.reference or ""] if several else []),
-                f"broken: {it.verdict}" if clock.broken else it.verdict,
+                _verdict(clock, same),
                 _bar(it.low, it.high, axis) if it.peers else "",
             )
         )
     print_rows(columns, rows)
+
+
+def _verdict(clock: Clock, same: set[str]) -> str:
+    it = clock.estimate
+    if it.verdict == ONE_SIDED and it.name in same:
+        return "agrees, by answers"
+    return f"broken: {it.verdict}" if clock.broken else it.verdict
 
 
 def sentences(found: Clocks, unit: str) -> list[str]:
@@ -115,6 +122,7 @@ def sentences(found: Clocks, unit: str) -> list[str]:
         lines.append(f"offsets count from {named}, in the middle: no log tells which clock shows the true time")
     else:
         lines.append("no messages between clocks: how they differ cannot be known")
+    lines += _same(found, unit)
     lines += _open_sides(found, unit)
     lines.append(_eps(found, unit))
     for what, delays in (("messages", found.message_delays), ("reports", found.report_delays)):
@@ -122,9 +130,37 @@ def sentences(found: Clocks, unit: str) -> list[str]:
     return lines
 
 
+def _same(found: Clocks, unit: str) -> list[str]:
+    """One line for each set of clocks that cannot be told apart."""
+    lines = []
+    for each in found.same[:MOST_TOLD]:
+        named = ", ".join(each.names[:MOST_TOLD])
+        if len(each.names) > MOST_TOLD:
+            named += f" and {len(each.names) - MOST_TOLD:,} others"
+        rests_on = ", if clients that did not fail waited for their servers" if each.by_answers else ""
+        lines.append(
+            f"one clock, as far as can be told: {named} are at most {show_duration(each.apart, unit)} apart{rests_on}"
+        )
+    return lines
+
+
+def _same_as_reference(found: Clocks) -> set[str]:
+    """Clocks that cannot be told apart from the one that they are compared with."""
+    together = {name: each.names for each in found.same for name in each.names}
+    return {
+        each.estimate.name for each in found.clocks if each.estimate.reference in together.get(each.estimate.name, ())
+    }
+
+
 def _open_sides(found: Clocks, unit: str) -> list[str]:
-    """Of clocks that messages bound on one side or none: the bound, and why there is no other."""
-    one_sided = [each.estimate for each in found.clocks if each.estimate.verdict == ONE_SIDED]
+    """Of clocks that messages bound on one side or none: the bound, and why there is no other.
+
+    Those that cannot be told apart from their reference are left out: for them, more is told.
+    """
+    same = _same_as_reference(found)
+    one_sided = [
+        each.estimate for each in found.clocks if each.estimate.verdict == ONE_SIDED and each.estimate.name not in same
+    ]
     lines = [_one_side(it, unit) for it in one_sided[:MOST_TOLD]]
     if len(one_sided) > MOST_TOLD:
         lines.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,24 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from whence.history.clocks import SegmentClocks
-from whence.history.manifest import ClocksSummary
+from whence.history.manifest import ClocksSummary, SameClock
 from whence.history.reading import Run
 from whence.history.sealing import write_sealed_table
 from whence.history.storage import Store
 from whence.measures.clock_pairs import COLUMNS, NO_NEXT, ClockPairs, fitted
 from whence.measures.clock_steps import Moment, Step
-from whence.measures.offsets import STEADY, UNKNOWN, ClockEstimate, Offsets, estimate_offsets
+from whence.measures.offsets import (
+    DRIFTS,
+    ERRATIC,
+    STEADY,
+    STEPS,
+    UNKNOWN,
+    WANDERS,
+    ClockEstimate,
+    Offsets,
+    estimate_offsets,
+)
+from whence.measures.same_clocks import SameClocks, same_clocks
 from whence.measures.waits import Waits
 
 CLOCKS_TABLE, CLOCK_PAIRS_TABLE = "clocks", "clock_pairs"
@@ -69,7 +81,7 @@ CLOCK_PAIRS = pa.schema(
 are ``2**level`` wide and start at multiples of that."""
 
 MOST_PAIRS = 10
-"""Pairs of clocks that the manifest names."""
+"""Pairs of clocks, and sets of clocks that cannot be told apart, that the manifest names."""
 SURE_EVENTS = 32
 """With fewer events, times may all be multiples of ten by chance; then only thousands count."""
 PER_UNIT = {"ns": 0, "us": 1, "ms": 1, "s": 1}
@@ -83,7 +95,9 @@ def store_clocks(store: Store, run: str, found: SegmentClocks, *, unit: str | No
     offsets = estimate_offsets(pairs, resolution=resolution)
     tables = {CLOCKS_TABLE: clocks_table(offsets, found, resolution), CLOCK_PAIRS_TABLE: pairs_table(pairs)}
     files = {name: write_sealed_table(store, run, name, table) for name, table in tables.items()}
-    return summary(offsets, found, pairs, files)
+    moving = [each.name for each in offsets.clocks if each.verdict in (DRIFTS, WANDERS, STEPS, ERRATIC)]
+    same = same_clocks(pairs, found.answers, resolution=resolution, left_out=moving)
+    return summary(offsets, found, pairs, files, same)
 
 
 def resolution_of(events: int, power: int, unit: str | None) -> int:
@@ -162,7 +176,9 @@ def read_pairs(run: Run) -> ClockPairs:
     )
 
 
-def summary(offsets: Offsets, found: SegmentClocks, pairs: ClockPairs, files: dict[str, str]) -> ClocksSummary:
+def summary(
+    offsets: Offsets, found: SegmentClocks, pairs: ClockPairs, files: dict[str, str], same: Sequence[SameClocks]
+) -> ClocksSummary:  # fmt: skip
     """What the manifest says."""
     silent = len(found.events) - len(offsets.clocks)
     verdicts = Counter(each.verdict for each in offsets.clocks) + Counter({UNKNOWN: silent})
@@ -175,6 +191,7 @@ def summary(offsets: Offsets, found: SegmentClocks, pairs: ClockPairs, files: di
         message_delays={**_delays(found.message_delays), **_corrected(offsets, pairs)},
         report_delays={**_delays(found.report_delays), "before_event": found.early_reports},
         files=files,
+        same=tuple(SameClock(each.names, each.apart, each.by_answers) for each in same[:MOST_PAIRS]),
     )
 
 

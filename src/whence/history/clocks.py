@@ -25,8 +25,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.causality.ordering import NO_TIME
+from whence.history.answered import answered
 from whence.history.reading import Run
-from whence.measures.clock_pairs import MAX_CELLS, Bins, ClockPairs, merged, no_pairs, occupied_bins, pairs_of
+from whence.measures.clock_pairs import MAX_CELLS, WIDEST, Bins, ClockPairs, merged, no_pairs, occupied_bins, pairs_of
 from whence.measures.waits import Waits
 
 Longs = NDArray[np.int64]
@@ -52,6 +53,9 @@ class SegmentClocks:
     """From events' wall times to the arrivals of their reports; those that arrived before count as 0."""
     early_reports: int
     """Reports that arrived before their event, by the clocks."""
+    answers: ClockPairs
+    """From the starts of servers to the ends of their clients that are assumed to have waited and did not fail; one cell a
+    pair of clocks."""
 
 
 def time_bins(run: Run, number: int, *, most: int) -> Bins:
@@ -64,7 +68,7 @@ def measure_segment(run: Run, number: int, *, level: int) -> SegmentClocks:
     """What the messages that a segment's events received show; bins are ``2**level`` wide."""
     rows = int(run.segments.rows[number])
     if not rows:
-        return SegmentClocks(no_pairs(level), {}, Waits.none(), Waits.none(), 0)
+        return SegmentClocks(no_pairs(level), {}, Waits.none(), Waits.none(), 0, no_pairs(WIDEST))
     table = run.events(number, ("time", "arrival", *_named(run)), 0, rows)
     time, arrival = (_longs(table[name]) for name in ("time", "arrival"))
     skeleton = run.known_skeleton(number, 0, rows)
@@ -90,12 +94,39 @@ def measure_segment(run: Run, number: int, *, level: int) -> SegmentClocks:
     between = (receive - send)[sender != receiver]
     reported = (time != NO_TIME) & (arrival != NO_TIME)
     delays = (arrival - time)[reported]
+    answers = _answers(run, number, names, clock, time)
     return SegmentClocks(
         pairs_of(list(names), sender, receiver, send, receive, position, level=level),
         _events_of(list(names), clock, time),
         _rounded(between),
         _rounded(delays),
         int((delays < 0).sum()),
+        answers,
+    )
+
+
+def _answers(run: Run, number: int, names: dict[str, int], clock: Ints, time: Longs) -> ClockPairs:
+    """What servers and clients between different clocks show; `names` gets the codes of further clocks."""
+    found = answered(run, number)
+    if not len(found.client):
+        return no_pairs(WIDEST)
+    positions, place = np.unique(found.server, return_inverse=True)
+    far = run.rows(positions, ("process", *_named(run)))
+    own = pc.index_in(far["process"].cast(pa.string()), pa.array(list(names))).to_numpy().astype(np.int32)
+    server = _clocks(own, far, names)[place]
+    client = clock[found.client]
+    failed = run.events(number, ("error",), 0, len(time))["error"]
+    waited = ~pc.fill_null(failed, False).to_numpy()[found.client]
+    chosen = waited & (server != client) & (found.began != NO_TIME) & (time[found.client] != NO_TIME)
+    rows = found.client[chosen]
+    return pairs_of(
+        list(names),
+        server[chosen],
+        client[chosen],
+        found.began[chosen],
+        time[rows],
+        rows + int(run.segments.first_position[number]),
+        level=WIDEST,
     )
 
 
@@ -155,6 +186,7 @@ def _rounded(delays: Longs) -> Waits:
 def added(parts: Iterable[SegmentClocks], *, level: int) -> SegmentClocks:
     """What several segments show together; takes them one by one, so that only a few are in memory."""
     waiting: list[ClockPairs] = [no_pairs(level)]
+    answers = no_pairs(WIDEST)
     events: dict[str, tuple[int, int]] = {}
     messages = reports = Waits.none()
     early = 0
@@ -162,6 +194,7 @@ def added(parts: Iterable[SegmentClocks], *, level: int) -> SegmentClocks:
         waiting.append(part.pairs)
         if sum(map(len, waiting)) > 4 * MAX_CELLS:
             waiting = [merged(waiting)]
+        answers = merged([answers, part.answers])
         for name, (count, power) in part.events.items():
             before, least = events.get(name, (0, COARSEST))
             events[name] = (before + count, min(least, power))
@@ -170,7 +203,7 @@ def added(parts: Iterable[SegmentClocks], *, level: int) -> SegmentClocks:
             reports + part.report_delays,
             early + part.early_reports,
         )
-    return SegmentClocks(merged(waiting), events, messages, reports, early)
+    return SegmentClocks(merged(waiting), events, messages, reports, early, answers)
 
 
 def _longs(column: Any) -> Longs:

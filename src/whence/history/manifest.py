@@ -82,6 +82,14 @@ class WallClockSummary(_Said, frozen=True, omit_defaults=True):
     between_clocks: dict[str, Any] | None = None
 
 
+class SameClock(_Said, frozen=True):
+    """Clocks that cannot be told apart (`whence.measures.same_clocks.SameClocks`)."""
+
+    names: tuple[str, ...]
+    apart: int
+    by_answers: bool
+
+
 class ClocksSummary(_Said, frozen=True):
     """A summary of the clocks, and the files with all of them."""
 
@@ -93,6 +101,7 @@ class ClocksSummary(_Said, frozen=True):
     message_delays: dict[str, Any]
     report_delays: dict[str, Any]
     files: dict[str, str]
+    same: tuple[SameClock, ...] = ()
 
 
 class TableFiles(_Said, frozen=True):

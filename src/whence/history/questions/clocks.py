@@ -9,6 +9,7 @@ from whence.history.clock_tables import read_clocks
 from whence.history.errors import HistoryError
 from whence.history.reading import Run
 from whence.measures.offsets import BROKEN, ERRATIC, STEPS, ClockEstimate
+from whence.measures.same_clocks import SameClocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ class Clocks:
     without the estimated offsets, of the ``corrected_count`` between clocks whose offsets do not change."""
     report_delays: dict[str, Any]
     """The same from events to the arrivals of their reports, and how many arrived ``before_event``."""
+    same: tuple[SameClocks, ...] = ()
+    """Sets of clocks that cannot be told apart, the largest first."""
 
     @property
     def broken(self) -> tuple[Clock, ...]:
@@ -83,6 +86,7 @@ class Clocks:
             "groups": self.groups,
             "message_delays": self.message_delays,
             "report_delays": self.report_delays,
+            "same": [asdict(each) for each in self.same],
         }
 
 
@@ -99,6 +103,7 @@ def clocks_of(run: Run) -> Clocks:
         told.groups,
         told.message_delays,
         told.report_delays,
+        tuple(SameClocks(each.names, each.apart, each.by_answers) for each in told.same),
     )
 
 
