@@ -229,6 +229,10 @@ class Run:
         offsets = np.concatenate(([0], np.cumsum(np.diff(whole.offsets) - counts))).astype(np.int64)
         return Skeleton(whole.process, offsets, whole.back[kept])
 
+    def kept(self, key: tuple[str, int], find: Callable[[], Value], size_bytes: Callable[[Value], int]) -> Value:
+        """What was found about a segment before; found now, and kept as what is read is, if it was not."""
+        return self._cache.get(key, find, size_bytes)
+
     def line_ends(self, number: int) -> LineEnds | None:
         """Which lines go on from before a segment, and to after it; None where it has no lines."""
         name = self.segments.lines_file[number]

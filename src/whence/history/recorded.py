@@ -68,15 +68,16 @@ def is_recorded_before(run: Run, earlier: int, later: int, *, answered: bool = F
 
 
 def recorded_crossings(run: Run, number: int) -> tuple[Longs, Longs]:
-    """What rows of a segment follow before it along their lines: rows, ascending, and positions."""
-    search = _Search(run, np.empty(0, np.int64))
-    pairs = [
-        (row, position)
-        for row, mark in search.continued(number)
-        for position in np.unique(search.front(number, mark)).tolist()
-    ]
-    found = np.array(pairs, np.int64).reshape(-1, 2)
-    return np.ascontiguousarray(found[:, 0]), np.ascontiguousarray(found[:, 1])
+    """What rows of a segment follow before it along their lines: rows, ascending, and positions. Found once, and kept."""
+
+    def find() -> tuple[Longs, Longs]:
+        search = _Search(run, np.empty(0, np.int64))
+        fronts = {mark: np.unique(search.front(number, mark)) for _, mark in search.continued(number)}
+        pairs = [(row, position) for row, mark in search.continued(number) for position in fronts[mark].tolist()]
+        found = np.array(pairs, np.int64).reshape(-1, 2)
+        return np.ascontiguousarray(found[:, 0]), np.ascontiguousarray(found[:, 1])
+
+    return run.kept(("recorded crossings", number), find, lambda found: 2 * found[0].nbytes)
 
 
 @dataclass(slots=True)
