@@ -41,7 +41,9 @@ def check_what_is_said(said: str, folder: Path) -> None:
     truth = write_shop(folder / "again", seconds=SECONDS)
     assert f"before: {truth.cause} configuration loaded: hold_seconds 900 -> 0 happened before {truth.failure}" in said
     assert f"concurrent: neither of {truth.herring}" in said
-    assert said.count("  ✓ ") == 7
+    assert said.count("  ✓ ") == 9
+    assert f"✓ {truth.bystander} cache of prices dropped only shares a process with it" in " ".join(said.split())
+    assert f" {truth.causes} are recorded as its causes (" in said
     assert "✗" not in said
     assert "\x1b" not in said
     page = (folder / "demo" / "report.html").read_text()

@@ -31,27 +31,27 @@ def read(folder: Path) -> tuple[list[dict[str, Any]], int]:
     return records, torn
 
 
-def past_of(failure: str, records: list[dict[str, Any]]) -> set[str]:
-    """Everything from which a path of messages and steps leads to the failure, by plain reachability."""
+def past_of(failure: str, records: list[dict[str, Any]], *, by_lines: bool) -> set[str]:
+    """Everything from which a path of messages and steps leads to the failure, by plain reachability.
+
+    Steps lead along lines and from the line that started one; else along whole processes.
+    """
     events = {f"{each['process']}:{each['seq']}": each for each in records}
     senders = {each["message"]: name for name, each in events.items() if each["kind"] == "send"}
-    steps: dict[str, list[int]] = {}
-    for each in events.values():
-        steps.setdefault(each["process"], []).append(each["seq"])
-    before = {
-        f"{process}:{seq}": f"{process}:{earlier}"
-        for process, seqs in steps.items()
-        for earlier, seq in zip(sorted(seqs), sorted(seqs)[1:], strict=False)
-    }
+    causes: dict[str, list[str]] = {name: [] for name in events}
+    last: dict[tuple[str, str], str] = {}
+    for name, each in sorted(events.items(), key=lambda item: item[1]["seq"]):
+        line = (each["process"], each["line"] if by_lines else "")
+        parent = (each["process"], each.get("line_parent", "")) if by_lines and line not in last else line
+        causes[name] += [last[known] for known in {line, parent} if known in last]
+        last[line] = name
+        if each["kind"] == "receive" and each["message"] in senders:
+            causes[name].append(senders[each["message"]])
     found: set[str] = set()
     todo = [failure]
     while todo:
-        name = todo.pop()
-        causes = [before.get(name)]
-        if events[name]["kind"] == "receive":
-            causes.append(senders.get(events[name]["message"]))
-        for cause in causes:
-            if cause is not None and cause not in found:
+        for cause in causes[todo.pop()]:
+            if cause not in found:
                 found.add(cause)
                 todo.append(cause)
     return found
@@ -75,9 +75,28 @@ def test_the_truth_is_true(shop: tuple[Path, Truth]) -> None:
     assert sum("send" not in ends for ends in times.values()) == truth.orphans > 0
     assert sum(ends["receive"] < ends["send"] for ends in whole) == truth.messages_backwards
 
-    past = past_of(truth.failure, records)
+    past = past_of(truth.failure, records, by_lines=True)
     assert set(truth.chain[:-1]) <= past
-    assert truth.herring not in past
+    assert len(past) == truth.causes
+    assert truth.bystander not in past
+    assert truth.bystander in (wide := past_of(truth.failure, records, by_lines=False))
+    assert truth.herring not in wide
+    assert truth.failure not in (of_herring := past_of(truth.herring, records, by_lines=False))
+    for name in (truth.herring, truth.failure):
+        process, seq = name.split(":")
+        assert {f"{process}:{number}" for number in range(1, int(seq))} <= wide | of_herring, "a report is missing"
+
+
+def test_instances_do_several_things_at_once(shop: tuple[Path, Truth]) -> None:
+    """A shop that handles one order after another would show nothing of lines."""
+    records, _ = read(shop[0])
+    spans: dict[str, dict[str, list[int]]] = {}
+    for each in records:
+        spans.setdefault(each["process"], {}).setdefault(each["line"], []).append(each["seq"])
+    for process in ("orders-1", "payments-1"):
+        ends = sorted((min(seqs), max(seqs)) for seqs in spans[process].values())
+        open_at = [sum(begin < each <= end for begin, end in ends) for each, _ in ends]
+        assert sum(open_at) / len(open_at) > 3
 
 
 def test_wall_clocks_tell_the_wrong_story(shop: tuple[Path, Truth]) -> None:

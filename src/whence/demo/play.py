@@ -10,10 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import whence
 from whence.demo.shop import CLOCKS, LOG_FILES, Truth, write_shop
 from whence.demo.stage import Stage, whence_command
 from whence.history import Standing
+from whence.history.questions.locating import locate
+from whence.history.questions.past import past_vector_at
+from whence.history.recorded import recorded_past
 from whence.web.spans import signed_span, span
 
 POLICIES = ("exact", "cbd:0.25", "cbd:0.05", "dapw:0.05")
@@ -40,8 +45,9 @@ def make_logs(stage: Stage, logs: Path, *, seconds: int, seed: int) -> Truth:
     """Act one: the logs."""
     stage.act("A shop, and an order that failed")
     stage.say(
-        f"Five services on {len(CLOCKS)} instances, {seconds:,} seconds of logs. No two clocks agree; reports reach the "
-        "collector out of order, late, twice or never. Writing them ..."
+        f"Five services on {len(CLOCKS)} instances, {seconds:,} seconds of logs. Each works on many orders at once. "
+        "No two clocks agree; reports reach the collector out of order, late or twice, and some of the last ones never. "
+        "Writing them ..."
     )
     truth = write_shop(logs, seconds=seconds, seed=seed)
     size = sum(file.stat().st_size for file in logs.iterdir())
@@ -128,8 +134,31 @@ def ask(stage: Stage, command: list[str], history: Path, truth: Truth) -> None:
         f"{truth.cause} is what really led to it, and every step from there is listed", causes >= set(truth.chain[:-1])
     )
     stage.check(f"{truth.herring}, which stood right before it, is not", truth.herring not in causes)
+    tell_how_few_are_causes(stage, history, truth)
     stage.say("\nHow did the one lead to it, and could the other?")
     stage.run([*command, "explain", truth.cause, truth.failure, *asked])
     stage.run([*command, "relation", truth.herring, truth.failure, *asked])
-    found = whence.open(history).relation(truth.herring, truth.failure)
-    stage.check("the two are concurrent: the suspect is innocent", found is Standing.CONCURRENT)
+    answers = whence.open(history)
+    stage.check(
+        "the two are concurrent, and no report is missing that could say otherwise: the suspect is innocent",
+        answers.relation(truth.herring, truth.failure) is Standing.CONCURRENT,
+    )
+    bystander = answers.event(truth.bystander)
+    stage.check(
+        f"{bystander.id} {bystander.name} only shares a process with it: nothing recorded leads from there, but what the "
+        "orders of a process share can carry anything, so it is possible",
+        answers.relation(truth.bystander, truth.failure) is Standing.POSSIBLE,
+    )
+
+
+def tell_how_few_are_causes(stage: Stage, history: Path, truth: Truth) -> None:
+    """Say which share of the earlier events led to the failure, and which share is only earlier in some process."""
+    run = whence.open(history).run
+    position = locate(run, truth.failure)
+    causes = sum(map(len, recorded_past(run, np.array([position])))) - 1
+    possible = int(past_vector_at(run, position).sum()) - 1 - causes
+    stage.check(
+        f"of {position:,} earlier events, {causes} are recorded as its causes ({causes / position:.2%}); {possible:,} more "
+        f"({possible / position:.0%}) came before it in the same processes, and are only possible",
+        causes == truth.causes and causes < position / 100,
+    )
