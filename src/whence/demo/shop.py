@@ -19,7 +19,8 @@ It loses none before the failure: otherwise nobody could prove that two events h
 Two literal lines of the logs (each is one line in the file)::
 
     {"process": "stock-2", "seq": 8718, "time": 1773479160631442871, "arrival": 1773479160493101406, "kind": "local",
-     "line": "settings", "name": "configuration loaded: hold_seconds 900 -> 0", "severity": "notice", "setting": "hold_seconds"}
+     "line": "settings", "name": "configuration loaded: hold_seconds 900 -> 0", "severity": "notice",
+     "setting": "hold_seconds"}
     {"process": "stock-2", "seq": 8719, "time": 1773479160632012276, "arrival": 1773479160513100231, "kind": "send",
      "line": "release 48208", "line_parent": "settings", "message": "m100944", "name": "hold released",
      "severity": "warn", "order": 48208}
@@ -184,7 +185,7 @@ class Shop:
         severity: str = "info",
         started: tuple[str, str] | None = None,
     ) -> int:
-        """One process tells another: from the line of the order, or from one that is `started` by another, to the order's."""
+        """One process tells another about an order, on the order's lines; or from a line that another has `started`."""
         self.sent += 1
         message = f"m{self.sent}"
         arrived = at + self.draw.randint(MS, 6 * MS)

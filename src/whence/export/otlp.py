@@ -16,7 +16,8 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from whence.clocks.wire import MAX_NAME_BYTES
-from whence.export.keys import key, kind_of
+from whence.export.keys import key, kind_of, received
+from whence.export.lines import Told
 from whence.export.stretches import Stretch, Stretches
 from whence.export.times import NANOSECONDS, Showing
 from whence.export.vector_logs import clock_texts, members_of
@@ -63,21 +64,26 @@ def _records(
     """The service of each event and its record as JSON."""
     per_unit = NANOSECONDS.get(stretches.run.manifest.unit, 1)
     uses = stretch.uses.tolist()
-    for row, (event, stamp) in enumerate(zip(stretches.events(stretch), stamps, strict=True)):
+    lines = stretch.told or [Told(None)] * len(stretch)
+    for row, (event, stamp, on) in enumerate(zip(stretches.events(stretch), stamps, lines, strict=True)):
         wall, corrected, shown = (
             None if time is None else time * per_unit
             for time in (event.time, event.corrected_time, showing.time_of(event))
         )
-        causes = stretch.causes_of(row)
+        sends = key(event.position, event.sends) if uses[row] or event.sends is not None else None
+        receives = received(stretch.told_causes_of(row), event.missing, whole=stretches.selection.whole)
         told: dict[str, Any] = {
             "computation": event.computation,
             "process": event.process,
             "seq": event.seq,
             "id": event.id,
             "name": event.name,
-            "kind": kind_of(event.kind, sends=uses[row] != 0, receives=bool(causes)),
-            "sends": key(event.position) if uses[row] else None,
-            "receives": [key(cause) for cause in causes] or None,
+            "kind": kind_of(event.kind, sends=sends is not None, receives=bool(receives)),
+            "sends": sends,
+            "receives": receives or None,
+            "line": on.line,
+            "line_parent": on.parent,
+            "line_joins": on.joins,
             "time": wall,
             "corrected_time": corrected,
             "error": event.error,

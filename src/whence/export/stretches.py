@@ -6,7 +6,7 @@ Memory is the skeleton of one segment, one stretch of events with their clocks, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,8 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from whence.causality.skeleton import Ints, Longs, Skeleton
+from whence.export.lines import Lines, Told
 from whence.export.linking import Linking
-from whence.export.selection import Selection
+from whence.export.recording import Nearest, codes_at, followed_in_process
+from whence.export.selection import Flags, Selection
 from whence.export.stamping import Stamping
 from whence.history import layout
 from whence.history.questions.event import Event, event_columns, events_from
@@ -36,6 +38,13 @@ class Stretch:
     """int64[n + 1]: where the causes of each event start in `causes`."""
     causes: Longs
     """Positions of the direct causes in other events than the one before in the same process; all are exported."""
+    assumed: Flags
+    """Of each of these: whether it is not recorded as a cause, and only possibly one."""
+    follows: list[list[int]] | None
+    """By row: positions of what is recorded to lead to it within its process; None where each event follows the one
+    before in its process."""
+    told: list[Told] | None
+    """By row: the same, by lines; None where that is."""
     uses: Longs
     """How many later events have it among their causes, or, where only some of the events are exported by process,
     at least 1 if any may have."""
@@ -51,6 +60,11 @@ class Stretch:
         """Positions of the causes of one event."""
         found: list[int] = self.causes[self.starts[row] : self.starts[row + 1]].tolist()
         return found
+
+    def told_causes_of(self, row: int) -> list[tuple[int, bool]]:
+        """The same, each with whether it is only possibly one."""
+        assumed = self.assumed[self.starts[row] : self.starts[row + 1]].tolist()
+        return list(zip(self.causes_of(row), assumed, strict=True))
 
 
 class Stretches:
@@ -121,11 +135,36 @@ class Stretches:
         table = self.table(stretch, columns)
         return events_from(self.run, {name: table[name].to_pylist() for name in columns}, stretch.positions)
 
+    def _told(self, stretch: Stretch, lines: Lines) -> Stretch:
+        """Add how the events are told by lines, and what no line can tell to the causes of a part.
+
+        Of a whole history the order of the process remains of the latter: an event sends one key at most.
+        """
+        assert stretch.follows is not None
+        of_events: list[str | None] = self.table(stretch, ["line"])["line"].to_pylist()
+        rows = zip(stretch.positions.tolist(), stretch.code.tolist(), of_events, stretch.follows, strict=True)
+        told = list(lines.tell(rows))
+        if self.selection.whole or not any(each.untold for each in told):
+            return replace(stretch, told=told)
+        causes = [
+            {**dict(stretch.told_causes_of(row)), **dict.fromkeys(each.untold, False)} for row, each in enumerate(told)
+        ]
+        starts = np.cumsum([0, *map(len, causes)])
+        named = np.array([cause for each in causes for cause in each], np.int64)
+        assumed = np.array([only for each in causes for only in each.values()], np.bool_)
+        return replace(stretch, starts=starts, causes=named, assumed=assumed, told=told)
+
     def _each(self, *, vectors: bool, grouped: bool) -> Iterator[Stretch]:
+        lines = Lines()
         linking = None if self.selection.whole else Linking(self.run, self.selection)
+        has_lines = self.run.has_lines and not grouped
+        nearest = Nearest(self.run, self.selection) if has_lines and not self.selection.whole else None
         for number in range(len(self.run.segments)):
+            recorded = nearest.step(number) if nearest is not None else None
             if self.selection.codes[self.run.segments.codes_of(number)].any():
-                yield from _Segment(self, number, grouped=grouped).stretches(linking, vectors=vectors)
+                segment = _Segment(self, number, recorded, grouped=grouped)
+                for stretch in segment.stretches(linking, vectors=vectors):
+                    yield self._told(stretch, lines) if has_lines else stretch
 
     @cached_property
     def causes_elsewhere(self) -> tuple[Longs, Longs]:
@@ -138,8 +177,10 @@ class Stretches:
 class _Segment:
     """One segment, its rows in the order in which they are exported."""
 
-    def __init__(self, whole: Stretches, number: int, *, grouped: bool) -> None:
+    def __init__(self, whole: Stretches, number: int, nearest: dict[int, list[int]] | None, *, grouped: bool) -> None:
         run = whole.run
+        self._nearest = nearest
+        self._has_lines = run.has_lines and not grouped
         self._whole = whole
         self._number = number
         self._codes = run.segments.codes_of(number).astype(np.int64)
@@ -150,6 +191,7 @@ class _Segment:
         self._positions = np.arange(first, first + rows, dtype=np.int64)
         crossings = run.messages_into(number)
         self._edges = (crossings.row.astype(np.int64), crossings.position.astype(np.int64))
+        self._edges_assumed = crossings.assumed
         self._chosen = whole.selection.rows(first, self._codes[self._skeleton.process].astype(np.int32))
         if grouped and len(np.unique(self._computation)) > 1:
             self._group()
@@ -223,28 +265,68 @@ class _Segment:
         code = self._codes[local]
         positions = self._positions[rows]
         entries = self._entries_of(local) if vectors is not None else np.empty((len(rows), 0), np.int64)
+        follows: list[list[int]] | None = None
         if linking is None:
-            starts, causes = self._messages(start, stop)
+            starts, causes, assumed = self._messages(start, stop)
+            if self._has_lines:
+                follows = [self._followed.get(row, []) for row in rows.tolist()]
         else:
             assert vectors is not None
             vectors = self._renumbered(vectors, entries)
             starts, causes = linking.causes(code, self._column[local], vectors, entries)
-        return Stretch(positions, code, starts, causes, self._uses[rows], vectors, entries)
+            assumed = np.zeros(len(causes), np.bool_)
+            if self._nearest is not None:
+                starts, causes, assumed, follows = self._with_recorded(positions, code, starts, causes)
+        return Stretch(positions, code, starts, causes, assumed, follows, None, self._uses[rows], vectors, entries)
 
-    def _messages(self, start: int, stop: int) -> tuple[Longs, Longs]:
-        """Of the chosen rows: where the causes of each start, and the positions of the causes, each named once."""
+    def _with_recorded(
+        self, positions: Longs, code: Longs, starts: Longs, causes: Longs
+    ) -> tuple[Longs, Longs, Flags, list[list[int]]]:
+        """What is recorded to lead to each event, and of what its clock names only the rest as possible."""
+        assert self._nearest is not None
+        follows: list[list[int]] = []
+        found: list[tuple[int, int, bool]] = []
+        for row, position in enumerate(positions.tolist()):
+            recorded = self._nearest[position]
+            process = codes_at(self._whole.run, np.array(recorded, np.int64)).tolist()
+            mine = int(code[row])
+            follows.append([each for each, its in zip(recorded, process, strict=True) if its == mine])
+            others = {each for each, its in zip(recorded, process, strict=True) if its != mine}
+            wide = set(causes[starts[row] : starts[row + 1]].tolist())
+            found += [(row, each, each not in others) for each in sorted(others | wide)]
+        rows, named, assumed = (np.array([each[place] for each in found], np.int64) for place in range(3))
+        return np.searchsorted(rows, np.arange(len(positions) + 1)), named, assumed.astype(np.bool_), follows
+
+    @cached_property
+    def _followed(self) -> dict[int, list[int]]:
+        """By row: positions of what is recorded to lead to it within its process."""
+        return followed_in_process(self._whole.run, self._number)
+
+    @cached_property
+    def _known(self) -> Longs:
+        """The causes that are not assumed, as numbers made of effect and cause."""
+        skeleton = self._whole.run.known_skeleton(self._number, 0, len(self._skeleton))
+        effect = np.repeat(np.arange(len(skeleton)), np.diff(skeleton.offsets))
+        return effect * len(skeleton) + skeleton.cause_rows()
+
+    def _messages(self, start: int, stop: int) -> tuple[Longs, Longs, Flags]:
+        """Of the chosen rows: where the causes of each start, their positions, each named once, and which are assumed."""
         part = self._skeleton.part(start, stop)
         first, last = np.searchsorted(self._edges[0], [start, stop])
         within = np.repeat(np.arange(stop - start), np.diff(part.offsets))
         effect = np.concatenate((within, self._edges[0][first:last] - start))
         causes = np.concatenate((self._positions[start + part.cause_rows()], self._edges[1][first:last]))
-        order = np.lexsort((causes, effect))
-        effect, causes = effect[order], causes[order]
+        assumed = np.zeros(len(causes), np.bool_)
+        if self._has_lines:
+            pairs = (start + within) * len(self._skeleton) + start + part.cause_rows()
+            assumed = np.concatenate((~np.isin(pairs, self._known), self._edges_assumed[first:last]))
+        order = np.lexsort((assumed, causes, effect))
+        effect, causes, assumed = effect[order], causes[order], assumed[order]
         chosen = self._chosen[start:stop]
         kept = chosen[effect]
         kept[1:] &= (np.diff(effect) != 0) | (np.diff(causes) != 0)
         starts = np.searchsorted(effect[kept], np.append(np.flatnonzero(chosen), stop - start))
-        return starts.astype(np.int64), causes[kept]
+        return starts.astype(np.int64), causes[kept], assumed[kept]
 
     @cached_property
     def _uses(self) -> NDArray[np.int64]:

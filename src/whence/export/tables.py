@@ -10,13 +10,13 @@ import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from whence.export.keys import key, kind_of
+from whence.export.keys import key, kind_of, received
+from whence.export.lines import Told
 from whence.export.stretches import Stretch, Stretches
 from whence.export.times import Showing
 
@@ -37,6 +37,9 @@ COLUMNS = pa.schema(
         pa.field("attributes", pa.string()),
         pa.field("error", pa.bool_()),
         pa.field("clock_name", pa.string()),
+        pa.field("line", pa.string()),
+        pa.field("line_parent", pa.string()),
+        pa.field("line_joins", pa.list_(pa.string())),
         pa.field("missing", pa.list_(pa.string())),
         pa.field("file", pa.string()),
         pa.field("place", pa.int64()),
@@ -44,11 +47,11 @@ COLUMNS = pa.schema(
         pa.field("source_receives", pa.string()),
     ]
 )
-DICTIONARIES = ["computation", "process", "name", "kind", "clock_name", "file"]
+DICTIONARIES = ["computation", "process", "name", "kind", "clock_name", "line", "file"]
 ROW_GROUP = 65_536
 _STORED = (
     *("computation", "process", "seq", "id", "name", "kind", "time", "correction", "causal_time", "sends", "receives"),
-    *("attributes", "error", "clock_name", "missing", "file", "place"),
+    *("attributes", "error", "clock_name", "line", "missing", "file", "place"),
 )
 _AS_STORED = (
     *(
@@ -106,12 +109,19 @@ def _file(sink: BinaryIO) -> pa.NativeFile:
 
 def _table(stretches: Stretches, stretch: Stretch) -> pa.Table:
     stored = stretches.table(stretch, _STORED)
-    received = np.diff(stretch.starts) > 0
-    sends = [key(position) if uses else None for position, uses in zip(*_lists(stretch), strict=True)]
-    causes = pa.array([key(cause) for cause in stretch.causes.tolist()], pa.string())
+    own, uses = stored["sends"].to_pylist(), stretch.uses.tolist()
+    sends = [
+        key(position, sent) if used or sent is not None else None
+        for position, used, sent in zip(stretch.positions.tolist(), uses, own, strict=True)
+    ]
+    receives = [
+        received(stretch.told_causes_of(row), missing or (), whole=stretches.selection.whole) or None
+        for row, missing in enumerate(stored["missing"].to_pylist())
+    ]
+    told = stretch.told or [Told(line) for line in stored["line"].to_pylist()]
     kinds = [
-        kind_of(kind, sends=sent is not None, receives=has)
-        for kind, sent, has in zip(stored["kind"].to_pylist(), sends, received.tolist(), strict=True)
+        kind_of(kind, sends=sent is not None, receives=got is not None)
+        for kind, sent, got in zip(stored["kind"].to_pylist(), sends, receives, strict=True)
     ]
     named = pc.binary_join_element_wise(stored["process"], stored["seq"].cast(pa.string()), ":")
     correction = pc.coalesce(stored["correction"], pa.scalar(0, pa.int64()))
@@ -121,17 +131,16 @@ def _table(stretches: Stretches, stretch: Stretch) -> pa.Table:
         "kind": kinds,
         "corrected_time": pc.add(stored["time"], correction),
         "sends": pa.array(sends, pa.string()),
-        "receives": pa.ListArray.from_arrays(pa.array(stretch.starts, pa.int32()), causes, mask=pa.array(~received)),
+        "receives": pa.array(receives, pa.list_(pa.string())),
+        "line": pa.array([each.line for each in told], pa.string()),
+        "line_parent": pa.array([each.parent for each in told], pa.string()),
+        "line_joins": pa.array([each.joins for each in told], pa.list_(pa.string())),
         "attributes": _attributes(stretches, stretch, stored),
         "source_sends": stored["sends"],
         "source_receives": stored["receives"],
     }
     columns |= {name: stored[name] for name in _AS_STORED}
     return pa.table({name: columns[name] for name in COLUMNS.names}, schema=COLUMNS)
-
-
-def _lists(stretch: Stretch) -> tuple[list[int], list[int]]:
-    return stretch.positions.tolist(), stretch.uses.tolist()
 
 
 def _attributes(stretches: Stretches, stretch: Stretch, stored: pa.Table) -> Any:
