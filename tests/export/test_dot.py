@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import io
 import re
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.history.test_model import Execution, observed
 from whence.export import ExportRefused, choose, export, formats
 
 from .returning import exported, hard_history, selections
@@ -45,6 +49,31 @@ def test_the_graph_has_every_event_and_every_way_between_them(seed: int) -> None
             }
             assert all(len(processes) == 1 for processes in clusters.values())
             assert len(clusters) == len({(event.computation, event.process) for event in kept})
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 2**32), cuts=st.lists(st.integers(1, 110), max_size=2))
+def test_solid_edges_are_recorded_and_others_only_possible(seed: int, cuts: list[int]) -> None:
+    """Whoever follows solid edges back would blame what only ran in the same process."""
+    execution = Execution(Random(seed), processes=3, events=40, skew=9)
+    recorded, wide = execution.paths()
+    with TemporaryDirectory() as folder:
+        history = observed(Path(folder) / "history", execution, numbered=True, cuts=cuts, eps=10)
+        ids = {event.position: event.id for event in history.order()}
+        lines = exported(history, "dot").decode().split("\n")
+    solid, every = (
+        {
+            (ids[int(found[1])], ids[int(found[2])])
+            for line in lines
+            if (found := re.match(r"  e(\d+) -> e(\d+) \[", line)) and (keep or "style=" not in line)
+        }
+        for keep in (False, True)
+    )
+    for edges, truth in ((solid, recorded), (every, wide)):
+        past: dict[str, set[str]] = {}
+        for event in execution.done:
+            past[event.id] = {name for cause, effect in edges if effect == event.id for name in (cause, *past[cause])}
+        assert past == {event.id: {each.id for each in truth[event]} for event in execution.done}
 
 
 def test_a_graph_that_no_screen_shows_is_refused() -> None:

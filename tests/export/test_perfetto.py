@@ -3,12 +3,15 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.history.test_model import Execution, observed
 from whence.export import export
 from whence.export.selection import choose
 from whence.history import History
@@ -148,3 +151,29 @@ def test_names_of_threads_and_what_an_event_says(spans: History) -> None:
     (note,) = (each for each in found["X"] if each["args"]["id"] == "note")
     assert {"seq": 3, "time": 30, "corrected_time": 30}.items() <= note["args"].items()
     assert len(found["X"]) == 2
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 2**32), cuts=st.lists(st.integers(1, 110), max_size=2))
+def test_a_line_is_a_thread_of_its_process(seed: int, cuts: list[int]) -> None:
+    """Requests that a process serves at once would lie on top of each other, and slices would not nest."""
+    execution = Execution(Random(seed), processes=3, events=40, skew=9)
+    _, wide = execution.paths()
+    by_id = {event.id: event for event in execution.done}
+    with TemporaryDirectory() as folder:
+        history = observed(Path(folder) / "history", execution, numbered=True, cuts=cuts, eps=10)
+        names = {event.position: event.id for event in history.order()}
+        found = records(exported(history, "perfetto"))
+    check_nesting(found["X"])
+    threads = {(each["pid"], each["tid"]): each["args"]["name"] for each in found["M"] if each["name"] == "thread_name"}
+    for each in found["X"]:
+        event = by_id[each["args"]["id"]]
+        assert threads[each["pid"], each["tid"]] == (event.line or event.process)
+    drawn = set()
+    for start, end in arrows(found):
+        cause, effect = (by_id[names[holder(found["X"], each)]] for each in (start, end))
+        assert cause in wide[effect]
+        assert (start["cat"] == "possible") == (cause in effect.assumed)
+        drawn.add((cause.id, effect.id))
+    sent = {each.sends: each for each in execution.done if each.sends}
+    assert drawn == {(sent[key].id, each.id) for each in execution.done for key in each.receives}

@@ -37,10 +37,11 @@ def expected(event: Made, kept: list[Made], *, whole: bool) -> dict[str, Any]:
     }
     if whole:
         effects = [other for other in kept if event in other.causes]
-        row["sends"] = str(event.position) if effects else None
+        sends = bool(effects) or event.kind == "send"
+        row["sends"] = str(event.position) if sends else None
         row["receives"] = sorted((str(cause.position) for cause in event.causes), key=int) or None
-        says = {"send": bool(effects), "receive": bool(event.causes), "local": not event.causes}[event.kind]
-        row["kind"] = event.kind if says else "receive" if event.causes else "send" if effects else "local"
+        says = {"send": sends, "receive": bool(event.causes), "local": not event.causes}[event.kind]
+        row["kind"] = event.kind if says else "receive" if event.causes else "send" if sends else "local"
     return row
 
 

@@ -1,4 +1,8 @@
-"""A graph for Graphviz: a cluster a process, its events in a row, and an edge for each message."""
+"""A graph for Graphviz: a cluster a process, its events in a row, and an edge for each message.
+
+Edges are solid where it is recorded that the one led to the other, dashed where the two only share a process, and dotted
+where it is assumed.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +32,17 @@ def write_dot(stretches: Stretches, sink: BinaryIO, showing: Showing) -> Iterato
             if code not in last:
                 opened += f"label={_quoted(title)}; "
             lines.append(f"{opened}e{event.position} [label={_quoted(_text(event))}{_tooltip(event, showing)}]; }}\n")
-            if code in last:
-                lines.append(f"  e{last[code]} -> e{event.position} [weight=10, arrowhead=none];\n")
-            lines += [f"  e{cause} -> e{event.position} [color=blue];\n" for cause in stretch.causes_of(row)]
+            before = last.get(code)
+            follows = stretch.follows[row] if stretch.follows is not None else [] if before is None else [before]
+            lines += [
+                f"  e{cause} -> e{event.position} [weight=10, arrowhead=none];\n" for cause in sorted(set(follows))
+            ]
+            if before is not None and before not in follows:
+                lines.append(f"  e{before} -> e{event.position} [weight=10, arrowhead=none, style=dashed];\n")
+            for cause, assumed in stretch.told_causes_of(row):
+                if cause not in follows:
+                    style = ", style=dotted" if assumed else ""
+                    lines.append(f"  e{cause} -> e{event.position} [color=blue{style}];\n")
             last[code] = event.position
         sink.write("".join(lines).encode())
         yield len(stretch)

@@ -1,8 +1,9 @@
 """A trace for Perfetto and chrome://tracing: the JSON of Chrome's trace events.
 
-A computation is a process of the trace and a process a thread of it. An event is a short slice; an arrow leads from a send
-to each of its receives. The two ends of a span are one slice if it lies within the slices that are open when it starts:
-slices of one thread must nest.
+A computation is a process of the trace and a process a thread of it. Where processes do several things at once, a process
+is a process of the trace and each of its lines a thread. An event is a short slice; an arrow leads from a send to each of
+its receives, and one of another category where that is only possible. The two ends of a span are one slice if it lies
+within the slices that are open when it starts: slices of one thread must nest.
 
 Times count microseconds from the first wall time of the history, with three decimals: since 1970 they would be so large
 that readers, who keep 53 bits, lost the nanoseconds.
@@ -15,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-import numpy as np
 import pyarrow.compute as pc
 
 from whence.export.spelling import label
@@ -24,11 +24,13 @@ from whence.export.times import Showing, Timeline
 from whence.history.questions.event import Event
 
 LONGEST = 1_000
-"""Nanoseconds that an event's slice lasts at most; it ends before the next event of its process."""
+"""Nanoseconds that an event's slice lasts at most; it ends before the next event of its track."""
 ARROW_AT = 2
 """Nanoseconds after an event's time at which its arrows start and end: strictly inside of its slice."""
 LAST = 4
 """Nanoseconds that the slice of a span's end lasts, and `ARROW_AT` later the span's own ends."""
+MESSAGE, POSSIBLE = "message", "possible"
+"""Names and categories of arrows."""
 START = "/start"
 """What the id of a span's start ends with; the rest is the id of its end."""
 
@@ -46,22 +48,27 @@ def write_perfetto(stretches: Stretches, sink: BinaryIO, showing: Showing) -> It
     timeline = Timeline(unit, start, showing)
     drawn = left_out = 0
     inside = 0 if showing.wall else ARROW_AT
-    places = _places(stretches)
+    tracks = _Tracks(stretches)
     slices = _AsTheyAre(timeline.tick) if showing.wall else _Nested()
     elements = _Elements(sink)
-    records = list(_names(stretches, places))
+    records: list[Record] = []
     for stretch in stretches.each():
         codes, uses = stretch.code.tolist(), stretch.uses.tolist()
         for row, event in enumerate(stretches.events(stretch)):
-            code = codes[row]
-            at, causes = timeline.place(event, code, stretch.causes_of(row), _uses(stretches, uses[row]))
-            records += slices.add(event, code, at, _slice(event, places[code], at))
-            for cause in causes:
+            line = stretch.told[row].line if stretch.told else None
+            track = tracks.of(codes[row], line)
+            told = stretch.told_causes_of(row)
+            causes = [cause for cause, _ in told]
+            at, placed = timeline.place(event, codes[row], track, causes, _uses(stretches, uses[row]))
+            records += tracks.named()
+            records += slices.add(event, track, at, _slice(event, tracks.places[track], at))
+            for cause, (_, only_possible) in zip(placed, told, strict=True):
                 if cause.at > at:
                     left_out += 1
-                else:
-                    drawn += 1
-                    records += _arrow(drawn, places[cause.code], cause.at + inside, places[code], at + inside)
+                    continue
+                drawn += 1
+                ends = (tracks.places[cause.track], cause.at + inside), (tracks.places[track], at + inside)
+                records += _arrow(drawn, POSSIBLE if only_possible else MESSAGE, *ends)
         elements.write(records)
         records = []
         yield len(stretch)
@@ -89,22 +96,47 @@ def _uses(stretches: Stretches, uses: int) -> int:
     return -1 if part and uses else uses
 
 
-def _names(stretches: Stretches, places: Places) -> Iterator[Record]:
-    named: set[int] = set()
-    for code in np.flatnonzero(stretches.selection.codes & (stretches.run.processes.events > 0)).tolist():
-        place = places[code]
-        if place["pid"] not in named:
-            named.add(place["pid"])
-            computation = stretches.computations[code] or "history"
-            yield {"ph": "M", "name": "process_name", **place, "args": {"name": computation}}
-        yield {"ph": "M", "name": "thread_name", **place, "args": {"name": stretches.names[code]}}
-        yield {"ph": "M", "name": "thread_sort_index", **place, "args": {"sort_index": code}}
+@dataclass(slots=True)
+class _Tracks:
+    """The threads of the trace, in the order in which events are first drawn on them."""
 
+    stretches: Stretches
+    places: Places = field(default_factory=list)
+    """By track: where it is in the trace."""
+    _tracks: dict[tuple[int, str | None], int] = field(default_factory=dict)
+    _new: list[Record] = field(default_factory=list)
+    _processes: set[int] = field(default_factory=set)
 
-def _places(stretches: Stretches) -> Places:
-    """By process: where it is in the trace."""
-    computations = stretches.run.processes.computation_number.tolist()
-    return [{"pid": computation + 1, "tid": code + 1} for code, computation in enumerate(computations)]
+    def of(self, code: int, line: str | None) -> int:
+        """The track of a line of a process."""
+        track = self._tracks.get((code, line))
+        if track is None:
+            track = self._tracks[code, line] = len(self.places)
+            self._add(code, line, track)
+        return track
+
+    def named(self) -> list[Record]:
+        """What tells the names of the tracks that are new since this was last asked."""
+        found, self._new = self._new, []
+        return found
+
+    def _add(self, code: int, line: str | None, track: int) -> None:
+        has_lines = self.stretches.run.has_lines
+        process = self.stretches.names[code]
+        if has_lines:
+            owner = code
+            title = f"{process} {self.stretches.computations[code]}".rstrip()
+        else:
+            owner = int(self.stretches.run.processes.computation_number[code])
+            title = self.stretches.computations[code] or "history"
+        place = {"pid": owner + 1, "tid": track + 1}
+        self.places.append(place)
+        if owner not in self._processes:
+            self._processes.add(owner)
+            self._new.append({"ph": "M", "name": "process_name", **place, "args": {"name": title}})
+        self._new.append({"ph": "M", "name": "thread_name", **place, "args": {"name": line or process}})
+        order = track if has_lines else code
+        self._new.append({"ph": "M", "name": "thread_sort_index", **place, "args": {"sort_index": order}})
 
 
 def _slice(event: Event, place: dict[str, int], at: int) -> Record:
@@ -117,8 +149,9 @@ def _slice(event: Event, place: dict[str, int], at: int) -> Record:
     return {"ph": "X", "name": label(event), "cat": event.kind, **place, "ts": _us(at), "args": args}
 
 
-def _arrow(number: int, cause: dict[str, int], start: int, effect: dict[str, int], end: int) -> tuple[Record, Record]:
-    same = {"name": "message", "cat": "message", "id": number}
+def _arrow(number: int, name: str, *ends: tuple[dict[str, int], int]) -> tuple[Record, Record]:
+    same = {"name": name, "cat": name, "id": number}
+    (cause, start), (effect, end) = ends
     return {"ph": "s", **same, **cause, "ts": _us(start)}, {"ph": "f", "bp": "e", **same, **effect, "ts": _us(end)}
 
 
@@ -131,7 +164,7 @@ class _AsTheyAre:
 
     tick: int
 
-    def add(self, event: Event, code: int, at: int, piece: Record) -> list[Record]:
+    def add(self, event: Event, track: int, at: int, piece: Record) -> list[Record]:
         return [{**piece, "dur": _us(self.tick)}]
 
     def rest(self) -> list[Record]:
@@ -140,39 +173,39 @@ class _AsTheyAre:
 
 @dataclass(slots=True)
 class _Nested:
-    """Slices at times that ascend in each process; each is held until it is known how long it lasts."""
+    """Slices at times that ascend on each track; each is held until it is known how long it lasts."""
 
     _last: dict[int, tuple[int, Record, bool]] = field(default_factory=dict)
-    """By process: time and slice of its last event, and whether it is the start of a span."""
+    """By track: time and slice of its last event, and whether it is the start of a span."""
     _open: dict[int, list[tuple[str, int, Record]]] = field(default_factory=dict)
-    """By process: spans that have started and not ended, innermost last, with the slices of their starts."""
+    """By track: spans that have started and not ended, innermost last, with the slices of their starts."""
 
-    def add(self, event: Event, code: int, at: int, piece: Record) -> list[Record]:
+    def add(self, event: Event, track: int, at: int, piece: Record) -> list[Record]:
         """The slices that are now complete."""
-        complete = self._settled(code, at)
+        complete = self._settled(track, at)
         starts = event.id.endswith(START)
         if starts:
-            self._open.setdefault(code, []).append((event.id.removesuffix(START), at, piece))
+            self._open.setdefault(track, []).append((event.id.removesuffix(START), at, piece))
         else:
-            complete += self._ended(event, code, at, piece)
-        self._last[code] = (at, piece, starts)
+            complete += self._ended(event, track, at, piece)
+        self._last[track] = (at, piece, starts)
         return complete
 
     def rest(self) -> list[Record]:
         """Those that nothing completed."""
-        found = [piece for code in list(self._last) for piece in self._settled(code, None)]
+        found = [piece for track in list(self._last) for piece in self._settled(track, None)]
         return found + [piece for stack in self._open.values() for _, _, piece in stack]
 
-    def _settled(self, code: int, until: int | None) -> list[Record]:
-        if code not in self._last:
+    def _settled(self, track: int, until: int | None) -> list[Record]:
+        if track not in self._last:
             return []
-        at, piece, starts = self._last.pop(code)
+        at, piece, starts = self._last.pop(track)
         piece.setdefault("dur", _us(LONGEST if until is None else min(LONGEST, until - at - ARROW_AT)))
         return [] if starts else [piece]
 
-    def _ended(self, event: Event, code: int, at: int, piece: Record) -> list[Record]:
+    def _ended(self, event: Event, track: int, at: int, piece: Record) -> list[Record]:
         """The start of the span that the event ends, if it does: as long as the span if that is the innermost."""
-        stack = self._open.get(code, [])
+        stack = self._open.get(track, [])
         for depth in range(len(stack) - 1, -1, -1):
             if stack[depth][0] == event.id:
                 _, start, first = stack.pop(depth)

@@ -42,7 +42,8 @@ class Placed:
     """A cause that is still to be drawn as such."""
 
     at: int
-    code: int
+    track: int
+    """Where it is drawn."""
     uses: int
 
 
@@ -70,8 +71,8 @@ class Timeline:
         """Nanoseconds of one unit in a diagram."""
         return NANOSECONDS.get(self.unit, NANOSECONDS["us"])
 
-    def place(self, event: Event, code: int, causes: list[int], uses: int) -> tuple[int, list[Placed]]:
-        """The event's time, and those of its causes with their processes."""
+    def place(self, event: Event, code: int, track: int, causes: list[int], uses: int) -> tuple[int, list[Placed]]:
+        """The event's time, and those of its causes with their tracks."""
         known = self.showing.time_of(event)
         time = self.last.get(code, 0) if known is None else (known - self.start) * self.tick
         found = [self._cause(position) for position in causes]
@@ -81,7 +82,7 @@ class Timeline:
             time = max([time, *(cause.at + 1 for cause in found)])
         self.last[code] = time
         if uses:
-            self._waiting[event.position] = Placed(time, code, uses)
+            self._waiting[event.position] = Placed(time, track, uses)
         return time, found
 
     def _cause(self, position: int) -> Placed:
