@@ -11,7 +11,7 @@ from whence.history.questions.doubts import Missing, is_tainted, missing_before
 from whence.history.questions.event import Event, events_at
 from whence.history.questions.locating import row_of
 from whence.history.questions.past import past_vector_at
-from whence.history.questions.paths import Step, path
+from whence.history.questions.paths import ASSUMED, Step, path
 from whence.history.questions.relating import relation
 from whence.history.questions.standing import Standing
 from whence.history.reading import Run
@@ -65,32 +65,33 @@ class Explanation(Related):
         return {**Related.to_json(self), "steps": [step.to_json() for step in self.steps]}
 
 
-def related(run: Run, first: int, second: int) -> Related:
-    """How the event at one position stands to the one at another, and why."""
-    found = relation(run, first, second)
+def related(run: Run, first: int, second: int, *, answered: bool = False) -> Related:
+    """How the event at one position stands to the one at another, and why; `answered`: assumed answers count as recorded."""
+    found = relation(run, first, second, answered=answered)
     one, other = events_at(run, [first, second])
     through = None
     if found is Standing.POSSIBLE:
-        through = _guess(path(run, min(first, second), max(first, second)) or ())
+        steps = path(run, min(first, second), max(first, second), answered=answered) or ()
+        through = _guess(steps, answered)
     return Related(one, other, found, through, _missing(run, found, first, second))
 
 
-def explain(run: Run, first: int, second: int) -> Explanation:
+def explain(run: Run, first: int, second: int, *, answered: bool = False) -> Explanation:
     """The same, with the way from the one to the other."""
-    steps = path(run, min(first, second), max(first, second)) or ()
-    through = _guess(steps)
+    steps = path(run, min(first, second), max(first, second), answered=answered) or ()
+    through = _guess(steps, answered)
     if through is not None:
         found = Standing.POSSIBLE
     elif steps:
         found = Standing.BEFORE if first < second else Standing.AFTER
     else:
-        found = relation(run, first, second)
+        found = relation(run, first, second, answered=answered)
     one, other = events_at(run, [first, second])
     return Explanation(one, other, found, through, _missing(run, found, first, second), steps)
 
 
-def _guess(steps: tuple[Step, ...]) -> Step | None:
-    return next((step for step in steps if not step.recorded), None)
+def _guess(steps: tuple[Step, ...], answered: bool) -> Step | None:
+    return next((step for step in steps if not (step.recorded or (answered and step.kind == ASSUMED))), None)
 
 
 def _missing(run: Run, found: Standing, first: int, second: int) -> tuple[Missing, ...]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from whence.history.questions.cuts import Cut
     from whence.history.questions.explaining import Explanation, Related
     from whence.history.questions.future import Impact
+    from whence.history.questions.provable import Provable
     from whence.history.questions.relating import Numbered
 
 DEFAULT_K = 25
@@ -93,10 +94,13 @@ class Check:
     """The same, and the delays, for each policy of delivery."""
     channels: dict[str, int]
     """How sends and receives were matched that only share a channel."""
+    provable: Provable
+    """For how many events it is known what cannot have led to them."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
-        return asdict(self)
+        every = {name: getattr(self, name) for name in Check.__slots__}
+        return {**every, "provable": self.provable.to_json()}
 
 
 class History:
@@ -136,13 +140,14 @@ class History:
         where: str | None = None,
         processes: Iterable[str] | None = None,
         names: Iterable[str] | None = None,
+        answered: bool = False,
         computation: str | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> Why:
         """What led to an event: the last `k` events that are recorded to have led to it, oldest first.
 
         Apart from those, up to `possible` events that may have led to it through the shared state of a process, or by an
-        answer that is assumed: the most telling first.
+        answer that is assumed: the most telling first. `answered`: answers that are only assumed count as recorded.
 
         `where` is a condition in SQL over columns and attributes (`whence.history.questions.conditions`); `processes` and
         `names` are the processes and names to look for. With any of them the sweep goes on until `k` events meet all, or
@@ -151,7 +156,8 @@ class History:
         _check_k(k)
         _check_k(possible)
         position = locate(self.run, event, computation=computation)
-        return why(self.run, position, k, possible, self._filter(where, processes, names), on_progress)
+        wanted = self._filter(where, processes, names)
+        return why(self.run, position, k, possible, wanted, on_progress, answered=answered)
 
     def impact(
         self,
@@ -171,19 +177,26 @@ class History:
         _check_k(possible)
         return impact(self.run, locate(self.run, event, computation=computation), k, possible)
 
-    def relation(self, first: Asked, second: Asked, *, computation: str | None = None) -> Standing:
-        """How the first event stands to the second. Events of different computations are concurrent."""
+    def relation(
+        self, first: Asked, second: Asked, *, answered: bool = False, computation: str | None = None
+    ) -> Standing:
+        """How the first event stands to the second. Events of different computations are concurrent.
+
+        `answered`: answers that are only assumed count as recorded; so in `related` and `explain`.
+        """
         from whence.history.questions.relating import relation
 
         places = [locate(self.run, each, computation=computation) for each in (first, second)]
-        return relation(self.run, *places)
+        return relation(self.run, *places, answered=answered)
 
-    def related(self, first: Asked, second: Asked, *, computation: str | None = None) -> Related:
+    def related(
+        self, first: Asked, second: Asked, *, answered: bool = False, computation: str | None = None
+    ) -> Related:
         """The same, with the two events: through what a possible cause would act, or what is missing."""
         from whence.history.questions.explaining import related
 
         places = [locate(self.run, each, computation=computation) for each in (first, second)]
-        return related(self.run, *places)
+        return related(self.run, *places, answered=answered)
 
     def relations(self, first: ArrayLike | Numbered, second: ArrayLike | Numbered) -> NDArray[np.int8]:
         """How each of many events stands to another, as indices into `whence.history.RELATIONS`.
@@ -194,12 +207,14 @@ class History:
 
         return relations(self.run, first, second)
 
-    def explain(self, first: Asked, second: Asked, *, computation: str | None = None) -> Explanation:
+    def explain(
+        self, first: Asked, second: Asked, *, answered: bool = False, computation: str | None = None
+    ) -> Explanation:
         """How one event led, or may have led, to another, step by step; no steps where nothing leads there."""
         from whence.history.questions.explaining import explain
 
         places = [locate(self.run, each, computation=computation) for each in (first, second)]
-        return explain(self.run, *places)
+        return explain(self.run, *places, answered=answered)
 
     def concurrent(self, event: Asked, *, k: int = DEFAULT_K, computation: str | None = None) -> Concurrent:
         """What is provably concurrent with an event: the `k` nearest in history order, how many there are, and how many
@@ -257,7 +272,14 @@ class History:
         policies = {name: to_json(policy) for name, policy in manifest.policies.items()}
         for policy in policies.values():
             del policy["files"]
-        return Check(len(self), to_json(manifest.ledger), to_json(manifest.wall_clock), policies, manifest.channels)
+        ledger, wall_clock = to_json(manifest.ledger), to_json(manifest.wall_clock)
+        return Check(len(self), ledger, wall_clock, policies, manifest.channels, self.provable())
+
+    def provable(self) -> Provable:
+        """For how many events it is known what cannot have led to them."""
+        from whence.history.questions.provable import provable
+
+        return provable(self.run)
 
     def clocks(self) -> Clocks:
         """How wrong each clock is, what that rests on, and which are broken."""

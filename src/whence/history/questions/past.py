@@ -70,11 +70,21 @@ class Filter:
 
 
 def why(
-    run: Run, position: int, k: int, most_possible: int, wanted: Filter, on_progress: Callable[[int], None] | None
+    run: Run,
+    position: int,
+    k: int,
+    most_possible: int,
+    wanted: Filter,
+    on_progress: Callable[[int], None] | None,
+    *,
+    answered: bool = False,
 ) -> Why:
-    """The last `k` events of the recorded past that are wanted, and up to `most_possible` of what is only possible."""
+    """The last `k` events of the recorded past that are wanted, and up to `most_possible` of what is only possible.
+
+    `answered`: answers that are only assumed count as recorded.
+    """
     if run.has_lines:
-        parts = _past_along_lines(run, position, wanted)
+        parts = _past_along_lines(run, position, wanted, answered)
     else:
         parts = _past_unfiltered(run, position, k + 1) if wanted.takes_all else _past(run, position, wanted)
     found = _last(parts, k + 1, on_progress)
@@ -89,13 +99,13 @@ def why(
         return Why(event, tuple(causes), more, missing, complete)
     from whence.history.questions.possible import possible_causes
 
-    possible, more_possible = possible_causes(run, position, most_possible, wanted)
+    possible, more_possible = possible_causes(run, position, most_possible, wanted, answered=answered)
     return Why(event, tuple(causes), more, missing, complete, possible, more_possible)
 
 
-def _past_along_lines(run: Run, position: int, wanted: Filter) -> Iterator[tuple[int, Longs]]:
+def _past_along_lines(run: Run, position: int, wanted: Filter, answered: bool) -> Iterator[tuple[int, Longs]]:
     """The wanted events of the recorded past, newest pieces first."""
-    for piece in recorded_past(run, np.array([position], np.int64)):
+    for piece in recorded_past(run, np.array([position], np.int64), answered=answered):
         below = int(piece[0])
         piece = piece[piece != position]
         if wanted.takes_all:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from whence.causality.paths import FewestGuesses
 from whence.causality.recorded import RecordedCauses
 from whence.causality.sweeps import FutureSweep
+from whence.events.keys import ANSWER
 from whence.history import layout
 from whence.history.questions.event import Event, events_at
 from whence.history.questions.locating import code_at, row_of
@@ -63,23 +64,31 @@ class Step:
         return found
 
 
-def path(run: Run, earlier: int, later: int) -> tuple[Step, ...] | None:
+def path(run: Run, earlier: int, later: int, *, answered: bool = False) -> tuple[Step, ...] | None:
     """How one event led, or may have led, to another that is not before it in history order; None where it did not.
 
-    As few steps as can be are not recorded. Steps along lines are taken together.
+    As few steps as can be are not recorded. Steps along lines are taken together. `answered`: answers that are only assumed
+    count as recorded; their steps are of the kind ``assumed`` all the same.
     """
     if earlier == later:
         return ()
-    found = _guessing_least(run, earlier, later) if run.has_lines else _recorded(run, earlier, later)
+    found = _guessing_least(run, earlier, later, answered) if run.has_lines else _recorded(run, earlier, later)
     if found is None:
         return None
     edges = list(_joined(found))
     places = sorted({place for cause, effect, _ in edges for place in (cause, effect)})
     events = dict(zip(places, events_at(run, places), strict=True))
+    if answered:
+        edges = [(cause, effect, _kind_of(events[cause], kind)) for cause, effect, kind in edges]
     return tuple(
         Step(kind, events[cause], events[effect], (events[cause].sends or "") if kind in (MESSAGE, ASSUMED) else None)
         for cause, effect, kind in edges
     )
+
+
+def _kind_of(cause: Event, kind: str) -> str:
+    """Tell answers, which counted as recorded, from messages."""
+    return ASSUMED if kind == MESSAGE and (cause.sends or "").startswith(ANSWER) else kind
 
 
 Edge = tuple[int, int, str]
@@ -127,9 +136,9 @@ def _recorded(run: Run, earlier: int, later: int) -> list[Edge] | None:
     return None if edges is None else [(each.cause, each.effect, MESSAGE if each.message else LINE) for each in edges]
 
 
-def _guessing_least(run: Run, earlier: int, later: int) -> list[Edge] | None:
+def _guessing_least(run: Run, earlier: int, later: int, answered: bool) -> list[Edge] | None:
     """Where processes do several things at once."""
-    found = _searched(run, earlier, later).path()
+    found = _searched(run, earlier, later, answered).path()
     if found is None:
         return None
     return [(cause, effect, _kind(run, cause, effect, is_recorded)) for cause, effect, is_recorded in found]
@@ -141,13 +150,13 @@ def guesses_between(run: Run, earlier: int, later: int) -> Ints:
     return _searched(run, earlier, later).guesses
 
 
-def _searched(run: Run, earlier: int, later: int) -> FewestGuesses:
+def _searched(run: Run, earlier: int, later: int, answered: bool = False) -> FewestGuesses:
     search = FewestGuesses(len(run.processes), earlier, later)
     last, last_row = row_of(run, later)
     number, row = row_of(run, earlier)
     for each in range(number, last + 1):
         stop = last_row + 1 if each == last else int(run.segments.rows[each])
-        _step_over(run, search, each, row if each == number else 0, stop)
+        _step_over(run, search, each, row if each == number else 0, stop, answered)
     return search
 
 
@@ -158,7 +167,7 @@ def _kind(run: Run, cause: int, effect: int, is_recorded: bool) -> str:
     return ASSUMED if by_message else PROCESS
 
 
-def _step_over(run: Run, search: FewestGuesses, number: int, start: int, stop: int) -> None:
+def _step_over(run: Run, search: FewestGuesses, number: int, start: int, stop: int, answered: bool) -> None:
     """Go over rows ``start <= row < stop`` of a segment."""
     first, names = int(run.segments.first_position[number]), run.segments.codes_of(number)
     into = run.messages_into(number)
@@ -167,7 +176,7 @@ def _step_over(run: Run, search: FewestGuesses, number: int, start: int, stop: i
     order = np.argsort(edge_row, kind="stable")
     edge_row = edge_row[order]
     edge_position = np.concatenate((into.position, lines_position))[order]
-    edge_recorded = np.concatenate((~into.assumed, np.ones(len(lines_row), np.bool_)))[order]
+    edge_recorded = np.concatenate((~into.assumed | answered, np.ones(len(lines_row), np.bool_)))[order]
     while start < stop:
         group, begin = divmod(start, layout.SKELETON_ROWS)
         end = min(stop - group * layout.SKELETON_ROWS, layout.SKELETON_ROWS)
@@ -178,7 +187,7 @@ def _step_over(run: Run, search: FewestGuesses, number: int, start: int, stop: i
             edge_position[low:high],
             edge_recorded[low:high],
         )
-        recorded = _rows_of(run.recorded_group(number, group), begin, end)
+        recorded = _rows_of(run.recorded_group(number, group, answered=answered), begin, end)
         search.step(skeleton, recorded, first + start, names[skeleton.process].astype(np.int64), edges)
         start += len(skeleton)
 

@@ -61,11 +61,16 @@ class _Candidates:
     """Whether there are no others."""
 
 
-def possible_causes(run: Run, position: int, most: int, wanted: Filter) -> tuple[tuple[Possible, ...], bool]:
-    """Find up to `most` of them, the most telling first; and tell whether there may be others."""
+def possible_causes(
+    run: Run, position: int, most: int, wanted: Filter, *, answered: bool = False
+) -> tuple[tuple[Possible, ...], bool]:
+    """Find up to `most` of them, the most telling first; and tell whether there may be others.
+
+    `answered`: answers that are only assumed count as recorded.
+    """
     if not most:
         return (), True
-    found = _candidates(run, position)
+    found = _candidates(run, position, answered)
     if not wanted.takes_all and len(found.position):
         starts = run.segments.first_position
         number = np.searchsorted(starts, found.position, side="right")
@@ -97,13 +102,14 @@ def _assumed_step(run: Run, event: Event, position: int) -> Step:
     return next(step for step in path(run, event.position, position) or () if not step.recorded)
 
 
-def _candidates(run: Run, position: int) -> _Candidates:
+def _candidates(run: Run, position: int, answers_count: bool) -> _Candidates:
     """The nearest events of the wide past that are not in the recorded one, as far as one step of either kind leads."""
     following = np.full(len(run.processes), -1, np.int64)
     shared: list[tuple[Longs, Longs]] = []
     answered: list[Longs] = []
     shared_count = answered_count = 0
-    both = zip(past_by_groups(run, position, answered=True), past_by_groups(run, position), strict=True)
+    with_answers = past_by_groups(run, position, answered=True)
+    both = zip(with_answers, past_by_groups(run, position, answered=answers_count), strict=True)
     for groups, ((number, group, led), (_, _, recorded)) in enumerate(both):
         if groups == MOST_GROUPS or shared_count >= MOST_CANDIDATES or answered_count >= MOST_CANDIDATES:
             return _Candidates(*_concatenated(shared, answered), all_seen=False)

@@ -45,13 +45,13 @@ class Numbered:
     index: ArrayLike
 
 
-def relation(run: Run, first: int, second: int) -> Standing:
-    """How the event at one position stands to the one at another."""
+def relation(run: Run, first: int, second: int, *, answered: bool = False) -> Standing:
+    """How the event at one position stands to the one at another; `answered`: assumed answers count as recorded."""
     if first == second:
         return Standing.EQUAL
     earlier, later = min(first, second), max(first, second)
     if _may_have_led_to(run, earlier, later):
-        if run.has_lines and not is_recorded_before(run, earlier, later):
+        if run.has_lines and not is_recorded_before(run, earlier, later, answered=answered):
             return Standing.POSSIBLE
         return Standing.BEFORE if earlier == first else Standing.AFTER
     computation = run.processes.computation_number
