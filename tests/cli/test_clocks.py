@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from tests.history.computations import observe_cut
 from tests.history.manifests import rewrite
 from whence.cli.clocks import clocks, sentences
-from whence.cli.questions import check
+from whence.cli.questions_history import check
 from whence.events.schema import REPORTS
 from whence.history import History
 from whence.history.clock_tables import between_clocks, store_clocks

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whence.cli.output import say
-from whence.cli.questions import JsonOption, asking, print_json
+from whence.cli.asking import JsonOption, asking
+from whence.cli.output import print_json, say
 from whence.cli.rendering import digits_of, format_time, print_rows
 from whence.durations import show_duration
 

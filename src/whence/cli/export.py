@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from whence.cli.asking import HistoryOption, JsonOption, asking
 from whence.cli.output import console, data_to_stdout, not_written, print_json, say
-from whence.cli.questions import HistoryOption, JsonOption, asking
 
 if TYPE_CHECKING:
     from whence.export import Exported

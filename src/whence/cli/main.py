@@ -27,10 +27,10 @@ COMMANDS: Final[Mapping[str, str]] = {
     "concurrent": "questions",
     "cut": "questions",
     "order": "questions_tables",
-    "processes": "questions",
-    "check": "questions",
+    "processes": "questions_history",
+    "check": "questions_history",
     "clocks": "clocks",
-    "quarantine": "questions",
+    "quarantine": "questions_history",
     "sql": "questions_tables",
 }
 """The module of ``whence.cli`` that has the function of each command, in the order of the help."""

@@ -17,6 +17,7 @@ from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
 from whence.cli.on_spark import check_master, context_on
 from whence.cli.orders_table import channel_lines, ledger_lines, orders_table
 from whence.cli.output import console, not_written, print_json, say, say_lines
+from whence.cli.provable import provable_lines
 from whence.cli.rendering import print_table
 from whence.durations import NANOSECONDS, read_duration, show_duration
 from whence.events.without_pandas import leave_pandas_out
@@ -221,7 +222,10 @@ def observe(
         raise typer.Exit(1) from None
     seconds = time.monotonic() - started
     if as_json:
-        print_json({**manifest.to_json(), "history": to, "seconds": round(seconds, 3)})
+        import whence
+
+        provable = whence.open(to).provable().to_json()
+        print_json({**manifest.to_json(), "provable": provable, "history": to, "seconds": round(seconds, 3)})
     else:
         _print(manifest, to, seconds)
 
@@ -303,19 +307,22 @@ def _doubt_of_unit(last_time: int, unit: str) -> list[str]:
 
 
 def _print(manifest: Manifest, to: str, seconds: float) -> None:
+    import whence
     from whence.history.manifest import to_json
 
+    made = whence.open(to)
     unit = manifest.unit
-    lines = [*ledger_lines(to_json(manifest.ledger)), *channel_lines(manifest.channels)]
+    lines = [
+        *provable_lines(made.provable()),
+        *ledger_lines(to_json(manifest.ledger)),
+        *channel_lines(manifest.channels),
+    ]
     sizes = [_counted(getattr(manifest, name), name) for name in ("processes", "computations", "segments")]
     if manifest.wall_clock.violations.get("events") == 0:
         lines.append(f"{', '.join(sizes)}; no event has a time")
     else:
         import pyarrow.compute as pc
 
-        import whence
-
-        made = whence.open(to)
         found = made.clocks()
         if len(found.clocks) < manifest.processes:
             sizes[0] += f" on {_counted(len(found.clocks), 'clocks')}"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from whence.cli.asking import HistoryOption, JsonOption, asking
 from whence.cli.output import data_to_stdout, json_text, not_written, print_json, say, say_lines
-from whence.cli.questions import HistoryOption, JsonOption, asking
 from whence.cli.rendering import print_rows
 
 if TYPE_CHECKING:

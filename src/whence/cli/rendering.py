@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from whence.cli.output import console, say, spelt_out
+from whence.cli.wording import event_message, missing_words, shortened_line, through_words
 from whence.durations import show_duration
-from whence.events.keys import SPAN
 from whence.history.times import PER_SECOND
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from whence.history.questions.doubts import Missing
     from whence.history.questions.event import Event
+    from whence.history.questions.possible import Possible
 
 WIDTH_WITHOUT_TERMINAL = 160
 ERROR = "error"
@@ -86,16 +86,18 @@ def print_events(
     computations = len({event.computation for event in rows}) > 1
     notes = [", ".join(filter(None, (ERROR if event.error else "", times.note(event, unit)))) for event in rows]
     digits = digits_of((times.of(event) for event in rows), unit)
-    columns = ["time", "process", "id", "name", "kind", "message"]
+    lines = any(event.line for event in rows)
+    columns = ["time", "process", *(["line"] if lines else []), "id", "name", "kind", "message"]
     table = _table(["computation", *columns] if computations else columns, notes=any(notes))
     for event, note in zip(rows, notes, strict=True):
         cells = [
             format_time(times.of(event), unit, digits=digits),
             event.process,
+            *([shortened_line(event.line)] if lines else []),
             event.id,
             event.name or "",
             event.kind,
-            _message(event),
+            event_message(event),
         ]
         cells = [event.computation, *cells] if computations else cells
         cells += [note] if any(notes) else []
@@ -104,19 +106,24 @@ def print_events(
     print_table(table, title=title)
 
 
-def _message(event: Event) -> str:
-    """The key of its message; of spans only what it links to, by its id, for its own is in its name already."""
-    key = event.message or ""
-    if not key.startswith(SPAN):
-        return key
-    return named_cause(key) if event.receives else ""
-
-
-def named_cause(key: str) -> str:
-    """What a key that begins with `SPAN` names: a span of a trace, or a thread or channel by the words of its mapping."""
-    trace, between, span = key.removeprefix(SPAN).partition("/")
-    is_trace = between and re.fullmatch(r"[0-9a-f]{16,32}", trace)
-    return f"span {span} of trace {trace}" if is_trace else key.removeprefix(SPAN)
+def print_possible(possible: Sequence[Possible], unit: str, *, times: Times = Times.WALL) -> None:
+    """A table of events that are only possible causes, and through what; the most telling first."""
+    digits = digits_of((times.of(each.event) for each in possible), unit)
+    print_rows(
+        ["time", "process", "id", "name", "through", ""],
+        [
+            (
+                format_time(times.of(each.event), unit, digits=digits),
+                each.event.process,
+                each.event.id,
+                each.event.name,
+                through_words(each.through, unit),
+                ERROR if each.event.error else "",
+            )
+            for each in possible
+        ],
+        title="also possible (it could have led to it, but nothing recorded says so), the most telling first:",
+    )
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
@@ -130,12 +137,7 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
 def print_missing(missing: Iterable[Missing]) -> None:
     """What is known to be missing, a line each."""
     for gap in missing:
-        if gap.message is not None and gap.message.startswith(SPAN):
-            say(f"missing: {named_cause(gap.message)}, which {gap.received_by} names as a cause")
-        elif gap.message is not None:
-            say(f"missing: the event that sent {gap.message}, received by {gap.received_by}")
-        else:
-            say(f"missing: {gap.events} of {gap.process} between {gap.after_seq} and {gap.before_seq}")
+        say(f"missing: {missing_words(gap)}")
 
 
 def print_table(table: Table, *, title: str | None = None) -> None:

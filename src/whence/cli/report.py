@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from whence.cli.asking import ComputationOption, EventArgument, HistoryOption, KOption, asking
 from whence.cli.output import not_written, say
-from whence.cli.questions import ComputationOption, EventArgument, HistoryOption, KOption, asking
 
 
 def report(

@@ -1,0 +1,163 @@
+"""Answers in words: led to, could have led to, cannot have led to, not known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from whence.durations import show_duration
+from whence.events.keys import ANSWER, SPAN
+
+if TYPE_CHECKING:
+    from whence.history.questions.doubts import Missing
+    from whence.history.questions.event import Event
+    from whence.history.questions.explaining import Related
+    from whence.history.questions.past import Why
+    from whence.history.questions.paths import Step
+
+MOST_TOLD = 3
+"""Missing reports that a sentence names; more are counted."""
+TAIL = 6
+"""Digits of a span's or a trace's id that are shown where it is cut: the last ones, for some ids begin with zeros."""
+LONGEST_LINE = 24
+HEXADECIMAL = re.compile(r"[0-9a-f]{16}|[0-9a-f]{32}")
+
+
+def brief(event: Event) -> str:
+    """The event's id and name."""
+    return f"{event.id} {event.name}" if event.name else event.id
+
+
+def relation_sentence(answer: Related, unit: str, *, answered: bool = False) -> str:
+    """Say how two events stand to each other; the first word is that of the relation."""
+    first, second = answer.first, answer.second
+    word = answer.relation.value
+    if word == "equal":
+        return f"equal: both are {brief(first)}"
+    if word == "concurrent":
+        return f"concurrent: neither of {brief(first)} and {brief(second)} can have led to the other"
+    earlier, later = (first, second) if first.position < second.position else (second, first)
+    if word in ("before", "after"):
+        how = "recorded, with assumed answers" if answered else "recorded"
+        return f"{word}: {brief(earlier)} led to {brief(later)} ({how})"
+    if word == "possible":
+        through = "" if answer.through is None else f": {_through_sentence(answer.through, earlier, later, unit)}"
+        return (
+            f"possible: {brief(earlier)} could have led to {brief(later)}{through}; "
+            "nothing recorded leads from one to the other"
+        )
+    return (
+        f"unknown: nothing leads from one of {brief(first)} and {brief(second)} to the other, "
+        f"but reports are missing that might{_told(answer.missing)}"
+    )
+
+
+def _through_sentence(step: Step, earlier: Event, later: Event, unit: str) -> str:
+    """Say through what a possible cause would have acted."""
+    cause = "it" if step.cause == earlier else brief(step.cause)
+    effect = "the latter" if step.effect == later else brief(step.effect)
+    if step.kind == "assumed":
+        return f"{effect} is taken to have waited for the answer of {cause}"
+    near = "" if step.apart is None else f", {show_duration(step.apart, unit)} apart by its clock"
+    both = "both" if (cause, effect) == ("it", "the latter") else f"{cause} and {effect} both"
+    return f"{both} touched {step.effect.process}{near}"
+
+
+def _told(missing: Sequence[Missing]) -> str:
+    if not missing:
+        return ""
+    more = f"; and {len(missing) - MOST_TOLD:,} more" if len(missing) > MOST_TOLD else ""
+    return ": " + "; ".join(map(missing_words, missing[:MOST_TOLD])) + more
+
+
+def missing_words(gap: Missing) -> str:
+    """Say what is missing."""
+    if gap.no_messages:
+        return f"all messages of {gap.process}, which tells of none"
+    if gap.message is not None and gap.message.startswith(SPAN):
+        return f"{named_cause(gap.message)}, which {gap.received_by} names as a cause"
+    if gap.message is not None:
+        return f"the event that sent {gap.message}, received by {gap.received_by}"
+    where = f"before {gap.before_seq}" if gap.after_seq is None else f"between {gap.after_seq} and {gap.before_seq}"
+    return f"{gap.events} of {gap.process} {where}"
+
+
+def completeness(answer: Why, *, numbered: bool) -> str:
+    """Say whether all that could have led to an event is there."""
+    if answer.complete:
+        known = "" if numbered else ", unless a report was lost: not all processes number their events"
+        return f"complete: no report is missing of what could have led to it{known}"
+    if answer.missing:
+        return "not complete: reports are missing of what could have led to it"
+    return "not complete: reports are missing of what could have led to it, further back or on other lines"
+
+
+def named_cause(key: str) -> str:
+    """What a key that begins with `SPAN` names: a span of a trace, or a thread or channel by the words of its mapping."""
+    trace, between, span = key.removeprefix(SPAN).partition("/")
+    is_trace = between and re.fullmatch(r"[0-9a-f]{16,32}", trace)
+    return f"span {span} of trace {trace}" if is_trace else key.removeprefix(SPAN)
+
+
+def event_message(event: Event) -> str:
+    """The message of an event, short; of spans only who started it, for its own is on its line already."""
+    key = event.message or ""
+    if not key.startswith((SPAN, ANSWER)):
+        return key
+    if key.startswith(ANSWER):
+        return "answer"
+    if event.receives is None or key == f"{SPAN}{event.line}":
+        return ""
+    is_call = event.attributes.get("span.kind") in ("server", "consumer")
+    return f"{'call from' if is_call else 'from'} {_span_of(key.removeprefix(SPAN))}"
+
+
+def message_words(key: str | None) -> str:
+    """A message's key, short."""
+    if key is None or not key.startswith((SPAN, ANSWER)):
+        return key or ""
+    return f"call from {_span_of(key.removeprefix(SPAN))}" if key.startswith(SPAN) else "answer"
+
+
+def _span_of(line: str) -> str:
+    return shortened_id(line.rpartition("/")[2])
+
+
+def shortened_line(line: str | None) -> str:
+    """The name of a line, with the ids of spans and traces cut."""
+    if line is None:
+        return ""
+    shown = "/".join(map(shortened_id, line.split("/")))
+    return shown if len(shown) <= LONGEST_LINE else f"{shown[: LONGEST_LINE - 1]}…"
+
+
+def shortened_id(text: str) -> str:
+    """The end of an id of a span or a trace; any other text as it is."""
+    return f"…{text[-TAIL:]}" if HEXADECIMAL.fullmatch(text) else text
+
+
+def known_by(step: Step, unit: str) -> tuple[str, str]:
+    """By what a step leads from cause to effect; and whether that is recorded, assumed, or only possible."""
+    near = "" if step.apart is None else f", {show_duration(step.apart, unit)} apart"
+    if step.kind == "process":
+        return f"process {step.effect.process}{near}", "possible"
+    if step.kind == "assumed":
+        return f"answer{near}", "assumed"
+    if step.kind == "message":
+        return (f"message {step.message}" if message_words(step.message) == step.message else "call"), "recorded"
+    lines = {step.cause.line, step.effect.line}
+    if lines == {None}:
+        return f"process {step.effect.process}", "recorded"
+    if len(lines) == 1:
+        return f"line {shortened_line(step.effect.line)}", "recorded"
+    return "line started or waited for", "recorded"
+
+
+def through_words(step: Step, unit: str) -> str:
+    """Through which process or answer a possible cause would act, and how close that is."""
+    near = "before" if step.apart is None else f"{show_duration(step.apart, unit)} before"
+    effect = step.effect.name or step.effect.id
+    if step.kind == "assumed":
+        return f"answer of {step.cause.process}, assumed: {near} {effect}"
+    return f"process {step.effect.process}: {near} {effect}"
