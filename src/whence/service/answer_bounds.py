@@ -28,6 +28,8 @@ from whence.service.limits import Refused
 
 MOST_EVENTS: Final = 25_000
 """Shown by one answer."""
+LATER_SHARE: Final = 64
+"""One in so many of an answer's bytes is for each read after those that took them all."""
 READ_AT_ONCE: Final = 64
 """Events whose texts are held while their lengths are found out."""
 LARGE_GROUP_BYTES: Final = 32 << 20
@@ -49,9 +51,14 @@ class _Piece:
 
 
 class BoundedRun(Run):
-    """A run whose whole events have up to so many bytes of text, together, each time they are read."""
+    """A run whose whole events have up to so many bytes of text, together.
+
+    Reads after the first share what is left of them, and have a small part of all in any case.
+    """
 
     answer_bytes: int
+    left_bytes: int
+    """Of `answer_bytes`, after what was read so far."""
     truncated: int
     """Events that were cut so far."""
     _check: Callable[[], None]
@@ -63,7 +70,9 @@ class BoundedRun(Run):
         if len(positions) > MOST_EVENTS:
             raise _too_many(len(positions))
         ascending = np.sort(positions)
-        whole = self._bounded(ascending, columns)
+        budget = max(self.left_bytes, self.answer_bytes // LATER_SHARE)
+        whole = self._bounded(ascending, columns, budget)
+        self.left_bytes -= _text_bytes(whole)
         if np.array_equal(ascending, positions):
             return whole
         return whole.take(pa.array(np.searchsorted(ascending, positions)))
@@ -73,9 +82,9 @@ class BoundedRun(Run):
         if stop <= start or list(columns) != event_columns(self):
             return super().events(number, columns, start, stop)
         first = int(self.segments.first_position[number])
-        return self._bounded(np.arange(first + start, first + stop, dtype=np.int64), columns)
+        return self._bounded(np.arange(first + start, first + stop, dtype=np.int64), columns, self.answer_bytes)
 
-    def _bounded(self, ascending: Longs, columns: Sequence[str]) -> pa.Table:
+    def _bounded(self, ascending: Longs, columns: Sequence[str], budget: int) -> pa.Table:
         numbers = np.searchsorted(self.segments.first_position, ascending, side="right") - 1
         row = ascending - self.segments.first_position[numbers]
         group = row // layout.EVENT_ROWS
@@ -97,19 +106,19 @@ class BoundedRun(Run):
                 cuttable.append(sizes)
                 others += _text_bytes(part) - int(sizes.sum())
                 total += _text_bytes(part)
-                if total <= self.answer_bytes:
+                if total <= budget:
                     parts.append(part)
 
             self._read(piece, columns, weigh)
-            held.append(parts if total <= self.answer_bytes else None)
+            held.append(parts if total <= budget else None)
         if others > self.answer_bytes:
             told = f"the names in the answer have {others:,} bytes: ask for less, or ask with the command line"
             raise Refused(400, "too-large", told)
         found: list[pa.Table] = []
-        if total <= self.answer_bytes:
+        if total <= budget:
             found = [part for parts in held for part in parts or ()]
         else:
-            level = fair_level(np.concatenate(cuttable), self.answer_bytes - others)
+            level = fair_level(np.concatenate(cuttable), max(0, budget - others))
 
             def shorten(part: pa.Table) -> None:
                 found.append(self._cut(part, level))
@@ -179,7 +188,7 @@ def bounded(history: History, answer_bytes: int, check: Callable[[], None] = lam
     run = copy.copy(history.run)
     run.__class__ = BoundedRun
     assert isinstance(run, BoundedRun)
-    run.answer_bytes, run.truncated, run._check = answer_bytes, 0, check
+    run.answer_bytes, run.left_bytes, run.truncated, run._check = answer_bytes, answer_bytes, 0, check
     found.run = run
     return found
 

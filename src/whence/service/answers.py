@@ -39,6 +39,9 @@ class EventDocument(Document):
     clock_name: str | None = Field(
         None, description="The clock its time was read from, if it is not its process's own."
     )
+    line: str | None = Field(
+        None, description="What its process was doing: a request, a task, a span.", examples=["TRACE/SPAN"]
+    )
     causal_time: int | None = Field(None, description="The largest wall time in its causal past, its own included.")
     kind: str | None = Field(None, description="local, send or receive.", examples=["send"])
     message: str | None = Field(None, description="The key of the message it received, or else of the one it sent.")
@@ -84,7 +87,7 @@ class WhyDocument(AnsweredDocument):
 
     event: EventDocument
     events: list[EventDocument] = Field(
-        description="The last k events that happened before it, each after its own causes."
+        description="The last k events that are recorded to have led to it, each after its own causes."
     )
     more: bool = Field(description="Whether there are further ones before those.")
     missing: list[MissingDocument] = Field(description="What is known to be missing among them.")
@@ -99,14 +102,14 @@ class AffectedDocument(Document):
     """A process that an event had effects in."""
 
     process: str
-    events: int = Field(description="How many of its events are effects.")
+    events: int = Field(description="How many of its events it led to, or could have.")
 
 
 class ImpactDocument(AnsweredDocument):
     """What came of an event."""
 
     event: EventDocument
-    events: list[EventDocument] = Field(description="The first k effects, each after its own causes.")
+    events: list[EventDocument] = Field(description="The first k recorded effects, each after its own causes.")
     more: bool
     total: int = Field(description="How many effects there are in all, possible ones included.")
     processes: list[AffectedDocument] = Field(description="Where, the process with most first.")
@@ -130,16 +133,16 @@ class RelationDocument(AnsweredDocument):
 class ExplanationDocument(RelationDocument):
     """How one event led to another."""
 
-    steps: list[StepDocument] = Field(description="From the cause to the effect; none where they are concurrent.")
+    steps: list[StepDocument] = Field(description="From the cause to the effect; none where nothing leads there.")
 
 
 class ConcurrentDocument(AnsweredDocument):
-    """What may have happened at the same time as an event."""
+    """What can neither have led to an event nor have come of it."""
 
     event: EventDocument
     events: list[EventDocument] = Field(description="The k nearest in history order.")
     more: bool
-    total: int
+    total: int = Field(description="How many there are.")
     unknown: int = Field(description="Events of which it cannot be known, because reports are missing.")
 
 
@@ -178,7 +181,30 @@ class ProcessDocument(Document):
     dense_seq: bool = Field(description="Whether no number is missing between its first event and its last.")
     messages: int = Field(description="How many of its events send or receive something.")
     first_hole: int | None = Field(description="The number of its first event before which a report is missing.")
-    first_tainted: int | None = Field(description="The number of its first event with such an event in its past.")
+    first_tainted: int | None = Field(
+        description="The number of its first event in whose past a report is missing: from there on nothing is provable."
+    )
+
+
+class FirstMissingDocument(Document):
+    """Where the first report is missing."""
+
+    process: str
+    event: int = Field(description="The number, within its process, of the event before which it is missing.")
+
+
+class ProvableDocument(Document):
+    """For how many events it is provable what cannot have led to them."""
+
+    events: int
+    processes: int
+    provable: int = Field(description="Events in whose past no report is known to be missing.")
+    silent_processes: int = Field(description="Processes that tell of no message, beside others.")
+    silent_events: int = Field(description="Their events, none of which is provable.")
+    silent: list[str] = Field(description="Some of their names.")
+    numbered: bool = Field(description="Whether all events have numbers: else nobody notices that a report was lost.")
+    first_missing: FirstMissingDocument | None
+    connected: bool = Field(description="False if no process of several sends or receives anything.")
 
 
 class CheckDocument(Document):
@@ -189,6 +215,7 @@ class CheckDocument(Document):
     wall_clock: dict[str, Any] = Field(description="How the order by wall time contradicts causal order.")
     policies: dict[str, Any] = Field(description="The same, and the delays, for each policy of delivery.")
     channels: dict[str, int] = Field(description="How sends and receives were matched that only share a channel.")
+    provable: ProvableDocument
 
 
 class AsideDocument(Document):

@@ -41,6 +41,7 @@ from whence.service.limits import Refused
 from whence.service.matching_limits import MOST_CHARACTERS, ConditionLimits
 
 MOST_K: Final = 1_000
+MOST_POSSIBLE: Final = 100
 MOST_ROWS: Final = 10_000
 MOST_NAMES: Final = 100
 LARGEST: Final = 2**63 - 1
@@ -55,6 +56,15 @@ EventParameter = Annotated[
 ]
 ComputationParameter = Annotated[
     Name | None, Query(description="Which computation, where several have such an event.", examples=[""])
+]
+AnsweredParameter = Annotated[
+    bool,
+    Query(
+        description="Whether answers that are only assumed count as recorded: a client's call ends after its server did."
+    ),
+]
+PossibleParameter = Annotated[
+    int, Query(ge=0, le=MOST_POSSIBLE, description="How many events to list that are only possible.")
 ]
 KParameter = Annotated[int, Query(ge=0, le=MOST_K, description="How many events to list.")]
 SkipParameter = Annotated[int, Query(ge=0, le=LARGEST, description="How many rows to leave out before the first.")]
@@ -158,6 +168,7 @@ def questions_router(
     async def why(
         event: EventParameter,
         k: KParameter = 25,
+        possible: PossibleParameter = 10,
         where: Annotated[
             str | None,
             Query(
@@ -169,9 +180,12 @@ def questions_router(
         ] = None,
         process: Annotated[list[Name] | None, Query(max_length=MOST_NAMES, description="Only causes of these.")] = None,
         name: Annotated[list[Name] | None, Query(max_length=MOST_NAMES, description="Only causes so named.")] = None,
+        answered: AnsweredParameter = False,
         computation: ComputationParameter = None,
     ) -> Response:
-        """The last k events that happened before it, each after its own causes, and what is known to be missing.
+        """The last k events that are recorded to have led to it, each after its own causes.
+
+        Apart from those, some that could have led to it; what is known to be missing; and whether that is all.
 
         With a condition or names, the search goes back until k causes meet all of them, or to the start.
         """
@@ -182,9 +196,11 @@ def questions_router(
             return history.why(
                 event,
                 k=k,
+                possible=possible,
                 where=where,
                 processes=process,
                 names=name,
+                answered=answered,
                 computation=computation,
                 on_progress=deadline.check,
             )
@@ -192,31 +208,48 @@ def questions_router(
         return await answer(question)
 
     @router.get("/impact", summary="What came of an event", responses=_answers(ImpactDocument))
-    async def impact(event: EventParameter, k: KParameter = 25, computation: ComputationParameter = None) -> Response:
-        """How many events of each process it happened before, and the next k."""
-        return await answer(lambda history, _: history.impact(event, k=k, computation=computation))
+    async def impact(
+        event: EventParameter,
+        k: KParameter = 25,
+        possible: PossibleParameter = 10,
+        computation: ComputationParameter = None,
+    ) -> Response:
+        """The next k events that it is recorded to have led to, some that it could have led to, and how many there are."""
+        return await answer(lambda history, _: history.impact(event, k=k, possible=possible, computation=computation))
 
     @router.get("/relation", summary="How one event stands to another", responses=_answers(RelationDocument))
     async def relation(
-        first: EventParameter, second: EventParameter, computation: ComputationParameter = None
+        first: EventParameter,
+        second: EventParameter,
+        answered: AnsweredParameter = False,
+        computation: ComputationParameter = None,
     ) -> Response:
-        """before, after, equal or concurrent."""
-        return await answer(lambda history, _: history.related(first, second, computation=computation))
+        """One of six words: before, after, possible, concurrent, unknown, equal.
+
+        Before and after: recorded causes lead from one to the other. Possible: only a shared process, or an answer that is
+        assumed, does. Concurrent: neither can have led to the other. Unknown: reports are missing that might say more.
+        """
+        return await answer(
+            lambda history, _: history.related(first, second, answered=answered, computation=computation)
+        )
 
     @router.get("/explain", summary="How one event led to another", responses=_answers(ExplanationDocument))
     async def explain(
-        first: EventParameter, second: EventParameter, computation: ComputationParameter = None
+        first: EventParameter,
+        second: EventParameter,
+        answered: AnsweredParameter = False,
+        computation: ComputationParameter = None,
     ) -> Response:
-        """The messages and process steps between them."""
-        return await answer(lambda history, _: history.explain(first, second, computation=computation))
+        """The steps between them, and whether each is recorded; as few as can be are not."""
+        return await answer(
+            lambda history, _: history.explain(first, second, answered=answered, computation=computation)
+        )
 
-    @router.get(
-        "/concurrent", summary="What may have happened at the same time", responses=_answers(ConcurrentDocument)
-    )
+    @router.get("/concurrent", summary="What neither led to it nor came of it", responses=_answers(ConcurrentDocument))
     async def concurrent(
         event: EventParameter, k: KParameter = 25, computation: ComputationParameter = None
     ) -> Response:
-        """How many events neither led to it nor came of it, and the k nearest."""
+        """How many events can neither have led to it nor have come of it, the k nearest, and of how many that is unknown."""
         return await answer(lambda history, _: history.concurrent(event, k=k, computation=computation))
 
     @router.get("/cut", summary="A consistent state", responses=_answers(CutDocument))
@@ -286,7 +319,7 @@ def questions_router(
 
     @router.get("/check", summary="What was found when the history was made", responses=_answers(CheckDocument))
     async def check() -> Response:
-        """Reports accounted for, and what wall-clock order and each policy get wrong."""
+        """How much is provable, reports accounted for, and what wall-clock order and each policy get wrong."""
         return await answer(lambda history, _: history.check())
 
     @router.get("/quarantine", summary="Reports that were set aside", responses=_answers(list[AsideDocument]))

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from whence.service.answers import Document, EventDocument, MissingDocument
+from whence.service.answers import Document, EventDocument, MissingDocument, PossibleDocument
 from whence.service.matching_limits import MOST_CHARACTERS
 from whence.service.subscriptions import Progress, Subscription
 
@@ -93,14 +93,18 @@ class AnswerDocument(Document):
     number: int = Field(description="Of the delivery: with the subscription, it identifies this answer.")
     event: EventDocument
     causes: list[EventDocument] = Field(
-        description="The last k events that happened before it, each after its own causes."
+        description="The last k events that are recorded to have led to it, each after its own causes."
     )
     more: bool = Field(description="Whether there are further ones before those.")
     missing: list[MissingDocument] = Field(description="What is known to be missing among them.")
     missing_at_delivery: list[str] = Field(
         description="Messages it received whose sending nobody had reported when it was delivered; some may have come since."
     )
-    complete: bool = Field(description="Whether nothing is known to be missing.")
+    possible: list[PossibleDocument] = Field(
+        description="A few events that could have led to it besides, though nothing recorded says so."
+    )
+    more_possible: bool = Field(description="Whether there may be further ones of those.")
+    complete: bool = Field(description="Whether no report is missing of anything that could have led to it.")
     late: bool = Field(
         description="Whether the report came after its time, so that the event was delivered out of order."
     )

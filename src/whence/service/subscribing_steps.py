@@ -39,6 +39,8 @@ ANSWERS: Final = 20
 """Given by one step at most, to bound what is held for a slow client."""
 ANSWER_BYTES: Final = 1 << 20
 """Text of the events that an answer tells of; longer ones are cut."""
+POSSIBLE: Final = 5
+"""Events that could have led to it, told in an answer at most."""
 LONE_BYTES: Final = 64 << 20
 """The same for one event without its causes, whose report was taken after all."""
 STEP_BYTES: Final = 2 << 20
@@ -251,7 +253,9 @@ def answer_document(live: HistorySource, subscription: Subscription, row: dict[s
             "more": why.more,
             "missing": missing,
             "missing_at_delivery": list(row["missing"] or ()),
-            "complete": not missing,
+            "possible": [each.to_json() for each in why.possible],
+            "more_possible": why.more_possible,
+            "complete": why.complete,
             "late": bool(row["late"]),
             "policy": None if stream is None else stream.policy,
             "at": row["at"],
@@ -267,7 +271,7 @@ def _why(history: History, event: Event, k: int) -> Why:
     """What led to it: fewer events where the names of `k` are too long, which cannot be cut; the last one alone always."""
     while k:
         try:
-            return history.why(event, k=k)
+            return history.why(event, k=k, possible=min(k, POSSIBLE))
         except Refused:
             k //= 4
-    return bounded(history, LONE_BYTES).why(event, k=0)
+    return bounded(history, LONE_BYTES).why(event, k=0, possible=0)
