@@ -95,14 +95,63 @@ def order_rows(starts: Longs, time: Longs, edges: Edges, assumed: Flags | None =
 
 
 def _without_doubtful(starts: Longs, time: Longs, edges: Edges, assumed: Flags) -> tuple[Edges, Longs]:
-    """The edges without assumed ones that are part of a cycle, and the rows that these were causes of."""
+    """The edges without assumed ones that cannot be true, and the rows that these were causes of.
+
+    What is known settles that, one edge at a time, so that it does not depend on which rows are looked at together: an
+    assumed cause that is known to come after its effect is none. Where several can only not all be true, none is kept.
+    """
     causal_time, level = np.empty(len(time), np.int64), np.empty(len(time), np.int64)
     done = np.zeros(len(time), np.bool_)
     if not _place(starts, time, edges.offsets, edges.causes, causal_time, level, done):
         return edges, np.empty(0, np.int64)
-    inside = assumed & _in_cycles(starts, edges, done)
-    gone = Edges(edges.offsets, np.where(inside, -1, edges.causes), np.where(inside, -1, edges.labels))
-    return gone, np.unique(edges.effects()[inside])
+    known = _without(edges, assumed)
+    first = order_rows(starts, time, known)
+    rank = np.empty(len(time), np.int64)
+    rank[first.times.order(np.arange(len(time)))] = np.arange(len(time))
+    effect = edges.effects()
+    asked = np.flatnonzero(assumed & (edges.causes >= 0) & ~done[effect])
+    hard = first.edges
+    false = np.zeros(len(effect), np.bool_)
+    false[asked] = _leads_to(starts, hard.offsets, hard.causes, rank, effect[asked], edges.causes[asked])
+    left = _without(edges, false)
+    done[:] = False
+    if _place(starts, time, left.offsets, left.causes, causal_time, level, done):
+        false |= assumed & _in_cycles(starts, left, done)
+        left = _without(edges, false)
+    return left, np.unique(effect[false])
+
+
+def _without(edges: Edges, gone: Flags) -> Edges:
+    return Edges(edges.offsets, np.where(gone, -1, edges.causes), np.where(gone, -1, edges.labels))
+
+
+@kernel("boolean[::1](int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
+def _leads_to(starts: Longs, offsets: Longs, causes: Longs, rank: Longs, origin: Longs, target: Longs) -> Flags:
+    """By pair: whether the origin leads to the target; `rank` is the place of rows in an order that keeps all edges."""
+    found = np.zeros(len(origin), np.bool_)
+    is_first = np.zeros(len(rank) + 1, np.bool_)
+    is_first[starts] = True
+    seen = np.full(len(rank), -1, np.int64)
+    waiting = np.empty(len(rank) + 1, np.int64)
+    for pair in range(len(origin)):
+        goal = origin[pair]
+        waiting[0] = target[pair]
+        seen[target[pair]] = pair
+        count = 1
+        while count and not found[pair]:
+            count -= 1
+            row = waiting[count]
+            if row == goal:
+                found[pair] = True
+                break
+            first = offsets[row]
+            for at in range(first - 1, offsets[row + 1]):
+                cause = causes[at] if at >= first else -1 if is_first[row] else row - 1
+                if cause >= 0 and rank[cause] >= rank[goal] and seen[cause] != pair:
+                    seen[cause] = pair
+                    waiting[count] = cause
+                    count += 1
+    return found
 
 
 def _in_cycles(starts: Longs, edges: Edges, done: Flags) -> Flags:
