@@ -12,6 +12,7 @@ from tests.measures.test_same_clocks import MS, Told, found
 from tests.sources.otlp_requests import NOON_NS, Json, attributes, lines, of_spans, span
 from tests.spark.running import observe
 from whence.history import History
+from whence.history.answered import answered
 from whence.history.solving import LONGEST_ANSWER
 
 SERVICES = ("oweb", "oorders", "opay")
@@ -78,6 +79,22 @@ def test_services_on_one_clock_are_said_to_be_wherever_the_history_is_cut(
         history = observed(exports, tmp_path, epoch_rows)
         assert (len(history.run.segments) > 3) == (epoch_rows == 60)
         assert history.clocks().same == expected
+
+
+def test_the_beginning_of_a_server_is_found_in_whichever_segment_it_is(tmp_path: Path) -> None:
+    """The quickest answer may be one that a cut goes through; without it the bound would depend on the cutting."""
+    exports, _, _ = traces(Random(3), dict.fromkeys(SERVICES, 0), 150, 100 * MS)
+    history = observed(exports, tmp_path, 60)
+    events = {event.id: event for event in history.order()}
+    starts = {event.position: events[f"{event.id}/start"] for event in events.values() if f"{event.id}/start" in events}
+    segments = history.run.segments
+    elsewhere = 0
+    for number in range(len(segments)):
+        found_here = answered(history.run, number)
+        begun = [starts[position] for position in found_here.server.tolist()]
+        assert found_here.began.tolist() == [event.time for event in begun]
+        elsewhere += sum(segments.segment_of(event.position) != number for event in begun)
+    assert elsewhere
 
 
 def test_what_is_told_of_busy_services_is_true(tmp_path: Path) -> None:

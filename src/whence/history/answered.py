@@ -1,6 +1,9 @@
 """Clients that were answered: when the server began, and when the client's span ended.
 
 Each span is a line, whose first row sends its key. The rows of a line may lie in several segments.
+
+HAZARD: an answer that contradicts the order of its processes is in doubt and left out of the history. In busy traces, which
+ones are may depend on where the history is cut.
 """
 
 from __future__ import annotations
