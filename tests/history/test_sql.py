@@ -3,13 +3,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 from tests.history.computations import observe_cut
 from tests.history.manifests import rewrite
+from tests.history.test_model import Execution, observed
 from whence.events.schema import REPORTS
 from whence.history import connect, views
 from whence.history.sql import VIEWS, views_in
@@ -64,6 +65,61 @@ def test_spark_sees_the_history(made: tuple[Path, list[Made]], spark: SparkSessi
     assert sorted((row.effect, row.cause) for row in spark.sql("SELECT * FROM causes").collect()) == causes
     assert spark.sql("SELECT * FROM deliveries").collect() == []
     assert [row.reason for row in spark.sql("SELECT * FROM quarantine").collect()] == [REASON]
+
+
+@pytest.fixture(scope="module")
+def of_lines(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Execution]:
+    """A history of processes that do several things at once, cut so that lines, answers and messages cross."""
+    folder = tmp_path_factory.mktemp("lines") / "history"
+    execution = Execution(Random(8), processes=3, events=160, skew=6)
+    observed(folder, execution, numbered=True, cuts=[60, 130, 200], eps=7)
+    return folder, execution
+
+
+LINES = "SELECT position, id, line FROM events"
+EDGES = "SELECT effect, cause, kind FROM causes"
+
+
+def check_edges(execution: Execution, events: list[tuple[Any, ...]], edges: list[tuple[Any, ...]]) -> None:
+    """Paths over recorded rows are the recorded past; with assumed ones and the order of processes, the wide one."""
+    names = {position: name for position, name, _ in events}
+    assert {name: line for _, name, line in events} == {event.id: event.line for event in execution.done}
+    assert {kind for *_, kind in edges} == {"message", "line", "assumed"}
+    assert {(effect, cause) for effect, cause, kind in edges if kind == "assumed"} == {
+        (place[event.id], place[cause.id])
+        for place in ({name: position for position, name in names.items()},)
+        for event in execution.done
+        for cause in event.assumed
+    }
+    before: dict[str, list[tuple[str, str]]] = {event.id: [] for event in execution.done}
+    for effect, cause, kind in edges:
+        before[names[effect]].append((names[cause], kind))
+    recorded, wide = execution.paths()
+    reached: dict[str, set[str]] = {}
+    possible: dict[str, set[str]] = {}
+    for event in execution.done:
+        own = before[event.id]
+        reached[event.id] = {each for name, kind in own if kind != "assumed" for each in (name, *reached[name])}
+        own = [*own, *([(event.previous.id, "process")] if event.previous else [])]
+        possible[event.id] = {each for name, _ in own for each in (name, *possible[name])}
+        assert reached[event.id] == {each.id for each in recorded[event]}
+        assert possible[event.id] == {each.id for each in wide[event]}
+
+
+def test_causes_say_what_is_recorded(of_lines: tuple[Path, Execution]) -> None:
+    """A query that follows causes would blame what only ran beside, or lose what started a request."""
+    folder, execution = of_lines
+    with connect(folder) as sql:
+        check_edges(execution, sql.execute(LINES).fetchall(), sql.execute(EDGES).fetchall())
+
+
+def test_causes_say_what_is_recorded_on_spark(of_lines: tuple[Path, Execution], spark: SparkSession) -> None:
+    """The same there."""
+    folder, execution = of_lines
+    for statement in views(folder, dialect="spark").split(";\n"):
+        spark.sql(statement.rstrip(";"))
+    events, edges = ([tuple(row) for row in spark.sql(query).collect()] for query in (LINES, EDGES))
+    check_edges(execution, events, edges)
 
 
 def test_another_dialect_is_refused(made: tuple[Path, list[Made]]) -> None:

@@ -1,8 +1,10 @@
 """A history as SQL views, for DuckDB and Spark: the files of the committed run, with positions and attributes.
 
-- ``events``: one row an event, in the columns of the files, with ``position`` and a column for each attribute;
-- ``causes``: one row a message received, ``effect`` and ``cause`` as positions. An event's predecessor in its own process
-  is a cause, too, and has no row: it is the event before it in ``position`` among those of the process;
+- ``events``: one row an event, in the columns of the files, ``line`` and ``error`` among them, with ``position`` and a
+  column for each attribute;
+- ``causes``: one row a cause, ``effect`` and ``cause`` as positions, and ``kind``: ``message`` and ``line`` are recorded,
+  ``assumed`` is an answer that somebody is taken to have waited for. That an event shares its ``process`` with the one
+  before it in ``position`` has no row. In a history without lines that, too, is recorded, and there are no rows of lines;
 - ``deliveries``: ``policy``, ``position``, ``at``, ``waited``, ``late``;
 - ``quarantine``: reports that were set aside; ``processes``: one row a process.
 
@@ -30,6 +32,7 @@ from whence.history import layout
 from whence.history.damage import require_intact
 from whence.history.questions.ordering import delivery_files
 from whence.history.reading import Run, open_run
+from whence.history.recorded import recorded_crossings
 from whence.history.storage import Store
 
 DIALECTS = ("duckdb", "spark")
@@ -116,8 +119,12 @@ class _Selects(ABC):
         """The text of an attribute."""
 
     @abstractmethod
-    def distances(self) -> str:
-        """A row for each entry of the list ``causes``, as ``back``."""
+    def distances(self, column: str) -> str:
+        """A row for each entry of a list, as ``back``, and its place in it from 0, as ``nth``."""
+
+    @abstractmethod
+    def length(self, column: str) -> str:
+        """The length of a list."""
 
     def events(self) -> str:
         stored = [name for name in self.run.event_schema().names if name != "attributes"]
@@ -159,10 +166,51 @@ class _Selects(ABC):
 
     def causes(self) -> str:
         if not self.segments:
-            return self.empty(effect="BIGINT", cause="BIGINT")
-        inner = self.rows([(first, skeleton) for first, _, skeleton in self.segments], self.distances())
-        within = f"SELECT position AS effect, position - back AS cause FROM (\n{inner}\n)"
-        return f"{within}\nUNION ALL\n{self.table(self.run.table_file('crossings'))}"
+            return self.empty(effect="BIGINT", cause="BIGINT", kind="VARCHAR")
+        selects = []
+        for assumes in (False, True):
+            files = [each for each in self._skeletons() if assumes == (layout.SKELETON_ASSUMED in self._columns(each))]
+            known = f"{self.length('causes')} - CAST({layout.SKELETON_ASSUMED} AS BIGINT)" if assumes else "NULL"
+            kind = "CASE WHEN nth >= known THEN 'assumed' ELSE 'message' END"
+            selects += self._edges(files, f"{self.distances('causes')}, {known} AS known", kind)
+        files = [each for each in self._skeletons() if layout.SKELETON_FOLLOWS in self._columns(each)]
+        selects += self._edges(files, self.distances(layout.SKELETON_FOLLOWS), "'line'")
+        return "\nUNION ALL\n".join([*selects, *self._crossings()])
+
+    def _edges(self, files: list[tuple[int, str]], columns: str, kind: str) -> list[str]:
+        if not files:
+            return []
+        return [
+            f"SELECT position AS effect, position - back AS cause, {kind} AS kind FROM (\n{self.rows(files, columns)}\n)"
+        ]
+
+    def _crossings(self) -> list[str]:
+        """Causes in earlier segments. The files do not tell which are assumed, nor lines: these are told one by one."""
+        crossings = self.table(self.run.table_file("crossings"))
+        if not self.run.has_lines:
+            return [f"SELECT effect, cause, 'message' AS kind FROM ({crossings})"]
+        assumed: list[tuple[int, int]] = []
+        lines: list[tuple[int, int]] = []
+        for number in range(len(self.run.segments)):
+            first = int(self.run.segments.first_position[number])
+            into = self.run.messages_into(number)
+            assumed += zip((into.row + first)[into.assumed].tolist(), into.position[into.assumed].tolist(), strict=True)
+            rows, positions = recorded_crossings(self.run, number)
+            lines += zip((rows + first).tolist(), positions.tolist(), strict=True)
+        found = f"SELECT effect, cause, 'message' AS kind FROM ({crossings})"
+        if assumed:
+            found = (
+                f"SELECT effect, cause, coalesce(kind, 'message') AS kind FROM ({crossings}) AS crossing\n"
+                f"LEFT JOIN ({_pairs(assumed, 'assumed')}) AS told USING (effect, cause)"
+            )
+        return [found, *([_pairs(lines, "line")] if lines else [])]
+
+    def _skeletons(self) -> list[tuple[int, str]]:
+        return [(first, skeleton) for first, _, skeleton in self.segments]
+
+    def _columns(self, file: tuple[int, str]) -> list[str]:
+        found: list[str] = self.run.table(file[1]).schema_arrow.names
+        return found
 
     def deliveries(self) -> str:
         selects = []
@@ -210,8 +258,11 @@ class _DuckDB(_Selects):
     def attribute(self, name: str) -> str:
         return f"json_extract_string(attributes, {_literal(_pointer(name))})"
 
-    def distances(self) -> str:
-        return "unnest(causes) AS back"
+    def distances(self, column: str) -> str:
+        return f"unnest({column}) AS back, unnest(range(len({column}))) AS nth"
+
+    def length(self, column: str) -> str:
+        return f"len({column})"
 
 
 class _Spark(_Selects):
@@ -250,8 +301,17 @@ class _Spark(_Selects):
         # A path cannot spell every name: quotes and question marks end it, and a star means all names.
         return f"element_at(from_json(attributes, 'MAP<STRING, STRING>'), {_spark_literal(name)})"
 
-    def distances(self) -> str:
-        return "explode(causes) AS back"
+    def distances(self, column: str) -> str:
+        return f"posexplode({column}) AS (nth, back)"
+
+    def length(self, column: str) -> str:
+        return f"size({column})"
+
+
+def _pairs(pairs: list[tuple[int, int]], kind: str) -> str:
+    listed = ", ".join(f"({effect}, {cause})" for effect, cause in pairs)
+    columns = f"CAST(effect AS BIGINT) AS effect, CAST(cause AS BIGINT) AS cause, {_literal(kind)} AS kind"
+    return f"SELECT {columns} FROM (VALUES {listed}) AS pairs(effect, cause)"
 
 
 def _literal(text: str) -> str:
