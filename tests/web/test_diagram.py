@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Any
 from xml.etree import ElementTree
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.web.diagram import FOCUS, PAST, Arrow, Dot, arrows, diagram
+from whence.web.diagram import FOCUS, HEAD_PX, PAST, ROW_PX, Arrow, Dot, arrows, diagram
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -45,6 +47,40 @@ def test_a_gap_in_a_process_is_dashed() -> None:
         "step",
         "step omits",
     ]
+
+
+def on_line(line: str | None, position: int, *, follows: tuple[int, ...] = (), **more: Any) -> Dot:
+    return replace(dot("a", position, position=position), line=line, follows=follows, **more)
+
+
+def test_each_line_has_a_lane_and_is_joined_to_what_it_follows() -> None:
+    """Two requests on one line would look like cause and effect."""
+    svg = drawn(
+        [
+            on_line("one", 1),
+            on_line("two", 2),
+            on_line("one", 3, follows=(1,)),
+            on_line("three", 4, follows=(3,)),
+            on_line("two", 6),
+            on_line("four", 7),
+        ]
+    )
+    dots = [circle.get("cx") for circle in svg.iter(f"{SVG}circle")]
+    assert dots[0] == dots[2] == dots[3] == dots[5], "lines that are not shown at the same time share a lane"
+    assert dots[1] == dots[4] != dots[0]
+    steps = [line for line in svg.iter(f"{SVG}line") if "step" in line.get("class", "")]
+    ends = [
+        (line.get("class"), *(round((int(line.get(y, 0)) - HEAD_PX) / ROW_PX - 0.5) for y in ("y1", "y2")))
+        for line in steps
+    ]
+    assert ends == [("step", 0, 2), ("step", 2, 3), ("step omits", 1, 4)]
+
+
+def test_an_answer_that_is_only_assumed_is_dotted() -> None:
+    """A reader would take for certain what nobody recorded."""
+    dots = [dot("a", 1, position=1), replace(dot("b", 1, position=2, causes=(1,)), assumed=frozenset({1}))]
+    lines = [line.get("class") for line in drawn(dots).iter(f"{SVG}line") if "message" in line.get("class", "")]
+    assert lines == ["message assumed onwards"]
 
 
 @given(st.lists(st.tuples(st.text(min_size=1), st.text(), st.text()), min_size=1, max_size=12))

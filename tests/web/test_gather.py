@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from tests.history.test_model import Execution, observed
 from whence.history import open_history
 from whence.web.gather import bystanders, gather, orderings
 from whence.web.incident import Ordering
@@ -64,6 +65,34 @@ def test_gathering_asks_for_the_last_causes(tmp_path: Path) -> None:
     assert found.orderings == ()
     picked = gather(open_history(tmp_path), f"@{focus.position}", last=3, where="process = 'p1'").past
     assert [event.position for event in picked] == [place for place in causes if made[place].process == "p1"][-3:]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_only_possible_is_told_apart(seed: int, tmp_path: Path) -> None:
+    """A post-mortem would name as the cause what only ran in the same process."""
+    execution = Execution(Random(seed), processes=3, events=80, skew=9)
+    recorded, wide = execution.paths()
+    history = observed(tmp_path / "history", execution, numbered=True, cuts=[60], eps=10)
+    done = {event.id: event for event in execution.done}
+    possible = 0
+    for focus in execution.done[10::7]:
+        found = gather(history, focus.id, last=20, beside=5)
+        assert {each.id for each in found.past} <= {each.id for each in recorded[focus]}
+        assert {each.id for each in found.possible} <= {each.id for each in wide[focus] - recorded[focus]}
+        possible += len(found.possible)
+        for other in found.bystanders:
+            assert done[other.id] not in wide[focus]
+            assert found.standings[other.position] is history.relation(other, found.event)
+        names = {each.position: each.id for each in (*found.past, *found.possible, found.event, *found.bystanders)}
+        assert found.follows is not None
+        for position, name in names.items():
+            assert found.lines[position] == done[name].line
+            direct = {history.event(f"@{each}").id for each in (*found.causes[position], *found.follows[position])}
+            assert direct == {each.id for each in (*done[name].recorded, *done[name].assumed)}
+            assert {each for each, effect in found.assumed if effect == position} == {
+                history.event(each.id).position for each in done[name].assumed
+            }
+    assert possible > 20
 
 
 def test_what_a_run_measured_is_passed_on() -> None:

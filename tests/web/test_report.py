@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import pytest
 
-from whence.history import Missing
+from whence.history import Missing, Standing
 from whence.web.incident import Incident
 from whence.web.report import page
 
@@ -112,6 +113,33 @@ def test_the_page_tells_the_story() -> None:
     assert "the sending of message m0, which stock:7 received" in text
     for shown in ("mail:2", "newsletter sent", "quarantined: not-json", "cbd-0.1", "50 ms", "28.6%", "not known"):
         assert shown in text
+
+
+def test_each_event_says_how_it_stands() -> None:
+    """What is only possible, or cannot be known, must not read like a proof."""
+    shown = incident(
+        possible=[event(14, "orders", 4, 995, "cache dropped")],
+        bystanders=[event(12, "mail", 2, 996, "newsletter sent"), event(16, "mail", 3, 997, "mail sent")],
+        standings={12: Standing.CONCURRENT, 16: Standing.UNKNOWN},
+        lines={14: "housekeeping"},
+    )
+    text = page(shown)
+    assert Page(text).text.count("Also possible") == 1
+    said = {
+        name: re.search(rf"<code>{name}</code></th>.*?<td>(\w*)</td><td>[^<]*</td></tr>", text) for name in STANDINGS
+    }
+    assert {name: found and found[1] for name, found in said.items()} == STANDINGS
+    assert "Of 1 this cannot be known for sure, because reports are missing." in text
+    assert "line housekeeping" in text
+
+
+STANDINGS = {
+    "stock:7": "before",
+    "orders:5": "",
+    "orders:4": "possible",
+    "mail:2": "concurrent",
+    "mail:3": "unknown",
+}
 
 
 def test_what_is_unknown_is_not_made_up() -> None:

@@ -1,7 +1,7 @@
-"""A space-time diagram as SVG: one line a process, time running down in causal order, one row an event.
+"""A space-time diagram as SVG: a lane for each thing that a process does, causes above effects, one row an event.
 
 Takes dots, in an order in which every cause stands before its effects; gives text. A row looks like this, with the
-process's line under the dot and, on the right, the wall time relative to the focus and what happened::
+lane under the dot and, on the right, the wall time relative to the focus and what happened::
 
     ○──●   -12 ms   payments-1 · charge refused
 
@@ -20,11 +20,14 @@ from whence.web.spans import signed_span
 from whence.web.text import safe, shortened
 
 COLUMN_PX, ROW_PX, HEAD_PX, MARGIN_PX = 54, 28, 104, 30
+LANE_PX = 18
+"""Between two lanes of one process."""
 OFFSET_PX, TEXT_PX = 96, 470
 LABEL_CHARACTERS = 64
 
-PAST, FOCUS, BYSTANDER = "past", "focus", "bystander"
-"""What a dot is to the event that was asked about: a possible cause, that event itself, or neither."""
+PAST, POSSIBLE, FOCUS, BYSTANDER = "past", "possible", "focus", "bystander"
+"""What a dot is to the event that was asked about: recorded to have led to it, possibly a cause, that event itself, or
+neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,12 @@ class Dot:
     """Positions of what led to it at one step, besides the event before it in its process."""
     loud: bool
     """Stands out among its like: a warning, an error, a change."""
+    line: str | None = None
+    """What its process was doing; None for what it does on no line."""
+    follows: tuple[int, ...] | None = None
+    """Positions of what it is recorded to follow within its process; None where that is the event before in it."""
+    assumed: frozenset[int] = frozenset()
+    """Those of `causes` that are only assumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,7 @@ class Arrow:
     received: int
     backwards_by: int | None
     """How long before its sending the wall clocks show its receipt; None if they do not."""
+    assumed: bool = False
 
 
 def arrows(dots: Sequence[Dot]) -> list[Arrow]:
@@ -62,21 +72,22 @@ def arrows(dots: Sequence[Dot]) -> list[Arrow]:
     rows = {dot.position: row for row, dot in enumerate(dots)}
     found = []
     for row, dot in enumerate(dots):
-        for sent in (rows[cause] for cause in dot.causes if cause in rows):
-            left, came = dots[sent].time, dot.time
+        for cause in (each for each in dot.causes if each in rows):
+            left, came = dots[rows[cause]].time, dot.time
             early = 0 if left is None or came is None else left - came
-            found.append(Arrow(sent, row, early if early > 0 else None))
+            found.append(Arrow(rows[cause], row, early if early > 0 else None, cause in dot.assumed))
     return found
 
 
 def diagram(dots: Sequence[Dot], *, unit: str, title: str, description: str, key: str = "diagram") -> str:
     """The dots as one SVG element, styled by `whence.web.style`; `key` keeps ids of several apart."""
-    columns = {process: place for place, process in enumerate(sorted({dot.process for dot in dots}, key=_natural))}
-    lines_px = MARGIN_PX + max(len(columns) - 1, 0) * COLUMN_PX + MARGIN_PX
+    lanes = _lanes(dots)
+    columns = _columns(dots, lanes)
+    lines_px = max((x + LANE_PX * (count - 1) for x, count in columns.values()), default=MARGIN_PX) + MARGIN_PX
     width = lines_px + OFFSET_PX + TEXT_PX
     height = HEAD_PX + len(dots) * ROW_PX + 8
     at = [
-        (MARGIN_PX + columns[dot.process] * COLUMN_PX, HEAD_PX + row * ROW_PX + ROW_PX // 2)
+        (columns[dot.process][0] + lanes[row] * LANE_PX, HEAD_PX + row * ROW_PX + ROW_PX // 2)
         for row, dot in enumerate(dots)
     ]
     focus = next((dot.time for dot in dots if dot.role == FOCUS), None)
@@ -109,31 +120,68 @@ def _arrowhead(name: str, style: str) -> str:
     )
 
 
-def _heads(columns: dict[str, int], height: int) -> list[str]:
+def _lanes(dots: Sequence[Dot]) -> list[int]:
+    """By row: its lane among those of its process. Lines that are not shown at the same time share one."""
+    last = {(dot.process, dot.line): row for row, dot in enumerate(dots)}
+    lane: dict[tuple[str, str | None], int] = {}
+    busy: dict[str, list[int]] = {}
+    found = []
+    for row, dot in enumerate(dots):
+        line = (dot.process, dot.line)
+        until = busy.setdefault(dot.process, [])
+        if line not in lane:
+            free = next((place for place, end in enumerate(until) if end < row), len(until))
+            until[free : free + 1] = [last[line]]
+            lane[line] = free
+        found.append(lane[line])
+    return found
+
+
+def _columns(dots: Sequence[Dot], lanes: Sequence[int]) -> dict[str, tuple[int, int]]:
+    """By process, from left to right: where its first lane is, and how many it has."""
+    counts: dict[str, int] = {}
+    for dot, lane in zip(dots, lanes, strict=True):
+        counts[dot.process] = max(counts.get(dot.process, 0), lane + 1)
+    found, x = {}, MARGIN_PX
+    for process in sorted(counts, key=_natural):
+        found[process] = (x, counts[process])
+        x += (counts[process] - 1) * LANE_PX + COLUMN_PX
+    return found
+
+
+def _heads(columns: dict[str, tuple[int, int]], height: int) -> list[str]:
     parts = []
-    for process, place in columns.items():
-        x = MARGIN_PX + place * COLUMN_PX
-        parts.append(f'<line class="lifeline" x1="{x}" y1="{HEAD_PX}" x2="{x}" y2="{height - 8}"/>')
+    for process, (first, lanes) in columns.items():
+        parts += [
+            f'<line class="lifeline" x1="{x}" y1="{HEAD_PX}" x2="{x}" y2="{height - 8}"/>'
+            for x in range(first, first + lanes * LANE_PX, LANE_PX)
+        ]
         parts.append(
-            f'<text class="process" transform="translate({x} {HEAD_PX - 10}) rotate(-48)">'
+            f'<text class="process" transform="translate({first} {HEAD_PX - 10}) rotate(-48)">'
             f"{safe(shortened(process, 18))}<title>{safe(process)}</title></text>"
         )
     return parts
 
 
 def _steps(dots: Sequence[Dot], at: list[tuple[int, int]]) -> list[str]:
-    """A process's own line between its events that are shown; dashed where some in between are not."""
-    parts, last = [], dict[str, int]()
+    """Lines between events that are shown: to what each follows in its process, dashed where some in between are not."""
+    rows = {dot.position: row for row, dot in enumerate(dots)}
+    parts, last = [], dict[tuple[str, str | None], int]()
     for row, dot in enumerate(dots):
-        before = last.get(dot.process)
-        last[dot.process] = row
-        if before is None:
-            continue
-        style = "step" if dot.seq == dots[before].seq + 1 else "step omits"
-        if BYSTANDER in (dot.role, dots[before].role):
-            style += " beside"
-        x = at[row][0]
-        parts.append(f'<line class="{style}" x1="{x}" y1="{at[before][1]}" x2="{x}" y2="{at[row][1]}"/>')
+        before = last.get((dot.process, dot.line))
+        last[dot.process, dot.line] = row
+        if dot.follows is None:
+            found = {} if before is None else {before: dot.seq == dots[before].seq + 1}
+        else:
+            found = {rows[each]: True for each in dot.follows if each in rows}
+            if before is not None:
+                found.setdefault(before, False)
+        for earlier, is_next in sorted(found.items()):
+            style = "step" if is_next else "step omits"
+            if {BYSTANDER, POSSIBLE} & {dot.role, dots[earlier].role}:
+                style += " beside"
+            (x1, y1), (x2, y2) = at[earlier], at[row]
+            parts.append(f'<line class="{style}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>')
     return parts
 
 
@@ -144,7 +192,8 @@ def _arrow(arrow: Arrow, at: list[tuple[int, int]], unit: str, key: str) -> str:
     ends = (x1 + (x2 - x1) * gap, y1 + (y2 - y1) * gap, x2 - (x2 - x1) * gap, y2 - (y2 - y1) * gap)
     style = "onwards" if arrow.backwards_by is None else "backwards"
     where = 'x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"'.format(*ends)
-    line = f'<line class="message {style}" {where} marker-end="url(#{key}-{style})"/>'
+    sort = "message assumed" if arrow.assumed else "message"
+    line = f'<line class="{sort} {style}" {where} marker-end="url(#{key}-{style})"/>'
     if arrow.backwards_by is None:
         return line
     amount = safe(signed_span(-arrow.backwards_by, unit))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -13,14 +14,14 @@ import pyarrow as pa
 from whence.history import Event, History, Standing
 from whence.history.questions.event import events_at
 from whence.history.questions.past import direct_causes
+from whence.history.reading import Run
+from whence.history.recorded import recorded_causes, recorded_past
 from whence.web.incident import Incident, Ordering, is_loud
 
 NEARBY_ROWS = 16_384
 """How far from the event, in history order and either way, bystanders are looked for."""
 SUSPECTS = 256
 """How many of those are compared with the event, at most; each takes a millisecond or so."""
-INNOCENT = (Standing.CONCURRENT, Standing.AFTER)
-"""How an event stands to another that it cannot have led to."""
 
 
 def gather(
@@ -36,31 +37,82 @@ def gather(
     answer = history.why(event, k=last, where=where, computation=computation)
     check = history.check()
     others = bystanders(history, answer.event, beside)
+    past, possible = by_record(history.run, answer.event, answer.events)
     shown = [each.position for each in (*answer.events, answer.event, *others)]
+    drawn = connections(history.run, shown)
     return Incident(
         history=str(history.run.store),
         unit=history.unit,
         event=answer.event,
-        past=answer.events,
+        past=past,
         bystanders=others,
-        causes={position: direct_causes(history.run, position).tolist() for position in shown},
+        causes=drawn.causes,
         missing=answer.missing,
         ledger=check.ledger,
         orderings=orderings(check.wall_clock, check.policies),
+        possible=possible,
+        standings={each.position: history.relation(each.position, answer.event.position) for each in others},
+        lines=drawn.lines,
+        follows=drawn.follows,
+        assumed=drawn.assumed,
+    )
+
+
+def by_record(run: Run, event: Event, events: Sequence[Event]) -> tuple[tuple[Event, ...], tuple[Event, ...]]:
+    """Of events that may have led to another: those of which that is recorded, and the others."""
+    if not run.has_lines or not events:
+        return tuple(events), ()
+    pieces = recorded_past(run, np.array([event.position], np.int64), min(each.position for each in events))
+    led = {position for piece in pieces for position in piece.tolist()}
+    recorded = tuple(each for each in events if each.position in led)
+    return recorded, tuple(each for each in events if each.position not in led)
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """What leads at one step to what is drawn, as `Incident` has it."""
+
+    causes: dict[int, list[int]]
+    lines: dict[int, str | None]
+    follows: dict[int, list[int]] | None
+    assumed: set[tuple[int, int]]
+
+
+def connections(run: Run, shown: Sequence[int]) -> Connections:
+    """What leads at one step to each of the events at these positions."""
+    causes = {position: direct_causes(run, position).tolist() for position in shown}
+    if not run.has_lines:
+        return Connections(causes, {}, None, set())
+    lines = dict(zip(shown, run.rows(np.array(shown), ["line"])["line"].to_pylist(), strict=True))
+    recorded = {position: recorded_causes(run, position).tolist() for position in shown}
+    assumed = {(cause, effect) for effect, found in causes.items() for cause in found if cause not in recorded[effect]}
+    follows = {
+        position: [each for each in found if each not in causes[position]] for position, found in recorded.items()
+    }
+    return Connections(causes, lines, follows, assumed)
+
+
+def cannot_have_led(history: History, suspect: int, event: int) -> bool:
+    """Tell whether nothing leads from one event to another, as far as it is known."""
+    standing = history.relation(suspect, event)
+    # What is possible leads from the one that stands earlier.
+    return standing not in (Standing.BEFORE, Standing.EQUAL, Standing.POSSIBLE) or (
+        standing is Standing.POSSIBLE and suspect > event
     )
 
 
 def bystanders(history: History, event: Event, most: int) -> tuple[Event, ...]:
-    """What the wall clocks show shortly before an event and cannot have led to it: the loud first, then the nearest.
+    """What stands shortly before an event by wall clock, with nothing that leads from there to it, by wall time.
 
-    Given by wall time. Only events within `NEARBY_ROWS` of it in history order are looked at.
+    The loud come first, then the nearest, of events within `NEARBY_ROWS` of it in history order. Where reports are missing,
+    one may still have led to it: `History.relation` then says that it is unknown.
     """
     if event.time is None or most < 1:
         return ()
     near = np.arange(max(0, event.position - NEARBY_ROWS), min(len(history), event.position + NEARBY_ROWS))
     rows = history.run.rows(near, ["computation", "time", "error", "attributes"])
     suspects = (int(near[row]) for row in _suspects(rows, event))
-    innocent = (place for place in suspects if history.relation(place, event.position) in INNOCENT)
+    innocent = (place for place in suspects if cannot_have_led(history, place, event.position))
     found = events_at(history.run, list(islice(innocent, most)))
     return tuple(sorted(found, key=lambda each: (each.time or 0, each.position)))
 

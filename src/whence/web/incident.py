@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from whence.events.schema import RECEIVE, SEND, SPAN
-from whence.history import Event, Missing
+from whence.history import Event, Missing, Standing
 
 SEVERITY = ("severity", "level", "severity_text", "status")
 """Attributes that may hold a severity."""
@@ -41,7 +41,7 @@ class Incident:
     unit: str
     event: Event
     past: Sequence[Event]
-    """Its last causes in causal order, the event itself left out."""
+    """Its last causes in causal order, by what is recorded; the event itself left out."""
     bystanders: Sequence[Event]
     """What the wall clocks show right before it, and is not among its causes; oldest first."""
     causes: Mapping[int, Sequence[int]]
@@ -50,6 +50,17 @@ class Incident:
     """What is known to have no report, among the causes shown."""
     ledger: Mapping[str, Any]
     orderings: Sequence[Ordering]
+    possible: Sequence[Event] = ()
+    """What may also have led to it: only through what the lines of a process share, or by an answer that is assumed."""
+    standings: Mapping[int, Standing] = field(default_factory=dict)
+    """Of the bystanders, by position: how each stands to the event."""
+    lines: Mapping[int, str | None] = field(default_factory=dict)
+    """Of what is shown, by position: its line."""
+    follows: Mapping[int, Sequence[int]] | None = None
+    """Of what is shown, by position: positions of what it follows within its process by what is recorded; None where that
+    is the event before."""
+    assumed: Collection[tuple[int, int]] = ()
+    """Those of `causes` that are only assumed, as positions of cause and effect."""
 
     def after_by_wall_clock(self) -> int:
         """How many causes the wall clocks show after the event."""

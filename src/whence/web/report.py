@@ -11,18 +11,25 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from whence.history import Event
-from whence.web.diagram import BYSTANDER, FOCUS, PAST, Dot, arrows, diagram
+from whence.history import Event, Standing
+from whence.web.diagram import BYSTANDER, FOCUS, PAST, POSSIBLE, Dot, arrows, diagram
 from whence.web.incident import Incident, is_loud, label
 from whence.web.spans import signed_span, span, wall_time
 from whence.web.style import STYLE
 from whence.web.text import safe
 
 SAID = {
-    PAST: "happened before the event: a possible cause",
+    PAST: "before: what is recorded leads from here to the event",
+    POSSIBLE: "possible: it may have led to the event through what a process shares, or by an answer that is assumed",
     FOCUS: "the event asked about",
-    BYSTANDER: "did not happen before the event: not a cause",
 }
+STANDS = {
+    Standing.CONCURRENT: "concurrent: neither can have led to the other",
+    Standing.AFTER: "after: the event led to it",
+    Standing.POSSIBLE: "possible the other way round: the event may have led to it",
+    Standing.UNKNOWN: "unknown: reports are missing that might lead from here to the event",
+}
+"""What is said of bystanders."""
 
 
 def page(incident: Incident) -> str:
@@ -41,6 +48,7 @@ def page(incident: Incident) -> str:
             *_findings(incident),
             *_drawing(incident),
             *_causes(incident),
+            *_possible(incident),
             *_missing(incident),
             *_bystanders(incident),
             *_orderings(incident),
@@ -50,18 +58,30 @@ def page(incident: Incident) -> str:
     )
 
 
+def _listed(incident: Incident) -> list[tuple[Event, str]]:
+    """What the page lists, in the order of its tables."""
+    parts = ((incident.past, PAST), ((incident.event,), FOCUS), (incident.possible, POSSIBLE))
+    listed = [(event, role) for events, role in parts for event in events]
+    return listed + [(event, BYSTANDER) for event in incident.bystanders]
+
+
 def _dots(incident: Incident) -> list[Dot]:
-    listed = [(event, PAST) for event in incident.past] + [(incident.event, FOCUS)]
-    listed += [(event, BYSTANDER) for event in incident.bystanders]
-    numbered = [(event, role, f"event-{place}") for place, (event, role) in enumerate(listed, 1)]
+    numbered = [(event, role, f"event-{place}") for place, (event, role) in enumerate(_listed(incident), 1)]
     return [_dot(*each, incident) for each in sorted(numbered, key=lambda each: each[0].position)]
+
+
+def _said(event: Event, role: str, incident: Incident) -> str:
+    if role != BYSTANDER:
+        return SAID[role]
+    return STANDS[incident.standings.get(event.position, Standing.CONCURRENT)]
 
 
 def _dot(event: Event, role: str, anchor: str, incident: Incident) -> Dot:
     lines = [
         f"{event.process} · {label(event)}",
         f"{event.id}, wall time {wall_time(event.time, incident.unit)}",
-        SAID[role],
+        _said(event, role, incident),
+        *([f"line {line}"] if (line := incident.lines.get(event.position)) is not None else []),
         *(f"{name}: {_plain(value)}" for name, value in event.attributes.items()),
     ]
     return Dot(
@@ -75,6 +95,9 @@ def _dot(event: Event, role: str, anchor: str, incident: Incident) -> Dot:
         position=event.position,
         causes=tuple(incident.causes.get(event.position, ())),
         loud=role != BYSTANDER and (event.error or is_loud(event.attributes)),
+        line=line,
+        follows=None if incident.follows is None else tuple(incident.follows.get(event.position, ())),
+        assumed=frozenset(cause for cause, effect in incident.assumed if effect == event.position),
     )
 
 
@@ -82,8 +105,13 @@ def _findings(incident: Incident) -> list[str]:
     causes, after, others = len(incident.past), incident.after_by_wall_clock(), len(incident.bystanders)
     parts = [
         "<p>Only an event from which a chain of messages and of steps within processes leads to it can have caused it. "
-        f"Shown: the last {causes:,} of these.</p>"
+        f"Shown: the last {causes:,} of which that is recorded.</p>"
     ]
+    if incident.possible:
+        parts.append(
+            f"<p>{len(incident.possible):,} more may have led to it, and nothing recorded says so: they only share a "
+            "process with what did, or an answer is assumed.</p>"
+        )
     if after:
         carry = "carries" if after == 1 else "carry"
         parts.append(
@@ -92,9 +120,11 @@ def _findings(incident: Incident) -> list[str]:
         )
     if others:
         stand, they = ("other event stands", "it is") if others == 1 else ("other events stand", "they are")
+        doubtful = sum(standing is Standing.UNKNOWN for standing in incident.standings.values())
+        doubt = f" Of {doubtful:,} this cannot be known for sure, because reports are missing." if doubtful else ""
         parts.append(
             f"<p>{others:,} {stand} shortly before it by wall time, and no chain leads from there to it: {they} drawn "
-            "hollow.</p>"
+            f"hollow.{doubt}</p>"
         )
     return parts
 
@@ -119,16 +149,18 @@ def _drawing(incident: Incident) -> list[str]:
 
 def _legend() -> str:
     samples = (
-        ('<circle class="dot" cx="17" cy="7" r="6"/>', "past", "possible cause"),
+        ('<circle class="dot" cx="17" cy="7" r="6"/>', "past", "before: recorded to have led to it"),
+        ('<circle class="dot" cx="17" cy="7" r="6"/>', "possible", "possible"),
         ('<circle class="dot" cx="17" cy="7" r="5"/>', "focus", "the event asked about"),
-        ('<circle class="dot" cx="17" cy="7" r="6"/>', "bystander", "not a cause"),
+        ('<circle class="dot" cx="17" cy="7" r="6"/>', "bystander", "not a cause, as far as is known"),
         ('<line class="message onwards" x1="1" y1="7" x2="33" y2="7"/>', "", "message"),
         (
             '<line class="message backwards" x1="1" y1="7" x2="33" y2="7"/>',
             "",
             "message that the wall clocks show as received before it was sent, and by how much",
         ),
-        ('<line class="step" x1="1" y1="7" x2="33" y2="7"/>', "", "next step of a process"),
+        ('<line class="message assumed onwards" x1="1" y1="7" x2="33" y2="7"/>', "", "answer that is only assumed"),
+        ('<line class="step" x1="1" y1="7" x2="33" y2="7"/>', "", "next step of what a process does, a lane each"),
         ('<line class="step omits" x1="1" y1="7" x2="33" y2="7"/>', "", "a later step; some between are not shown"),
     )
     items = "".join(
@@ -148,6 +180,14 @@ def _causes(incident: Incident) -> list[str]:
     ]
 
 
+def _possible(incident: Incident) -> list[str]:
+    if not incident.possible:
+        return []
+    rows = [(event, POSSIBLE) for event in incident.possible]
+    caption = "Possible: what the lines of a process share can carry anything, and an answer may have been waited for."
+    return ["<h2>Also possible</h2>", _listing(rows, incident, len(incident.past) + 2, caption)]
+
+
 def _missing(incident: Incident) -> list[str]:
     """What the reader cannot see because nobody reported it."""
     items = []
@@ -165,9 +205,10 @@ def _bystanders(incident: Incident) -> list[str]:
     if not incident.bystanders:
         return []
     rows = [(event, BYSTANDER) for event in incident.bystanders]
+    first = len(incident.past) + len(incident.possible) + 2
     return [
         "<h2>Shortly before by wall clock, and not causes</h2>",
-        _listing(rows, incident, len(incident.past) + 2, "No chain of messages leads from these to the event."),
+        _listing(rows, incident, first, "No chain of messages leads from these to the event."),
     ]
 
 
@@ -187,12 +228,17 @@ def _listing(rows: Sequence[tuple[Event, str]], incident: Incident, first: int, 
             f'<td class="time">{safe(wall_time(event.time, incident.unit))}</td>{moved}'
             f'<td class="number{" after" if after else ""}">'
             f"{'' if offset is None else safe(signed_span(offset, incident.unit))}</td><td>{mark}</td>"
-            f"<td>{safe(attributes)}</td></tr>"
+            f"<td>{_word(event, role, incident)}</td><td>{safe(attributes)}</td></tr>"
         )
-    columns = ["", "event", "what happened", "wall time", "relative", "", "attributes"]
+    columns = ["", "event", "what happened", "wall time", "relative", "", "stands", "attributes"]
     if corrected:
         columns.insert(4, "corrected by")
     return _table(caption, columns, body, numbers={columns.index("relative"), *([4] if corrected else [])})
+
+
+def _word(event: Event, role: str, incident: Incident) -> str:
+    """How an event stands to the one asked about, in a word."""
+    return "" if role == FOCUS else _said(event, role, incident).partition(":")[0]
 
 
 def _correction(event: Event, unit: str) -> str:

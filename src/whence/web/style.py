@@ -46,6 +46,7 @@ tr.bystander th, tr.bystander td { color: var(--muted); }
 .step.omits { stroke-dasharray: 2 4; stroke-width: 2; }
 .step.beside { stroke: var(--line); stroke-width: 1; }
 .message { stroke-width: 1.6; }
+.message.assumed { stroke-dasharray: 1.6 3.2; }
 .message.onwards { stroke: var(--line); }
 .message.backwards { stroke: var(--backwards); }
 marker.onwards path { fill: var(--line); }
@@ -61,6 +62,7 @@ a.event:focus-visible .dot { stroke: var(--ink); stroke-width: 3; }
 .past .dot { fill: var(--past); }
 .focus .dot { fill: var(--focus); }
 .ring { fill: none; stroke: var(--focus); stroke-width: 2; }
+.possible .dot { fill: var(--panel); stroke: var(--past); stroke-width: 2; }
 .bystander .dot { fill: var(--panel); stroke: var(--muted); stroke-dasharray: 3 2; }
 .label { fill: var(--ink); }
 .loud .label { font-weight: 700; }
