@@ -22,9 +22,7 @@ def provable_lines(found: Provable) -> list[str]:
     said = f"{size}: for {share} of them it is provable what cannot have led to them"
     reasons = []
     if after_holes := found.events - found.provable - found.silent_events:
-        first = ""
-        if found.first_missing is not None:
-            first = f" (first: {found.first_missing[0]}, event {found.first_missing[1]:,})"
+        first = "" if found.first_missing is None else f" (first before {found.first_missing})"
         reasons.append(f"for {after_holes:,} a report is missing in their past{first}")
     if found.silent_events:
         names = ", ".join(found.silent)

@@ -90,7 +90,7 @@ def completeness(answer: Why, *, numbered: bool) -> str:
         return f"complete: no report is missing of what could have led to it{known}"
     if answer.missing:
         return "not complete: reports are missing of what could have led to it"
-    return "not complete: reports are missing of what could have led to it, further back or on other lines"
+    return "not complete: reports are missing of what could have led to it, though between none of these"
 
 
 def named_cause(key: str) -> str:

@@ -186,13 +186,6 @@ class ProcessDocument(Document):
     )
 
 
-class FirstMissingDocument(Document):
-    """Where the first report is missing."""
-
-    process: str
-    event: int = Field(description="The number, within its process, of the event before which it is missing.")
-
-
 class ProvableDocument(Document):
     """For how many events it is provable what cannot have led to them."""
 
@@ -203,7 +196,7 @@ class ProvableDocument(Document):
     silent_events: int = Field(description="Their events, none of which is provable.")
     silent: list[str] = Field(description="Some of their names.")
     numbered: bool = Field(description="Whether all events have numbers: else nobody notices that a report was lost.")
-    first_missing: FirstMissingDocument | None
+    first_missing: str | None = Field(description="An event before which a report is missing, one of the first.")
     connected: bool = Field(description="False if no process of several sends or receives anything.")
 
 

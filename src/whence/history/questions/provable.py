@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 
 from whence.causality.taint import NEVER
 from whence.history.questions.doubts import first_holes, first_tainted
+from whence.history.questions.event import events_at
+from whence.history.questions.locating import position_of_index
 from whence.history.reading import Run
 
 MOST_NAMED = 3
@@ -31,8 +33,8 @@ class Provable:
     """Some of their names."""
     numbered: bool
     """Whether sources number all events. Where they do not, nobody notices that a report was lost."""
-    first_missing: tuple[str, int] | None
-    """A process, and the number of its first event before which a report is missing: the smallest such number."""
+    first_missing: str | None
+    """The id of an event before which a report is missing: the one with the smallest number in its process."""
 
     @property
     def connected(self) -> bool:
@@ -41,13 +43,7 @@ class Provable:
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
-        first = self.first_missing
-        return {
-            **asdict(self),
-            "silent": list(self.silent),
-            "first_missing": None if first is None else {"process": first[0], "event": first[1]},
-            "connected": self.connected,
-        }
+        return {**asdict(self), "silent": list(self.silent), "connected": self.connected}
 
 
 def provable(run: Run) -> Provable:
@@ -57,7 +53,8 @@ def provable(run: Run) -> Provable:
     holes, tainted = first_holes(run), first_tainted(run)
     silent = (pc.equal(table["messages"], 0).to_numpy()) & (holes == 1)
     first = np.where(silent, NEVER, holes)
-    at = int(first.argmin()) if len(first) and first.min() != NEVER else None
+    code = int(first.argmin()) if len(first) and first.min() != NEVER else None
+    shows = () if code is None else events_at(run, [position_of_index(run, code, int(first[code]))])
     return Provable(
         events=int(events.sum()),
         processes=len(events),
@@ -66,5 +63,5 @@ def provable(run: Run) -> Provable:
         silent_events=int(events[silent].sum()),
         silent=tuple(run.processes.name(code) for code in np.flatnonzero(silent)[:MOST_NAMED].tolist()),
         numbered=run.has_numbers,
-        first_missing=None if at is None else (run.processes.name(at), int(first[at])),
+        first_missing=shows[0].id if shows else None,
     )
