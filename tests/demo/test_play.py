@@ -39,7 +39,7 @@ def test_what_the_demo_says_is_true_without_java(tmp_path: Path, monkeypatch: py
 
 def check_what_is_said(said: str, folder: Path) -> None:
     truth = write_shop(folder / "again", seconds=SECONDS)
-    assert f"before: {truth.cause} configuration loaded: hold_seconds 900 -> 0 happened before {truth.failure}" in said
+    assert f"before: {truth.cause} configuration loaded: hold_seconds 900 -> 0 led to {truth.failure}" in said
     assert f"concurrent: neither of {truth.herring}" in said
     assert said.count("  ✓ ") == 9
     assert f"✓ {truth.bystander} cache of prices dropped only shares a process with it" in " ".join(said.split())

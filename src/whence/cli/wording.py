@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from whence.durations import show_duration
-from whence.events.keys import ANSWER, SPAN
+from whence.events.keys import ANSWER, SPAN, UNKNOWN_ANSWER
 
 if TYPE_CHECKING:
     from whence.history.questions.doubts import Missing
@@ -77,6 +77,8 @@ def missing_words(gap: Missing) -> str:
         return f"all messages of {gap.process}, which tells of none"
     if gap.message is not None and gap.message.startswith(SPAN):
         return f"{named_cause(gap.message)}, which {gap.received_by} names as a cause"
+    if gap.message == UNKNOWN_ANSWER:
+        return f"when the answer was sent that {gap.received_by} may have waited for"
     if gap.message is not None:
         return f"the event that sent {gap.message}, received by {gap.received_by}"
     where = f"before {gap.before_seq}" if gap.after_seq is None else f"between {gap.after_seq} and {gap.before_seq}"
@@ -86,7 +88,7 @@ def missing_words(gap: Missing) -> str:
 def completeness(answer: Why, *, numbered: bool) -> str:
     """Say whether all that could have led to an event is there."""
     if answer.complete:
-        known = "" if numbered else ", unless a report was lost: not all processes number their events"
+        known = "" if numbered else ", unless a report was lost: not all events have numbers"
         return f"complete: no report is missing of what could have led to it{known}"
     if answer.missing:
         return "not complete: reports are missing of what could have led to it"

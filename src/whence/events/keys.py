@@ -14,3 +14,6 @@ answer is assumed to have got it: nothing recorded says so, and nobody misses an
 
 STAMPED: Final = "stamp of "
 """What keys begin with that come from vector stamps: nobody sends or misses a message of that name."""
+
+UNKNOWN_ANSWER: Final = "when its answer was sent"
+"""In place of a key: what is missing of a wait whose answer ended later than it."""

@@ -17,12 +17,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from whence.clocks.errors import WhenceError
-from whence.events.schema import ANSWER
+from whence.events.keys import ANSWER, UNKNOWN_ANSWER
 from whence.history import layout
 from whence.history.open_ends import causes_of, events_for, is_assumed, lacks
 from whence.history.plan import Epochs, Plan
 from whence.history.segmenting import Made, Target
-from whence.history.solving import UNKNOWN_ANSWER
 
 Longs = NDArray[np.int64]
 

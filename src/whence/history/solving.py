@@ -27,6 +27,7 @@ from whence.causality.assembling import Detour, Placed, assemble
 from whence.causality.canonical import Copies, Raw, canonical_order, find_copies, tied_places
 from whence.causality.correcting import corrections
 from whence.causality.ordering import NO_TIME, Edges, Ordered, Times, order_rows
+from whence.events.keys import UNKNOWN_ANSWER
 from whence.events.schema import ANSWER, SPAN, STAMPED
 from whence.history.aside import Aside
 from whence.history.open_ends import RECEIVES, SENDS
@@ -144,8 +145,6 @@ def solve(
 
 LONGEST_ANSWER = 4
 """An answer that took more than this many times the wait is not the one that was waited for."""
-UNKNOWN_ANSWER = "when its answer was sent"
-"""What is missing of a wait whose answer ended later than it."""
 NO_COPIES = Copies(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
 
 

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from whence.events.keys import UNKNOWN_ANSWER
 from whence.events.schema import ANSWER, SPAN, STAMPED
 from whence.history.live.chain import Part
 from whence.history.live.log import DELIVERED
 from whence.history.live.records import Record
-from whence.history.solving import UNKNOWN_ANSWER
 
 Longs = NDArray[np.int64]
 
