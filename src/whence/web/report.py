@@ -207,7 +207,7 @@ def _bystanders(incident: Incident) -> list[str]:
     rows = [(event, BYSTANDER) for event in incident.bystanders]
     first = len(incident.past) + len(incident.possible) + 2
     return [
-        "<h2>Shortly before by wall clock, and not causes</h2>",
+        "<h2>Shortly before by wall clock, and nothing leads from there</h2>",
         _listing(rows, incident, first, "No chain of messages leads from these to the event."),
     ]
 
