@@ -47,5 +47,6 @@ def check_what_is_said(said: str, folder: Path) -> None:
     assert "✗" not in said
     assert "\x1b" not in said
     page = (folder / "demo" / "report.html").read_text()
-    for name in (*truth.chain, truth.herring):
+    # The suspect is not there: the page shows what is no cause, and with lost reports nobody knows that it is none.
+    for name in truth.chain:
         assert name in page

@@ -1,0 +1,209 @@
+"""What people read: led to, could have, cannot have, not known; and how much of a history is provable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from whence.cli.main import cli
+from whence.cli.provable import UNCONNECTED
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+OTHER = "0af7651916cd43dd8448eb211c80319c"
+SECOND = 1_700_000_000
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run() -> Run:
+    """Run a command; parsed JSON if asked for, else text."""
+
+    def ran(*words: object, json_too: bool = False) -> Any:
+        done = CliRunner(env={"COLUMNS": "200"}).invoke(cli, [*map(str, words), *(["--json"] if json_too else [])])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout) if json_too else done.stdout
+
+    return ran
+
+
+def observed(folder: Path, text: str) -> tuple[Path, str]:
+    """A history of these lines, and what ``whence observe`` said of it."""
+    log, history = folder / "log.json", folder / "history"
+    log.write_text(text)
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(
+        cli, ["observe", str(log), "--to", str(history), "--engine", "inline"]
+    )
+    assert done.exit_code == 0, done.output
+    return history, done.stdout
+
+
+def lines_of(*events: dict[str, Any]) -> str:
+    return "".join(json.dumps(event) + "\n" for event in events)
+
+
+def span(trace: str, number: str, name: str, kind: int, start: int, end: int, parent: str = "") -> dict[str, Any]:
+    """Times are milliseconds."""
+    return {
+        "traceId": trace,
+        "spanId": number,
+        "parentSpanId": parent,
+        "name": name,
+        "kind": kind,
+        "startTimeUnixNano": str(SECOND * 10**9 + start * 10**6),
+        "endTimeUnixNano": str(SECOND * 10**9 + end * 10**6),
+    }
+
+
+BUY, CALL, CHARGE, LIMIT = "a1a1a1a1a1a1a1a1", "b2b2b2b2b2b2b2b2", "c3c3c3c3c3c3c3c3", "d4d4d4d4d4d4d4d4"
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A request of `web` that calls `pay`, where another request has changed a limit 40 ms before."""
+    spans = {
+        "web": [span(TRACE, BUY, "buy", 2, 0, 1000), span(TRACE, CALL, "call pay", 3, 100, 900, BUY)],
+        "pay": [span(TRACE, CHARGE, "charge", 2, 200, 800, CALL), span(OTHER, LIMIT, "limit changed", 2, 150, 160)],
+    }
+    resources = [
+        {
+            "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": name}}]},
+            "scopeSpans": [{"spans": each}],
+        }
+        for name, each in spans.items()
+    ]
+    return observed(tmp_path_factory.mktemp("traced"), json.dumps({"resourceSpans": resources}))[0]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [
+        (f"{BUY}/start", f"{CHARGE}/start", "before: {0} buy starts led to {1} charge starts (recorded)"),
+        (f"{CHARGE}/start", f"{BUY}/start", "after: {1} buy starts led to {0} charge starts (recorded)"),
+        (
+            LIMIT,
+            f"{CHARGE}/start",
+            "possible: {0} limit changed ends could have led to {1} charge starts: both touched pay, 40 ms apart by its "
+            "clock; nothing recorded leads from one to the other",
+        ),
+        (
+            CHARGE,
+            CALL,
+            "possible: {0} charge ends could have led to {1} call pay ends: the latter is taken to have waited for the "
+            "answer of it; nothing recorded leads from one to the other",
+        ),
+        (
+            LIMIT,
+            f"{BUY}/start",
+            "concurrent: neither of {0} limit changed ends and {1} buy starts can have led to the other",
+        ),
+        (LIMIT, LIMIT, "equal: both are {0} limit changed ends"),
+    ],
+)
+def test_a_relation_is_one_sentence_that_begins_with_its_word(
+    first: str, second: str, says: str, run: Run, traced: Path
+) -> None:
+    """Whoever reads "before" for what is only possible blames the wrong request; a script reads the first word."""
+    words = ["relation", first, second, "--history", traced]
+    said = run(*words)
+    assert said == says.format(first, second) + "\n"
+    assert run(*words, json_too=True)["relation"] == said.partition(":")[0]
+    assert run("explain", first, second, "--history", traced).splitlines()[0] + "\n" == said
+
+
+def test_why_tells_what_is_recorded_apart_from_what_is_possible(run: Run, traced: Path) -> None:
+    """A list that mixes the two accuses other requests; one that leaves out the second hides the true cause."""
+    shown = run("why", BUY, "--history", traced)
+    recorded, possible = shown.split("also possible")
+    assert [name in recorded for name in ("call pay ends", "charge ends", "limit changed")] == [True, False, False]
+    assert "answer of pay, assumed: 100 ms before call pay ends" in possible
+    assert "process pay: 40 ms before charge starts" in possible
+    assert shown.splitlines()[-1].startswith("complete: no report is missing")
+    assert "not all events have numbers" in shown.splitlines()[-1]
+    assert "also possible" not in run("why", BUY, "--possible", 0, "--history", traced)
+    assert len(run("why", BUY, "--possible", 1, "--history", traced, json_too=True)["possible"]) == 1
+    with_answers = run("why", BUY, "--answered", "--history", traced).split("also possible")
+    assert "charge ends" in with_answers[0]
+    assert "limit changed ends" in with_answers[1]
+    assert "limit changed" not in with_answers[0]
+    reached = run("impact", f"{LIMIT}/start", "--history", traced).split("also possible")
+    assert "charge starts" not in reached[0]
+    assert "charge starts" in reached[1]
+
+
+def test_lines_and_messages_of_spans_are_short(run: Run, traced: Path) -> None:
+    """Two ids of 49 characters a row push the names, which people look for, off the screen."""
+    shown = run("why", CHARGE, "--history", traced)
+    (row,) = (line for line in shown.splitlines() if "charge starts" in line and "receive" in line)
+    assert f"…{TRACE[-6:]}/…{CHARGE[-6:]}" in row
+    assert f"call from …{CALL[-6:]}" in row
+    assert TRACE not in shown
+    assert "span " not in shown
+    assert "answer to" not in run("why", BUY, "--history", traced)
+
+
+def test_each_step_says_by_what_and_whether_that_is_recorded(run: Run, traced: Path) -> None:
+    """A way is as sure as its least sure step."""
+    rows = run("explain", LIMIT, BUY, "--history", traced).splitlines()[3:]
+    kinds = [("process pay, 40 ms apart", "possible"), (f"line …{TRACE[-6:]}/…{CHARGE[-6:]}", "recorded")]
+    kinds += [("answer, 100 ms apart", "assumed"), ("line started or waited for", "recorded")]
+    assert len(rows) == len(kinds)
+    for row, (by, known) in zip(rows, kinds, strict=True):
+        assert by in row
+        assert row.endswith(known)
+    led = run("explain", CHARGE, BUY, "--answered", "--history", traced)
+    assert led.startswith(f"before: {CHARGE} charge ends led to {BUY} buy ends (recorded, with assumed answers)")
+
+
+def test_what_is_missing_makes_it_unknown_and_is_counted(run: Run, tmp_path: Path) -> None:
+    """ "Concurrent" clears a suspect: one lost report must not. Of five events, what b:4 knew and what c did is in doubt."""
+    history, said = observed(
+        tmp_path,
+        lines_of(
+            {"process": "a", "seq": 1, "sends": "m", "name": "asks"},
+            {"process": "b", "seq": 1, "receives": "m", "name": "gets"},
+            {"process": "b", "seq": 4, "name": "fails"},
+            {"process": "a", "seq": 2, "name": "goes on"},
+            {"process": "c", "seq": 1, "name": "sleeps"},
+        ),
+    )
+    first = (
+        "5 events of 3 processes: for 60% of them it is provable what cannot have led to them; "
+        "for 1 a report is missing in their past (first before b:4); 1 is of a process that tells of no message (c)"
+    )
+    assert said.splitlines()[0] == run("check", "--history", history).splitlines()[0] == first
+    assert "if no report was lost" not in said
+    found = run("check", "--history", history, json_too=True)["provable"]
+    assert (found["events"], found["provable"], found["silent"], found["numbered"]) == (5, 3, ["c"], True)
+    told = run("relation", "a:2", "b:4", "--history", history)
+    assert told.startswith("unknown: ")
+    assert told.endswith("reports are missing that might: 2 of b between 1 and 4\n")
+    assert "all messages of c, which tells of none" in run("relation", "a:2", "c:1", "--history", history)
+    assert run("relation", "a:2", "b:1", "--history", history).startswith("concurrent: ")
+    assert run("why", "b:4", "--history", history).splitlines()[-2:] == [
+        *("missing: 2 of b between 1 and 4", "not complete: reports are missing of what could have led to it")
+    ]
+    assert "1 event is concurrent with a:2; of 2 more it is not known" in run("concurrent", "a:2", "--history", history)
+    told = run("processes", "--history", history)
+    assert "numbers are missing, provable up to event 1" in told
+    assert "tells of no message: nothing is provable" in told
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_processes_that_nothing_connects_are_shouted_about(numbered: bool, run: Run, tmp_path: Path) -> None:
+    """Logs without messages make a history in which nothing is known: its user would read "no causes" for an answer."""
+    events = [{"process": name, "time": 5 + at, "name": "works"} for name in "abc" for at in range(2)]
+    if numbered:
+        events = [{**each, "seq": each["time"] - 4} for each in events]
+    history, said = observed(tmp_path, lines_of(*events))
+    assert said.splitlines()[0] == UNCONNECTED
+    assert run("check", "--history", history, json_too=True)["provable"]["connected"] is False
+    alone, said = observed(tmp_path, lines_of(*(each for each in events if each["process"] == "a")))
+    assert said.splitlines()[0] == "2 events of 1 process: for all of them it is provable what cannot have led to them"
+    assert ("if no report was lost" in said) == (not numbered)
+    made = run("observe", tmp_path / "log.json", "--to", alone, "--engine", "inline", json_too=True)
+    assert made["provable"] == run("check", "--history", alone, json_too=True)["provable"]
