@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
+import whence
 from tests.history.building import Made, draw, write_history
 from tests.history.manifests import rewrite
 from whence.cli.main import cli
@@ -400,6 +401,40 @@ def test_answers_of_long_events_are_cut_and_say_so(
     while page := answered("/v1/history/order", skip=len(lines), limit=1_000).text.splitlines():
         lines += map(json.loads, page)
     assert [line["position"] for line in lines] == list(range(len(events)))
+
+
+def waiting_history(folder: Path, answers: int, text: str) -> History:
+    """A request of `web` that waits for many answers of `pay`, each of which has a long text."""
+    rows: list[dict[str, Any]] = []
+    for at in range(1, answers + 1):
+        key, common = f"answer to {at}", {"seq": at, "text": text}
+        rows.append({**common, "process": "pay", "time": START + 1_000 * at, "line": f"call {at}", "sends": key})
+        rows.append({**common, "process": "web", "time": START + 1_000 * at + 9, "line": "own", "receives": key})
+    log = folder / "log.jsonl"
+    log.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    return whence.observe(log, folder / "h")
+
+
+def test_possible_causes_are_within_the_bounds_of_an_answer(tmp_path: Path) -> None:
+    """Each is read with the way it may have acted: a hundred of them would take a hundred times what an answer may have."""
+    history = waiting_history(tmp_path, 60, "t" * 20_000)
+    budget = 100_000
+    get = asking(application(Newest(tmp_path / "h"), limits=QuestionLimits(answer_bytes=budget)))
+    found = get("/v1/history/why", event="web:60", k=1, possible=60)
+    assert [each["id"] for each in found.json()["events"]] == ["web:59"]
+    assert {each["event"]["process"] for each in found.json()["possible"]} == {"pay"}
+    assert len(found.json()["possible"]) == 60
+    assert found.json()["truncated"] > 0
+    # Each read after the first has a small part; what surrounds texts is small.
+    assert len(found.text) < 5 * budget
+    assert get("/v1/history/why", event="web:60", possible=101).status_code == 422
+    answers.WhyDocument.model_validate(found.json())
+    told = get("/v1/history/relation", first="pay:5", second="web:60").json()
+    assert (told["relation"], told["direction"], told["through"]["kind"]) == ("possible", "before", "assumed")
+    answers.RelationDocument.model_validate(told)
+    answered = get("/v1/history/relation", first="pay:5", second="web:60", answered=True).json()
+    assert answered["relation"] == history.relation("pay:5", "web:60", answered=True) == "before"
+    assert len(get("/v1/history/why", event="web:60", k=200, answered=True).json()["events"]) == 2 * 60 - 1
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=12), st.integers(0, 300))

@@ -20,6 +20,7 @@ MS = 1_000_000
 START = 1_700_000_000_000_000_000
 LONGEST_MS = 90
 EVERYTHING = Subscription("0" * 24, "true", 10_000, None, 0, 0)
+NO_CAUSES = Subscription("1" * 24, "true", 0, None, 0, 0)
 
 
 def name_of(event: Event) -> str:
@@ -45,11 +46,11 @@ def report(event: Event, random: Random, *, numbered: bool, ids: bool, place: in
     }
 
 
-def heard(teller: Teller, told: list[Told], after: int) -> int:
+def heard(teller: Teller, told: list[Told], after: int, subscription: Subscription = EVERYTHING) -> int:
     """What there is now; gives where to go on."""
     step = Step((), after, at_end=False)
     while not step.at_end:
-        step = teller.step(EVERYTHING, step.upto)
+        step = teller.step(subscription, step.upto)
         told += step.told
     return step.upto
 
@@ -91,3 +92,7 @@ def test_each_event_is_told_once_with_its_true_causes(tmp_path: Path, seed: int,
         assert {gap["message"] for gap in document["missing"] if "message" in gap} == lacking
         assert document["complete"] == (not document["missing"])
         assert not document["late"]
+    alone: list[Told] = []
+    heard(teller, alone, 0, NO_CAUSES)
+    assert [each.document["complete"] for each in alone] == [each.document["complete"] for each in told]
+    assert {each.document["complete"] for each in alone} == {True, False}
