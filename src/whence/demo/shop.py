@@ -18,11 +18,11 @@ It loses none before the failure: otherwise nobody could prove that two events h
 
 Two literal lines of the logs (each is one line in the file)::
 
-    {"process": "stock-2", "seq": 8718, "time": 1773479160631442871, "arrival": 1773479160493101406, "kind": "local",
+    {"process": "stock-2", "seq": 8661, "time": 1773479160784896197, "arrival": 1773479160595784884, "kind": "local",
      "line": "settings", "name": "configuration loaded: hold_seconds 900 -> 0", "severity": "notice",
      "setting": "hold_seconds"}
-    {"process": "stock-2", "seq": 8719, "time": 1773479160632012276, "arrival": 1773479160513100231, "kind": "send",
-     "line": "release 48208", "line_parent": "settings", "message": "m100944", "name": "hold released",
+    {"process": "stock-2", "seq": 8662, "time": 1773479160786416791, "arrival": 1773479160603079223, "kind": "send",
+     "line": "release 48208", "line_parent": "settings", "message": "m100956", "name": "hold released",
      "severity": "warn", "order": 48208}
 """
 

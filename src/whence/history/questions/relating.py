@@ -150,7 +150,7 @@ def _relate(run: Run, one: Longs, other: Longs, found: NDArray[np.int8]) -> None
         local_code = np.full(len(run.processes), -1, np.int64)
         local_code[codes] = np.arange(len(codes))
         localise(int(starts_at[number]), local_code, process[pairs], index[pairs], high[pairs])
-        skeleton = run.skeleton(number, 0, int(high[pairs].max()) + 1)
+        skeleton = run.skeleton(number, 0, int(run.segments.rows[number]))
         return place[pairs], happened_before(skeleton, run.boundary(number), process[pairs], index[pairs], high[pairs])
 
     # The loops run without Python's lock, and parts do not overlap.
