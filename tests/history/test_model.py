@@ -277,6 +277,45 @@ def test_causes_are_recorded_and_possible_ones_are_told_apart(seed, processes, e
             assert few.more_possible or len(rest) <= 1
 
 
+@examples(60)
+@given(
+    seed=st.integers(0, 2**32),
+    processes=st.integers(2, 4),
+    events=st.integers(1, 45),
+    skew=st.integers(0, 20),
+    cuts=st.lists(st.integers(1, 110), max_size=3),
+)
+def test_assumed_answers_count_as_recorded_where_one_asks_so(seed, processes, events, skew, cuts):
+    """A user who trusts that answers were waited for would still be told that the server only could have led to it."""
+    execution = Execution(Random(seed), processes=processes, events=events, skew=skew)
+    recorded, wide = execution.paths()
+    led: dict[Done, set[Done]] = {}
+    for event in execution.done:
+        led[event] = {each for cause in (*event.recorded, *event.assumed) for each in (cause, *led[cause])}
+    with TemporaryDirectory() as folder:
+        history = observed(Path(folder) / "history", execution, numbered=True, cuts=cuts, eps=skew + 1)
+        by_id = {event.id: event for event in execution.done}
+        for event in execution.random.sample(execution.done, min(6, len(execution.done))):
+            answer = history.why(event.id, k=1_000, possible=1_000, answered=True)
+            assert {by_id[each.id] for each in answer.events} == led[event]
+            listed = {by_id[each.event.id] for each in answer.possible}
+            assert listed <= wide[event] - led[event]
+            assert bool(listed) == bool(wide[event] - led[event])
+            for other in execution.random.sample(execution.done, min(12, len(execution.done))):
+                found = history.relation(other.id, event.id, answered=True)
+                explained, related = (
+                    ask(other.id, event.id, answered=True) for ask in (history.explain, history.related)
+                )
+                assert found is explained.relation is related.relation
+                assert (found is Standing.BEFORE) == (other in led[event])
+                assert (found is Standing.AFTER) == (event in led[other])
+                for step in explained.steps:
+                    check_step(step, by_id, recorded)
+                by_process = [step for step in explained.steps if step.kind == "process"]
+                assert bool(by_process) == (found is Standing.POSSIBLE)
+                assert related.through == (by_process[0] if by_process else None)
+
+
 def check_step(step: Step, by_id: dict[str, Done], recorded: dict[Done, set[Done]]) -> None:
     """A step is what it says."""
     cause, effect = by_id[step.cause.id], by_id[step.effect.id]
