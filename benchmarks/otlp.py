@@ -12,6 +12,8 @@ from multiprocessing.pool import Pool
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from benchmarks.otlp_traces import document, json_lines, protobuf, requests
 from benchmarks.report import Goal, Section
 from whence.sources.files import InputFile
@@ -27,6 +29,13 @@ ALLOWED_GROWTH = 1.2
 
 Part = tuple[Path, int, int | None]
 Way = Callable[[], tuple[float, float]]
+Columns = dict[str, list[Any]]
+
+WALKED = (
+    *("process", "time", "kind", "sends", "receives", "receives_more", "id", "name", "attributes", "error"),
+    *("line", "line_parent", "line_phase", "line_since", "place"),
+)
+"""The columns that rows of spans have; the others are null or the same everywhere."""
 
 
 def section() -> Section:
@@ -43,6 +52,7 @@ def compared(folder: Path) -> Section:
     messages = [written(folder / f"{n}.pb", protobuf(half)) for n, half in enumerate(halves)]
     cut = lines.stat().st_size // CORES
     raw = lines.read_bytes()
+    check_walk(raw, lines)
     with multiprocessing.get_context("spawn").Pool(CORES) as pool:
         ways: dict[str, Way] = {
             "json and a walk, one process": lambda: walked(raw),
@@ -63,7 +73,8 @@ def compared(folder: Path) -> Section:
         "OTLP",
         f"Traces of {spans:,} spans of 40 services, 12 attributes a span, as the Collector writes them "
         "(`benchmarks/otlp_traces.py`), to the rows of `whence.sources.otlp`: with Python's `json.loads` and a walk over what it "
-        "gives, which puts the same values into lists (attributes stay dictionaries, which is less than a row needs), in one "
+        "gives, which puts the same values into lists (attributes stay dictionaries, which is less than a row needs; all rows were "
+        "compared with those of whence), in one "
         f"process; and with whence, to Arrow batches, in {CORES} processes that read half each. Least of {ROUNDS} runs of each, which took turns. Then what "
         f"one process holds at most when it reads a file, and one {TIMES_LARGER} times as large.",
         ("", "spans/s", "MB/s", "CPU, us a span", "peak memory, MB", f"{TIMES_LARGER}x the file"),
@@ -170,17 +181,17 @@ def documents_of_two_sizes(made: list[dict[str, Any]]) -> tuple[bytes, bytes]:
     return small, small[:start] + b",".join([small[start:stop]] * TIMES_LARGER) + small[stop:]
 
 
-def walk(data: bytes) -> list[list[Any]]:
-    """The columns of the rows, as one would write it in an afternoon."""
-    columns: list[list[Any]] = [[] for _ in range(12)]
-    appends = [column.append for column in columns]
+def walk(data: bytes) -> Columns:
+    """The columns of the rows, as one would write it in an afternoon; `check_walk` compares them with ours."""
+    columns: Columns = {name: [] for name in WALKED}
+    appends = [column.append for column in columns.values()]
 
     def add(*values: Any) -> None:
         for append, value in zip(appends, values, strict=True):
             append(value)
 
-    for line in data.splitlines():
-        for resource_spans in json.loads(line)["resourceSpans"]:
+    for place, text in enumerate(data.splitlines(), 1):
+        for resource_spans in json.loads(text)["resourceSpans"]:
             named = values_of(resource_spans["resource"]["attributes"])
             process = f"{named['service.name']}@{named['service.instance.id']}"
             kept = {
@@ -188,22 +199,48 @@ def walk(data: bytes) -> list[list[Any]]:
             }
             for scope in resource_spans["scopeSpans"]:
                 for span in scope["spans"]:
-                    trace, key, kind, status = span["traceId"], span["spanId"], span["kind"], span["status"]
-                    links = [f"span {link['traceId']}/{link['spanId']}" for link in span.get("links", ())]
-                    start, parent = int(span["startTimeUnixNano"]), span["parentSpanId"] or None
-                    add(trace, process, start, "receive" if kind == 2 else "send", f"span {trace}/{key}",
-                        links[0] if links else None, f"{key}/start", f"{span['name']} starts", {"span.kind": kind}, key,
-                        parent, "start")  # fmt: skip
-                    for event in span.get("events", ()):
-                        add(trace, process, int(event["timeUnixNano"]), "local", None, None, None, event["name"],
-                            values_of(event["attributes"]), key, None, None)  # fmt: skip
-                    attributes = values_of(span["attributes"]) | kept
+                    trace, key, name, status = span["traceId"], span["spanId"], span["name"], span["status"]
+                    line, is_server = f"{trace}/{key}", span["kind"] == 2
+                    parent = f"{trace}/{span['parentSpanId']}" if span["parentSpanId"] else None
+                    causes = [f"span {link['traceId']}/{link['spanId']}" for link in span.get("links", ())]
+                    if parent:
+                        causes.insert(0, f"span {parent}")
+                    begun = int(span["startTimeUnixNano"])
+                    add(process, begun, "receive" if is_server else "send", f"span {line}", causes[0] if causes else None,
+                        causes[1:] or None, f"{key}/start", f"{name} starts",
+                        {"span.kind": "server" if is_server else "client"}, None, line, parent, "start", None, place)  # fmt: skip
+                    for number, event in enumerate(span.get("events", ()), 1):
+                        said = values_of(event["attributes"])
+                        add(process, int(event["timeUnixNano"]), "local", None, None, None, f"{key}/{number}",
+                            event["name"], said, failure(said, event["name"] == "exception", 500), line, None, None, None,
+                            place)  # fmt: skip
+                    attributes = values_of(span["attributes"])
                     if status.get("message"):
                         attributes["otel.status_description"] = status["message"]
-                    ending = "fails" if status.get("code") == 2 else "ends"
-                    add(trace, process, int(span["endTimeUnixNano"]), "send" if kind == 2 else "receive", None, None, key,
-                        f"{span['name']} {ending}", attributes, key, None, "answers" if kind == 2 else "awaits")  # fmt: skip
+                    attributes |= kept
+                    failed = status.get("code") == 2
+                    add(process, int(span["endTimeUnixNano"]), "send" if is_server else "receive",
+                        f"answer to {parent}" if is_server and parent else None, None if is_server else f"answer to {line}",
+                        None, key, f"{name} {'fails' if failed else 'ends'}", attributes,
+                        failure(attributes, failed, 500 if is_server else 400), line, None if is_server else parent, "end",
+                        begun, place)  # fmt: skip
     return columns
+
+
+def failure(attributes: dict[str, Any], told: bool, least_status: int) -> bool | None:
+    """True where a row tells of a failure; None where it does not say."""
+    return told or attributes.get("http.response.status_code", 0) >= least_status or None
+
+
+def check_walk(raw: bytes, path: Path) -> None:
+    """Compare the rows of the walk with those of whence, all of them: else the two would not be compared at the same work."""
+    batches = list(Otlp().read(InputFile(path.name, str(path), path.stat().st_size).piece()))
+    ours = pa.Table.from_batches(batches).select(WALKED).to_pydict()
+    ours["attributes"] = [text and json.loads(text) for text in ours["attributes"]]
+    for name, theirs in walk(raw).items():
+        if theirs != ours[name]:
+            row = next((at for at, pair in enumerate(zip(theirs, ours[name], strict=False)) if pair[0] != pair[1]), -1)
+            raise AssertionError(f"row {row}: {name} is {theirs[row]!r} by the walk and {ours[name][row]!r} by whence")
 
 
 def values_of(pairs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import deque
 from random import Random
 from typing import Any
 
 SERVICES = 40
 SPANS_A_REQUEST = 512
+MOST_BETWEEN_TRACES_NS = 20_000_000
+LINKS_BACK = 1_000
+"""Traces back at most that a link leads."""
 START_NS = 1_714_564_800_000_000_000
 
 _WORDS = ("cart", "order", "user", "price", "stock", "quote", "ship", "mail", "auth", "search", "media", "review")
@@ -16,17 +20,25 @@ _ROUTES = tuple(f"/api/v{version}/{word}s/{{id}}" for version in (1, 2) for word
 _IDS = frozenset({"traceId", "spanId", "parentSpanId"})
 
 Json = dict[str, Any]
+Made = tuple[int, int, Json]
+"""A service, its library, and the span."""
 
 
-def requests(spans: int, *, seed: int = 1) -> list[Json]:
-    """Requests of OTLP, in the JSON mapping, with about this many spans in all."""
-    random = Random(seed)
-    made: list[tuple[int, int, Json]] = []
-    now = START_NS
+def requests(
+    spans: int, *, seed: int = 1, start_ns: int = START_NS, calls_deep: int = 4, clocks_differ_ns: int = 0
+) -> list[Json]:
+    """Requests of OTLP, in the JSON mapping, with about this many spans in all.
+
+    Traces have 3.5 spans for each of `calls_deep` on average, and 2.5; one begins every 10 ms. Each service's clock is
+    ahead of the truth by up to `clocks_differ_ns`, always by the same.
+    """
+    maker = _Maker(Random(seed), calls_deep, clocks_differ_ns)
+    made: list[Made] = []
+    now = start_ns
     found = []
     while spans > 0:
-        now += random.randrange(1, 20_000_000)
-        made += _trace(random, now)
+        now += maker.random.randrange(1, MOST_BETWEEN_TRACES_NS)
+        made += maker.trace(now)
         if len(made) >= SPANS_A_REQUEST:
             found.append(_request(made))
             spans -= len(made)
@@ -64,7 +76,7 @@ def with_base64_ids(value: Any) -> Any:
     return [with_base64_ids(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _request(made: list[tuple[int, int, Json]]) -> Json:
+def _request(made: list[Made]) -> Json:
     grouped: dict[int, dict[int, list[Json]]] = {}
     for service, library, span in made:
         grouped.setdefault(service, {}).setdefault(library, []).append(span)
@@ -106,68 +118,77 @@ def _resource(service: int) -> Json:
     }
 
 
-def _trace(random: Random, start: int) -> list[tuple[int, int, Json]]:
-    trace = f"{random.getrandbits(128) | 1:032x}"
-    made: list[tuple[int, int, Json]] = []
+class _Maker:
+    """Makes one trace after the other."""
 
-    def call(service: int, parent: str, at: int, depth: int) -> int:
-        """A server span with its database and its calls; gives when it ends."""
-        span = f"{random.getrandbits(64) | 1:016x}"
-        now = at + random.randrange(10_000, 500_000)
-        for _ in range(random.randrange(1, 3)):
-            end = now + random.randrange(100_000, 3_000_000)
-            made.append((service, 1, _span(random, trace, span, 3, now, end, _query(random))))
-            now = end + random.randrange(1_000, 100_000)
-        for _ in range(random.randrange(0, 3) if depth < 4 else 0):
-            client = f"{random.getrandbits(64) | 1:016x}"
-            other = random.randrange(SERVICES)
-            end = call(other, client, now + random.randrange(10_000, 900_000), depth + 1) + random.randrange(
-                10_000, 900_000
-            )
-            made.append((service, 0, _span(random, trace, span, 3, now, end, _http(random, other), key=client)))
-            now = end + random.randrange(1_000, 100_000)
-        made.append((service, 0, _span(random, trace, parent, 2, at, now, _http(random, service), key=span)))
-        return now
+    def __init__(self, random: Random, calls_deep: int, clocks_differ_ns: int) -> None:
+        self.random = random
+        self._calls_deep = calls_deep
+        # Drawn apart: the traces are the same, whatever the clocks say.
+        clocks = Random(0)
+        self._ahead_ns = [clocks.randint(0, clocks_differ_ns) for _ in range(SERVICES)]
+        self._earlier: deque[tuple[str, str]] = deque(maxlen=LINKS_BACK)
+        """First spans of earlier traces, which others link to."""
 
-    call(random.randrange(SERVICES), "", start, 0)
-    return made
+    def trace(self, start: int) -> list[Made]:
+        random = self.random
+        trace = f"{random.getrandbits(128) | 1:032x}"
+        made: list[Made] = []
 
+        def add(service: int, library: int, parent: str, key: str, kind: int, at: int, end: int, said: Json) -> None:
+            ahead = self._ahead_ns[service]
+            made.append((service, library, self._span(trace, parent, key, kind, at + ahead, end + ahead, said)))
 
-def _span(
-    random: Random,
-    trace: str,
-    parent: str,
-    kind: int,
-    start: int,
-    end: int,
-    attributes: Json,
-    *,
-    key: str | None = None,
-) -> Json:
-    span: Json = {
-        "traceId": trace,
-        "spanId": key or f"{random.getrandbits(64) | 1:016x}",
-        "parentSpanId": parent,
-        "flags": 257,
-        "name": attributes.get("http.route") or f"{attributes['db.operation.name']} {attributes['db.collection.name']}",
-        "kind": kind,
-        "startTimeUnixNano": str(start),
-        "endTimeUnixNano": str(end),
-        "attributes": _attributes(attributes),
-        "status": {},
-    }
-    if random.random() < 0.1:
-        error = {
-            "exception.type": "java.net.SocketTimeoutException",
-            "exception.message": "Read timed out\n\tat line 7",
+        def call(service: int, parent: str, at: int, depth: int) -> tuple[str, int]:
+            """A server span with its database and its calls; gives its id and when it ends."""
+            span = _span_id(random)
+            now = at + random.randrange(10_000, 500_000)
+            for _ in range(random.randrange(1, 3)):
+                end = now + random.randrange(100_000, 3_000_000)
+                add(service, 1, span, _span_id(random), 3, now, end, _query(random))
+                now = end + random.randrange(1_000, 100_000)
+            for _ in range(random.randrange(0, 3) if depth < self._calls_deep else 0):
+                client, other = _span_id(random), random.randrange(SERVICES)
+                _, answered = call(other, client, now + random.randrange(10_000, 900_000), depth + 1)
+                end = answered + random.randrange(10_000, 900_000)
+                add(service, 0, span, client, 3, now, end, _http(random, other))
+                now = end + random.randrange(1_000, 100_000)
+            add(service, 0, parent, span, 2, at, now, _http(random, service))
+            return span, now
+
+        first, _ = call(random.randrange(SERVICES), "", start, 0)
+        self._earlier.append((trace, first))
+        return made
+
+    def _span(self, trace: str, parent: str, key: str, kind: int, start: int, end: int, attributes: Json) -> Json:
+        span: Json = {
+            "traceId": trace,
+            "spanId": key,
+            "parentSpanId": parent,
+            "flags": 257,
+            "name": attributes.get("http.route")
+            or f"{attributes['db.operation.name']} {attributes['db.collection.name']}",
+            "kind": kind,
+            "startTimeUnixNano": str(start),
+            "endTimeUnixNano": str(end),
+            "attributes": _attributes(attributes),
+            "status": {},
         }
-        span["events"] = [{"timeUnixNano": str(end - 1_000), "name": "exception", "attributes": _attributes(error)}]
-        span["status"] = {"message": 'upstream said "no"', "code": 2}
-    if random.random() < 0.03:
-        span["links"] = [
-            {"traceId": f"{random.getrandbits(128) | 1:032x}", "spanId": f"{random.getrandbits(64) | 1:016x}"}
-        ]
-    return span
+        if self.random.random() < 0.1:
+            error = {
+                "exception.type": "java.net.SocketTimeoutException",
+                "exception.message": "Read timed out\n\tat line 7",
+            }
+            span["events"] = [{"timeUnixNano": str(end - 1_000), "name": "exception", "attributes": _attributes(error)}]
+            span["status"] = {"message": 'upstream said "no"', "code": 2}
+        if self._earlier and self.random.random() < 0.03:
+            linked, first = self._earlier[self.random.randrange(len(self._earlier))]
+            span["links"] = [{"traceId": linked, "spanId": first}]
+        return span
+
+
+def _span_id(random: Random) -> str:
+    return f"{random.getrandbits(64) | 1:016x}"
 
 
 def _http(random: Random, service: int) -> Json:
