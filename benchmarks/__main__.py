@@ -27,6 +27,7 @@ from benchmarks import (
     streaming_state,
     streams,
     texts,
+    traces,
     truth,
 )
 from benchmarks.histories import is_trial
@@ -43,6 +44,7 @@ BENCHMARKS = {
     "reproduction": reproduction.section,
     "pipeline": pipeline.section,
     "texts": texts.section,
+    "traces": traces.section,
     "start": start.section,
     "questions": questions.section,
     "growth": growth.section,

@@ -57,14 +57,18 @@ def folder() -> Path:
     found.mkdir(parents=True, exist_ok=True)
     if named is None:
         atexit.register(shutil.rmtree, found, ignore_errors=True)
-    needed = largest_events() * BYTES_AN_EVENT
-    free = shutil.disk_usage(found).free
+    check_room(found, largest_events() * BYTES_AN_EVENT)
+    return found
+
+
+def check_room(place: Path, needed: int) -> None:
+    """Refuse to go on where so many bytes would not fit."""
+    free = shutil.disk_usage(place).free
     if free < needed:
         raise SystemExit(
-            f"{found} has {free / 1e9:.0f} GB free and {needed / 1e9:.0f} GB are needed: set WHENCE_BENCH_DIR to a "
+            f"{place} has {free / 1e9:.0f} GB free and {needed / 1e9:.0f} GB are needed: set WHENCE_BENCH_DIR to a "
             "folder with room, or WHENCE_BENCH_EVENTS to fewer events"
         )
-    return found
 
 
 @cache
@@ -203,8 +207,8 @@ class Peak:
 
 
 @contextmanager
-def peak_memory(*, every_seconds: float = 0.1) -> Iterator[Peak]:
-    """Watch what this process and all those below it (Java, Python workers) hold in memory together.
+def peak_memory(*, root: int | None = None, every_seconds: float = 0.1) -> Iterator[Peak]:
+    """Watch what a process, this one if none is named, and all those below it (Java, Python workers) hold together.
 
     Pages that several of them share are counted once for each, so the sum is an upper bound.
     """
@@ -212,7 +216,7 @@ def peak_memory(*, every_seconds: float = 0.1) -> Iterator[Peak]:
 
     def watch() -> None:
         while not ended.wait(every_seconds):
-            peak.bytes = max(peak.bytes, resident_bytes(os.getpid()))
+            peak.bytes = max(peak.bytes, resident_bytes(root or os.getpid()))
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
