@@ -6,16 +6,18 @@ import heapq
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.histories import history, largest_events, size
+from benchmarks.histories import THREADS, history, largest_events, lined_history, size
 from benchmarks.pipeline import PROCESSES
 from benchmarks.report import Goal, Section
-from whence.clocks import Relation
-from whence.history import RELATIONS, History
+from benchmarks.traces import history_path, largest_spans
+from whence.history import RELATIONS, History, Standing
+from whence.history.questions.history import DEFAULT_POSSIBLE
 
 if TYPE_CHECKING:
     import duckdb
@@ -29,7 +31,8 @@ COMPARED = 10
 PAIRS = 20_000_000
 NEAR = 2_000
 """How far apart in history order the events of a pair are at most: farther apart, nearly all are ordered."""
-WANTED_TIMES, WANTED_PAIRS = 1_000, 10e6
+WANTED_TIMES, WANTED_PAIRS, WANTED_MS = 1_000, 10e6, 5
+ASKED_PAIRS, PAIRS_WITH_LINES = 1_000, 20_000
 
 
 def section() -> Section:
@@ -68,6 +71,7 @@ def section() -> Section:
     against_sql = statistics.median(plain) / ours[middle]
     against_graph = statistics.median(walked) / ours[small]
     pairs = pairs_a_second(middle)
+    lines = with_lines(most)
     return Section(
         "Questions",
         f"Milliseconds for the last {LAST} causes of an event, in history order ({PROCESSES} processes; half of the events anywhere in "
@@ -80,7 +84,7 @@ def section() -> Section:
         "latest 4,096 events before the one in question, and at more if need be, which is right only in an order like that of the history, where "
         "a cause never comes after its effect; raw logs, sorted by their clocks, do not have it.",
         ("", "events", "median, ms", "99%, ms"),
-        rows,
+        [*rows, *lines.rows],
         [
             Goal(
                 f"at least {WANTED_TIMES:,}x a recursive query in DuckDB at {size(most // 10)} events",
@@ -97,8 +101,85 @@ def section() -> Section:
                 f"{pairs / 1e6:.1f} million",
                 pairs >= WANTED_PAIRS,
             ),
+            *lines.goals,
         ],
+        lines.notes,
     )
+
+
+@dataclass(frozen=True)
+class WithLines:
+    """The part of the section about histories with lines."""
+
+    rows: list[tuple[object, ...]]
+    goals: list[Goal]
+    notes: str
+
+
+def with_lines(most: int) -> WithLines:
+    """Ask histories in which recorded and possible causes are not the same."""
+    compare_lines(lined_history(PROCESSES, most // 100))
+    rows: list[tuple[object, ...]] = []
+    goals, bulk = [], []
+    for name, path in (("threads", lined_history(PROCESSES, most)), ("spans", history_path(largest_spans()))):
+        kept = opened(path)
+        events = size(len(kept))
+        print(f"  asking {events} events of {name} ...", flush=True)
+        drawn = drawn_events(kept, WARM)
+        why = timed(lambda event, kept=kept: ask(kept, event), drawn)
+        pairs = near_pairs(len(kept), ASKED_PAIRS)
+        related = timed(lambda pair, kept=kept: kept.relation(*pair), pairs)
+        led = [pair for pair in pairs if kept.relation(*pair) in (Standing.BEFORE, Standing.AFTER, Standing.POSSIBLE)]
+        explained = timed(lambda pair, kept=kept: kept.explain(*pair), led)
+        for question, taken in (
+            ("`why` with what is possible, any event", why),
+            ("`relation`, any pair", related),
+            ("`explain`, pairs of which one may have led to the other", explained),
+        ):
+            rows.append((f"whence, {name}: {question}", events, *milliseconds(taken)))
+        reached = 1e3 * statistics.median(why)
+        goals.append(
+            Goal(
+                f"`why` with what is possible at most {WANTED_MS} ms at {events} events of {name}, history open",
+                f"{reached:.1f} ms",
+                reached <= WANTED_MS,
+            )
+        )
+        first, second = zip(*near_pairs(len(kept), PAIRS_WITH_LINES), strict=True)
+        start = time.perf_counter()
+        kept.relations(first, second)
+        bulk.append(f"{PAIRS_WITH_LINES / (time.perf_counter() - start):,.0f} pairs a second of {name}")
+    return WithLines(
+        rows,
+        goals,
+        f"Histories with lines: in that of *threads*, each process of the raw log has {THREADS} that share its state, drawn for each event, "
+        f"and messages go from thread to thread; in that of *spans*, each span of the traces of the section above is a line. `why` then gives the last {LAST} "
+        f"recorded causes and up to {DEFAULT_POSSIBLE} events that may have led to it. Recorded causes of {COMPARED} events of threads were compared "
+        "with all ancestors in networkx, whose graph has edges along threads instead of processes. Events of a pair are at most "
+        f"{NEAR:,} apart in history order. Many pairs at a time, `relations` tells of {' and '.join(bulk)}.",
+    )
+
+
+def compare_lines(path: Path) -> None:
+    """Compare recorded causes with those of a graph that was made without our skeleton, and what is possible with its rest."""
+    import networkx
+
+    kept = opened(path)
+    recorded, wide = graph_of(path, along="process, line"), graph_of(path)
+    for event in drawn_events(kept, COMPARED):
+        if ask_graph(recorded, event) != ask(kept, event):
+            raise AssertionError(f"the recorded causes of the event at {event} of {path} are not those of the graph")
+        possible = {each.event.position for each in kept.why(event, k=LAST).possible}
+        if not possible <= networkx.ancestors(wide, event) - networkx.ancestors(recorded, event):
+            raise AssertionError(f"what may have led to the event at {event} of {path} is not possible in the graph")
+
+
+def near_pairs(total: int, count: int) -> list[tuple[int, int]]:
+    """Random pairs of events that are near enough for all answers to occur."""
+    random = np.random.default_rng(10)
+    first = random.integers(0, total, count)
+    second = np.clip(first + random.integers(-NEAR, NEAR, count), 0, total - 1)
+    return list(zip(first.tolist(), second.tolist(), strict=True))
 
 
 def opened(path: Path) -> History:
@@ -119,7 +200,7 @@ def drawn_events(kept: History, count: int) -> list[int]:
     return np.where(late, at_the_end, anywhere).tolist()
 
 
-def timed(call: Callable[[int], object], events: Sequence[int]) -> list[float]:
+def timed(call: Callable[[Any], object], events: Sequence[Any]) -> list[float]:
     taken = []
     for event in events:
         start = time.perf_counter()
@@ -184,8 +265,11 @@ def ask_window(tables: duckdb.DuckDBPyConnection, event: int) -> list[int]:
         window *= 4
 
 
-def sql_tables(path: Path) -> duckdb.DuckDBPyConnection:
-    """Events by position, and the edges among them, from the stored events alone: our skeleton is not used."""
+def sql_tables(path: Path, *, along: str = "process") -> duckdb.DuckDBPyConnection:
+    """Events by position, and the edges among them, from the stored events alone: our skeleton is not used.
+
+    `along` are the columns whose events follow each other by their clock.
+    """
     import duckdb
 
     tables = duckdb.connect()
@@ -194,8 +278,8 @@ def sql_tables(path: Path) -> duckdb.DuckDBPyConnection:
         f"""
         CREATE TABLE events AS
         SELECT
-            segments.first_position + rows.file_row_number AS event, rows.process, rows.sends, rows.receives,
-            row_number() OVER (PARTITION BY rows.process ORDER BY rows.time) AS seq
+            segments.first_position + rows.file_row_number AS event, dense_rank() OVER (ORDER BY {along}) AS along, rows.sends,
+            rows.receives, row_number() OVER (PARTITION BY {along} ORDER BY rows.time) AS seq
         FROM read_parquet('{run}/events-*.parquet', filename = true, file_row_number = true) AS rows
         JOIN read_parquet('{run}/segments-*.parquet') AS segments ON ends_with(rows.filename, segments.events_file)
         """
@@ -205,7 +289,7 @@ def sql_tables(path: Path) -> duckdb.DuckDBPyConnection:
         CREATE TABLE edges AS
         SELECT effect, cause FROM (
             SELECT later.event AS effect, earlier.event AS cause FROM events AS later
-            JOIN events AS earlier ON earlier.process = later.process AND earlier.seq = later.seq - 1
+            JOIN events AS earlier ON earlier.along = later.along AND earlier.seq = later.seq - 1
             UNION ALL
             SELECT later.event, earlier.event FROM events AS later JOIN events AS earlier ON earlier.sends = later.receives
         ) ORDER BY effect
@@ -218,11 +302,11 @@ def ask_sql(tables: duckdb.DuckDBPyConnection, sql: str, event: int) -> list[int
     return [found for (found,) in tables.execute(sql, {"event": event}).fetchall()]
 
 
-def graph_of(path: Path) -> networkx.DiGraph:
+def graph_of(path: Path, *, along: str = "process") -> networkx.DiGraph:
     """The same edges as `sql_tables`."""
     import networkx
 
-    tables = sql_tables(path)
+    tables = sql_tables(path, along=along)
     edges = tables.execute("SELECT cause, effect FROM edges").fetchnumpy()
     tables.close()
     graph = networkx.DiGraph()
@@ -247,13 +331,13 @@ def check_relations(path: Path, graph: networkx.DiGraph) -> None:
         near = np.clip(event + random.integers(-NEAR, NEAR, 1_000), 0, len(kept) - 1)
         before, after = networkx.ancestors(graph, event), networkx.descendants(graph, event)
         truth = [
-            Relation.BEFORE
+            Standing.BEFORE
             if other in before
-            else Relation.AFTER
+            else Standing.AFTER
             if other in after
-            else Relation.EQUAL
+            else Standing.EQUAL
             if other == event
-            else Relation.CONCURRENT
+            else Standing.CONCURRENT
             for other in near.tolist()
         ]
         if [RELATIONS[found] for found in kept.relations(near, np.full(len(near), event)).tolist()] != truth:
