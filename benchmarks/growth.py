@@ -7,9 +7,9 @@ import statistics
 import time
 from pathlib import Path
 
+from benchmarks.asking import LAST, ask, drawn_events, opened
 from benchmarks.histories import history, is_trial, largest_events, size
 from benchmarks.pipeline import PROCESSES as WITH_ALL_SIZES
-from benchmarks.questions import LAST, ask, drawn_events, opened
 from benchmarks.report import PAGE, Goal, Section
 
 PROCESSES = (2, 10, 100, 1000)

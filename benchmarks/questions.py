@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import heapq
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.histories import THREADS, history, largest_events, lined_history, size
+from benchmarks.asking import COMPARED, LAST, NEAR, ask, drawn_events, milliseconds, opened, timed
+from benchmarks.asking_otherwise import KEYED_SQL, PLAIN_SQL, ask_graph, ask_sql, ask_window, graph_of, sql_tables
+from benchmarks.histories import history, largest_events, size
 from benchmarks.pipeline import PROCESSES
+from benchmarks.questions_of_lines import with_lines
 from benchmarks.report import Goal, Section
-from benchmarks.traces import history_path, largest_spans
-from whence.history import RELATIONS, History, Standing
-from whence.history.questions.history import DEFAULT_POSSIBLE
+from whence.history import RELATIONS, Standing
 
 if TYPE_CHECKING:
-    import duckdb
     import networkx
 
-LAST = 100
-"""How many causes are asked for: ``whence why -k 100``."""
 COLD, WARM, AGAIN = 200, 2_000, 2_000
-COMPARED = 10
-"""Events asked of the slow ways, and compared one by one with ours."""
 PAIRS = 20_000_000
-NEAR = 2_000
-"""How far apart in history order the events of a pair are at most: farther apart, nearly all are ordered."""
-WANTED_TIMES, WANTED_PAIRS, WANTED_MS = 1_000, 10e6, 5
-ASKED_PAIRS, PAIRS_WITH_LINES = 1_000, 20_000
+WANTED_TIMES, WANTED_PAIRS = 1_000, 10e6
 
 
 def section() -> Section:
@@ -107,112 +98,6 @@ def section() -> Section:
     )
 
 
-@dataclass(frozen=True)
-class WithLines:
-    """The part of the section about histories with lines."""
-
-    rows: list[tuple[object, ...]]
-    goals: list[Goal]
-    notes: str
-
-
-def with_lines(most: int) -> WithLines:
-    """Ask histories in which recorded and possible causes are not the same."""
-    compare_lines(lined_history(PROCESSES, most // 100))
-    rows: list[tuple[object, ...]] = []
-    goals, bulk = [], []
-    for name, path in (("threads", lined_history(PROCESSES, most)), ("spans", history_path(largest_spans()))):
-        kept = opened(path)
-        events = size(len(kept))
-        print(f"  asking {events} events of {name} ...", flush=True)
-        drawn = drawn_events(kept, WARM)
-        why = timed(lambda event, kept=kept: ask(kept, event), drawn)
-        pairs = near_pairs(len(kept), ASKED_PAIRS)
-        related = timed(lambda pair, kept=kept: kept.relation(*pair), pairs)
-        led = [pair for pair in pairs if kept.relation(*pair) in (Standing.BEFORE, Standing.AFTER, Standing.POSSIBLE)]
-        explained = timed(lambda pair, kept=kept: kept.explain(*pair), led)
-        for question, taken in (
-            ("`why` with what is possible, any event", why),
-            ("`relation`, any pair", related),
-            ("`explain`, pairs of which one may have led to the other", explained),
-        ):
-            rows.append((f"whence, {name}: {question}", events, *milliseconds(taken)))
-        reached = 1e3 * statistics.median(why)
-        goals.append(
-            Goal(
-                f"`why` with what is possible at most {WANTED_MS} ms at {events} events of {name}, history open",
-                f"{reached:.1f} ms",
-                reached <= WANTED_MS,
-            )
-        )
-        first, second = zip(*near_pairs(len(kept), PAIRS_WITH_LINES), strict=True)
-        start = time.perf_counter()
-        kept.relations(first, second)
-        bulk.append(f"{PAIRS_WITH_LINES / (time.perf_counter() - start):,.0f} pairs a second of {name}")
-    return WithLines(
-        rows,
-        goals,
-        f"Histories with lines: in that of *threads*, each process of the raw log has {THREADS} that share its state, drawn for each event, "
-        f"and messages go from thread to thread; in that of *spans*, each span of the traces of the section above is a line. `why` then gives the last {LAST} "
-        f"recorded causes and up to {DEFAULT_POSSIBLE} events that may have led to it. Recorded causes of {COMPARED} events of threads were compared "
-        "with all ancestors in networkx, whose graph has edges along threads instead of processes. Events of a pair are at most "
-        f"{NEAR:,} apart in history order. Many pairs at a time, `relations` tells of {' and '.join(bulk)}.",
-    )
-
-
-def compare_lines(path: Path) -> None:
-    """Compare recorded causes with those of a graph that was made without our skeleton, and what is possible with its rest."""
-    import networkx
-
-    kept = opened(path)
-    recorded, wide = graph_of(path, along="process, line"), graph_of(path)
-    for event in drawn_events(kept, COMPARED):
-        if ask_graph(recorded, event) != ask(kept, event):
-            raise AssertionError(f"the recorded causes of the event at {event} of {path} are not those of the graph")
-        possible = {each.event.position for each in kept.why(event, k=LAST).possible}
-        if not possible <= networkx.ancestors(wide, event) - networkx.ancestors(recorded, event):
-            raise AssertionError(f"what may have led to the event at {event} of {path} is not possible in the graph")
-
-
-def near_pairs(total: int, count: int) -> list[tuple[int, int]]:
-    """Random pairs of events that are near enough for all answers to occur."""
-    random = np.random.default_rng(10)
-    first = random.integers(0, total, count)
-    second = np.clip(first + random.integers(-NEAR, NEAR, count), 0, total - 1)
-    return list(zip(first.tolist(), second.tolist(), strict=True))
-
-
-def opened(path: Path) -> History:
-    return History(path)
-
-
-def ask(kept: History, event: int) -> list[int]:
-    """Positions of the last causes, the latest first."""
-    return [cause.position for cause in reversed(kept.why(event, k=LAST).events)]
-
-
-def drawn_events(kept: History, count: int) -> list[int]:
-    """Positions, the same in every run: half anywhere, half in the last hundredth."""
-    random = np.random.default_rng(7)
-    total = len(kept)
-    late = random.random(count) < 0.5
-    anywhere, at_the_end = random.integers(0, total, count), random.integers(total - total // 100, total, count)
-    return np.where(late, at_the_end, anywhere).tolist()
-
-
-def timed(call: Callable[[Any], object], events: Sequence[Any]) -> list[float]:
-    taken = []
-    for event in events:
-        start = time.perf_counter()
-        call(event)
-        taken.append(time.perf_counter() - start)
-    return taken
-
-
-def milliseconds(taken: list[float]) -> tuple[float, float]:
-    return 1e3 * statistics.median(taken), 1e3 * float(np.percentile(taken, 99))
-
-
 def compared(path: Path, other: Callable[[int], list[int]]) -> list[float]:
     """Seconds of the other way, once its answers are known to be ours."""
     kept = opened(path)
@@ -221,104 +106,6 @@ def compared(path: Path, other: Callable[[int], list[int]]) -> list[float]:
         if other(event) != ask(kept, event):
             raise AssertionError(f"two ways give different causes of the event at {event} of {path}")
     return timed(other, events)
-
-
-PLAIN_SQL = f"""
-WITH RECURSIVE past(event, steps) AS (
-    SELECT cause, 1 FROM edges WHERE effect = $event
-    UNION
-    SELECT edges.cause, past.steps + 1 FROM past JOIN edges ON edges.effect = past.event WHERE past.steps < {LAST}
-)
-SELECT DISTINCT event FROM past ORDER BY event DESC LIMIT {LAST}
-"""
-
-KEYED_SQL = f"""
-WITH RECURSIVE past(event, steps) USING KEY (event) AS (
-    SELECT cause, 1 FROM edges WHERE effect = $event
-    UNION
-    SELECT edges.cause, min(past.steps) + 1 FROM past JOIN edges ON edges.effect = past.event
-    WHERE past.steps < {LAST} AND edges.cause NOT IN (SELECT event FROM recurring.past) GROUP BY edges.cause
-)
-SELECT event FROM past ORDER BY event DESC LIMIT {LAST}
-"""
-
-
-WINDOW_SQL = f"""
-WITH RECURSIVE past(event) AS (
-    SELECT cause FROM edges WHERE effect = $event AND cause >= $first
-    UNION
-    SELECT edges.cause FROM past JOIN edges ON edges.effect = past.event
-    WHERE edges.effect BETWEEN $first AND $event AND edges.cause >= $first
-)
-SELECT event FROM past ORDER BY event DESC LIMIT {LAST}
-"""
-
-
-def ask_window(tables: duckdb.DuckDBPyConnection, event: int) -> list[int]:
-    """Look at the latest events before it only, and at more of them while too few are causes."""
-    window = 4_096
-    while True:
-        first = max(0, event - window)
-        found = tables.execute(WINDOW_SQL, {"event": event, "first": first}).fetchall()
-        if len(found) == LAST or first == 0:
-            return [cause for (cause,) in found]
-        window *= 4
-
-
-def sql_tables(path: Path, *, along: str = "process") -> duckdb.DuckDBPyConnection:
-    """Events by position, and the edges among them, from the stored events alone: our skeleton is not used.
-
-    `along` are the columns whose events follow each other by their clock.
-    """
-    import duckdb
-
-    tables = duckdb.connect()
-    run = next((path / "runs").iterdir())
-    tables.execute(
-        f"""
-        CREATE TABLE events AS
-        SELECT
-            segments.first_position + rows.file_row_number AS event, dense_rank() OVER (ORDER BY {along}) AS along, rows.sends,
-            rows.receives, row_number() OVER (PARTITION BY {along} ORDER BY rows.time) AS seq
-        FROM read_parquet('{run}/events-*.parquet', filename = true, file_row_number = true) AS rows
-        JOIN read_parquet('{run}/segments-*.parquet') AS segments ON ends_with(rows.filename, segments.events_file)
-        """
-    )
-    tables.execute(
-        """
-        CREATE TABLE edges AS
-        SELECT effect, cause FROM (
-            SELECT later.event AS effect, earlier.event AS cause FROM events AS later
-            JOIN events AS earlier ON earlier.along = later.along AND earlier.seq = later.seq - 1
-            UNION ALL
-            SELECT later.event, earlier.event FROM events AS later JOIN events AS earlier ON earlier.sends = later.receives
-        ) ORDER BY effect
-        """
-    )
-    return tables
-
-
-def ask_sql(tables: duckdb.DuckDBPyConnection, sql: str, event: int) -> list[int]:
-    return [found for (found,) in tables.execute(sql, {"event": event}).fetchall()]
-
-
-def graph_of(path: Path, *, along: str = "process") -> networkx.DiGraph:
-    """The same edges as `sql_tables`."""
-    import networkx
-
-    tables = sql_tables(path, along=along)
-    edges = tables.execute("SELECT cause, effect FROM edges").fetchnumpy()
-    tables.close()
-    graph = networkx.DiGraph()
-    graph.add_nodes_from(range(len(opened(path))))
-    graph.add_edges_from(zip(edges["cause"].tolist(), edges["effect"].tolist(), strict=True))
-    return graph
-
-
-def ask_graph(graph: networkx.DiGraph, event: int) -> list[int]:
-    import networkx
-
-    return heapq.nlargest(LAST, networkx.ancestors(graph, event))
 
 
 def check_relations(path: Path, graph: networkx.DiGraph) -> None:
