@@ -14,7 +14,7 @@ from whence.causality.sweeps import PastSweep
 from whence.history import layout
 from whence.history.questions.doubts import Missing, is_tainted
 from whence.history.questions.event import Event, events_at
-from whence.history.questions.locating import index_at, row_of
+from whence.history.questions.locating import code_at, index_at, row_of
 from whence.history.questions.parts import parts_until, segment_parts_until
 from whence.history.reading import Run
 from whence.history.recorded import recorded_past
@@ -213,7 +213,7 @@ def _gaps(run: Run, events: tuple[Event, ...], *, consecutive: bool) -> Iterator
         key = (event.computation, event.process)
         before = last.get(key)
         last[key] = event
-        if before is None or event.seq - before.seq <= 1:
+        if before is None or event.seq - before.seq <= 1 or run.processes.dense_seq[code_at(run, event.position)]:
             continue
         steps = 1 if consecutive else index_at(run, event.position) - index_at(run, before.position)
         if event.seq - before.seq > steps:
