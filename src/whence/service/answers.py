@@ -246,6 +246,9 @@ class ClocksDocument(Document):
     lag: int | None
     eps_used: int | None
     groups: int
+    same: list[dict[str, Any]] = Field(
+        description="Clocks that cannot be told apart: names, and how far apart at most."
+    )
     message_delays: dict[str, Any]
     report_delays: dict[str, Any]
 

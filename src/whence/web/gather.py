@@ -15,7 +15,7 @@ from whence.history import Event, History, Standing
 from whence.history.questions.event import events_at
 from whence.history.questions.past import direct_causes
 from whence.history.reading import Run
-from whence.history.recorded import recorded_causes, recorded_past
+from whence.history.recorded import recorded_causes
 from whence.web.incident import Incident, Ordering, is_loud
 
 NEARBY_ROWS = 16_384
@@ -37,14 +37,14 @@ def gather(
     answer = history.why(event, k=last, where=where, computation=computation)
     check = history.check()
     others = bystanders(history, answer.event, beside)
-    past, possible = by_record(history.run, answer.event, answer.events)
-    shown = [each.position for each in (*answer.events, answer.event, *others)]
+    possible = tuple(sorted((each.event for each in answer.possible), key=lambda each: each.position))
+    shown = [each.position for each in (*answer.events, *possible, answer.event, *others)]
     drawn = connections(history.run, shown)
     return Incident(
         history=str(history.run.store),
         unit=history.unit,
         event=answer.event,
-        past=past,
+        past=answer.events,
         bystanders=others,
         causes=drawn.causes,
         missing=answer.missing,
@@ -56,16 +56,6 @@ def gather(
         follows=drawn.follows,
         assumed=drawn.assumed,
     )
-
-
-def by_record(run: Run, event: Event, events: Sequence[Event]) -> tuple[tuple[Event, ...], tuple[Event, ...]]:
-    """Of events that may have led to another: those of which that is recorded, and the others."""
-    if not run.has_lines or not events:
-        return tuple(events), ()
-    pieces = recorded_past(run, np.array([event.position], np.int64), min(each.position for each in events))
-    led = {position for piece in pieces for position in piece.tolist()}
-    recorded = tuple(each for each in events if each.position in led)
-    return recorded, tuple(each for each in events if each.position not in led)
 
 
 @dataclass(frozen=True, slots=True)
