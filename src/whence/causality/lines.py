@@ -145,7 +145,7 @@ def _follow(
                 nodes += 1
     return (
         offsets, back[:count].copy(), continued_row[:continued].copy(), continued_line[:continued].copy(),
-        head, after, node_row, settled,
+        head, after[:nodes].copy(), node_row[:nodes].copy(), settled,
     )  # fmt: skip
 
 
