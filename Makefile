@@ -23,7 +23,7 @@ test-all: $(READY) ## run all tests: those, and the slow ones (kills, a cluster,
 # Tests that together call every kernel, in both ways each time; the run fails if one is left out.
 BOUNDS := tests/causality tests/delivery tests/measures tests/simulation tests/kernels tests/papers/test_cell.py \
   tests/sources/test_json_lines.py tests/sources/test_scanner_bounds.py $(addprefix tests/history/test_, \
-  delivering.py locating.py model.py questions.py solving.py traced_systems.py)
+  delivering.py locating.py model.py questions.py solving.py)
 
 test-bounds: $(READY) ## run what calls compiled code with checks of bounds, and compare it with plain Python
 	@WHENCE_KERNELS=both NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/bounds $(PY) -m pytest -n 2 --dist loadfile \
