@@ -66,7 +66,7 @@ class Ordered:
     in_cycle: Longs
     """Rows that receive a message which is also among their effects; the edges that say so are not in `edges`."""
     doubted: Longs = field(default_factory=lambda: np.empty(0, np.int64))
-    """Rows of which an assumed cause is also among their effects: what was assumed is not true."""
+    """Numbers of assumed edges whose cause is also among the effects: what was assumed is not true."""
 
 
 def order_rows(starts: Longs, time: Longs, edges: Edges, assumed: Flags | None = None) -> Ordered:
@@ -95,7 +95,7 @@ def order_rows(starts: Longs, time: Longs, edges: Edges, assumed: Flags | None =
 
 
 def _without_doubtful(starts: Longs, time: Longs, edges: Edges, assumed: Flags) -> tuple[Edges, Longs]:
-    """The edges without assumed ones that cannot be true, and the rows that these were causes of.
+    """The edges without assumed ones that cannot be true, and the numbers of these.
 
     What is known settles that, one edge at a time, so that it does not depend on which rows are looked at together: an
     assumed cause that is known to come after its effect is none. Where several can only not all be true, none is kept.
@@ -118,7 +118,7 @@ def _without_doubtful(starts: Longs, time: Longs, edges: Edges, assumed: Flags) 
     if _place(starts, time, left.offsets, left.causes, causal_time, level, done):
         false |= assumed & _in_cycles(starts, left, done)
         left = _without(edges, false)
-    return left, np.unique(effect[false])
+    return left, np.flatnonzero(false)
 
 
 def _without(edges: Edges, gone: Flags) -> Edges:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from whence.durations import show_duration
-from whence.events.keys import ANSWER, SPAN, UNKNOWN_ANSWER
+from whence.events.keys import ANSWER, CALLER, SPAN, UNKNOWN_ANSWER
 
 if TYPE_CHECKING:
     from whence.history.questions.doubts import Missing
@@ -79,6 +79,10 @@ def missing_words(gap: Missing) -> str:
         return f"{named_cause(gap.message)}, which {gap.received_by} names as a cause"
     if gap.message == UNKNOWN_ANSWER:
         return f"when the answer was sent that {gap.received_by} may have waited for"
+    if gap.message == CALLER:
+        return f"who called {gap.received_by}, which nobody reports"
+    if gap.message is not None and gap.message.startswith(ANSWER):
+        return f"what {gap.received_by} called, which nobody reports"
     if gap.message is not None:
         return f"the event that sent {gap.message}, received by {gap.received_by}"
     where = f"before {gap.before_seq}" if gap.after_seq is None else f"between {gap.after_seq} and {gap.before_seq}"

@@ -12,6 +12,9 @@ ANSWER: Final = "answer to "
 """What keys begin with that name the answer to a line, as ``answer to TRACE/SPAN``. Whoever waited for an
 answer is assumed to have got it: nothing recorded says so, and nobody misses an answer that no report tells of."""
 
+CALLER: Final = "its caller"
+"""What is missing of a server or consumer that tells of no caller."""
+
 STAMPED: Final = "stamp of "
 """What keys begin with that come from vector stamps: nobody sends or misses a message of that name."""
 

@@ -76,7 +76,7 @@ def measure_segment(run: Run, number: int, *, level: int) -> SegmentClocks:
     clock = _clocks(of_process[skeleton.process], table, names)
     effects = np.repeat(np.arange(rows), np.diff(skeleton.offsets))
     causes = skeleton.cause_rows()
-    into = run.messages_into(number).without_assumed()
+    into = run.known_messages_into(number)
     positions, place = np.unique(into.position, return_inverse=True)
     senders = np.zeros(len(positions), np.int64)
     senders[place] = into.process

@@ -168,7 +168,7 @@ def _join_computation(
         if causes is None and lacks(row):
             joined.missing.setdefault(window, []).append((place, key))
         for cause in causes or ():
-            joined.crossings.add(effect, cause, assumed=is_assumed(row))
+            joined.crossings.add(effect, cause, assumed=is_assumed(row) or not row["named"])
 
 
 def _needed_sends(

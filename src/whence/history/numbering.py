@@ -25,7 +25,7 @@ from whence.history import layout
 from whence.history.joining import Crossings, Joined
 from whence.history.plan import Epochs, Plan, TooLarge
 from whence.history.reading import skeleton_from
-from whence.history.run_tables import Holes, SegmentRow, Totals, processes_table, segments_table
+from whence.history.run_tables import Holes, SegmentRow, Totals, processes_table, segments_table, unanswered
 from whence.history.segmenting import Counts, Made, Target
 from whence.history.writing import write_boundary
 
@@ -133,11 +133,12 @@ class _Scanning:
         """Take note of the holes in a segment of whole computations."""
         counts, processes = made.counts, len(made.counts.names)
         rows = Totals().widened(processes).hole_rows(counts, np.arange(processes))
-        if (rows == -1).all() and made.window not in self._missing:
+        more = np.union1d(self._more(made.window), counts.told.unanswered)
+        if (rows == -1).all() and not len(more):
             return
         assert made.files is not None
         skeleton = _read_skeleton(self._target, made.files.skeleton_file)
-        found = Holes.none(processes).after(skeleton, Boundary.empty(processes), rows, self._more(made.window))
+        found = Holes.none(processes).after(skeleton, Boundary.empty(processes), rows, more)
         self._note(counts, found)
 
     def _more(self, window: int) -> Longs:
@@ -186,7 +187,12 @@ class _Scanning:
                     f"other to be followed from epoch to epoch: {many}. Give --epoch-rows more than {epochs.rows:,}, so "
                     "that it is one epoch, or give processes names that come again, such as that of their service"
                 ) from None
-            holes = holes.after(skeleton, boundary, totals.hole_rows(each.counts, everybody), self._more(each.window))
+            holes = holes.after(
+                skeleton,
+                boundary,
+                totals.hole_rows(each.counts, everybody),
+                np.union1d(self._more(each.window), unanswered(each.counts, boundary.edge_row)),
+            )
             totals.add(each.counts, everybody)
             if each is not segments[0]:
                 self.boundary_files[each.window] = write_boundary(

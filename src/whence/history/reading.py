@@ -385,8 +385,13 @@ class Run:
 
     def known_crossings(self, number: int) -> tuple[Longs, Longs]:
         """The same without those that are only assumed."""
-        found = self.messages_into(number).without_assumed()
+        found = self.known_messages_into(number)
         return found.row, found.position
+
+    def known_messages_into(self, number: int) -> Crossings:
+        """As `messages_into`, without those that are only assumed; a process that does one thing at a time assumes none."""
+        found = self.messages_into(number)
+        return found if self.segments.lines_file[number] is None else found.without_assumed()
 
     def messages_into(self, number: int) -> Crossings:
         """The same, with the senders."""

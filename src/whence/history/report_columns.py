@@ -21,6 +21,8 @@ BETWEEN = "\x00"
 
 LARGEST_TIME = 1 << 62
 """Times beyond it are set aside, so that differences of times fit in 64 bits: the year 2116, in nanoseconds."""
+LEAST_TIME = -1 << 60
+"""Times before it are set aside, so that a difference and twice a wait still fit: the year 1933, in nanoseconds."""
 
 _TEXT = pa.string()
 
@@ -103,7 +105,7 @@ class ReportColumns:
 def out_of_range(table: pa.Table, *columns: str) -> Iterator[tuple[Flags, str, str]]:
     """Rows whose time or number cannot be meant, column by column: which, the code of the reason, and its detail."""
     for name in columns:
-        what, code, least = ("seq", "bad-seq", 1) if name == "seq" else ("time", "absurd-time", -LARGEST_TIME)
+        what, code, least = ("seq", "bad-seq", 1) if name == "seq" else ("time", "absurd-time", LEAST_TIME)
         yield _outside(table, name, least), code, f"{what} runs from {least} to {LARGEST_TIME}"
 
 

@@ -61,6 +61,11 @@ class Holes:
         return type(self)(first_hole, spread_taint(skeleton, boundary, rows, self.first_tainted))
 
 
+def unanswered(counts: Counts, heard: Longs) -> Longs:
+    """Rows of a segment that waited for an answer which nobody sent; `heard` are rows with a cause before the segment."""
+    return counts.told.unanswered[~np.isin(counts.told.unanswered, heard)]
+
+
 def _empty() -> Longs:
     return np.empty(0, np.int64)
 

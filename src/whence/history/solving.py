@@ -39,6 +39,7 @@ from whence.history.span_edges import (
     span_ends,
     started_elsewhere,
     with_all_answers,
+    with_ties,
     without_local_parents,
 )
 from whence.history.verifying import contradictions, first_contradictions
@@ -139,7 +140,7 @@ def solve(
         if not first_come:
             _set_aside(aside, copies, columns.own[copies.rows])
     order = order[good[order]]
-    work = _Work(columns, order, process[order], time[order], window, aside, told_apart)
+    work = _Work(columns, order, process[order], time[order], window, aside, told_apart, raw.key[order], numbered)
     return work.solve(len(names), None if came is None else came[order], copies)
 
 
@@ -164,6 +165,24 @@ class _Work:
     window: Window
     aside: Aside
     told_apart: bool
+    key: Longs
+    """By row: what orders the rows of its process."""
+    numbered: Flags
+    """By process: whether that is a number, which no two events share."""
+
+    def tied_groups(self) -> Longs | None:
+        """By row: a number for all rows of its process at its time, if these are of several lines; None without any."""
+        if not self.columns.has("line"):
+            return None
+        same = (np.diff(self.process) == 0) & (np.diff(self.key) == 0) & ~self.numbered[self.process[1:]]
+        if not same.any():
+            return None
+        group = np.concatenate(([0], np.cumsum(~same)))
+        line = self.columns.codes("line", self.order)
+        first = np.concatenate(([True], ~same))
+        mixed = np.zeros(int(group[-1]) + 1, np.bool_)
+        mixed[group[line != line[np.flatnonzero(first)][group]]] = True
+        return np.where(mixed[group], group, -1 - np.arange(len(group))) if mixed.any() else None
 
     def solve(self, processes: int, came: Longs | None, copies: Copies) -> Solved:
         """`came`: when each row came, if what came first stays; `copies` are then set aside with what they repeat."""
@@ -183,8 +202,14 @@ class _Work:
             edges = self._without_long_answers(edges, doubtful, missing)
         if window.whole and len(keys):
             edges = self._without_unsent(edges, keys, missing)
+        if (group := self.tied_groups()) is not None:
+            keys, assumed, edges = with_ties(keys, assumed, edges, group)
+            doubtful = edges_told(assumed, edges.labels)
         ordered = order_rows(starts, time, edges, doubtful)
-        for row in ordered.doubted.tolist():
+        answers = (
+            ordered.doubted[edges.labels[ordered.doubted] != len(keys) - 1] if group is not None else ordered.doubted
+        )
+        for row in np.unique(edges.effects()[answers]).tolist():
             missing.setdefault(row, []).append(UNKNOWN_ANSWER)
         causal_time = ordered.times.causal_time
         member = np.ones(len(order), np.bool_)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.causality.ordering import Edges
-from whence.events.schema import END, RECEIVE, SPAN, START
+from whence.events.schema import ANSWER, END, RECEIVE, SPAN, START
 from whence.history.report_columns import BETWEEN, ReportColumns
 
 Longs = NDArray[np.int64]
@@ -72,6 +72,38 @@ def with_all_answers(edges: Edges, sends: Longs, again: Longs, assumed: Flags) -
     by_effect = np.argsort(effects, kind="stable")
     offsets = np.concatenate(([0], np.cumsum(np.bincount(effects, minlength=len(edges.offsets) - 1)))).astype(np.int64)
     return Edges(offsets, causes[by_effect], labels[by_effect])
+
+
+def with_ties(keys: pa.Array, assumed: Flags, edges: Edges, group: Longs) -> tuple[pa.Array, Flags, Edges]:
+    """Assume that events of one process at one time, on several lines, happened in either order.
+
+    `group`, by row: the same number for such events, which stand together. What one of them received may have come before
+    the first of them, and what one of them sent may have gone out after the last. The edges that say so go by a key of
+    their own, the last one, which is assumed.
+    """
+    effects = edges.effects()
+    first, last = _ends(group)
+    known = edges.causes >= 0
+    cause = np.where(known, last[np.maximum(edges.causes, 0)], -1)
+    effect = first[effects]
+    more = np.flatnonzero(known & ((cause != edges.causes) | (effect != effects)))
+    keys = pa.concat_arrays([keys.cast(pa.string()), pa.array([ANSWER], pa.string())])
+    assumed = np.append(assumed, True)
+    all_effects = np.concatenate((effects, effect[more]))
+    causes = np.concatenate((edges.causes, cause[more]))
+    labels = np.concatenate((edges.labels, np.full(len(more), len(keys) - 1)))
+    by_effect = np.argsort(all_effects, kind="stable")
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(all_effects, minlength=len(group))))).astype(np.int64)
+    return keys, assumed, Edges(offsets, causes[by_effect], labels[by_effect])
+
+
+def _ends(group: Longs) -> tuple[Longs, Longs]:
+    """By row: the first and the last row of its group, whose rows stand together."""
+    begins = np.concatenate(([True], np.diff(group) != 0))
+    firsts = np.flatnonzero(begins)
+    number = np.cumsum(begins) - 1
+    lasts = np.append(firsts[1:], len(group)) - 1
+    return firsts[number], lasts[number]
 
 
 def started_elsewhere(columns: ReportColumns, *, told_apart: bool) -> pa.Array:

@@ -29,7 +29,7 @@ from whence.history.live.lines import Lines
 from whence.history.mending import with_missing
 from whence.history.open_ends import causes_of, events_for, is_assumed, lacks
 from whence.history.report_columns import LARGEST_TIME
-from whence.history.run_tables import Holes, Totals
+from whence.history.run_tables import Holes, Totals, unanswered
 from whence.history.segment_lines import SegmentLines
 from whence.history.segmenting import Counts, count_processes, events_table, segment_lines
 from whence.history.solving import Solved, Window, solve
@@ -139,7 +139,9 @@ class Chain:
         edge_row, edge_position, assumed, missing = self._crossings(solved, codes, find_sends)
         events = _with_times(events_table(_by_dates(placed), solved, 0), placed, solved, missing)
         boundary = self.scan.boundary(skeleton, edge_row, edge_position)
-        counts = count_processes([(self.computation, name) for name in self.names], skeleton, events)
+        counts = count_processes(
+            [(self.computation, name) for name in self.names], skeleton, events, solved.placed.assumed
+        )
         totals, everybody = self.totals.widened(len(self.names)), np.arange(len(self.names))
         part = Part(
             events,
@@ -150,7 +152,7 @@ class Chain:
             solved.placed.assumed,
             segment_lines(placed, solved, [(self.computation, name) for name in names]),
             self.holes.widened(len(self.names)).after(
-                skeleton, boundary, totals.hole_rows(counts, everybody), np.empty(0, np.int64)
+                skeleton, boundary, totals.hole_rows(counts, everybody), unanswered(counts, boundary.edge_row)
             ),
             counts,
             solved.aside.table(placed.drop_columns([DATED, "emitted"])),
@@ -194,13 +196,13 @@ class Chain:
                 missing.append((row["place"], row["key"]))
             for position in causes or ():
                 pair = (row["place"], position)
-                pairs[pair] = pairs.get(pair, True) and is_assumed(row)
+                pairs[pair] = pairs.get(pair, True) and (is_assumed(row) or not row["named"])
         first: dict[int, int] = {}
         for place, code in enumerate(codes[solved.placed.skeleton.process].tolist() if self.pending else ()):
             first.setdefault(code, place)
         for code, positions in self.pending.items():
             if code in first:
-                pairs.update({(first[code], position): False for position in positions})
+                pairs |= {(first[code], position): pairs.get((first[code], position), True) for position in positions}
         ordered = sorted(pairs)
         assumed = [pairs[pair] for pair in ordered]
         return [row for row, _ in ordered], [position for _, position in ordered], assumed, missing

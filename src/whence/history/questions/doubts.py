@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.causality.taint import NEVER
+from whence.events.keys import ANSWER, CALLER, SPAN
 from whence.history.questions.dealing import numbers_within
 from whence.history.questions.event import events_at
 from whence.history.questions.locating import code_at, index_at, position_of_index
@@ -100,6 +101,10 @@ def _missing_at(run: Run, position: int, code: int, index: int) -> Iterator[Miss
         yield Missing(name, after_seq, event.seq, left_out)
     for key in event.missing:
         yield Missing(None, None, None, 1, key, event.id)
+    if (event.receives or "").startswith(ANSWER) and not event.missing:
+        yield Missing(None, None, None, 1, event.receives, event.id)
+    elif event.receives is None and (event.sends or "").startswith(SPAN):
+        yield Missing(None, None, None, 1, CALLER, event.id)
 
 
 def _numbers(run: Run, column: str) -> Longs:
