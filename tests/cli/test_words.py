@@ -99,8 +99,8 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (
             LIMIT,
             f"{BUY}/start",
-            "unknown: nothing leads from one of {0} limit changed ends and {1} buy starts to the other, but reports are missing that might: "
-            "who called {0}/start, which nobody reports; who called {1}, which nobody reports",
+            "unknown: nothing leads from one of {0} limit changed ends and {1} buy starts to the other, but reports are "
+            "missing that might: who called {0}/start, which nobody reports; who called {1}, which nobody reports",
         ),
         (LIMIT, LIMIT, "equal: both are {0} limit changed ends"),
     ],
