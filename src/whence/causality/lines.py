@@ -1,8 +1,12 @@
 """What each event follows in its own process: the lines of a segment, where they part and where they meet again.
 
 A *line* is one thing that a process does: a request, a task, a span. Its *front* is what its next event follows: its last
-event, and the ends of lines that it started and that have ended since. All of this is settled in one pass over the events in
+event, and the ends of lines that went back into it since. All of this is settled in one pass over the events in
 history order, in which each process's own order is kept.
+
+A front may hold many ends, and many events may follow it. So it is stored once: the last end has a *list*, which holds this
+end and goes on with what the front was before. A *reference* is twice the number of a row, and one more if the list of that
+row is meant, not the row alone. Rows and lists take memory in proportion to the rows.
 
 A line that began before the segment has a front there. Its first event here *continues* it: the front is looked for in
 earlier segments when somebody asks (`whence.history.recorded`). So no segment has to wait for another.
@@ -42,21 +46,41 @@ class LineRows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Lists:
+    """The lists of rows that end a line into another: by row, -1 where a row has none."""
+
+    rest: Longs
+    """The reference of what the list holds besides the row; -1 where that is nothing."""
+    first: Longs
+    """The oldest row that has a list of the same front: all those between belong to this list, from `low` on."""
+    low: Longs
+    """What the list holds of rows before this one leads to the row anyway, and need not be told."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Fronts:
     """What rows follow in their own process, and what later segments may follow."""
 
     offsets: Longs
-    back: Longs
-    """Row i follows the rows ``i - back[offsets[i]:offsets[i + 1]]``."""
+    follows: Longs
+    """Row i follows what ``follows[offsets[i]:offsets[i + 1]]`` refer to."""
+    lists: Lists
     continued_row: Longs
     """Rows, ascending, that also follow a front before the segment ..."""
     continued_line: Longs
     """... which is that of this line."""
+    begun_row: Longs
+    """Rows, ascending, that are the first of their line here and name the line that it was started from ..."""
+    begun_line: Longs
+    """... their line: if that has a front before the segment, they only continue it ..."""
+    begun_here: Flags
+    """... and then their first reference, where this is true, does not count ..."""
+    begun_parent: Longs
+    """... nor does the front before the segment of this line; -1 for none."""
     open_line: Longs
     """Lines, ascending, that later segments may go on with or wait for, those that have ended included ..."""
-    open_offsets: Longs
-    open_row: Longs
-    """... and the rows of their fronts ..."""
+    open_front: Longs
+    """... references to their fronts ..."""
     open_extends: Flags
     """... to which a front before the segment is to be added."""
 
@@ -64,104 +88,90 @@ class Fronts:
 def find_fronts(rows: LineRows) -> Fronts:
     """Follow the lines through a segment.
 
-    A row that begins a line, or that is the first of its line and names a parent, follows the parent's front. Any other
-    first row of a line continues it.
+    A row that starts a line follows the front of the parent, and nothing that its line did before. Any other first row of a
+    line continues it, but follows the parent that it names if the line has no front before.
     """
-    offsets, back, continued_row, continued_line, head, after, node_row, settled = _follow(
+    offsets, follows, rest, first, low, continued, begun, begun_here, head, settled = _follow(
         rows.line, rows.parent, rows.starts, rows.ends, rows.join_offsets, rows.joins, rows.lines
     )
     found = np.flatnonzero(head >= 0)
-    open_offsets, open_row = _unrolled(found, head, after, node_row)
-    return Fronts(offsets, back, continued_row, continued_line, found, open_offsets, open_row, ~settled[found])
+    return Fronts(
+        offsets,
+        follows,
+        Lists(rest, first, low),
+        continued[:, 0].copy(),
+        continued[:, 1].copy(),
+        begun[:, 0].copy(),
+        begun[:, 1].copy(),
+        begun_here,
+        begun[:, 2].copy(),
+        found,
+        head[found],
+        ~settled[found],
+    )
 
 
 @kernel(
-    "Tuple((int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], "
-    "boolean[::1]))"
+    "Tuple((int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[:, ::1], int64[:, ::1], boolean[::1], "
+    "int64[::1], boolean[::1]))"
     "(int64[::1], int64[::1], boolean[::1], boolean[::1], int64[::1], int64[::1], int64)"
 )
 def _follow(
     line: Longs, parent: Longs, starts: Flags, ends: Flags, join_offsets: Longs, joins: Longs, lines: int
-) -> tuple[Longs, Longs, Longs, Longs, Longs, Longs, Longs, Flags]:
-    """Fronts are lists of nodes, newest first: ``head[line]``, then ``after[node]``; ``node_row`` has the row of a node."""
+) -> tuple[Longs, Longs, Longs, Longs, Longs, Longs, Longs, Flags, Longs, Flags]:
     rows = len(line)
+    # By line: a reference to its front; whether that is all known here; and the row that started it, if one did.
     head = np.full(lines, -1, np.int64)
-    after, node_row = np.empty(2 * rows, np.int64), np.empty(2 * rows, np.int64)
-    nodes = 0
-    # Whether the front of a line is all known here; what it was started from, and the newest node at that moment.
     settled = np.zeros(lines, np.bool_)
-    started_from, started_at = np.full(lines, -1, np.int64), np.full(lines, -1, np.int64)
-    offsets = np.zeros(rows + 1, np.int64)
-    back = np.empty(rows + len(joins) + 16, np.int64)
+    started_from, started_by = np.full(lines, -1, np.int64), np.full(lines, -1, np.int64)
+    rest, first, low = np.full(rows, -1, np.int64), np.full(rows, -1, np.int64), np.full(rows, -1, np.int64)
+    offsets, follows = np.zeros(rows + 1, np.int64), np.empty(rows + len(joins), np.int64)
     count = 0
-    continued_row = np.empty(2 * rows + len(joins), np.int64)
-    continued_line = np.empty(2 * rows + len(joins), np.int64)
-    continued = 0
+    continued = np.empty((rows + len(joins), 2), np.int64)
+    begun, begun_here = np.empty((rows, 3), np.int64), np.empty(rows, np.bool_)
+    went_on = begins = 0
     for row in range(rows):
         own = line[row]
-        begins = starts[row] or (not settled[own] and head[own] < 0 and parent[row] >= 0 and not ends[row])
         first_join, last_join = join_offsets[row], join_offsets[row + 1]
         for turn in range(1 + last_join - first_join):
             # First its own line, or the one it was started from; then those it waited for.
-            followed = own
+            followed, conditional = own, False
             if turn:
                 followed = joins[first_join + turn - 1]
-            elif begins and not settled[own]:
+            elif starts[row]:
                 followed = parent[row]
-                started_from[own], started_at[own] = followed, nodes
+                started_from[own], started_by[own] = followed, row
+            elif not settled[own] and head[own] < 0 and parent[row] >= 0 and not ends[row]:
+                followed, conditional = parent[row], True
             if followed < 0:
                 continue
-            if not settled[followed]:
-                continued_row[continued], continued_line[continued] = row, followed
-                continued += 1
-            node = head[followed]
-            while node >= 0:
-                if count == len(back):
-                    more = np.empty(2 * count, np.int64)
-                    more[:count] = back
-                    back = more
-                back[count] = row - node_row[node]
+            if conditional:
+                begun[begins, 0], begun[begins, 1] = row, own
+                begun[begins, 2] = -1 if settled[followed] else followed
+                begun_here[begins] = head[followed] >= 0
+                begins += 1
+            elif not settled[followed]:
+                continued[went_on, 0], continued[went_on, 1] = row, followed
+                went_on += 1
+            if head[followed] >= 0:
+                follows[count] = head[followed]
                 count += 1
-                node = after[node]
         offsets[row + 1] = count
-        node_row[nodes], after[nodes] = row, -1
-        head[own], settled[own] = nodes, True
-        nodes += 1
-        if ends[row]:
-            into = parent[row]
-            if into >= 0 and into != own:
-                keep = head[into]
-                if started_from[own] == into:
-                    # What the line had done when it started this one is before its end: only what came since stays.
-                    last, node = -1, head[into]
-                    while node >= started_at[own]:
-                        last, node = node, after[node]
-                    if last >= 0:
-                        after[last] = -1
-                    else:
-                        keep = -1
-                node_row[nodes], after[nodes] = row, keep
-                head[into] = nodes
-                nodes += 1
+        head[own], settled[own] = 2 * row, True
+        into = parent[row]
+        if ends[row] and into >= 0 and into != own:
+            before = head[into]
+            lowest = low[before // 2] if before >= 0 and before % 2 else np.int64(0)
+            if started_from[own] == into:
+                # What the line had done when it started this one is before its end: only what came since is told.
+                lowest = max(lowest, started_by[own])
+            low[row], first[row] = lowest, row
+            if before // 2 >= lowest and before >= 0:
+                rest[row] = before
+                if before % 2:
+                    first[row] = first[before // 2]
+            head[into] = 2 * row + 1
     return (
-        offsets, back[:count].copy(), continued_row[:continued].copy(), continued_line[:continued].copy(),
-        head, after[:nodes].copy(), node_row[:nodes].copy(), settled,
+        offsets, follows[:count].copy(), rest, first, low, continued[:went_on].copy(), begun[:begins].copy(),
+        begun_here[:begins].copy(), head, settled,
     )  # fmt: skip
-
-
-@kernel("UniTuple(int64[::1], 2)(int64[::1], int64[::1], int64[::1], int64[::1])")
-def _unrolled(chosen: Longs, head: Longs, after: Longs, node_row: Longs) -> tuple[Longs, Longs]:
-    """The rows of some lists of nodes, one list after the other."""
-    offsets = np.zeros(len(chosen) + 1, np.int64)
-    for at in range(len(chosen)):
-        node, count = head[chosen[at]], 0
-        while node >= 0:
-            node, count = after[node], count + 1
-        offsets[at + 1] = offsets[at] + count
-    found = np.empty(offsets[-1], np.int64)
-    for at in range(len(chosen)):
-        node, place = head[chosen[at]], offsets[at]
-        while node >= 0:
-            found[place] = node_row[node]
-            node, place = after[node], place + 1
-    return offsets, found

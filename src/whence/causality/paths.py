@@ -17,7 +17,7 @@ class FewestGuesses:
     """Forwards from one event to another: all events between them, part by part, oldest first, without gaps.
 
     By event it keeps the fewest steps of a way to it that only the wide order knows, and the event before it on such a way.
-    Rows are counted from the first event: 12 bytes for each.
+    Rows are counted from the first event: 24 bytes for each.
     """
 
     def __init__(self, processes: int, first_position: int, last_position: int) -> None:
@@ -25,6 +25,9 @@ class FewestGuesses:
         rows = last_position - first_position + 1
         self._guesses: Ints = np.full(rows, UNREACHED, np.int32)
         self._before: Longs = np.full(rows, -1, np.int64)
+        # The same for the list of a row: the fewest of what it holds, and which row has that.
+        self._list_guesses: Ints = np.full(rows, UNREACHED, np.int32)
+        self._list_row: Longs = np.full(rows, -1, np.int64)
         self._least: Ints = np.full(processes, UNREACHED, np.int32)
         self._least_row: Longs = np.full(processes, -1, np.int64)
 
@@ -43,14 +46,15 @@ class FewestGuesses:
     ) -> None:
         """Go on over the next rows; `codes` are their processes.
 
-        `edges` are causes before the segment: rows of the part, ascending, positions, and whether they are recorded.
+        `edges` are causes before the segment: rows of the part, ascending, references as `RecordedCauses` has them, but to
+        positions, and whether they are recorded.
         """
-        row, position, is_recorded = edges
+        row, reference, is_recorded = edges
         _fewest(
             np.ascontiguousarray(codes, np.int64), skeleton.offsets, skeleton.back, recorded.offsets, recorded.back,
-            first_position - self._base, np.ascontiguousarray(row, np.int64),
-            np.ascontiguousarray(position, np.int64) - self._base, np.ascontiguousarray(is_recorded, np.bool_),
-            self._guesses, self._before, self._least, self._least_row,
+            recorded.rest, first_position - self._base, np.ascontiguousarray(row, np.int64),
+            np.ascontiguousarray(reference, np.int64) - 2 * self._base, np.ascontiguousarray(is_recorded, np.bool_),
+            self._guesses, self._before, self._list_guesses, self._list_row, self._least, self._least_row,
         )  # fmt: skip
 
     def path(self) -> list[tuple[int, int, bool]] | None:
@@ -67,8 +71,8 @@ class FewestGuesses:
 
 
 @kernel(
-    "void(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, int64[::1], int64[::1], boolean[::1], "
-    "int32[::1], int64[::1], int32[::1], int64[::1])"
+    "void(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, int64[::1], int64[::1], "
+    "boolean[::1], int32[::1], int64[::1], int32[::1], int64[::1], int32[::1], int64[::1])"
 )
 def _fewest(
     codes: Longs,
@@ -76,12 +80,15 @@ def _fewest(
     back: Longs,
     recorded_offsets: Longs,
     recorded_back: Longs,
+    rest: Longs,
     first: int,
     edge_row: Longs,
     edge_at: Longs,
     edge_recorded: NDArray[np.bool_],
     guesses: Ints,
     before: Longs,
+    list_guesses: Ints,
+    list_row: Longs,
     least: Ints,
     least_row: Longs,
 ) -> None:
@@ -93,22 +100,37 @@ def _fewest(
         if at == 0:
             best = np.int32(0)
         for entry in range(recorded_offsets[row], recorded_offsets[row + 1]):
-            cause = at - recorded_back[entry]
-            if cause >= 0 and guesses[cause] < best:
+            reference = 2 * at - recorded_back[entry]
+            cause = reference // 2
+            if reference < 0:
+                continue
+            if reference % 2 == 0 and guesses[cause] < best:
                 best, through = guesses[cause], cause
+            elif reference % 2 == 1 and list_guesses[cause] < best:
+                best, through = list_guesses[cause], list_row[cause]
         for entry in range(offsets[row], offsets[row + 1]):
             cause = at - back[entry]
             if cause >= 0 and guesses[cause] != UNREACHED and guesses[cause] + 1 < best:
                 best, through = np.int32(guesses[cause] + 1), cause
         while edge < len(edge_row) and edge_row[edge] == row:
-            cause = edge_at[edge]
-            if cause >= 0 and guesses[cause] != UNREACHED:
-                more = np.int32(guesses[cause] + (0 if edge_recorded[edge] else 1))
-                if more < best:
-                    best, through = more, cause
+            reference = edge_at[edge]
+            if reference >= 0:
+                cause, known = reference // 2, guesses[reference // 2]
+                if reference % 2:
+                    cause, known = list_row[reference // 2], list_guesses[reference // 2]
+                if known != UNREACHED and known + (0 if edge_recorded[edge] else 1) < best:
+                    best, through = np.int32(known + (0 if edge_recorded[edge] else 1)), cause
             edge += 1
         if least[own] != UNREACHED and least[own] + 1 < best:
             best, through = np.int32(least[own] + 1), least_row[own]
         guesses[at], before[at] = best, through
+        list_guesses[at], list_row[at] = best, at
+        reference = 2 * at - rest[row]
+        if rest[row] > 0 and reference >= 0:
+            cause, known = reference // 2, guesses[reference // 2]
+            if reference % 2:
+                cause, known = list_row[reference // 2], list_guesses[reference // 2]
+            if known < best:
+                list_guesses[at], list_row[at] = known, cause
         if best != UNREACHED and best <= least[own]:
             least[own], least_row[own] = best, at

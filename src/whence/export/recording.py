@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from whence.causality.recorded import members
 from whence.causality.skeleton import Longs
 from whence.export.selection import Selection
-from whence.history import layout
 from whence.history.reading import Run
-from whence.history.recorded import recorded_crossings
+from whence.history.recorded import recorded_crossings, recorded_within
 
 Carried = dict[tuple[int, str | None], int]
 """By process and line: the last exported event that leads somewhere. Those before it on its line are implied."""
@@ -22,7 +22,7 @@ def followed_in_process(run: Run, number: int) -> dict[int, list[int]]:
     """By row of a segment: positions of what it follows within its own process by what is recorded."""
     first = int(run.segments.first_position[number])
     process = run.process_column(number)
-    effect, cause = _recorded_within(run, number)
+    effect, cause = recorded_within(run, number)
     own = process[effect] == process[cause]
     found: dict[int, list[int]] = {}
     for row, before in zip(effect[own].tolist(), (cause[own] + first).tolist(), strict=True):
@@ -90,7 +90,7 @@ class Nearest:
 
     def _causes(self, number: int, first: int) -> dict[int, list[int]]:
         """By row of a segment: positions of all that it follows by what is recorded."""
-        effect, cause = _recorded_within(self._run, number)
+        effect, cause = recorded_within(self._run, number)
         into = self._run.messages_into(number).without_assumed()
         rows, positions = recorded_crossings(self._run, number)
         found: dict[int, list[int]] = {}
@@ -108,23 +108,12 @@ class Nearest:
         wanted = set(crossings["cause"].to_pylist())
         ends = self._run.line_ends(number)
         if ends is not None:
-            wanted.update((ends.open_row + first).tolist())
+            fronts, _ = members(ends.open_front, *self._run.line_lists(number))
+            wanted.update((fronts + first).tolist())
         else:
             process = self._run.process_column(number)
             wanted.update(first + len(process) - 1 - np.unique(process[::-1], return_index=True)[1])
         self._carried |= {position: carried for position, carried in here.items() if position in wanted}
-
-
-def _recorded_within(run: Run, number: int) -> tuple[Longs, Longs]:
-    """Rows of a segment, ascending, and the rows of the same segment that they follow."""
-    effects, causes = [], []
-    for group in range(-(-int(run.segments.rows[number]) // layout.SKELETON_ROWS)):
-        recorded = run.recorded_group(number, group)
-        rows = np.repeat(np.arange(len(recorded)), np.diff(recorded.offsets)) + group * layout.SKELETON_ROWS
-        effects.append(rows)
-        causes.append(rows - recorded.back)
-    none = np.empty(0, np.int64)
-    return np.concatenate((none, *effects)), np.concatenate((none, *causes))
 
 
 def _lines(run: Run, number: int) -> list[str | None]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-FORMAT = 6
+FORMAT = 7
 """Of the manifest and of all files beside it. A reader refuses any other."""
 MANIFEST = "manifest.json"
 LOCK = "run.lock"
@@ -91,7 +91,11 @@ SKELETON_ASSUMED = "assumed"
 """A column of the skeleton, where there are such: how many of a row's causes, the last ones, are only assumed."""
 SKELETON_FOLLOWS = "follows"
 """A column of the skeleton of a segment with lines: distances back to what a row follows in its own process. Without it
-each row follows the one before in its process."""
+each row follows the one before in its process. Rows have even numbers here and their lists odd ones: row r is 2 r, and its
+list 2 r + 1, so that 4 is the row two before this one, and 3 the list of that row (`whence.causality.lines`)."""
+LIST_REST, LIST_FIRST, LIST_LOW = LISTS = "list_rest", "list_first", "list_low"
+"""Columns beside it, null where a row has no list: the distance to what the list holds besides the row, told likewise;
+and distances in rows, to the first row with a list of the same front, and to the lowest row that the list holds."""
 
 SEGMENTS = pa.schema(
     [

@@ -30,8 +30,10 @@ from whence.causality.skeleton import Skeleton
 from whence.history import layout
 from whence.history.cache import Cache
 from whence.history.errors import DamagedHistory, HistoryReplaced
+from whence.history.line_fronts import rows_not_started
 from whence.history.manifest import Manifest, read_manifest
 from whence.history.sealing import SealedFile, damaged, missing, read_sealed, read_sealed_table
+from whence.history.segment_lines import LineEnds
 from whence.history.storage import Store
 from whence.history.tables import Longs, Processes, Segments, processes_from, segments_from
 from whence.history.vector_files import vectors_from
@@ -70,18 +72,6 @@ class Crossings:
         kept = ~self.assumed
         row, position, process, index = (each[kept] for each in (self.row, self.position, self.process, self.index))
         return Crossings(row, position, process, index, self.assumed[kept])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LineEnds:
-    """The lines that cross the ends of a segment, as `whence.history.segment_lines.SegmentLines` has them."""
-
-    continued_row: Longs
-    continued_mark: NDArray[np.uint64]
-    open_mark: NDArray[np.uint64]
-    open_offsets: Longs
-    open_row: Longs
-    open_extends: NDArray[np.bool_]
 
 
 _NO_ROWS: Longs = np.empty(0, np.int64)
@@ -177,23 +167,45 @@ class Run:
         """
 
         def read() -> RecordedCauses:
-            columns = ["causes", layout.SKELETON_ASSUMED, layout.SKELETON_FOLLOWS]
+            columns = ["causes", layout.SKELETON_ASSUMED, layout.SKELETON_FOLLOWS, layout.LIST_REST]
             table = self._skeleton_columns(number, group, columns)
-            messages = RecordedCauses(*_lists(table["causes"])) if answered else without_assumed(table)
-            if layout.SKELETON_FOLLOWS in table.column_names:
-                return joined(messages, RecordedCauses(*_lists(table[layout.SKELETON_FOLLOWS])))
             start = group * layout.SKELETON_ROWS
-            previous = self.previous_rows(number)[start : start + len(messages)]
-            has_one = previous >= 0
-            offsets = np.concatenate(([0], np.cumsum(has_one))).astype(np.int64)
-            return joined(
-                messages, RecordedCauses(offsets, (np.arange(start, start + len(previous)) - previous)[has_one])
-            )
+            offsets, back = _lists(table["causes"]) if answered else without_assumed(table)
+            messages = RecordedCauses(offsets, 2 * back, np.zeros(len(table), np.int64))
+            if layout.SKELETON_FOLLOWS not in table.column_names:
+                previous = self.previous_rows(number)[start : start + len(table)]
+                has_one = previous >= 0
+                offsets = np.concatenate(([0], np.cumsum(has_one))).astype(np.int64)
+                back = 2 * (np.arange(start, start + len(previous)) - previous)[has_one]
+                return joined(RecordedCauses(offsets, back, messages.rest), messages)
+            lines = RecordedCauses(*_lists(table[layout.SKELETON_FOLLOWS]), _distances(table[layout.LIST_REST]))
+            not_started = rows_not_started(self, number) - start
+            lines = lines.without_first(not_started[(not_started >= 0) & (not_started < len(table))])
+            return joined(lines, messages)
 
         return self._cache.get(
             ("recorded", number, group, answered),
             lambda: self._guarded(self.segments.skeleton_file[number], read),
             lambda found: found.nbytes,
+        )
+
+    def line_lists(self, number: int) -> tuple[Longs, Longs]:
+        """By row of a segment: what its list holds besides the row, and from which row on, as in `Lists`; -1 for nothing."""
+
+        def read() -> tuple[Longs, Longs]:
+            groups = range(-(-int(self.segments.rows[number]) // layout.SKELETON_ROWS))
+            columns = [layout.LIST_REST, layout.LIST_LOW]
+            tables = [self._skeleton_columns(number, group, columns) for group in groups]
+            rows = np.arange(int(self.segments.rows[number]))
+            if not all(table.num_columns for table in tables):
+                return np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
+            rest, low = (_distances(pa.concat_tables(tables)[name]) for name in columns)
+            return np.where(rest > 0, 2 * rows - rest, -1), rows - low
+
+        return self._cache.get(
+            ("lists", number),
+            lambda: self._guarded(self.segments.skeleton_file[number], read),
+            lambda found: 2 * found[0].nbytes,
         )
 
     def previous_rows(self, number: int) -> Longs:
@@ -246,7 +258,7 @@ class Run:
         return self._cache.get(
             ("lines", number),
             lambda: self._guarded(name, read),
-            lambda found: 12 * len(found.open_mark) + 8 * (len(found.open_row) + 2 * len(found.continued_row)),
+            lambda found: sum(getattr(found, each).nbytes for each in LineEnds.__slots__),
         )
 
     def process_group(self, number: int, group: int) -> NDArray[Any]:
@@ -469,15 +481,15 @@ def skeleton_from(table: pa.Table) -> Skeleton:
     return Skeleton(table["process"].to_numpy().astype(np.int32), *_lists(table["causes"]))
 
 
-def without_assumed(table: pa.Table) -> RecordedCauses:
-    """The causes by message that rows of a skeleton's file hold, without those that are only assumed."""
+def without_assumed(table: pa.Table) -> tuple[Longs, Longs]:
+    """The causes by message that rows of a skeleton's file hold, without those that are assumed; as `_lists` gives them."""
     offsets, back = _lists(table["causes"])
     if layout.SKELETON_ASSUMED not in table.column_names:
-        return RecordedCauses(offsets, back)
+        return offsets, back
     counts = table[layout.SKELETON_ASSUMED].to_numpy().astype(np.int64)
     kept = np.ones(len(back), np.bool_)
     kept[np.repeat(offsets[1:] - counts, counts) + _counted(counts)] = False
-    return RecordedCauses(np.concatenate(([0], np.cumsum(np.diff(offsets) - counts))).astype(np.int64), back[kept])
+    return np.concatenate(([0], np.cumsum(np.diff(offsets) - counts))).astype(np.int64), back[kept]
 
 
 def _lists(column: pa.ChunkedArray) -> tuple[Longs, Longs]:
@@ -485,6 +497,12 @@ def _lists(column: pa.ChunkedArray) -> tuple[Longs, Longs]:
     lists = column.combine_chunks()
     offsets = lists.offsets.to_numpy().astype(np.int64)
     return offsets - offsets[0], lists.flatten().to_numpy().astype(np.int64)
+
+
+def _distances(column: pa.ChunkedArray) -> Longs:
+    """The numbers of a column, 0 where there is none."""
+    found: Longs = pc.fill_null(column, 0).to_numpy().astype(np.int64)
+    return found
 
 
 def _counted(counts: Longs) -> Longs:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.causality.lines import Fronts, LineRows, find_fronts
+from whence.causality.lines import Fronts, LineRows, Lists, find_fronts
 from whence.causality.skeleton import Ints, Longs
 from whence.events.schema import END, RECEIVE, START
 
@@ -31,23 +31,43 @@ SHARED = "/server"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LineEnds:
+    """The lines that cross the ends of a segment: what is stored beside its skeleton.
+
+    References are those of `whence.causality.lines`.
+    """
+
+    continued_row: Longs
+    """Rows, ascending, that also follow what a line was before the segment ..."""
+    continued_mark: Marks
+    """... the line of this mark."""
+    begun_row: Longs
+    """Rows, ascending, that name the line which theirs was started from, if theirs was nothing before the segment ..."""
+    begun_mark: Marks
+    """... their line ..."""
+    begun_here: Flags
+    """... whether the first thing that they follow in the segment is of the line that they name ..."""
+    begun_before: Flags
+    """... and whether they follow what that was before the segment, too ..."""
+    begun_parent: Marks
+    """... by its mark."""
+    open_mark: Marks
+    """Lines that later segments may go on with or wait for, ascending ..."""
+    open_front: Longs
+    """... a reference to what their next event follows ..."""
+    open_extends: Flags
+    """... besides what the line was before the segment."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SegmentLines:
     """What the rows of a segment follow in their own process, by row: recorded causes besides messages."""
 
     offsets: Longs
-    back: Longs
-    """Row i follows the rows ``i - back[offsets[i]:offsets[i + 1]]`` ..."""
-    continued_row: Longs
-    """... and rows, ascending, that also follow what a line was before the segment ..."""
-    continued_mark: Marks
-    """... the line of this mark."""
-    open_mark: Marks
-    """Lines that later segments may go on with or wait for, ascending ..."""
-    open_offsets: Longs
-    open_row: Longs
-    """... and what their next event follows ..."""
-    open_extends: Flags
-    """... besides what the line was before the segment."""
+    follows: Longs
+    """Row i follows what the references ``follows[offsets[i]:offsets[i + 1]]`` say."""
+    lists: Lists
+    ends: LineEnds
 
 
 @lru_cache(maxsize=10_000)
@@ -92,25 +112,27 @@ def lines_of(rows: pa.Table, process: Ints, names: Sequence[str]) -> SegmentLine
         return None
     coded = _Coded(rows, process)
     found = find_fronts(coded.line_rows)
-    used = np.unique(np.concatenate((found.continued_line, found.open_line)))
+    named = [found.continued_line, found.begun_line, found.begun_parent, found.open_line]
+    used = np.unique(np.concatenate(named))
+    used = used[used >= 0]
     marks = np.zeros(coded.line_rows.lines, np.uint64)
     marks[used] = _marks(names, *coded.named(used))
-    return _marked(found, marks)
+    return SegmentLines(found.offsets, found.follows, found.lists, _line_ends(found, marks))
 
 
-def _marked(found: Fronts, marks: Marks) -> SegmentLines:
-    lengths = np.diff(found.open_offsets)
+def _line_ends(found: Fronts, marks: Marks) -> LineEnds:
     order = np.argsort(marks[found.open_line])
-    offsets = np.concatenate(([0], np.cumsum(lengths[order]))).astype(np.int64)
-    at = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - found.open_offsets[:-1][order], lengths[order])
-    return SegmentLines(
-        found.offsets,
-        found.back,
+    before = found.begun_parent >= 0
+    return LineEnds(
         found.continued_row,
         marks[found.continued_line],
+        found.begun_row,
+        marks[found.begun_line],
+        found.begun_here,
+        before,
+        np.where(before, marks[found.begun_parent], np.uint64(0)) if len(marks) else marks,
         marks[found.open_line][order],
-        offsets,
-        found.open_row[at],
+        found.open_front[order],
         found.open_extends[order],
     )
 

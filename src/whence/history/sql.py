@@ -30,9 +30,10 @@ import duckdb
 
 from whence.history import layout
 from whence.history.damage import require_intact
+from whence.history.line_fronts import rows_not_started
 from whence.history.questions.ordering import delivery_files
 from whence.history.reading import Run, open_run
-from whence.history.recorded import recorded_crossings
+from whence.history.recorded import line_crossings
 from whence.history.storage import Store
 
 DIALECTS = ("duckdb", "spark")
@@ -173,9 +174,7 @@ class _Selects(ABC):
             known = f"{self.length('causes')} - CAST({layout.SKELETON_ASSUMED} AS BIGINT)" if assumes else "NULL"
             kind = "CASE WHEN nth >= known THEN 'assumed' ELSE 'message' END"
             selects += self._edges(files, f"{self.distances('causes')}, {known} AS known", kind)
-        files = [each for each in self._skeletons() if layout.SKELETON_FOLLOWS in self._columns(each)]
-        selects += self._edges(files, self.distances(layout.SKELETON_FOLLOWS), "'line'")
-        return "\nUNION ALL\n".join([*selects, *self._crossings()])
+        return "\nUNION ALL\n".join([*selects, *self._crossings(), *self._along_lines()])
 
     def _edges(self, files: list[tuple[int, str]], columns: str, kind: str) -> list[str]:
         if not files:
@@ -185,25 +184,65 @@ class _Selects(ABC):
         ]
 
     def _crossings(self) -> list[str]:
-        """Causes in earlier segments. The files do not tell which are assumed, nor lines: these are told one by one."""
+        """Messages from earlier segments. The files do not tell which are assumed: these are told one by one."""
         crossings = self.table(self.run.table_file("crossings"))
         if not self.run.has_lines:
             return [f"SELECT effect, cause, 'message' AS kind FROM ({crossings})"]
         assumed: list[tuple[int, int]] = []
-        lines: list[tuple[int, int]] = []
         for number in range(len(self.run.segments)):
             first = int(self.run.segments.first_position[number])
             into = self.run.messages_into(number)
             assumed += zip((into.row + first)[into.assumed].tolist(), into.position[into.assumed].tolist(), strict=True)
-            rows, positions = recorded_crossings(self.run, number)
-            lines += zip((rows + first).tolist(), positions.tolist(), strict=True)
         found = f"SELECT effect, cause, 'message' AS kind FROM ({crossings})"
         if assumed:
             found = (
                 f"SELECT effect, cause, coalesce(kind, 'message') AS kind FROM ({crossings}) AS crossing\n"
                 f"LEFT JOIN ({_pairs(assumed, 'assumed')}) AS told USING (effect, cause)"
             )
-        return [found, *([_pairs(lines, "line")] if lines else [])]
+        return [found]
+
+    def _along_lines(self) -> list[str]:
+        """What events follow along lines: events, and lists, which hold several (`whence.causality.lines`)."""
+        if not self.run.has_lines:
+            return []
+        files = [each for each in self._skeletons() if layout.SKELETON_FOLLOWS in self._columns(each)]
+        before: list[tuple[int, int]] = []
+        not_started: list[int] = []
+        for number in range(len(self.run.segments)):
+            first = int(self.run.segments.first_position[number])
+            not_started += (rows_not_started(self.run, number) + first).tolist()
+            rows, references = line_crossings(self.run, number)
+            before += zip((rows + first).tolist(), references.tolist(), strict=True)
+        counts = f" WHERE nth > 0 OR position NOT IN ({', '.join(map(str, not_started))})" if not_started else ""
+        followed = (
+            "SELECT position AS effect, 2 * position - back AS reference FROM (\n"
+            f"{self.rows(files, self.distances(layout.SKELETON_FOLLOWS))}\n){counts}"
+        )
+        if before:
+            listed = ", ".join(f"({effect}, {reference})" for effect, reference in before)
+            crossing = "CAST(effect AS BIGINT) AS effect, CAST(reference AS BIGINT) AS reference"
+            followed += f"\nUNION ALL\nSELECT {crossing} FROM (VALUES {listed}) AS crossing(effect, reference)"
+        followed = (
+            "SELECT effect, CAST((reference - reference % 2) / 2 AS BIGINT) AS cause, reference % 2 AS is_list "
+            f"FROM (\n{followed}\n)"
+        )
+        columns = (
+            f"{layout.LIST_FIRST} AS back_to_first, {layout.LIST_LOW} AS back_to_low, CASE WHEN {layout.LIST_REST} % 2 = 0 "
+            f"THEN CAST({layout.LIST_REST} / 2 AS BIGINT) END AS back_to_row"
+        )
+        lists = (
+            "SELECT position, position - back_to_first AS first, position - back_to_low AS low, "
+            f"position - back_to_row AS row_before FROM (\n{self.rows(files, columns)}\n) WHERE back_to_first IS NOT NULL"
+        )
+        of_lists = (
+            f"FROM ({followed}) AS followed JOIN ({lists}) AS head ON followed.is_list = 1 AND head.position = cause\n"
+            f"JOIN ({lists}) AS held ON held.first = head.first AND held.position BETWEEN head.low AND head.position"
+        )
+        return [
+            f"SELECT effect, cause, 'line' AS kind FROM ({followed}) WHERE is_list = 0",
+            f"SELECT effect, held.position AS cause, 'line' AS kind\n{of_lists}",
+            f"SELECT effect, held.row_before AS cause, 'line' AS kind\n{of_lists} WHERE held.row_before >= head.low",
+        ]
 
     def _skeletons(self) -> list[tuple[int, str]]:
         return [(first, skeleton) for first, _, skeleton in self.segments]

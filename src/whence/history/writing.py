@@ -22,7 +22,7 @@ from whence.causality.skeleton import Longs, Skeleton
 from whence.history import layout
 from whence.history.ids import index_of_ids
 from whence.history.sealing import write_sealed, write_sealed_table
-from whence.history.segment_lines import SegmentLines
+from whence.history.segment_lines import LineEnds, SegmentLines
 from whence.history.storage import Store
 from whence.history.vector_files import vector_arrays
 
@@ -81,10 +81,7 @@ def write_segment(
 
 
 def _write_lines(store: Store, run: str, number: int, lines: SegmentLines, *, attempt: str) -> str:
-    arrays = {
-        name: getattr(lines, name)
-        for name in ("continued_row", "continued_mark", "open_mark", "open_offsets", "open_row", "open_extends")
-    }
+    arrays = {name: getattr(lines.ends, name) for name in LineEnds.__slots__}
     return write_sealed(store, run, _stem("lines", number, attempt), "npz", _zipped(arrays))
 
 
@@ -132,9 +129,24 @@ def _skeleton_table(skeleton: Skeleton, assumed: Longs | None, lines: SegmentLin
     if assumed is not None and assumed.any():
         columns[layout.SKELETON_ASSUMED] = pa.array(assumed.astype(np.uint32))
     if lines is not None:
-        columns[layout.SKELETON_FOLLOWS] = _distances(lines.offsets, lines.back)
-    fields = [pa.field(name, column.type, nullable=False) for name, column in columns.items()]
+        columns |= _follows(lines)
+    fields = [pa.field(name, column.type, nullable=name in layout.LISTS) for name, column in columns.items()]
     return pa.table(list(columns.values()), schema=pa.schema(fields))
+
+
+def _follows(lines: SegmentLines) -> dict[str, pa.Array]:
+    rows = np.arange(len(lines.offsets) - 1)
+    own, lists = np.repeat(rows, np.diff(lines.offsets)), lines.lists
+    return {
+        layout.SKELETON_FOLLOWS: _distances(lines.offsets, 2 * own - lines.follows),
+        layout.LIST_REST: _distance(2 * rows - lists.rest, lists.rest >= 0),
+        layout.LIST_FIRST: _distance(rows - lists.first, lists.first >= 0),
+        layout.LIST_LOW: _distance(rows - lists.low, lists.low >= 0),
+    }
+
+
+def _distance(values: Longs, there: NDArray[np.bool_]) -> pa.Array:
+    return pa.array(np.where(there, values, 0).astype(np.uint32), mask=~there)
 
 
 def _distances(offsets: Longs, back: Longs) -> pa.Array:

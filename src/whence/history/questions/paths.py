@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.causality.paths import FewestGuesses
-from whence.causality.recorded import RecordedCauses
 from whence.causality.sweeps import FutureSweep
 from whence.events.keys import ANSWER
 from whence.history import layout
@@ -19,7 +18,7 @@ from whence.history.questions.locating import code_at, row_of
 from whence.history.questions.parts import part_of, parts_from
 from whence.history.questions.past import direct_causes
 from whence.history.reading import Run
-from whence.history.recorded import recorded_crossings
+from whence.history.recorded import line_crossings
 from whence.history.tables import Ints, Longs
 
 LINE, MESSAGE, PROCESS, ASSUMED = "line", "message", "process", "assumed"
@@ -171,11 +170,11 @@ def _step_over(run: Run, search: FewestGuesses, number: int, start: int, stop: i
     """Go over rows ``start <= row < stop`` of a segment."""
     first, names = int(run.segments.first_position[number]), run.segments.codes_of(number)
     into = run.messages_into(number)
-    lines_row, lines_position = recorded_crossings(run, number)
+    lines_row, lines_reference = line_crossings(run, number)
     edge_row = np.concatenate((into.row, lines_row))
     order = np.argsort(edge_row, kind="stable")
     edge_row = edge_row[order]
-    edge_position = np.concatenate((into.position, lines_position))[order]
+    edge_reference = np.concatenate((2 * into.position, lines_reference))[order]
     edge_recorded = np.concatenate((~into.assumed | answered, np.ones(len(lines_row), np.bool_)))[order]
     while start < stop:
         group, begin = divmod(start, layout.SKELETON_ROWS)
@@ -184,14 +183,9 @@ def _step_over(run: Run, search: FewestGuesses, number: int, start: int, stop: i
         low, high = np.searchsorted(edge_row, [start, start + len(skeleton)])
         edges: tuple[Longs, Longs, NDArray[np.bool_]] = (
             edge_row[low:high] - start,
-            edge_position[low:high],
+            edge_reference[low:high],
             edge_recorded[low:high],
         )
-        recorded = _rows_of(run.recorded_group(number, group, answered=answered), begin, end)
+        recorded = run.recorded_group(number, group, answered=answered).part(begin, end)
         search.step(skeleton, recorded, first + start, names[skeleton.process].astype(np.int64), edges)
         start += len(skeleton)
-
-
-def _rows_of(causes: RecordedCauses, start: int, stop: int) -> RecordedCauses:
-    first, last = causes.offsets[start], causes.offsets[stop]
-    return RecordedCauses(causes.offsets[start : stop + 1] - first, causes.back[first:last])

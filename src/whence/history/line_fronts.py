@@ -1,0 +1,141 @@
+"""What lines were before a segment, looked up in the segments before it when somebody asks.
+
+Marks of lines are those of `whence.history.segment_lines`, references those of `whence.causality.lines`, counted over
+the whole history: twice a position, and one more for the list of the event there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whence.causality.skeleton import Longs
+from whence.history.segment_lines import LineEnds, Marks, mark_of
+
+if TYPE_CHECKING:
+    from whence.history.reading import Run
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LineIndex:
+    """Where each line of a run has its first events."""
+
+    mark: Marks
+    """Ascending."""
+    segment: NDArray[np.int32]
+
+    def known_before(self, number: int, marks: Marks) -> Flags:
+        """By mark: whether the line has a front before a segment."""
+        if not len(self.mark):
+            return np.zeros(len(marks), np.bool_)
+        at = np.minimum(np.searchsorted(self.mark, marks), len(self.mark) - 1)
+        found: Flags = (self.mark[at] == marks) & (self.segment[at] < number)
+        return found
+
+
+def index_of_lines(run: Run) -> LineIndex:
+    """Look through the lines of all segments, once. Takes 12 bytes for each line of each segment."""
+
+    def find() -> LineIndex:
+        ends = [(number, run.line_ends(number)) for number in range(len(run.segments))]
+        there = [(number, each.open_mark) for number, each in ends if each is not None]
+        marks = np.concatenate([np.empty(0, np.uint64), *(marks for _, marks in there)])
+        numbers = np.repeat(
+            np.array([number for number, _ in there], np.int32), np.array([len(marks) for _, marks in there], np.int64)
+        )
+        mark, first = np.unique(marks, return_index=True)
+        return LineIndex(mark, numbers[first])
+
+    return run.kept(("line index", 0), find, lambda found: found.mark.nbytes + found.segment.nbytes)
+
+
+def went_on(run: Run, number: int) -> Flags:
+    """By row of `LineEnds.begun_row`, which name what their line was started from: whether it only goes on with its line."""
+    ends = run.line_ends(number)
+    if ends is None or not len(ends.begun_row) or not number:
+        return np.zeros(0 if ends is None else len(ends.begun_row), np.bool_)
+    return run.kept(
+        ("went on", number),
+        lambda: index_of_lines(run).known_before(number, ends.begun_mark),
+        lambda found: found.nbytes,
+    )
+
+
+def rows_not_started(run: Run, number: int) -> Longs:
+    """Rows of a segment, ascending, whose first stored reference does not count: their lines had begun before."""
+    ends = run.line_ends(number)
+    if ends is None:
+        return np.empty(0, np.int64)
+    return ends.begun_row[went_on(run, number) & ends.begun_here]
+
+
+def lines_before(run: Run, number: int) -> tuple[Longs, Marks]:
+    """Rows of a segment, ascending, and the lines whose fronts before the segment they follow."""
+    ends = run.line_ends(number)
+    if ends is None:
+        return _first_of_processes(run, number)
+    continues = went_on(run, number)
+    started = ~continues & ends.begun_before
+    row = np.concatenate((ends.continued_row, ends.begun_row[continues], ends.begun_row[started]))
+    mark = np.concatenate((ends.continued_mark, ends.begun_mark[continues], ends.begun_parent[started]))
+    order = np.argsort(row, kind="stable")
+    return row[order], mark[order]
+
+
+def _first_of_processes(run: Run, number: int) -> tuple[Longs, Marks]:
+    """For a segment without lines: the first rows of its processes, if these have events before."""
+    if not run.segments.before_of(number).any():
+        return np.empty(0, np.int64), np.empty(0, np.uint64)
+    rows = np.flatnonzero(run.previous_rows(number) < 0)
+    codes = run.segments.codes_of(number)[run.process_column(number)[rows]]
+    return rows, np.array([_main_mark(run, code) for code in codes.tolist()], np.uint64)
+
+
+def fronts(run: Run, number: int, marks: Marks) -> tuple[Longs, Longs]:
+    """What the next events of lines follow that come after the segments before this one.
+
+    Gives, for each such thing, which of the lines it is of, and a reference.
+    """
+    waiting = np.arange(len(marks))
+    which, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    base = run.segments.base_of(number)
+    while len(waiting) and number > 0 and run.segments.first_position[number] > base:
+        number -= 1
+        first = int(run.segments.first_position[number])
+        ends = run.line_ends(number)
+        mark, front, extends = _last_of_processes(run, number) if ends is None else _open(ends)
+        if not len(mark):
+            continue
+        at = np.minimum(np.searchsorted(mark, marks[waiting]), len(mark) - 1)
+        there = mark[at] == marks[waiting]
+        which.append(waiting[there])
+        found.append(2 * first + front[at[there]])
+        there[there] = ~extends[at[there]]
+        waiting = waiting[~there]
+    return np.concatenate(which), np.concatenate(found)
+
+
+def _open(ends: LineEnds) -> tuple[Marks, Longs, Flags]:
+    return ends.open_mark, ends.open_front, ends.open_extends
+
+
+def _last_of_processes(run: Run, number: int) -> tuple[Marks, Longs, Flags]:
+    """For a segment without lines: its processes, by the mark of what they do on no line, and their last rows."""
+    local = np.flatnonzero(run.segments.counts_of(number))
+    codes = run.segments.codes_of(number)[local]
+    marks = np.array([_main_mark(run, code) for code in codes.tolist()], np.uint64)
+    process = run.process_column(number)
+    present, last = np.unique(process[::-1], return_index=True)
+    order = np.argsort(marks)
+    rows = len(process) - 1 - last[np.searchsorted(present, local)]
+    return marks[order], 2 * rows[order].astype(np.int64), np.zeros(len(marks), np.bool_)
+
+
+def _main_mark(run: Run, code: int) -> int:
+    processes = run.processes
+    return mark_of(f"{processes.computation_of(code)}\0{processes.name(code)}", None)
