@@ -68,8 +68,11 @@ class Done:
 class Execution:
     """Processes that do several things at once, in an order in which they may have happened."""
 
-    def __init__(self, random: Random, *, processes: int, events: int, skew: int, ties: float = 0.0) -> None:
-        self.random, self.ties = random, ties
+    def __init__(
+        self, random: Random, *, processes: int, events: int, skew: int, ties: float = 0.0, named: float = 0.0
+    ) -> None:
+        """`named`: which share of the events between the first and the last of a line name a parent, which says nothing."""
+        self.random, self.ties, self.named = random, ties, named
         self.names = [f"p{number}" for number in range(processes)]
         self.offset = {name: random.randint(0, skew) for name in self.names}
         self.silent = {name for name in self.names if random.random() < 0.1}
@@ -112,6 +115,8 @@ class Execution:
             event.joins = sorted(random.sample(waits, min(len(waits), random.choice((1, 1, 2)))))
             for line in event.joins:
                 event.recorded += self.front.get((name, line)) or self.ended[name, line]
+        if event.parent is None and event.phase is None and event.line is not MAIN and random.random() < self.named:
+            event.parent = random.choice([line for line in mine if line != own])
         if name not in self.silent:
             self._talk(event, step)
         self._follow(event)
@@ -186,13 +191,14 @@ def true_standing(first: Done, second: Done, recorded, wide, silent: set[str]) -
     events=st.integers(1, 45),
     skew=st.integers(0, 20),
     numbered=st.booleans(),
+    named=st.sampled_from((0.0, 0.5, 1.0)),
     cuts=st.lists(st.integers(1, 110), max_size=4),
 )
 # The last segment has no event on a line, and one that waited for a line of an earlier one.
-@example(seed=3597102555, processes=4, events=35, skew=10, numbered=False, cuts=[65])
-def test_every_relation_is_the_true_one_where_nothing_is_lost(seed, processes, events, skew, numbered, cuts):
+@example(seed=3597102555, processes=4, events=35, skew=10, numbered=False, named=0.0, cuts=[65])
+def test_every_relation_is_the_true_one_where_nothing_is_lost(seed, processes, events, skew, numbered, named, cuts):
     """A user would take what only shared a process for a cause, or not see a cause, depending on how the work was cut."""
-    execution = Execution(Random(seed), processes=processes, events=events, skew=skew)
+    execution = Execution(Random(seed), processes=processes, events=events, skew=skew, named=named)
     recorded, wide = execution.paths()
     talking = {event.process for event in execution.done if event.sends or event.receives}
     present = {event.process for event in execution.done}
