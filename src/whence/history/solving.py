@@ -35,6 +35,7 @@ from whence.history.report_columns import BETWEEN, ReportColumns, out_of_range
 from whence.history.span_edges import (
     SpanEnds,
     edges_told,
+    ends_of_groups,
     rank_ties,
     span_ends,
     started_elsewhere,
@@ -146,6 +147,8 @@ def solve(
 
 LONGEST_ANSWER = 4
 """An answer that took more than this many times the wait is not the one that was waited for."""
+TIED = f"{ANSWER}{BETWEEN}"
+"""What the keys begin with of messages that may have gone out later than they were sent, by a clock that is coarse."""
 NO_COPIES = Copies(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
 
 
@@ -268,6 +271,10 @@ class _Work:
         open_receives, open_sends = _open(
             keys, sends, time, ordered.edges, placed, member, dropped, process, assumed, spans, window
         )
+        if not window.whole and columns.has("line"):
+            open_receives, open_sends = _with_open_ties(
+                keys, sends, ordered.edges, group, placed, process, open_receives, open_sends
+            )
         return Solved(
             order[placed.rows],
             placed,
@@ -471,6 +478,60 @@ def _open(
     sent = pa.table({"key": keys.take(pa.array(sends[there])), "place": pa.array(place[there])})
     instead = _stand_ins(keys, sends, edges, gone, place, process, member & dropped)
     return received, pa.concat_tables([sent, instead], promote_options="default").cast(SENDS)
+
+
+def _with_open_ties(
+    keys: pa.Array,
+    sends: Longs,
+    edges: Edges,
+    group: Longs | None,
+    placed: Placed,
+    process: Codes,
+    received: pa.Table,
+    sent: pa.Table,
+) -> tuple[pa.Table, pa.Table]:
+    """Add to what crosses the segment's ends what may, since events at one time may have happened in either order.
+
+    As `with_ties` does within the window: what crosses may have gone out from the last of its sender's group, under a key
+    of its own, and come in at the first of its receiver's. A receiver cannot know whether its sender was one of several.
+    """
+    place = np.full(len(process), -1, np.int64)
+    place[placed.rows] = np.arange(len(placed.rows))
+    no_row, no_text = pa.scalar(None, pa.int32()), pa.scalar(None, pa.string())
+    received = received.filter(pc.fill_null(pc.not_equal(received["key"], ANSWER), True))
+    if group is not None:
+        first, last = ends_of_groups(group)
+        effects = edges.effects()
+        inside = (edges.causes >= 0) & (place[np.maximum(edges.causes, 0)] >= 0)
+        # The last key is that of ties within the window.
+        crossing = (edges.labels >= 0) & (edges.labels != len(keys) - 1) & ~inside
+        late = np.flatnonzero(crossing & (first[effects] != effects) & (place[first[effects]] >= 0))
+        more = pa.table(
+            {
+                "place": place[first[effects[late]]],
+                "key": keys.take(pa.array(edges.labels[late])),
+                "process": np.full(len(late), -1, np.int32),
+                "cause": np.full(len(late), -1, np.int64),
+                "named": np.zeros(len(late), np.bool_),
+            },
+            RECEIVES,
+        )
+        received = pa.concat_tables([received, more])
+        early = np.flatnonzero((sends >= 0) & (last != np.arange(len(last))) & (place[last] >= 0))
+        crosses = pc.is_in(keys.take(pa.array(sends[early])), value_set=sent["key"].combine_chunks())
+        early = early[crosses.to_numpy(zero_copy_only=False) | (place[early] < 0)]
+        tied = pc.binary_join_element_wise(TIED, keys.take(pa.array(sends[early])).cast(pa.string()), "")
+        nothing = len(early)
+        offered = pa.table(
+            [tied, pa.array(place[last[early]]), pa.repeat(no_row, nothing), pa.repeat(no_text, nothing)], schema=SENDS
+        )
+        sent = pa.concat_tables([sent, offered])
+    by_key = received.filter(pc.and_(received["key"].is_valid(), pc.less(received["cause"], 0)))
+    tied = pc.binary_join_element_wise(TIED, by_key["key"], "")
+    asked = by_key.set_column(1, RECEIVES.field("key"), tied).set_column(
+        4, RECEIVES.field("named"), pa.repeat(False, len(by_key))
+    )
+    return pa.concat_tables([received, asked]), sent
 
 
 def _named(edges: Edges, placed: Placed) -> Flags:

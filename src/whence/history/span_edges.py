@@ -82,7 +82,7 @@ def with_ties(keys: pa.Array, assumed: Flags, edges: Edges, group: Longs) -> tup
     their own, the last one, which is assumed.
     """
     effects = edges.effects()
-    first, last = _ends(group)
+    first, last = ends_of_groups(group)
     known = edges.causes >= 0
     cause = np.where(known, last[np.maximum(edges.causes, 0)], -1)
     effect = first[effects]
@@ -97,7 +97,7 @@ def with_ties(keys: pa.Array, assumed: Flags, edges: Edges, group: Longs) -> tup
     return keys, assumed, Edges(offsets, causes[by_effect], labels[by_effect])
 
 
-def _ends(group: Longs) -> tuple[Longs, Longs]:
+def ends_of_groups(group: Longs) -> tuple[Longs, Longs]:
     """By row: the first and the last row of its group, whose rows stand together."""
     begins = np.concatenate(([True], np.diff(group) != 0))
     firsts = np.flatnonzero(begins)

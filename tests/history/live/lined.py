@@ -71,6 +71,12 @@ class System:
             "name": "step",
             **given,
         }
+        if line.name is not None and "line_parent" not in given and self.random.random() < 0.3:
+            # Only the first event of a line says what that was started from; what others say changes nothing.
+            beside = [each.name for each in (*self.lines, *self.ended) if each.process == name]
+            made["line_parent"] = self.random.choice(
+                [each for each in beside if each not in (None, line.name)] or [None]
+            )
         if "receives" not in given and self.sent and self.random.random() < 0.3:
             made["receives"] = self.random.choice(self.sent[-8:] if self.random.random() < 0.9 else self.sent)
         if "sends" not in given and self.random.random() < 0.3:
@@ -197,17 +203,22 @@ def truth_of(rows: list[dict[str, Any]]) -> tuple[dict[str, set[str]], dict[str,
     done: dict[tuple[str, str | None], set[str]] = {}
     """By process and line: all that its next row follows."""
     last: dict[str, str] = {}
+    together = _at_one_time(rows)
     for row in rows:
         name, process, line, parent = row["id"], row["process"], row["line"], row["line_parent"]
-        keys = [row["receives"], *(row["receives_more"] or ())]
-        if row["receives"] is None and line is not None and line == parent:
-            keys.append(SPAN + line)
-        heard = [(key, sender) for key in keys if key is not None for sender in senders.get(key, ())]
+        heard = [(key, sender) for key in _keys(row) for sender in senders.get(key, ())]
         before, all_before = set[str](), set[str]()
         for key, sender in heard:
             all_before |= wide[sender] | {sender}
             if not key.startswith(ANSWER):
                 before |= recorded[sender] | {sender}
+        # What any event at one time received may have come before all of them, and what one sent may have gone out after.
+        tied = together.get(name, [row])
+        for each in tied if tied[0] is row else [row]:
+            for key in _keys(each):
+                for sender in senders.get(key, ()):
+                    last_sender = together.get(sender, [{"id": sender}])[-1]["id"]
+                    all_before |= wide.get(last_sender, set()) | ({last_sender} & wide.keys())
         if process in last:
             all_before |= wide[last[process]] | {last[process]}
         served = row["line_phase"] == "start" and row["kind"] == "receive"
@@ -224,3 +235,20 @@ def truth_of(rows: list[dict[str, Any]]) -> tuple[dict[str, set[str]], dict[str,
         if row["sends"] is not None:
             senders.setdefault(row["sends"], []).append(name)
     return recorded, wide
+
+
+def _keys(row: dict[str, Any]) -> list[str]:
+    """What a row received: a record of a span also what its start sent."""
+    keys = [row["receives"], *(row["receives_more"] or ())]
+    if row["receives"] is None and row["line"] is not None and row["line"] == row["line_parent"]:
+        keys.append(SPAN + row["line"])
+    return [key for key in keys if key is not None]
+
+
+def _at_one_time(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """By id of an event that shares its process and time with others, some of another line: all of these, in order."""
+    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["seq"] is None:
+            found.setdefault((row["process"], row["time"]), []).append(row)
+    return {row["id"]: tied for tied in found.values() if len({each["line"] for each in tied}) > 1 for row in tied}
