@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from benchmarks.otlp_traces import document, json_lines, protobuf, requests
 from benchmarks.report import Goal, Section
+from whence.events.keys import ANSWER
 from whence.sources.files import InputFile
 from whence.sources.otlp import Otlp
 
@@ -220,7 +221,7 @@ def walk(data: bytes) -> Columns:
                     attributes |= kept
                     failed = status.get("code") == 2
                     add(process, int(span["endTimeUnixNano"]), "send" if is_server else "receive",
-                        f"answer to {parent}" if is_server and parent else None, None if is_server else f"answer to {line}",
+                        f"{ANSWER}{parent}" if is_server and parent else None, None if is_server else f"{ANSWER}{line}",
                         None, key, f"{name} {'fails' if failed else 'ends'}", attributes,
                         failure(attributes, failed, 500 if is_server else 400), line, None if is_server else parent, "end",
                         begun, place)  # fmt: skip

@@ -115,7 +115,8 @@ class Execution:
             event.joins = sorted(random.sample(waits, min(len(waits), random.choice((1, 1, 2)))))
             for line in event.joins:
                 event.recorded += self.front.get((name, line)) or self.ended[name, line]
-        if event.parent is None and event.phase is None and event.line is not MAIN and random.random() < self.named:
+        between = event.parent is None and event.phase is None and event.line is not MAIN
+        if self.named and between and random.random() < self.named:
             event.parent = random.choice([line for line in mine if line != own])
         if name not in self.silent:
             self._talk(event, step)
@@ -132,7 +133,8 @@ class Execution:
             if answer.process != event.process:
                 event.assumed, event.receives = [answer], [str(answer.sends)]
         elif random.random() < 0.4:
-            event.sends = f"m{step}"
+            # What a user calls an answer is a message like others.
+            event.sends = f"answer to {step}" if step % 3 else f"m{step}"
         elif recent and random.random() < 0.7:
             causes = random.sample(recent, min(len(recent), random.choice((1, 1, 2))))
             event.receives = [str(cause.sends) for cause in causes]

@@ -23,6 +23,7 @@ import whence
 from tests.history.building import Made, draw, write_history
 from tests.history.manifests import rewrite
 from whence.cli.main import cli
+from whence.events.keys import ANSWER
 from whence.history import BadCondition, History, NoHistory
 from whence.history.clock_tables import store_clocks
 from whence.history.clocks import added, measure_segment
@@ -407,7 +408,7 @@ def waiting_history(folder: Path, answers: int, text: str) -> History:
     """A request of `web` that waits for many answers of `pay`, each of which has a long text."""
     rows: list[dict[str, Any]] = []
     for at in range(1, answers + 1):
-        key, common = f"answer to {at}", {"seq": at, "text": text}
+        key, common = f"{ANSWER}{at}", {"seq": at, "text": text}
         rows.append({**common, "process": "pay", "time": START + 1_000 * at, "line": f"call {at}", "sends": key})
         rows.append({**common, "process": "web", "time": START + 1_000 * at + 9, "line": "own", "receives": key})
     log = folder / "log.jsonl"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.sources.reading import SAMPLES, rows
 from tests.sources.structures import Case, bad_json, complains, read_checked
+from whence.events.keys import ANSWER
 from whence.sources import check_source, jaeger
 from whence.sources.jaeger import Jaeger
 
@@ -67,8 +68,8 @@ def test_the_sample_means_what_its_author_meant() -> None:
         "line": f"{main}/{c3}",
     }
     causes = {"receives_more": [f"span {main}/{c3}", f"span {mail}/{e5}"]}
-    awaits = {"line_parent": f"{main}/{a1}", "receives": f"answer to {main}/{b2}"}
-    answers = {"sends": f"answer to {main}/{b2}", "error": True}
+    awaits = {"line_parent": f"{main}/{a1}", "receives": f"{ANSWER}{main}/{b2}"}
+    answers = {"sends": f"{ANSWER}{main}/{b2}", "error": True}
     assert read(GOOD) == [
         start(main, a1, "shop@pod-1", 0, "checkout", "receive"),
         end(main, a1, "shop@pod-1", 9000, "checkout ends", "send", '{"span.kind":"server"}'),
@@ -121,7 +122,7 @@ def test_the_first_child_of_in_the_trace_is_the_parent_and_the_rest_are_causes(
     # A server's parent is elsewhere, and learns of its end by the answer alone.
     assert end.get("line_parent") is None
     assert end["kind"] == ("send" if awaited else "local")
-    assert end.get("sends") == (f"answer to {of_parent}" if of_parent and awaited else None)
+    assert end.get("sends") == (f"{ANSWER}{of_parent}" if of_parent and awaited else None)
     lines = [*([of_parent] if of_parent else []), *(line(*link.split("/")) for link in links)]
     expected = [f"span {each}" for each in lines]
     assert [start[key] for key in ("receives",) if key in start] + start.get("receives_more", []) == expected

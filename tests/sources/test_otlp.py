@@ -25,6 +25,7 @@ from tests.sources.otlp_requests import (
     with_lengths,
 )
 from tests.sources.reading import SAMPLES, rows, table
+from whence.events.keys import ANSWER
 from whence.sources import check_source
 from whence.sources.otlp import Otlp
 
@@ -62,7 +63,7 @@ def test_the_sample_means_what_its_author_meant(source: Otlp) -> None:
         | {"receives": f"span {TRACE}/{order}"} | of(take, order, "start"),
         at | shop | {"time": NOON_NS + 800_000_000, "kind": "receive", "id": take, "name": "take fails", "place": 1}
         | {"attributes": '{"otel.status_description":"said \\"none left\\"","service.version":"2.1"}'}
-        | {"receives": f"answer to {TRACE}/{take}"} | of(take, order, "end")
+        | {"receives": f"{ANSWER}{TRACE}/{take}"} | of(take, order, "end")
         | {"line_since": NOON_NS + 200_000_000, "error": True},
         at | stock | {"time": NOON_NS - 10**9, "kind": "receive", "sends": f"span {TRACE}/{served}"}
         | {"receives": f"span {TRACE}/{take}", "receives_more": [f"span {TRACE[:-1]}d/00f067aa0ba902c0"]}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.sources.reading import SAMPLES, rows
 from tests.sources.structures import Case, bad_json, complains, read_checked
+from whence.events.keys import ANSWER
 from whence.sources import check_source
 from whence.sources.zipkin import Zipkin
 
@@ -49,7 +50,7 @@ def test_the_sample_means_what_its_author_meant() -> None:
 
     begun = {a1: 0, b2: 1000, f"{b2}/server": 2000, f7: 0}
     of_a1 = {"line_parent": f"{trace}/{a1}"}
-    answer = f"answer to {trace}/{b2}"
+    answer = f"{ANSWER}{trace}/{b2}"
     remote = '{"remoteEndpoint":{"ipv4":"10.0.0.2","port":8080},"http.path":"/stock"}'
     assert read(GOOD) == [
         start(trace, a1, "shop@10.0.0.1", 0, "checkout", "receive"),

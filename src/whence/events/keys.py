@@ -8,9 +8,10 @@ SPAN: Final = "span "
 """What keys begin with that name the start of a line, as ``span TRACE/SPAN``: an event that receives one
 that nobody sends is kept, and its cause is known to be missing."""
 
-ANSWER: Final = "answer to "
-"""What keys begin with that name the answer to a line, as ``answer to TRACE/SPAN``. Whoever waited for an
-answer is assumed to have got it: nothing recorded says so, and nobody misses an answer that no report tells of."""
+ANSWER: Final = "whence:answer to "
+"""What keys begin with that name the answer to a line, as ``whence:answer to TRACE/SPAN``. Whoever waited for an
+answer is assumed to have got it: nothing recorded says so, and nobody misses an answer that no report tells of.
+Words that a user's own key may begin with would not do: that message is recorded, not assumed."""
 
 CALLER: Final = "its caller"
 """What is missing of a server or consumer that tells of no caller."""
