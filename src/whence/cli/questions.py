@@ -67,7 +67,7 @@ def why(
         if answer.possible:
             print_possible(answer.possible, asked.unit, times=times)
             if answer.more_possible:
-                say(f"and perhaps more: --possible {4 * possible} shows them")
+                say(f"and perhaps more: --possible {4 * possible} looks further back")
         print_missing(answer.missing)
         say(completeness(answer, numbered=asked.run.has_numbers))
 

@@ -166,6 +166,12 @@ def _kind(run: Run, cause: int, effect: int, is_recorded: bool) -> str:
     return ASSUMED if by_message else PROCESS
 
 
+def unrecorded_step(run: Run, cause: Event, effect: Event) -> Step:
+    """The step from one event to another that only the wide order knows."""
+    kind = _kind(run, cause.position, effect.position, is_recorded=False)
+    return Step(kind, cause, effect, cause.sends or "" if kind == ASSUMED else None)
+
+
 def _step_over(run: Run, search: FewestGuesses, number: int, start: int, stop: int, answered: bool) -> None:
     """Go over rows ``start <= row < stop`` of a segment."""
     first, names = int(run.segments.first_position[number]), run.segments.codes_of(number)

@@ -1,10 +1,12 @@
 """What may have led to an event although nothing recorded says so: through the state of a process, or by an assumed answer.
 
-Looked for among the nearest events before it, and told by what is most telling: first what warns and is rare.
+Those that one step of shared state leads from come first, by what is most telling: what warns and is rare. Whoever asks
+for more gets all others, the newest first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +18,9 @@ from numpy.typing import NDArray
 from whence.causality.skeleton import Ints
 from whence.history import layout
 from whence.history.questions.event import Event, events_at
+from whence.history.questions.further import Further, further_causes
 from whence.history.questions.past import Filter, by_event_groups, kept
-from whence.history.questions.paths import PROCESS, Step, path
+from whence.history.questions.paths import PROCESS, Step, path, unrecorded_step
 from whence.history.reading import Run
 from whence.history.recorded import past_by_groups
 from whence.history.tables import Longs
@@ -27,6 +30,8 @@ MOST_CANDIDATES = 512
 """Of each sort: those in the same process as something recorded, and those that an assumed answer may have told of."""
 MOST_GROUPS = 4
 """Row groups of the skeleton that are looked through for them."""
+ASKED_A_GROUP = 16
+"""Who asks for many is given the time to look through one more row group for so many of them."""
 TELLING_NAME = (
     r"(?i)chang|config|limit|restart|deploy|fail|error|timeout|timed out|migrat|roll(ed|ing|s)?.?(back|out)|reload|"
     r"rotat|evict|expire|refus|reject|denied|abort|crash|kill|panic|exception|degrad|flush|switch|scale|upgrade"
@@ -66,6 +71,8 @@ def possible_causes(
 ) -> tuple[tuple[Possible, ...], bool]:
     """Find up to `most` of them, the most telling first; and tell whether there may be others.
 
+    Where there are no more than `most` in all, and time to look through the past was given, all of them are found.
+
     `answered`: answers that are only assumed count as recorded.
     """
     if not most:
@@ -85,13 +92,24 @@ def possible_causes(
     places, followers = found.position[best], found.follower[best]
     both = events_at(run, np.concatenate((places, followers[followers >= 0])))
     events, after = both[: len(best)], {event.position: event for event in both[len(best) :]}
-    # What led to one of these may have led on, too.
-    more = len(best) < len(found.position) or not found.all_seen
-    more |= any(event.receives is not None for event, each in zip(events, followers, strict=True) if each >= 0)
-    return tuple(
+    nearest = tuple(
         Possible(event, _assumed_step(run, event, position) if follower < 0 else _shared(event, after[follower]))
         for event, follower in zip(events, followers.tolist(), strict=True)
-    ), more
+    )
+    if len(found.position) > most:
+        return nearest, True
+    left = most - len(nearest)
+    groups = max(MOST_GROUPS, most // ASKED_A_GROUP)
+    further = further_causes(run, position, left + 1, groups, wanted, found.position, answered=answered)
+    return (*nearest, *_told(run, further, left)), len(further.position) > left or not further.all_seen
+
+
+def _told(run: Run, further: Further, most: int) -> Iterator[Possible]:
+    position, cause, effect = further.position[:most], further.cause[:most], further.effect[:most]
+    places = np.unique(np.concatenate((position, cause, effect)))
+    events = dict(zip(places.tolist(), events_at(run, places), strict=True))
+    for own, start, end in zip(position.tolist(), cause.tolist(), effect.tolist(), strict=True):
+        yield Possible(events[own], unrecorded_step(run, events[start], events[end]))
 
 
 def _shared(cause: Event, effect: Event) -> Step:
