@@ -184,9 +184,15 @@ def test_what_is_missing_makes_it_unknown_and_is_counted(run: Run, tmp_path: Pat
     assert told.endswith("reports are missing that might: 2 of b between 1 and 4\n")
     assert "all messages of c, which tells of none" in run("relation", "a:2", "c:1", "--history", history)
     assert run("relation", "a:2", "b:1", "--history", history).startswith("concurrent: ")
-    assert run("why", "b:4", "--history", history).splitlines()[-2:] == [
-        *("missing: 2 of b between 1 and 4", "not complete: reports are missing of what could have led to it")
+    why = run("why", "b:4", "-k", 0, "--history", history)
+    assert why.splitlines()[-3:] == [
+        "missing: 2 of b between 1 and 4",
+        "missing: all messages of c, which tells of none",
+        "not complete: reports are missing of what could have led to it",
     ]
+    told = run("why", "b:4", "--history", history, json_too=True)
+    assert [gap["kind"] for gap in told["missing"]] == ["numbers", "messages"]
+    assert not run("why", "a:2", "--history", history, json_too=True)["complete"], "of c, it is unknown"
     assert "1 event is concurrent with a:2; of 2 more it is not known" in run("concurrent", "a:2", "--history", history)
     told = run("processes", "--history", history)
     assert "numbers are missing, provable up to event 1" in told
@@ -207,3 +213,15 @@ def test_processes_that_nothing_connects_are_shouted_about(numbered: bool, run: 
     assert ("if no report was lost" in said) == (not numbered)
     made = run("observe", tmp_path / "log.json", "--to", alone, "--engine", "inline", json_too=True)
     assert made["provable"] == run("check", "--history", alone, json_too=True)["provable"]
+
+
+def test_answers_say_that_nobody_can_notice_a_lost_report(run: Run, tmp_path: Path) -> None:
+    """Without numbers, "concurrent" and "complete" are only as good as the collection of logs: text and JSON say so."""
+    two = [{"process": name, "time": 1 + at, "name": "works"} for at, name in enumerate("ab")]
+    talk = [{"process": "a", "time": 5, "sends": "m"}, {"process": "b", "time": 6, "receives": "m"}]
+    for numbered in (True, False):
+        events = [{**each, "seq": 1 + at // 2} if numbered else each for at, each in enumerate([*two, *talk])]
+        history, _ = observed(tmp_path, lines_of(*events))
+        for question in (["why", "b:2"], ["relation", "a:1", "b:1"], ["concurrent", "a:1"]):
+            assert ("if no report was lost" in run(*question, "--history", history)) == (not numbered), question
+            assert run(*question, "--history", history, json_too=True)["numbered"] == numbered

@@ -385,8 +385,13 @@ def test_nothing_is_claimed_that_a_lost_report_could_refute(seed, processes, eve
             assert {each.id for each in answer.events} == beside
             assert answer.total == len(beside)
             assert answer.unknown == sum(standing is Standing.UNKNOWN for standing in mine.values())
-            if history.why(place[event]).complete:
+            told = history.why(place[event], k=1)
+            assert told.complete == (not told.missing)
+            if told.complete:
                 assert {each for each in wide[event] if each.lost} == set()
+                assert not any(
+                    gap.no_messages for other in reported for gap in history.related(place[event], place[other]).missing
+                )
 
 
 @examples(100)

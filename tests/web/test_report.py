@@ -109,8 +109,8 @@ def test_the_page_tells_the_story() -> None:
     assert "−291 ms" in text
     rows = [attributes["href"] for tag, attributes in found.tags if tag == "a"]
     assert rows == ["#event-1", "#event-2", "#event-5", "#event-3", "#event-4"], "drawn in history order"
-    assert "1 event of orders between its numbers 3 and 5" in text
-    assert "the sending of message m0, which stock:7 received" in text
+    assert "1 of orders between 3 and 5" in text
+    assert "the event that sent m0, received by stock:7" in text
     for shown in ("mail:2", "newsletter sent", "quarantined: not-json", "cbd-0.1", "50 ms", "28.6%", "not known"):
         assert shown in text
 

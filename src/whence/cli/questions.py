@@ -20,7 +20,7 @@ from whence.cli.asking import (
 )
 from whence.cli.output import print_json, say
 from whence.cli.rendering import Times, print_events, print_missing, print_possible, print_rows
-from whence.cli.wording import brief, completeness, known_by, message_words, relation_sentence
+from whence.cli.wording import brief, completeness, concurrent_sentence, known_by, message_words, relation_sentence
 from whence.history.times import time_or_event
 
 
@@ -69,7 +69,7 @@ def why(
             if answer.more_possible:
                 say(f"and perhaps more: --possible {4 * possible} looks further back")
         print_missing(answer.missing)
-        say(completeness(answer, numbered=asked.run.has_numbers))
+        say(completeness(answer))
 
 
 def impact(
@@ -174,9 +174,7 @@ def concurrent(
             print_json(answer.to_json())
             return
         print_events(answer.events, asked.unit, shown=answer.event, times=times)
-        are = "event is" if answer.total == 1 else "events are"
-        unknown = f"; of {answer.unknown:,} more it is not known: reports are missing" if answer.unknown else ""
-        say(f"{answer.total:,} {are} concurrent with {answer.event.id}{unknown}")
+        say(concurrent_sentence(answer))
 
 
 def cut(

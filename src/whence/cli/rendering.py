@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from whence.cli.output import console, say, spelt_out
-from whence.cli.wording import event_message, missing_words, shortened_line, through_words
+from whence.cli.wording import event_message, shortened_line, through_words
 from whence.durations import show_duration
 from whence.history.times import PER_SECOND
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from whence.history.questions.possible import Possible
 
 WIDTH_WITHOUT_TERMINAL = 160
+MOST_MISSING = 10
+"""Lines that tell what is missing."""
 ERROR = "error"
 """Beside an event that tells of a failure; where there are colours, it is red as well."""
 DISAGREES = "clock behind its causes"
@@ -134,10 +136,12 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
     print_table(table, title=title)
 
 
-def print_missing(missing: Iterable[Missing]) -> None:
-    """What is known to be missing, a line each."""
-    for gap in missing:
-        say(f"missing: {missing_words(gap)}")
+def print_missing(missing: Sequence[Missing]) -> None:
+    """What is known to be missing, a line each, and how much more there is."""
+    for gap in missing[:MOST_MISSING]:
+        say(f"missing: {gap.words}")
+    if len(missing) > MOST_MISSING:
+        say(f"missing: {len(missing) - MOST_MISSING:,} more, which --json lists")
 
 
 def print_table(table: Table, *, title: str | None = None) -> None:

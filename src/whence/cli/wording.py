@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from whence.durations import show_duration
-from whence.events.keys import ANSWER, CALLER, SPAN, UNKNOWN_ANSWER
+from whence.events.keys import ANSWER, SPAN
 
 if TYPE_CHECKING:
+    from whence.history.questions.concurrency import Concurrent
     from whence.history.questions.doubts import Missing
     from whence.history.questions.event import Event
     from whence.history.questions.explaining import Related
@@ -36,7 +37,8 @@ def relation_sentence(answer: Related, unit: str, *, answered: bool = False) -> 
     if word == "equal":
         return f"equal: both are {brief(first)}"
     if word == "concurrent":
-        return f"concurrent: neither of {brief(first)} and {brief(second)} can have led to the other"
+        known = _unless_lost(answer.numbered)
+        return f"concurrent: neither of {brief(first)} and {brief(second)} can have led to the other{known}"
     earlier, later = (first, second) if first.position < second.position else (second, first)
     if word in ("before", "after"):
         how = "recorded, with assumed answers" if answered else "recorded"
@@ -68,42 +70,25 @@ def _told(missing: Sequence[Missing]) -> str:
     if not missing:
         return ""
     more = f"; and {len(missing) - MOST_TOLD:,} more" if len(missing) > MOST_TOLD else ""
-    return ": " + "; ".join(map(missing_words, missing[:MOST_TOLD])) + more
+    return ": " + "; ".join(each.words for each in missing[:MOST_TOLD]) + more
 
 
-def missing_words(gap: Missing) -> str:
-    """Say what is missing."""
-    if gap.no_messages:
-        return f"all messages of {gap.process}, which tells of none"
-    if gap.message is not None and gap.message.startswith(SPAN):
-        return f"{named_cause(gap.message)}, which {gap.received_by} names as a cause"
-    if gap.message == UNKNOWN_ANSWER:
-        return f"when the answer was sent that {gap.received_by} may have waited for"
-    if gap.message == CALLER:
-        return f"who called {gap.received_by}, which nobody reports"
-    if gap.message is not None and gap.message.startswith(ANSWER):
-        return f"what {gap.received_by} called, which nobody reports"
-    if gap.message is not None:
-        return f"the event that sent {gap.message}, received by {gap.received_by}"
-    where = f"before {gap.before_seq}" if gap.after_seq is None else f"between {gap.after_seq} and {gap.before_seq}"
-    return f"{gap.events} of {gap.process} {where}"
-
-
-def completeness(answer: Why, *, numbered: bool) -> str:
+def completeness(answer: Why) -> str:
     """Say whether all that could have led to an event is there."""
     if answer.complete:
-        known = "" if numbered else ", unless a report was lost: not all events have numbers"
-        return f"complete: no report is missing of what could have led to it{known}"
-    if answer.missing:
-        return "not complete: reports are missing of what could have led to it"
-    return "not complete: reports are missing of what could have led to it, though between none of these"
+        return f"complete: no report is missing of what could have led to it{_unless_lost(answer.numbered)}"
+    return "not complete: reports are missing of what could have led to it"
 
 
-def named_cause(key: str) -> str:
-    """What a key that begins with `SPAN` names: a span of a trace, or a thread or channel by the words of its mapping."""
-    trace, between, span = key.removeprefix(SPAN).partition("/")
-    is_trace = between and re.fullmatch(r"[0-9a-f]{16,32}", trace)
-    return f"span {span} of trace {trace}" if is_trace else key.removeprefix(SPAN)
+def concurrent_sentence(answer: Concurrent) -> str:
+    """Say with how many events one is concurrent, and of how many that is not known."""
+    are = "event is" if answer.total == 1 else "events are"
+    unknown = f"; of {answer.unknown:,} more it is not known: reports are missing" if answer.unknown else ""
+    return f"{answer.total:,} {are} concurrent with {answer.event.id}{_unless_lost(answer.numbered)}{unknown}"
+
+
+def _unless_lost(numbered: bool) -> str:
+    return "" if numbered else ", if no report was lost: not all events have numbers"
 
 
 def event_message(event: Event) -> str:

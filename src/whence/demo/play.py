@@ -17,7 +17,7 @@ from whence.demo.shop import CLOCKS, LOG_FILES, Truth, write_shop
 from whence.demo.stage import Stage, whence_command
 from whence.history import Standing
 from whence.history.questions.locating import locate
-from whence.history.questions.past import past_vector_at
+from whence.history.questions.parts import past_vector_at
 from whence.history.recorded import recorded_past
 from whence.web.spans import signed_span, span
 

@@ -24,6 +24,11 @@ class AnsweredDocument(Document):
     )
 
 
+NUMBERED: Any = Field(
+    description="Whether all events have numbers: else nobody notices a lost report, and the answer holds if none was lost."
+)
+
+
 class EventDocument(Document):
     """An event. ``id``, ``process``, ``seq``, ``name`` and ``time`` are always there, the others if they say something."""
 
@@ -56,6 +61,11 @@ class EventDocument(Document):
 class MissingDocument(Document):
     """Something that is known to have happened and of which the history has no report."""
 
+    kind: str = Field(
+        description="numbers that are left out; a cause, the caller of a server or the callee of a client, which nobody "
+        "reports; when an answer was sent; or all messages of a process.",
+        examples=["numbers"],
+    )
     process: str | None = Field(None, description="The process whose reports are missing.")
     after_seq: int | None = Field(None, description="They lie after this number of it ...")
     before_seq: int | None = Field(None, description="... and before this one.")
@@ -90,8 +100,11 @@ class WhyDocument(AnsweredDocument):
         description="The last k events that are recorded to have led to it, each after its own causes."
     )
     more: bool = Field(description="Whether there are further ones before those.")
-    missing: list[MissingDocument] = Field(description="What is known to be missing among them.")
-    complete: bool = Field(description="Whether no report is missing of anything that may have led to it.")
+    missing: list[MissingDocument] = Field(
+        description="What is known to be missing of what may have led to it: between those events, then further back."
+    )
+    complete: bool = Field(description="Whether nothing is missing, as far as reports tell.")
+    numbered: bool = NUMBERED
     possible: list[PossibleDocument] = Field(
         description="Events that may have led to it besides, though nothing recorded says so: the most telling first."
     )
@@ -123,6 +136,7 @@ class RelationDocument(AnsweredDocument):
     first: EventDocument
     second: EventDocument
     relation: str = Field(description="before, after, possible, concurrent, unknown or equal.", examples=["before"])
+    numbered: bool = NUMBERED
     direction: str | None = Field(None, description="Where it is only possible: which way, before or after.")
     through: StepDocument | None = Field(
         None, description="Where it is only possible: the first step that is not recorded."
@@ -144,6 +158,7 @@ class ConcurrentDocument(AnsweredDocument):
     more: bool
     total: int = Field(description="How many there are.")
     unknown: int = Field(description="Events of which it cannot be known, because reports are missing.")
+    numbered: bool = NUMBERED
 
 
 class MessageDocument(Document):

@@ -190,14 +190,7 @@ def _possible(incident: Incident) -> list[str]:
 
 def _missing(incident: Incident) -> list[str]:
     """What the reader cannot see because nobody reported it."""
-    items = []
-    for gap in incident.missing:
-        if gap.message is not None:
-            said = f"the sending of message {gap.message}, which {gap.received_by} received: its causes are unknown"
-        else:
-            count = "1 event" if gap.events == 1 else f"{gap.events:,} events"
-            said = f"{count} of {gap.process} between its numbers {gap.after_seq} and {gap.before_seq}"
-        items.append(f"<li>{safe(said)}</li>")
+    items = [f"<li>{safe(gap.words)}</li>" for gap in incident.missing]
     return ["<h2>Known to be missing</h2>", f"<ul>{''.join(items)}</ul>"] if items else []
 
 

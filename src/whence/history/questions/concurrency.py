@@ -13,8 +13,7 @@ from whence.history.questions.doubts import are_tainted, first_tainted, is_taint
 from whence.history.questions.event import Event, events_at
 from whence.history.questions.future import future
 from whence.history.questions.locating import code_at, row_of
-from whence.history.questions.parts import Part, parts_from, parts_until
-from whence.history.questions.past import past_vector_at
+from whence.history.questions.parts import Part, parts_from, parts_until, past_vector_at
 from whence.history.reading import Run
 from whence.history.tables import Longs
 
@@ -30,6 +29,8 @@ class Concurrent:
     """How many there are in the computation."""
     unknown: int = 0
     """Events that nothing leads to or from, but reports are missing that might."""
+    numbered: bool = True
+    """Whether sources number all events. Where they do not, this holds if no report was lost: nobody would notice."""
 
     @property
     def more(self) -> bool:
@@ -44,6 +45,7 @@ class Concurrent:
             "more": self.more,
             "total": self.total,
             "unknown": self.unknown,
+            "numbered": self.numbered,
         }
 
 
@@ -67,7 +69,7 @@ def concurrent(run: Run, position: int, k: int) -> Concurrent:
     nearest = np.concatenate((before, after))
     nearest = np.sort(nearest[np.argsort(np.abs(nearest - position), kind="stable")[:k]])
     event, *others = events_at(run, np.concatenate(([position], nearest)))
-    return Concurrent(event, tuple(others), total, int(doubtful.sum()))
+    return Concurrent(event, tuple(others), total, int(doubtful.sum()), run.has_numbers)
 
 
 def _nearest(

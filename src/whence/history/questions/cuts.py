@@ -14,7 +14,7 @@ from whence.events.keys import ANSWER
 from whence.history import layout
 from whence.history.questions.event import Event, events_at
 from whence.history.questions.locating import row_of
-from whence.history.questions.past import past_vector_at
+from whence.history.questions.parts import past_vector_at
 from whence.history.questions.relating import positions_of
 from whence.history.reading import Run
 from whence.history.tables import Longs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,15 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.causality.taint import NEVER
-from whence.events.keys import ANSWER, CALLER, SPAN
+from whence.events.keys import ANSWER, CALLER, SPAN, UNKNOWN_ANSWER
+from whence.events.schema import RECEIVE
 from whence.history.questions.dealing import numbers_within
 from whence.history.questions.event import events_at
-from whence.history.questions.locating import code_at, index_at, position_of_index
+from whence.history.questions.locating import code_at, index_at, position_of_index, row_of
+from whence.history.questions.parts import past_vector_at
 from whence.history.reading import Run
 from whence.history.tables import Longs
 
 SHOWN = 10
 """Processes whose missing reports are told, at most."""
+KINDS = ("numbers", "cause", "caller", "callee", "answer", "messages")
+"""What may be missing: events whose numbers are left out; an event that another names as its cause; who called a server,
+and whom a client called, where these do not report; when an answer was sent; all messages of a process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +45,49 @@ class Missing:
     no_messages: bool = False
     """The process tells of no message at all, so that nobody knows what reached it, and what it reached."""
 
+    @property
+    def kind(self) -> str:
+        """What sort of thing is missing, a word of `KINDS`."""
+        if self.no_messages:
+            return "messages"
+        if self.message is None:
+            return "numbers"
+        if self.message.startswith(ANSWER):
+            return "callee"
+        return {CALLER: "caller", UNKNOWN_ANSWER: "answer"}.get(self.message, "cause")
+
+    @property
+    def words(self) -> str:
+        """What is missing, as part of a sentence."""
+        match self.kind:
+            case "messages":
+                return f"all messages of {self.process}, which tells of none"
+            case "answer":
+                return f"when the answer was sent that {self.received_by} may have waited for"
+            case "caller":
+                return f"who called {self.received_by}, which nobody reports"
+            case "callee":
+                return f"what {self.received_by} called, which nobody reports"
+            case "numbers":
+                after, before = self.after_seq, self.before_seq
+                where = f"before {before}" if after is None else f"between {after} and {before}"
+                return f"{self.events:,} of {self.process} {where}"
+        key = self.message or ""
+        if key.startswith(SPAN):
+            return f"{_named_cause(key)}, which {self.received_by} names as a cause"
+        return f"the event that sent {key}, received by {self.received_by}"
+
     def to_json(self) -> dict[str, Any]:
-        """The fields that say something."""
-        every = {name: getattr(self, name) for name in Missing.__slots__}
+        """Its kind, and the fields that say something."""
+        every = {"kind": self.kind, **{name: getattr(self, name) for name in Missing.__slots__}}
         return {name: value for name, value in every.items() if value is not None and value is not False}
+
+
+def _named_cause(key: str) -> str:
+    """What a key that begins with `SPAN` names: a span of a trace, or a thread or channel by the words of its mapping."""
+    trace, between, span = key.removeprefix(SPAN).partition("/")
+    is_trace = between and re.fullmatch(r"[0-9a-f]{16,32}", trace)
+    return f"span {span} of trace {trace}" if is_trace else key.removeprefix(SPAN)
 
 
 def first_holes(run: Run) -> Longs:
@@ -87,6 +132,23 @@ def missing_before(run: Run, codes: Longs, past: Longs) -> tuple[Missing, ...]:
     return tuple(told for place, each in latest for told in _missing_at(run, place, int(codes[each]), int(holes[each])))
 
 
+def missing_in_past(run: Run, position: int) -> tuple[Missing, ...]:
+    """What is missing in what may have led to an event, one or two things of each process: the latest first."""
+    if not is_tainted(run, position):
+        return ()
+    number, _ = row_of(run, position)
+    return missing_before(run, run.segments.codes_of(number).astype(np.int64), past_vector_at(run, position))
+
+
+def silent_beside(run: Run, position: int) -> tuple[Missing, ...]:
+    """Processes of the same computation that tell of no message: nobody knows what they have to do with the event."""
+    computation = run.processes.computation_number
+    silent = (run.processes.table["messages"].to_numpy() == 0) & (first_holes(run) == 1)
+    silent &= computation == computation[code_at(run, position)]
+    names = [run.processes.name(code) for code in np.flatnonzero(silent)[:SHOWN].tolist()]
+    return tuple(Missing(name, None, None, 0, no_messages=True) for name in names)
+
+
 def _missing_at(run: Run, position: int, code: int, index: int) -> Iterator[Missing]:
     """What an event shows to be missing, which is the first of its process that shows such a thing."""
     name = run.processes.name(code)
@@ -97,13 +159,13 @@ def _missing_at(run: Run, position: int, code: int, index: int) -> Iterator[Miss
     *before, event = events_at(run, positions)
     after_seq = before[0].seq if before else None
     left_out = event.seq - (after_seq or 0) - 1
-    if run.has_numbers and left_out > 0:
+    if left_out > 0 and (before or run.has_numbers):
         yield Missing(name, after_seq, event.seq, left_out)
     for key in event.missing:
         yield Missing(None, None, None, 1, key, event.id)
     if (event.receives or "").startswith(ANSWER) and not event.missing:
         yield Missing(None, None, None, 1, event.receives, event.id)
-    elif event.receives is None and (event.sends or "").startswith(SPAN):
+    elif event.receives is None and event.kind == RECEIVE and (event.sends or "").startswith(SPAN):
         yield Missing(None, None, None, 1, CALLER, event.id)
 
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from whence.history.questions.doubts import Missing, is_tainted, missing_before
+from whence.history.questions.doubts import Missing, missing_in_past
 from whence.history.questions.event import Event, events_at
-from whence.history.questions.locating import row_of
-from whence.history.questions.past import past_vector_at
 from whence.history.questions.paths import ASSUMED, Step, path
 from whence.history.questions.relating import relation
 from whence.history.questions.standing import Standing
@@ -29,6 +25,8 @@ class Related:
     """Where it is only possible that one led to the other: the first step from one to the other that is not recorded."""
     missing: tuple[Missing, ...] = ()
     """Where it is unknown: what is missing, in either's past."""
+    numbered: bool = True
+    """Whether sources number all events. Where they do not, `concurrent` holds if no report was lost."""
 
     @property
     def direction(self) -> Standing | None:
@@ -43,6 +41,7 @@ class Related:
             "first": self.first.to_json(),
             "second": self.second.to_json(),
             "relation": self.relation.value,
+            "numbered": self.numbered,
         }
         if self.direction is not None:
             found["direction"] = self.direction.value
@@ -73,7 +72,7 @@ def related(run: Run, first: int, second: int, *, answered: bool = False) -> Rel
     if found is Standing.POSSIBLE:
         steps = path(run, min(first, second), max(first, second), answered=answered) or ()
         through = _guess(steps, answered)
-    return Related(one, other, found, through, _missing(run, found, first, second))
+    return Related(one, other, found, through, _missing(run, found, first, second), run.has_numbers)
 
 
 def explain(run: Run, first: int, second: int, *, answered: bool = False) -> Explanation:
@@ -87,7 +86,7 @@ def explain(run: Run, first: int, second: int, *, answered: bool = False) -> Exp
     else:
         found = relation(run, first, second, answered=answered)
     one, other = events_at(run, [first, second])
-    return Explanation(one, other, found, through, _missing(run, found, first, second), steps)
+    return Explanation(one, other, found, through, _missing(run, found, first, second), run.has_numbers, steps)
 
 
 def _guess(steps: tuple[Step, ...], answered: bool) -> Step | None:
@@ -97,10 +96,5 @@ def _guess(steps: tuple[Step, ...], answered: bool) -> Step | None:
 def _missing(run: Run, found: Standing, first: int, second: int) -> tuple[Missing, ...]:
     if found is not Standing.UNKNOWN:
         return ()
-    told: dict[Missing, None] = {}
-    for position in (first, second):
-        if is_tainted(run, position):
-            number, _ = row_of(run, position)
-            codes = run.segments.codes_of(number).astype(np.int64)
-            told |= dict.fromkeys(missing_before(run, codes, past_vector_at(run, position)))
-    return tuple(told)
+    told = (*missing_in_past(run, first), *missing_in_past(run, second))
+    return tuple(dict.fromkeys(told))

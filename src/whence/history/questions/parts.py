@@ -1,4 +1,4 @@
-"""The stretches of a history that a sweep passes over: row groups of one computation's segments."""
+"""The stretches of a history that a sweep passes over: row groups of one computation's segments; and vector clocks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from whence.causality.skeleton import Skeleton
+from whence.causality.sweeps import PastSweep
 from whence.history import layout
 from whence.history.questions.locating import row_of
 from whence.history.reading import Run
@@ -76,3 +77,12 @@ def part_of(run: Run, number: int, start: int, stop: int) -> Part:
         run.skeleton(number, start, stop),
         run.messages_into(number).between(start, stop),
     )
+
+
+def past_vector_at(run: Run, position: int) -> Longs:
+    """How many events of each process of the event's segment, by local code, are in its past; it is in its own."""
+    number, row = row_of(run, position)
+    sweep = PastSweep(len(run.segments.codes_of(number)), position)
+    for part in segment_parts_until(run, number, row):
+        sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
+    return sweep.vector(run.boundary(number))

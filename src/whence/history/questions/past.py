@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from whence.causality.sweeps import PastSweep
 from whence.history import layout
-from whence.history.questions.doubts import Missing, is_tainted
+from whence.history.questions.doubts import Missing, is_tainted, missing_in_past, silent_beside
 from whence.history.questions.event import Event, events_at
 from whence.history.questions.locating import code_at, index_at, row_of
-from whence.history.questions.parts import parts_until, segment_parts_until
+from whence.history.questions.parts import parts_until
 from whence.history.reading import Run
 from whence.history.recorded import recorded_past
 from whence.history.tables import Longs
@@ -34,9 +34,11 @@ class Why:
     more: bool
     """Whether there are further ones before those."""
     missing: tuple[Missing, ...]
-    """What is known to be missing among them."""
+    """What is known to be missing of what may have led to it: first between those events, then further back."""
     complete: bool = False
-    """Whether no report is missing of anything that may have led to it, as far as reports tell."""
+    """Whether nothing is missing, as far as reports tell."""
+    numbered: bool = True
+    """Whether sources number all events. Where they do not, nobody notices that a report was lost."""
     possible: tuple[Possible, ...] = ()
     """Events that may have led to it besides, though nothing recorded says so: the most telling first."""
     more_possible: bool = False
@@ -50,6 +52,7 @@ class Why:
             "more": self.more,
             "missing": [gap.to_json() for gap in self.missing],
             "complete": self.complete,
+            "numbered": self.numbered,
             "possible": [each.to_json() for each in self.possible],
             "more_possible": self.more_possible,
         }
@@ -93,14 +96,15 @@ def why(
     event, *causes = events_at(run, np.concatenate(([position], found)))
     listed = (*causes, event) if wanted.takes_all else tuple(causes)
     consecutive = wanted.takes_all and not run.has_lines
-    missing = (*_gaps(run, listed, consecutive=consecutive), *_unreported((*causes, event)))
+    between = (*_gaps(run, listed, consecutive=consecutive), *_unreported((*causes, event)))
+    missing = tuple(dict.fromkeys((*between, *missing_in_past(run, position), *silent_beside(run, position))))
     complete = not missing and not is_tainted(run, position)
     if not run.has_lines:
-        return Why(event, tuple(causes), more, missing, complete)
+        return Why(event, tuple(causes), more, missing, complete, run.has_numbers)
     from whence.history.questions.possible import possible_causes
 
     possible, more_possible = possible_causes(run, position, most_possible, wanted, answered=answered)
-    return Why(event, tuple(causes), more, missing, complete, possible, more_possible)
+    return Why(event, tuple(causes), more, missing, complete, run.has_numbers, possible, more_possible)
 
 
 def _past_along_lines(run: Run, position: int, wanted: Filter, answered: bool) -> Iterator[tuple[int, Longs]]:
@@ -185,15 +189,6 @@ def kept(run: Run, positions: Longs, wanted: Filter) -> Longs:
 
 def _processes(run: Run, position: int) -> int:
     return len(run.segments.codes_of(row_of(run, position)[0]))
-
-
-def past_vector_at(run: Run, position: int) -> Longs:
-    """How many events of each process of the event's segment, by local code, are in its past; it is in its own."""
-    number, row = row_of(run, position)
-    sweep = PastSweep(len(run.segments.codes_of(number)), position)
-    for part in segment_parts_until(run, number, row):
-        sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
-    return sweep.vector(run.boundary(number))
 
 
 def direct_causes(run: Run, position: int) -> Longs:

@@ -18,8 +18,7 @@ from whence.history.errors import EventNotFound
 from whence.history.questions.dealing import by_earlier, by_later, localise, note, numbers_within, tell
 from whence.history.questions.doubts import are_tainted, first_tainted, is_tainted
 from whence.history.questions.locating import code_at, index_at, row_of
-from whence.history.questions.parts import segment_parts_until
-from whence.history.questions.past import past_vector_at
+from whence.history.questions.parts import past_vector_at, segment_parts_until
 from whence.history.questions.standing import (
     AFTER,
     BEFORE,
