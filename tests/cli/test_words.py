@@ -225,3 +225,41 @@ def test_answers_say_that_nobody_can_notice_a_lost_report(run: Run, tmp_path: Pa
         for question in (["why", "b:2"], ["relation", "a:1", "b:1"], ["concurrent", "a:1"]):
             assert ("if no report was lost" in run(*question, "--history", history)) == (not numbered), question
             assert run(*question, "--history", history, json_too=True)["numbered"] == numbered
+
+
+def refused(*words: object) -> str:
+    """What a command says that fails with exit code 1."""
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(cli, list(map(str, words)))
+    assert done.exit_code == 1, done.output
+    return done.stderr
+
+
+def test_spans_and_traces_are_found_as_tools_write_them(run: Run, traced: Path) -> None:
+    """Other tools write ids in upper case, copy whole traces, and know nothing of our ids of events."""
+    for asked in (BUY.upper(), f"{TRACE}/{BUY}", f"{TRACE}/{BUY}".upper()):
+        assert run("why", asked, "--history", traced) == run("why", BUY, "--history", traced), asked
+    start = run("why", f"{TRACE}/{CHARGE}/start", "--history", traced)
+    assert start == run("why", f"{CHARGE}/start", "--history", traced)
+    told = refused("why", TRACE.upper(), "--history", traced)
+    assert "is a trace of 6 events: ask about one of these: " in told
+    for named in told.partition("one of these: ")[2].split(", "):
+        run("why", named.split()[0], "--history", traced)
+    assert f"{BUY} (buy ends)" in told
+    assert "no event goes by" in refused("why", "f" * 32, "--history", traced)
+
+
+def test_filters_that_nothing_meets_say_so(run: Run, traced: Path) -> None:
+    """An empty list reads like "nothing led to it"; a name is easily misspelt."""
+    told = refused("why", BUY, "--name", "charge start", "--history", traced)
+    assert "nothing that led to" in told
+    assert "'charge starts'" in told
+    assert "meets the conditions" in refused("why", BUY, "--where", "error", "--history", traced)
+    assert "charge starts" in run("why", BUY, "--name", "charge starts", "--history", traced)
+
+
+def test_a_report_that_was_set_aside_is_told_of(tmp_path: Path) -> None:
+    """An event that sends a message to itself cannot be put in order: who asks for it is told that, and where it is."""
+    itself = {"process": "a", "seq": 1, "sends": "m", "receives": "m", "id": "loop"}
+    history, _ = observed(tmp_path, lines_of(itself, {"process": "a", "seq": 2}))
+    for asked in ("a:1", "loop"):
+        assert f"the report of '{asked}' was set aside: cycle" in refused("why", asked, "--history", history)

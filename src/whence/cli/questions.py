@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import difflib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +24,13 @@ from whence.cli.output import print_json, say
 from whence.cli.rendering import Times, print_events, print_missing, print_possible, print_rows
 from whence.cli.wording import brief, completeness, concurrent_sentence, known_by, message_words, relation_sentence
 from whence.history.times import time_or_event
+
+if TYPE_CHECKING:
+    from whence.history.questions.event import Event
+    from whence.history.questions.history import History
+
+MOST_NAMES, SHOWN = 500, 5
+"""Events whose names are looked at for one that is near, and names that are shown."""
 
 
 def why(
@@ -58,8 +67,13 @@ def why(
             computation=computation,
             on_progress=tell,
         )
+        nothing = bool(where or process or name) and not answer.events and not answer.possible
         if as_json:
             print_json(answer.to_json())
+        if nothing:
+            say(_nothing_met(asked, answer.event, name or ()), err=True)
+            raise typer.Exit(1)
+        if as_json:
             return
         print_events(answer.events, asked.unit, shown=answer.event, times=times)
         if answer.more:
@@ -70,6 +84,18 @@ def why(
                 say(f"and perhaps more: --possible {4 * possible} looks further back")
         print_missing(answer.missing)
         say(completeness(answer))
+
+
+def _nothing_met(asked: History, event: Event, names: Sequence[str]) -> str:
+    """That nothing is recorded or possible which meets the conditions, and names that are near to those given."""
+    said = f"nothing that led to {event.id}, or could have, meets the conditions"
+    if not names:
+        return said
+    near = asked.why(event, k=MOST_NAMES, possible=MOST_NAMES)
+    known = sorted({each.name for each in (*near.events, *(each.event for each in near.possible)) if each.name})
+    alike = difflib.get_close_matches(names[0], known, SHOWN, 0.5) or known[:SHOWN]
+    there = f"; there are such names as {', '.join(map(repr, alike))}" if alike else ""
+    return f"{said}: none of the name {names[0]!r}{there}"
 
 
 def impact(

@@ -44,7 +44,7 @@ def locate(run: Run, asked: Asked, *, computation: str | None = None) -> int:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise EventNotFound(_not_found(run, asked, computation))
+        return _meant(run, asked, computation)
     names = sorted({computation_at(run, position) for position in found})
     if len(names) == 1:
         choices = ", ".join(f"@{position}" for position in found[:SHOWN])
@@ -53,6 +53,27 @@ def locate(run: Run, asked: Asked, *, computation: str | None = None) -> int:
         f"{asked!r} is an event of {len(names)} computations: choose one with computation "
         f"(--computation), such as {', '.join(map(repr, names[:SHOWN]))}"
     )
+
+
+def _meant(run: Run, asked: str, computation: str | None) -> int:
+    """The event that a name is meant for which is no event's own; raises as `locate` does."""
+    from whence.history.questions import meanings
+
+    for spelling, line in meanings.other_spellings(asked):
+        found = _by_id(run, spelling) if run.manifest.has_ids else []
+        if line is not None:
+            lines = run.rows(np.array(found, np.int64), ["line"])["line"].to_pylist() if found else []
+            found = [position for position, own in zip(found, lines, strict=True) if own == line]
+        if len(found) == 1 and (computation is None or computation_at(run, found[0]) == computation):
+            return found[0]
+    if computation is None and len(on_it := meanings.on_line(run, asked)):
+        if len(on_it) == 1:
+            return int(on_it[0])
+        raise AmbiguousEvent(meanings.choices(run, asked, on_it))
+    said = _not_found(run, asked, computation)
+    if run.manifest.ledger.quarantined and (why := meanings.set_aside(run, asked, *_split(asked))):
+        said = f"the report of {asked!r} was set aside: {why}; see whence quarantine"
+    raise EventNotFound(said)
 
 
 def row_of(run: Run, position: int) -> tuple[int, int]:
@@ -190,13 +211,22 @@ def _not_found(run: Run, asked: str, computation: str | None) -> str:
         low, high = min(span[0] for span in spans), max(span[1] for span in spans)
         aside = run.manifest.ledger.quarantined
         hint = "; it may be among the reports that were set aside: see whence quarantine" if aside else ""
-        return f"process {name!r}{where} has events {low} to {high}{holes}, and {seq} is none of them{hint}"
+        return f"process {name!r}{where} has {_numbered(low, high)}{holes}, and {seq} is none of them{hint}"
     if len(codes):
         spans = [_span_of_seq(run, int(code)) for code in codes if run.processes.events[code]]
         first, last = min(span[0] for span in spans), max(span[1] for span in spans)
-        return f"{name!r}{where} is a process: name one of its events, {name}:{first} to {name}:{last}"
+        which = (
+            f"its event is {name}:{last}"
+            if first == last
+            else f"name one of its events, {name}:{first} to {name}:{last}"
+        )
+        return f"{name!r}{where} is a process: {which}"
     by_id = "an id of the source, or as " if run.manifest.has_ids else ""
     return f"no event{where} goes by {asked!r}: name it by {by_id}PROCESS:SEQ; {unknown_name(run, 'process', name)}"
+
+
+def _numbered(low: int, high: int) -> str:
+    return f"event {low}" if low == high else f"events {low} to {high}"
 
 
 def _span_of_seq(run: Run, code: int) -> tuple[int, int]:
