@@ -7,6 +7,7 @@ long times, as in a file a process, tasks would read them again and again: `Clus
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ DICTIONARIES = (*FEW_VALUES, "file")
 """Columns with few values, which are read as numbers of them."""
 RECENT_ROWS = 3_000_000
 """Rows of row groups that a worker keeps for its next window, about 60 bytes each."""
+SHARE_ROWS = 500_000
 _FOOTERS_AT_ONCE = 16
 
 
@@ -83,10 +85,25 @@ class Clustered:
         (epochs,) = plan.large
         return sum(group.rows for window in epochs.windows() for group in self._touching(window, plan.eps))
 
-    def count_times(self, group: RowGroup, bins: Bins) -> dict[int, int]:
-        """Count the usable rows of a row group of a user's file by bin of wall time."""
-        reports = self._read_columns(group, ("process", "time"))
-        return bins.count_rows(reports.filter(pc.is_null(reports["reason"]))["time"].drop_null().to_numpy())
+    def shares(self) -> list[list[RowGroup]]:
+        """Give all row groups in lists of about `SHARE_ROWS` rows, one for each task that goes over them."""
+        shares: list[list[RowGroup]] = []
+        room = 0
+        for group in self.groups:
+            if not shares or group.rows > room:
+                shares.append([])
+                room = SHARE_ROWS
+            shares[-1].append(group)
+            room -= group.rows
+        return shares
+
+    def count_times(self, groups: Sequence[RowGroup], bins: Bins) -> dict[int, int]:
+        """Count the usable rows of row groups by bin of wall time."""
+        counts: Counter[int] = Counter()
+        for group in groups:
+            reports = self._read_columns(group, ("reason", "time") if self.staged else ("process", "time"))
+            counts.update(bins.count_rows(reports.filter(pc.is_null(reports["reason"]))["time"].drop_null().to_numpy()))
+        return counts
 
     def rows(self, window: Window, eps: int) -> pa.Table:
         """The rows of a window, with ``own``, as `whence.history.segmenting.make_segment` takes them."""
@@ -149,11 +166,12 @@ class Clustered:
         return dict(zip(names, counts.field("counts").to_pylist(), strict=True))
 
     def _read_columns(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
-        """Read the reports of a row group of a user's file by these of its columns alone, and none of his own."""
-        assert group.mapping is not None
+        """Read the reports of a row group by these of its columns alone, and none of a user's own."""
         with self.open_file(group.file.location) as file:
             parquet = parquet_file(file, read_dictionary=[each for each in group.dictionaries if each in columns])
             table = parquet.read_row_group(group.number, columns=list(columns), use_threads=False)
+        if group.mapping is None:
+            return table
         mapping = replace(group.mapping, native=())
         return reports_of(table, mapping, group.file.name, group.first_row, keep_dictionaries=True)
 

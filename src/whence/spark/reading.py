@@ -49,12 +49,20 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class _Split:
+class Split:
+    """A part of a text file, with the source that reads it. Pickles."""
+
     file: InputFile
     source: Source
     start: int
     stop: int | None
+    """None is the end of the file."""
     lines_before: int = 0
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Give the reports of the part."""
+        piece = self.file.piece(start=self.start, stop=self.stop, lines_before=self.lines_before)
+        return self.source.read(piece)
 
 
 def read_frame(spark: SparkSession, inputs: Inputs) -> Reading:
@@ -72,31 +80,35 @@ def read_frame(spark: SparkSession, inputs: Inputs) -> Reading:
 
 
 def _text_frame(spark: SparkSession, files: Sequence[tuple[InputFile, Source]]) -> DataFrame:
-    tasks = _tasks(_with_lines_before(spark, _splits(files)))
+    tasks = text_tasks(spark, files)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch["id"].to_pylist():
                 for split in tasks[number]:
-                    piece = split.file.piece(start=split.start, stop=split.stop, lines_before=split.lines_before)
-                    yield from split.source.read(piece)
+                    yield from split.read()
 
     numbers = spark.range(0, len(tasks), 1, len(tasks))
     return numbers.mapInArrow(read, REPORTS_DDL).select(*COLUMNS)
 
 
-def _splits(files: Sequence[tuple[InputFile, Source]]) -> list[_Split]:
+def text_tasks(spark: SparkSession, files: Sequence[tuple[InputFile, Source]]) -> list[list[Split]]:
+    """Cut text files into what each task is to read. Large files cost one job here, which counts lines."""
+    return _tasks(_with_lines_before(spark, _splits(files)))
+
+
+def _splits(files: Sequence[tuple[InputFile, Source]]) -> list[Split]:
     splits = []
     for file, by in files:
         if not by.splittable or file.compression is not None or file.size_bytes <= SPLIT_BYTES:
-            splits.append(_Split(file, by, 0, None))
+            splits.append(Split(file, by, 0, None))
         else:
             starts = range(0, file.size_bytes, SPLIT_BYTES)
-            splits.extend(_Split(file, by, start, start + SPLIT_BYTES) for start in starts)
+            splits.extend(Split(file, by, start, start + SPLIT_BYTES) for start in starts)
     return splits
 
 
-def _with_lines_before(spark: SparkSession, splits: list[_Split]) -> list[_Split]:
+def _with_lines_before(spark: SparkSession, splits: list[Split]) -> list[Split]:
     """The same splits with their place in the count of lines, which one job finds where a file has several."""
     cut = [split for split in splits if split.stop is not None]
     if not cut:
@@ -121,9 +133,9 @@ def _with_lines_before(spark: SparkSession, splits: list[_Split]) -> list[_Split
     return placed + whole
 
 
-def _tasks(splits: Sequence[_Split]) -> list[list[_Split]]:
+def _tasks(splits: Sequence[Split]) -> list[list[Split]]:
     """Splits in groups of about `SPLIT_BYTES`, so that thousands of small files are not thousands of tasks."""
-    tasks: list[list[_Split]] = []
+    tasks: list[list[Split]] = []
     room = 0
     for split in splits:
         size = min(split.file.size_bytes, SPLIT_BYTES) if split.stop is None else SPLIT_BYTES

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from whence.causality.channel_tables import count_outcomes, match_table, without_channels
 from whence.events.schema import RECEIVE, REPORTS, SEND
 from whence.history.batch.engine import OnStage
-from whence.history.batch.survey import Computation, Survey, counted_columns, survey_from
+from whence.history.batch.survey import Computation, Survey, count_by_process, counted_columns, survey_from
 from whence.history.plan import Bins, Epochs, Plan
 from whence.history.segmenting import Made, Target, make_segment
 from whence.sources.contract import SourceError
@@ -97,21 +97,7 @@ class InlineReports:
 
     def survey(self, *, window_rows: int) -> Survey:
         counted = counted_columns(self.table.column_names)
-        good = pc.is_null(self.table["reason"])
-        has_value = {"timed": "time", "numbered": "seq"}
-        has_value |= {f"n_{at}": name for at, name in enumerate(counted)}
-        sums = {name: pc.is_valid(self.table[column]).cast(pa.int64()) for name, column in has_value.items()}
-        sums["rows"] = pa.repeat(pa.scalar(1, pa.int64()), self.table.num_rows)
-        time = pc.if_else(good, self.table["time"], pa.scalar(None, pa.int64()))
-        keys = {"computation": self.table["computation"], "process": self.table["process"], "good": good}
-        grouped = (
-            pa.table({**keys, **sums, "time": time})
-            .group_by(list(keys), use_threads=False)
-            .aggregate([*((name, "sum") for name in sums), ("time", "min"), ("time", "max")])
-        )
-        renamed = {f"{name}_sum": name for name in sums} | {"time_min": "first", "time_max": "last"}
-        per_process = grouped.rename_columns([renamed.get(name, name) for name in grouped.column_names])
-        return survey_from(per_process, counted, window_rows=window_rows)
+        return survey_from(count_by_process(self.table), counted, window_rows=window_rows)
 
     def histogram(self, computation: Computation, bins: Bins) -> dict[int, int]:
         return bins.count_rows(self._usable(computation)["time"].drop_null().to_numpy())

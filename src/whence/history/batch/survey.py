@@ -65,6 +65,29 @@ def counted_columns(columns: Sequence[str]) -> list[str]:
     return [name for name in OPTIONAL if name in columns] + [name for name in columns if name not in COLUMNS]
 
 
+def count_by_process(reports: pa.Table) -> pa.Table:
+    """Count reports by computation, process and ``good``, as `survey_from` takes it."""
+    good = pc.is_null(reports["reason"])
+    has_value = {"timed": "time", "numbered": "seq"}
+    has_value |= {f"n_{at}": name for at, name in enumerate(counted_columns(reports.column_names))}
+    sums = {name: pc.is_valid(reports[column]).cast(pa.int64()) for name, column in has_value.items()}
+    sums["rows"] = pa.repeat(pa.scalar(1, pa.int64()), reports.num_rows)
+    time = pc.if_else(good, reports["time"], pa.scalar(None, pa.int64()))
+    keys = {"computation": reports["computation"], "process": reports["process"], "good": good}
+    return add_counts([pa.table({**keys, **sums, "first": time, "last": time})])
+
+
+def add_counts(parts: Sequence[pa.Table]) -> pa.Table:
+    """Sum up counts of several parts of the reports."""
+    together = pa.concat_tables(parts)
+    keys = ["computation", "process", "good"]
+    how = {"first": "min", "last": "max"}
+    chosen = [(name, how.get(name, "sum")) for name in together.column_names if name not in keys]
+    added = together.group_by(keys, use_threads=False).aggregate(chosen)
+    renamed = {f"{name}_{rule}": name for name, rule in chosen}
+    return added.rename_columns([renamed.get(name, name) for name in added.column_names])
+
+
 def survey_from(per_process: pa.Table, counted: Sequence[str], *, window_rows: int) -> Survey:
     """Sum up the counts of each process.
 
