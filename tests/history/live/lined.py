@@ -105,6 +105,9 @@ class System:
         more = [f"{SPAN}t/{self.random.randint(1, self.count)}"] if self.random.random() < 0.2 else None
         named = self.random.random() < 0.05
         origin = f"t/gone{self.count}" if named else parent.name if parent is not None else None
+        if self.random.random() < 0.1:
+            # By a coarser clock, or one that was set back since.
+            self.row(Line(process, line.name), line_parent=None, sends=None, receives=None, name="early")
         made = self.row(
             line,
             kind=kind,
@@ -222,7 +225,8 @@ def truth_of(rows: list[dict[str, Any]]) -> tuple[dict[str, set[str]], dict[str,
         if process in last:
             all_before |= wide[last[process]] | {last[process]}
         served = row["line_phase"] == "start" and row["kind"] == "receive"
-        if (process, line) in done:
+        starts = row["line_phase"] == "start"
+        if (process, line) in done and not starts:
             before |= done[process, line]
         elif parent not in (None, line) and not served and row["line_phase"] != "end":
             before |= done.get((process, parent), set())

@@ -143,6 +143,12 @@ APART: dict[str, tuple[list[dict[str, Any]], str, str]] = {
         [event("a", 0, "begin", line="r", line_phase="start"), event("a", 200, "end", line="r", line_phase="end"),
          event("a", 899, "other", line="s", line_phase="start"), event("a", 900, "wait", line="s", line_joins=["r"])],
         "end", "wait"),
+    "a record before the start": (
+        [*span("a", "C", None, 0, 900), event("a", 200, "early", line="S"), event("a", 500, "S starts", line="S",
+         line_parent="C", line_phase="start", sends=f"{SPAN}S", receives=f"{SPAN}C")], "C starts", "S starts"),
+    "a parent that is named again": (
+        [event("a", 0, "begin", line="r", line_phase="start"), event("a", 120, "other", line="s", line_phase="start"),
+         event("a", 900, "goes on", line="r", line_parent="s")], "begin", "goes on"),
     "a wait where no line is": (
         [event("a", 0, "begin", line="r", line_phase="start"), event("a", 900, "wait", line_joins=["r"])],
         "begin", "wait"),
