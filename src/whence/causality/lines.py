@@ -68,7 +68,9 @@ class Fronts:
     continued_row: Longs
     """Rows, ascending, that also follow a front before the segment ..."""
     continued_line: Longs
-    """... which is that of this line."""
+    """... which is that of this line ..."""
+    continued_parent: Flags
+    """... and whether that is the line which theirs was started from."""
     begun_row: Longs
     """Rows, ascending, that are the first of their line here and name the line that it was started from ..."""
     begun_line: Longs
@@ -101,6 +103,7 @@ def find_fronts(rows: LineRows) -> Fronts:
         Lists(rest, first, low),
         continued[:, 0].copy(),
         continued[:, 1].copy(),
+        continued[:, 2] > 0,
         begun[:, 0].copy(),
         begun[:, 1].copy(),
         begun_here,
@@ -127,7 +130,7 @@ def _follow(
     rest, first, low = np.full(rows, -1, np.int64), np.full(rows, -1, np.int64), np.full(rows, -1, np.int64)
     offsets, follows = np.zeros(rows + 1, np.int64), np.empty(rows + len(joins), np.int64)
     count = 0
-    continued = np.empty((rows + len(joins), 2), np.int64)
+    continued = np.empty((rows + len(joins), 3), np.int64)
     begun, begun_here = np.empty((rows, 3), np.int64), np.empty(rows, np.bool_)
     went_on = begins = 0
     for row in range(rows):
@@ -152,6 +155,7 @@ def _follow(
                 begins += 1
             elif not settled[followed]:
                 continued[went_on, 0], continued[went_on, 1] = row, followed
+                continued[went_on, 2] = 1 if turn == 0 and starts[row] else 0
                 went_on += 1
             if head[followed] >= 0:
                 follows[count] = head[followed]

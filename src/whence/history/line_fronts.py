@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.causality.skeleton import Longs
-from whence.history.segment_lines import LineEnds, Marks, mark_of
+from whence.history.segment_lines import AS_PARENT, LineEnds, Marks, mark_of
 
 if TYPE_CHECKING:
     from whence.history.reading import Run
@@ -99,8 +99,12 @@ def _first_of_processes(run: Run, number: int) -> tuple[Longs, Marks]:
 def fronts(run: Run, number: int, marks: Marks) -> tuple[Longs, Longs]:
     """What the next events of lines follow that come after the segments before this one.
 
-    Gives, for each such thing, which of the lines it is of, and a reference.
+    Gives, for each such thing, which of the lines it is of, and a reference. In place of a line that others name as parent,
+    a server of the same process that shares its id counts. What ended into that id while the server did nothing else ended
+    into the server.
     """
+    search = _Servers(marks)
+    search.meet(run.line_ends(number))
     waiting = np.arange(len(marks))
     which, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     base = run.segments.base_of(number)
@@ -111,13 +115,41 @@ def fronts(run: Run, number: int, marks: Marks) -> tuple[Longs, Longs]:
         mark, front, extends = _last_of_processes(run, number) if ends is None else _open(ends)
         if not len(mark):
             continue
-        at = np.minimum(np.searchsorted(mark, marks[waiting]), len(mark) - 1)
-        there = mark[at] == marks[waiting]
-        which.append(waiting[there])
-        found.append(2 * first + front[at[there]])
-        there[there] = ~extends[at[there]]
-        waiting = waiting[~there]
+        search.meet(ends)
+        at, there = _places(mark, search.mark[waiting])
+        shared, there_shared = _places(mark, search.shared[waiting])
+        there_shared &= ~there & search.is_server[waiting] & extends[shared]
+        for places, chosen in ((at, there), (shared, there_shared)):
+            which.append(waiting[chosen])
+            found.append(2 * first + front[places[chosen]])
+        waiting = waiting[~(there & ~extends[at])]
     return np.concatenate(which), np.concatenate(found)
+
+
+class _Servers:
+    """Lines that are looked for, those of servers that share an id together with the line of that id."""
+
+    def __init__(self, marks: Marks) -> None:
+        self.mark: Marks = marks & ~AS_PARENT
+        self.shared: Marks = np.zeros(len(marks), np.uint64)
+        self.is_server: Flags = np.zeros(len(marks), np.bool_)
+        self._parents = np.flatnonzero((marks & AS_PARENT) != 0)
+
+    def meet(self, ends: LineEnds | None) -> None:
+        """Take the servers of a segment in place of lines that others were started from."""
+        if ends is None or not len(ends.server_mark):
+            return
+        by_client = np.argsort(ends.client_mark)
+        at, there = _places(ends.client_mark[by_client], self.mark[self._parents])
+        self.mark[self._parents[there]] = ends.server_mark[by_client][at[there]]
+        at, there = _places(ends.server_mark, self.mark)
+        self.shared[there], self.is_server[there] = ends.client_mark[at[there]], True
+
+
+def _places(ascending: Marks, marks: Marks) -> tuple[Longs, Flags]:
+    """Where marks stand among others, of which there are some, and whether they do."""
+    at = np.minimum(np.searchsorted(ascending, marks), len(ascending) - 1)
+    return at, ascending[at] == marks
 
 
 def _open(ends: LineEnds) -> tuple[Marks, Longs, Flags]:

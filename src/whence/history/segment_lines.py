@@ -26,6 +26,8 @@ Marks = NDArray[np.uint64]
 MARK_SEED = 6
 """Marks are stored: another seed would be another format."""
 MARKED_AT_ONCE = 1 << 16
+AS_PARENT = np.uint64(1 << 63)
+"""Is added to the mark of a line that another was started from: a server that shares its id counts in place of that."""
 SHARED = "/server"
 """Ends the line of a server that shares the id of its client's span, as Zipkin's may."""
 
@@ -40,7 +42,7 @@ class LineEnds:
     continued_row: Longs
     """Rows, ascending, that also follow what a line was before the segment ..."""
     continued_mark: Marks
-    """... the line of this mark."""
+    """... the line of this mark, and `AS_PARENT` where theirs was started from that."""
     begun_row: Longs
     """Rows, ascending, that name the line which theirs was started from, if theirs was nothing before the segment ..."""
     begun_mark: Marks
@@ -50,7 +52,11 @@ class LineEnds:
     begun_before: Flags
     """... and whether they follow what that was before the segment, too ..."""
     begun_parent: Marks
-    """... by its mark."""
+    """... by its mark and `AS_PARENT`."""
+    server_mark: Marks
+    """Lines of servers that share the id of their client's span and have events here, ascending ..."""
+    client_mark: Marks
+    """... and the lines of that id in the same process."""
     open_mark: Marks
     """Lines that later segments may go on with or wait for, ascending ..."""
     open_front: Longs
@@ -80,7 +86,7 @@ def _marks(names: Sequence[str], process: Longs, lines: pa.Array) -> Marks:
     """The marks of lines of processes, which are numbers of `names`.
 
     Each byte of a line counts by a factor that its place has, so that two lines of a process share a mark by chance only:
-    one pair in 2^57 or fewer.
+    one pair in 2^56 or fewer.
     """
     of_process = np.zeros(len(names), np.uint64)
     for number in np.unique(process).tolist():
@@ -100,7 +106,7 @@ def _marks(names: Sequence[str], process: Longs, lines: pa.Array) -> Marks:
         sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum((content + np.uint64(1)) * factors[place + 1])))
         none = part.is_null().to_numpy(zero_copy_only=False) * factors[0]
         found[first : first + len(part)] += sums[stop] - sums[stop - length] + none
-    return found
+    return found & ~AS_PARENT
 
 
 def lines_of(rows: pa.Table, process: Ints, names: Sequence[str]) -> SegmentLines | None:
@@ -117,20 +123,23 @@ def lines_of(rows: pa.Table, process: Ints, names: Sequence[str]) -> SegmentLine
     used = used[used >= 0]
     marks = np.zeros(coded.line_rows.lines, np.uint64)
     marks[used] = _marks(names, *coded.named(used))
-    return SegmentLines(found.offsets, found.follows, found.lists, _line_ends(found, marks))
+    server, client = coded.servers(names)
+    return SegmentLines(found.offsets, found.follows, found.lists, _line_ends(found, marks, server, client))
 
 
-def _line_ends(found: Fronts, marks: Marks) -> LineEnds:
+def _line_ends(found: Fronts, marks: Marks, server: Marks, client: Marks) -> LineEnds:
     order = np.argsort(marks[found.open_line])
     before = found.begun_parent >= 0
     return LineEnds(
         found.continued_row,
-        marks[found.continued_line],
+        marks[found.continued_line] | np.where(found.continued_parent, AS_PARENT, np.uint64(0)),
         found.begun_row,
         marks[found.begun_line],
         found.begun_here,
         before,
-        np.where(before, marks[found.begun_parent], np.uint64(0)) if len(marks) else marks,
+        np.where(before, marks[found.begun_parent] | AS_PARENT, np.uint64(0)) if len(marks) else marks,
+        server,
+        client,
         marks[found.open_line][order],
         found.open_front[order],
         found.open_extends[order],
@@ -181,6 +190,20 @@ class _Coded:
         instead = server_of[started_from]
         there = np.isin(process.astype(np.int64) * self._width + instead + 1, pairs) & (instead >= 0)
         return np.where(there & (instead != own), instead, started_from)
+
+    def servers(self, names: Sequence[str]) -> tuple[Marks, Marks]:
+        """The marks, ascending, of lines of servers that share an id and have rows, and of the lines of that id."""
+        is_server = pc.fill_null(pc.ends_with(self._texts, SHARED), False).to_numpy(zero_copy_only=False)
+        if not is_server.any():
+            return np.empty(0, np.uint64), np.empty(0, np.uint64)
+        present = np.unique(self.line_rows.line)
+        process, texts = self.named(present)
+        chosen = np.flatnonzero(pc.fill_null(pc.ends_with(texts, SHARED), False).to_numpy(zero_copy_only=False))
+        texts = texts.take(pa.array(chosen))
+        clients = pc.utf8_slice_codeunits(texts, 0, -len(SHARED))
+        server, client = _marks(names, process[chosen], texts), _marks(names, process[chosen], clients)
+        order = np.argsort(server)
+        return server[order], client[order]
 
     def named(self, lines: Longs) -> tuple[Longs, pa.Array]:
         """The processes and names of some lines."""

@@ -156,6 +156,32 @@ APART: dict[str, tuple[list[dict[str, Any]], str, str]] = {
 """Rows, of which those with these names are in parts that are far apart, and the first is before the second."""
 
 
+def within(process: str, name: str, parent: str, begins: int, ends: int) -> list[dict[str, Any]]:
+    """A span that its parent, in the same process, waits for."""
+    common = {"line": name, "line_parent": parent}
+    keys = {"sends": SPAN + name, "receives": SPAN + parent}
+    start = event(process, begins, f"{name} starts", **common, line_phase="start", **keys)
+    return [start, event(process, ends, f"{name} ends", **common, line_phase="end", line_since=start["time"])]
+
+
+@pytest.mark.parametrize(
+    "cuts", [[], [80], [250], [400], [250, 500], [120, 220, 320, 420, 520, 620, 760], [600], [780]]
+)
+def test_children_of_a_server_that_shares_an_id_follow_it_wherever_the_work_is_cut(cuts: list[int]) -> None:
+    """Zipkin's: what the server had done before would be a mere possibility, if a cut fell between it and its children."""
+    server = span("b", "C/server", "C", 10, 790)
+    rows = [*span("a", "C", None, 0, 900), *server, *within("b", "X", "C", 200, 310), *within("b", "Y", "C", 500, 610)]
+    table = pa.Table.from_pylist(sorted([*rows, *BETWEEN], key=lambda row: row["time"]), REPORTS)
+    whole = at_once(table, [])
+    assert whole.recorded["X starts"] == {"C starts", "C/server starts"}
+    assert whole.recorded["Y starts"] == {"C starts", "C/server starts", "X starts", "X ends"}
+    assert whole.recorded["C/server ends"] == {*whole.recorded["Y starts"], "Y starts", "Y ends"}
+    assert whole.recorded["C ends"] == {"C starts"}
+    assert differences(whole, at_once(table, cuts)) == {}
+    as_it_came = as_they_come(table, [3] * len(table), terms(close_rows=4), Random(str(cuts)))
+    assert differences(whole, as_it_came) == {}
+
+
 @pytest.mark.parametrize("what", APART)
 def test_what_is_in_different_parts_still_belongs_together(what: str) -> None:
     """What a cut falls between was lost, and nothing said so: random systems seldom have their parts so far apart."""
