@@ -64,24 +64,31 @@ def match_table(table: pa.Table) -> tuple[pa.Table, Outcomes]:
     send or a later one of the same process was taken, the name of the message says so.
     """
     table = table.combine_chunks()
+    ends = ends_of(table)
+    found = match_ends(ends)
+    return with_names(table, ends, found), outcomes_of(ends, found)
+
+
+def ends_of(table: pa.Table) -> Ends:
+    """The rows, sends and receives of channels, as numbers; channels are numbered by computation and key, ascending."""
     channel = _ranks(table, "computation") * (table.num_rows + 1) + _ranks(table, "channel_key")
     channel = np.unique(channel, return_inverse=True)[1].astype(np.int64)
-    process = _ranks(table, "process")
-    clock_name = pc.coalesce(table["clock_name"], table["process"])
-    ends = Ends(
+    return Ends(
         channel=channel,
         is_send=pc.equal(table["kind"], SEND).to_numpy(),
         size=_longs(table, "channel_bytes", NO_SIZE),
-        process=process,
-        clock=_codes(clock_name),
+        process=_ranks(table, "process"),
+        clock=_codes(pc.coalesce(table["clock_name"], table["process"])),
         seq=_longs(table, "seq", NO_SEQ),
         time=_longs(table, "time", NO_TIME),
         file=_ranks(table, "file"),
         place=_longs(table, "place", 0),
         name=_ranks(table, "id"),
     )
-    found = match_ends(ends)
-    named = _with_names(table, ends, found)
+
+
+def outcomes_of(ends: Ends, found: Matched) -> Outcomes:
+    """What came of each row, see `OUTCOMES`; nothing of copies."""
     outcome = found.doubts.astype(np.int16)
     is_receive = ~ends.is_send
     took = np.diff(found.offsets) > 0
@@ -90,7 +97,7 @@ def match_table(table: pa.Table) -> tuple[pa.Table, Outcomes]:
     outcome[found.guessed] |= LEFT_OUT
     outcome[ends.is_send & found.unreceived] |= UNMATCHED_SEND
     outcome[found.copy] = 0
-    return named, outcome
+    return outcome
 
 
 def count_outcomes(outcomes: Outcomes) -> dict[str, int]:
@@ -98,14 +105,19 @@ def count_outcomes(outcomes: Outcomes) -> dict[str, int]:
     return {name: int(np.count_nonzero(outcomes & bits)) for name, bits in OUTCOMES.items()}
 
 
-def _with_names(table: pa.Table, ends: Ends, found: Matched) -> pa.Table:
+def with_names(table: pa.Table, ends: Ends, found: Matched, *, or_later: bool = True) -> pa.Table:
+    """The rows with `sends`, `receives` and `receives_more` set and no channel.
+
+    `or_later`: where a loss leaves it open which of the messages of one process a receive took, their names say so.
+    """
     keys, rows = table["channel_key"].combine_chunks(), table.num_rows
     number = pa.array(found.number).cast(pa.string())
     of_receive = np.repeat(np.arange(rows), np.diff(found.offsets))
     perhaps_later = np.zeros(rows, np.bool_)
-    perhaps_later[found.causes[(found.doubts[of_receive] != 0) & ~found.guessed[of_receive]]] = True
-    # Copies of a send are called as it is.
-    perhaps_later = _by_event(ends, found, perhaps_later)
+    if or_later:
+        perhaps_later[found.causes[(found.doubts[of_receive] != 0) & ~found.guessed[of_receive]]] = True
+        # Copies of a send are called as it is.
+        perhaps_later = _by_event(ends, found, perhaps_later)
     later = pc.if_else(pa.array(perhaps_later), OR_LATER, "")
     sent = pc.binary_join_element_wise(pc.binary_join_element_wise("channel ", keys, " #", number, ""), later, "")
     # A name of its own, which nobody asks for: it tells an event from its twin.
@@ -152,13 +164,23 @@ def _unknown_sends(keys: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArr
 
 
 def without_matches(table: pa.Table) -> pa.Table:
-    """The rows of `REPORTS` with no channel; a receive that only its channel tells of lacks its send, which is told."""
-    keys = table["channel_key"]
-    if keys.null_count == len(keys):
-        return table
-    unmatched = pc.and_(pc.equal(table["kind"], RECEIVE), pc.is_null(table["receives"]))
-    receives = pc.if_else(pc.fill_null(unmatched, False), _unknown_sends(keys), table["receives"])
-    return without_channels(_replaced(table, {"receives": receives}))
+    """Rows of channels of which nothing is known: sends without names, and receives whose send is missing."""
+    is_send, keys = pc.equal(table["kind"], SEND), table["channel_key"]
+    none = pa.scalar(None, pa.string())
+    columns = {
+        "sends": pc.if_else(is_send, none, table["sends"]),
+        "receives": pc.if_else(is_send, table["receives"], _unknown_sends(keys)),
+        "receives_more": pc.if_else(is_send, table["receives_more"], pa.scalar(None, pa.list_(pa.string()))),
+    }
+    return without_channels(_replaced(table, columns))
+
+
+def in_channels(table: pa.Table) -> NDArray[np.bool_]:
+    """Which rows of `REPORTS` are sends and receives of channels, and not set aside."""
+    is_end = pc.is_in(table["kind"], value_set=pa.array([SEND, RECEIVE]))
+    inside = pc.and_(pc.and_(pc.is_null(table["reason"]), pc.is_valid(table["channel_key"])), is_end)
+    found: NDArray[np.bool_] = pc.fill_null(inside, False).to_numpy(zero_copy_only=False).astype(np.bool_)
+    return found
 
 
 def _by_event(ends: Ends, found: Matched, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:

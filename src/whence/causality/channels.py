@@ -83,6 +83,55 @@ class Ends:
 
 
 @dataclass(frozen=True, slots=True)
+class Earlier:
+    """What is known of channels whose rows up to now are gone, so that `match_ends` goes on where they end.
+
+    Of those rows, sends that are not received yet are among the rows of `Ends` again: they are *kept*.
+    """
+
+    sent_count: Longs
+    """By channel: sends so far, kept ones included; then what they add up to, and both for receives."""
+    sent: Longs
+    received_count: Longs
+    received: Longs
+    short: Longs
+    """By channel: how much more was received than sent, at some time; 0 if nothing is known to be missing."""
+    smallest: Longs
+    """By channel: the smallest send that is gone."""
+    by_message: Flags
+    """By channel: messages are counted, whatever their bytes."""
+    sizes_differ: Flags
+    """By channel: some rows count bytes and others do not."""
+    unordered: Flags
+    """By end (sends of the first channel, its receives, sends of the second, ...): the order of its processes is unknown."""
+    kept: Flags
+    """By row; the following three count for kept ones."""
+    number: Longs
+    first: Longs
+    last: Longs
+    kept_unordered: Flags
+    """By row: it is kept, and its place among other sends is unknown."""
+    behind: Flags
+    """By row: receives that come after later ones of their process were matched. They count, and take nothing."""
+    earliest: Longs
+    """By row: the earliest time at which it can have been sent, on a common clock ..."""
+    latest: Longs
+    """... and the latest at which it can have been received."""
+
+    @classmethod
+    def nothing(cls, channels: int, rows: int) -> Earlier:
+        """Of channels that begin with these rows, whose clocks are not compared."""
+        none, no = np.zeros(channels, np.int64), np.zeros(channels, np.bool_)
+        largest = np.full(channels, LONGEST_STREAM_BYTES, np.int64)
+        by_row, not_so = np.zeros(rows, np.int64), np.zeros(rows, np.bool_)
+        unordered = np.zeros(2 * channels, np.bool_)
+        return cls(
+            *(none, none, none, none, none, largest, no, no, unordered),
+            *(not_so, by_row, by_row, by_row, not_so, not_so, by_row, by_row),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Matched:
     """By row of `Ends`, what it took or gave."""
 
@@ -101,36 +150,58 @@ class Matched:
     """Receives of which nobody knows that the sends given here precede them."""
     copy: Flags
     """Rows that repeat the report of another row, and are as that one is."""
+    first: Longs
+    """Where in its stream it begins ..."""
+    last: Longs
+    """... and ends."""
+    unordered: Flags
+    """Rows of which nobody knows the place in their stream."""
+    short: Longs
+    """By channel: how much more was received than sent; 0 where nothing is known to be missing."""
 
 
-def match_ends(ends: Ends) -> Matched:
+def match_ends(ends: Ends, earlier: Earlier | None = None) -> Matched:
     """Match the receives of every channel with its sends; linear but for sorting, and all channels are held at once.
 
-    Two rows of one end, process and number (or, without numbers, of one time and id) are one event reported twice.
+    Two rows of one end, process and number (or, without numbers, of one time and id) are one event reported twice. With
+    `earlier`, the rows go on where others ended, and more is known: what can have been sent before a receive, by time.
     """
     rows = len(ends.channel)
+    if earlier is None:
+        earlier = Earlier.nothing(int(ends.channel.max(initial=-1)) + 1, rows)
     side = ends.channel * 2 + ~ends.is_send
     original = _originals(ends, side)
     copy = original != np.arange(rows)
-    order, moment = _stream_order(ends, side, np.flatnonzero(~copy))
+    order, moment = _stream_order(ends, side, earlier.kept, np.flatnonzero(~copy))
 
     channels = ends.channel[order]
     starts = np.flatnonzero(np.diff(channels, prepend=-1))
-    unsized = np.logical_or.reduceat(ends.size[order] == NO_SIZE, starts) if len(order) else np.zeros(0, np.bool_)
-    sized = np.logical_or.reduceat(ends.size[order] != NO_SIZE, starts) if len(order) else np.zeros(0, np.bool_)
-    of_channel = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(order)))
-    size = np.where(unsized[of_channel], 1, np.clip(ends.size[order], 0, LONGEST_STREAM_BYTES))
-    first, last = _streams(size, side[order])
+    sizes = ends.size[order]
+    size = np.where(earlier.by_message[channels] | (sizes == NO_SIZE), 1, np.clip(sizes, 0, LONGEST_STREAM_BYTES))
+    differ = earlier.sizes_differ.copy()
+    if len(order):
+        unsized = np.logical_or.reduceat(sizes == NO_SIZE, starts)
+        sized = np.logical_or.reduceat(sizes != NO_SIZE, starts)
+        differ[channels[starts]] |= sized & unsized
+        size = np.where(differ[channels], 1, size)
+    first, last, number = _placed(ends, earlier, order, side, size)
     low, high = _unordered(side[order], ends.process[order], ends.clock[order], moment, first, last)
+    lost_order = earlier.unordered[side[order]] | earlier.kept_unordered[order]
+    low, high = np.where(lost_order, 0, low), np.where(lost_order, LONGEST_STREAM_BYTES, high)
     found = _match(
         np.append(starts, len(order)),
         ends.is_send[order],
         *(first, last, low, high),
         *(ends.clock[order], ends.time[order], ends.process[order]),
+        *(earlier.earliest[order], earlier.latest[order]),
+        *(each[channels[starts]] for each in (earlier.sent, earlier.received, earlier.short, earlier.smallest)),
     )
-    number, counts, causes, missing, unreceived, doubts, guessed = found
-    doubts[(counts > 0) & (sized & unsized)[of_channel]] |= int(Doubt.SIZES)
+    counts, causes, missing, unreceived, doubts, guessed, short_now = found
+    doubts[(counts > 0) & differ[channels]] |= int(Doubt.SIZES)
     guessed |= (doubts & ~np.uint8(Doubt.LOSS)) != 0
+    guessed |= earlier.behind[order]
+    short = earlier.short.copy()
+    short[channels[starts]] = short_now
 
     at = np.empty(rows, np.int64)
     at[order] = np.arange(len(order))
@@ -139,8 +210,25 @@ def match_ends(ends: Ends) -> Matched:
     offsets = np.concatenate(([0], np.cumsum(counts[at])))
     taken = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - begins[at], counts[at])
     return Matched(
-        number[at], offsets, order[causes[taken]], missing[at], unreceived[at], doubts[at], guessed[at], copy
+        *(number[at], offsets, order[causes[taken]], missing[at], unreceived[at], doubts[at], guessed[at], copy),
+        *(first[at], last[at], low[at] >= 0, short),
     )
+
+
+def _placed(ends: Ends, earlier: Earlier, order: Longs, side: Longs, size: Longs) -> tuple[Longs, Longs, Longs]:
+    """Where each row of the order begins and ends in its stream, and its number there."""
+    kept, sides = earlier.kept[order], side[order]
+    channels = ends.channel[order]
+    first, last = earlier.first[order], earlier.last[order]
+    number = earlier.number[order]
+    new = np.flatnonzero(~kept)
+    begun = np.where(ends.is_send[order], earlier.sent[channels], earlier.received[channels])[new]
+    counted = np.where(ends.is_send[order], earlier.sent_count[channels], earlier.received_count[channels])[new]
+    begin, end = _streams(size[new], sides[new])
+    first[new], last[new] = (np.minimum(each, LONGEST_STREAM_BYTES - begun) + begun for each in (begin, end))
+    starts = np.maximum.accumulate(np.where(np.diff(sides[new], prepend=-1) != 0, np.arange(len(new)), 0))
+    number[new] = counted + np.arange(len(new)) - starts
+    return first, last, number
 
 
 def _originals(ends: Ends, side: Longs) -> Longs:
@@ -162,21 +250,25 @@ def _originals(ends: Ends, side: Longs) -> Longs:
     return original
 
 
-def _stream_order(ends: Ends, side: Longs, rows: Longs) -> tuple[Longs, Longs]:
-    """The rows channel by channel, sends first, each end in the order of its stream; and the time each then stands at."""
+def _stream_order(ends: Ends, side: Longs, kept: Flags, rows: Longs) -> tuple[Longs, Longs]:
+    """The rows channel by channel, sends first, each end in the order of its stream; and the time each then stands at.
+
+    Rows that are kept come first, as they are.
+    """
     rank = np.empty(len(side), np.int64)
     rank[rows[np.lexsort((ends.place[rows], ends.file[rows], ends.time[rows]))]] = np.arange(len(rows))
     lines = rows[np.lexsort((rank[rows], ends.seq[rows], ends.process[rows], side[rows]))]
     # A process whose numbers and times disagree stands, for others, at the latest time it has shown.
-    reached = _latest(side[lines], ends.process[lines], rank[lines])
-    by_stream = np.lexsort((np.arange(len(lines)), reached, side[lines]))
+    reached = latest_so_far(side[lines], ends.process[lines], rank[lines])
+    old = kept[lines]
+    by_stream = np.lexsort((np.arange(len(lines)), np.where(old, lines, reached), ~old, side[lines]))
     time_of_rank = np.empty(len(rows), np.int64)
     time_of_rank[rank[rows]] = ends.time[rows]
     return lines[by_stream], time_of_rank[reached[by_stream]]
 
 
 @kernel("int64[::1](int64[::1], int64[::1], int64[::1])")
-def _latest(side: Longs, process: Longs, rank: Longs) -> Longs:
+def latest_so_far(side: Longs, process: Longs, rank: Longs) -> Longs:
     """The largest rank so far in each process's line of each end."""
     latest = rank.copy()
     for i in range(1, len(rank)):
@@ -245,9 +337,23 @@ def _own_stretches(is_send: Flags, first: Longs, last: Longs, low: Longs, proces
     return until
 
 
+@part
+def _sent_by(earliest: Longs, begin: int, middle: int, latest: int) -> int:
+    """One more than the last of these sends that can have been sent by a time; `earliest` does not fall."""
+    low, high = begin, middle
+    while low < high:
+        half = (low + high) // 2
+        if earliest[half] <= latest:
+            low = half + 1
+        else:
+            high = half
+    return low
+
+
 @kernel(
-    "Tuple((int64[::1], int64[::1], int64[::1], boolean[::1], boolean[::1], uint8[::1], boolean[::1]))(int64[::1], "
-    "boolean[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
+    "Tuple((int64[::1], int64[::1], boolean[::1], boolean[::1], uint8[::1], boolean[::1], int64[::1]))(int64[::1], "
+    "boolean[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], "
+    "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
 )
 def _match(
     starts: Longs,
@@ -259,43 +365,62 @@ def _match(
     clock: Longs,
     time: Longs,
     process: Longs,
-) -> tuple[Longs, Longs, Longs, Flags, Flags, Codes, Flags]:
+    earliest: Longs,
+    latest: Longs,
+    sent_before: Longs,
+    received_before: Longs,
+    short_before: Longs,
+    smallest_before: Longs,
+) -> tuple[Longs, Longs, Flags, Flags, Codes, Flags, Longs]:
     """Both streams of each channel, side by side; causes are places in the order given, receive after receive."""
     rows = len(is_send)
-    number, counts = np.empty(rows, np.int64), np.zeros(rows, np.int64)
+    counts = np.zeros(rows, np.int64)
     # Two streams cut each other into fewer parts than they have, and each part is at most one pair.
     causes = np.empty(rows, np.int64)
     missing, unreceived = np.zeros(rows, np.bool_), np.zeros(rows, np.bool_)
     doubts, guessed = np.zeros(rows, np.uint8), np.zeros(rows, np.bool_)
     own_until = _own_stretches(is_send, first, last, low, process)
+    shorts = np.zeros(len(starts) - 1, np.int64)
+    losses = np.zeros(rows, np.int64)
+    # By send: the earliest time of it and of all that follow it.
+    from_then = earliest.copy()
     pairs = 0
     for channel in range(len(starts) - 1):
         begin, end = starts[channel], starts[channel + 1]
         middle = begin
         while middle < end and is_send[middle]:
-            number[middle] = middle - begin
-            unreceived[middle] = last[middle] > first[middle]
+            unreceived[middle] = last[middle] > first[middle] and last[middle] > received_before[channel]
             middle += 1
-        sent = last[middle - 1] if middle > begin else 0
-        received = last[end - 1] if end > middle else 0
-        lost = sent - received
-        # What can have been lost, of the sends up to the last that a receive may have taken.
+        for row in range(middle - 2, begin - 1, -1):
+            from_then[row] = min(from_then[row], from_then[row + 1])
+        sent_so_far = first[begin] if middle > begin else sent_before[channel]
+        short = short_before[channel]
+        # What was lost before a receive was lost before all that follow it, too.
+        lost = LONGEST_STREAM_BYTES
+        for row in range(end - 1, middle - 1, -1):
+            by_then = _sent_by(from_then, begin, middle, latest[row])
+            sent = last[by_then - 1] if by_then > begin else sent_so_far
+            lost = min(lost, sent - last[row])
+            losses[row] = lost
+            short = max(short, last[row] - sent)
+        shorts[channel] = short
+        # What can have been lost, of the sends up to the last that a receive may have taken; others are too large for it.
         losable, looked_at = 0, begin
+        too_large, smallest = sent_so_far, smallest_before[channel]
         send = begin
         for row in range(middle, end):
-            number[row] = row - middle
             if last[row] == first[row]:
                 continue
-            missing[row] = last[row] > sent
             while send < middle and last[send] <= first[row]:
                 send += 1
-            doubt = _SURPLUS if received > sent else 0
-            taken = send
+            doubt = _SURPLUS if short > 0 else 0
+            taken, covered = send, 0
             while taken < middle and first[taken] < last[row]:
                 if last[taken] > first[taken]:
                     causes[pairs] = taken
                     pairs += 1
                     counts[row] += 1
+                    covered += min(last[taken], last[row]) - max(first[taken], first[row])
                     unreceived[taken] = False
                     if clock[taken] == clock[row] and time[row] != NO_TIME and time[taken] > time[row]:
                         doubt |= _BACKWARDS
@@ -306,17 +431,25 @@ def _match(
                     if low[row] >= 0 and not (first[taken] <= low[row] and high[row] <= last[taken]):
                         doubt |= _ORDER
                 taken += 1
+            missing[row] = covered < last[row] - first[row]
             if not counts[row]:
                 continue
             # Without what was lost before, this receive took what lies so much further on.
+            lost = losses[row]
+            if too_large > 0 and smallest <= lost:
+                losable = min(losable + too_large, LONGEST_STREAM_BYTES)
+                too_large, smallest = 0, LONGEST_STREAM_BYTES
             while looked_at < middle and first[looked_at] < last[row] + min(lost, losable):
                 size = last[looked_at] - first[looked_at]
                 if size <= lost:
                     losable = min(losable + size, LONGEST_STREAM_BYTES)
+                elif size > 0:
+                    too_large = min(too_large + size, LONGEST_STREAM_BYTES)
+                    smallest = min(smallest, size)
                 looked_at += 1
             furthest = last[row] + min(lost, losable)
             if lost > 0 and losable > 0 and furthest > last[send]:
                 doubt |= _LOSS
                 guessed[row] = own_until[causes[pairs - counts[row]]] < furthest
             doubts[row] = doubt
-    return number, counts, causes[:pairs].copy(), missing, unreceived, doubts, guessed
+    return counts, causes[:pairs].copy(), missing, unreceived, doubts, guessed, shorts

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.history.computations import observe_cut, relations_of, told_of
 from tests.history.live.lined import lined_stream, truth_of
-from tests.history.live.streams import BASE, EPS, HOUR, MS, terms
+from tests.history.live.streams import BASE, DELTA, EPS, HOUR, MS, terms
 from whence.events.schema import ANSWER, REPORTS, SPAN
 from whence.history.live import LiveHistory, LiveTerms, LiveWriter
 from whence.history.live import files as live_files
@@ -65,8 +65,13 @@ def at_once(table: pa.Table, cuts: list[int]) -> Answers:
         return answers_of(observe_cut(Path(folder), table, cuts, EPS // MS))
 
 
-def as_they_come(table: pa.Table, steps: Iterable[int], given_terms: LiveTerms, restart: Random) -> Answers:
-    """The live history of the rows, in steps of these sizes, by a new writer now and then."""
+def as_they_come(
+    table: pa.Table, steps: Iterable[int], given_terms: LiveTerms, restart: Random, *, settled: bool = False
+) -> Answers:
+    """The live history of the rows, in steps of these sizes, by a new writer now and then.
+
+    `settled`: it is asked when nothing that belongs before the last row can come any more.
+    """
     # What a version does not name is removed at once, as it is for everybody who runs for more than some seconds.
     with tempfile.TemporaryDirectory() as folder, patch.object(live_files, "GRACE_SECONDS", -1.0):
         writer = LiveWriter(folder, given_terms)
@@ -80,6 +85,8 @@ def as_they_come(table: pa.Table, steps: Iterable[int], given_terms: LiveTerms, 
             if restart.random() < 0.4:
                 writer.close()
                 writer = LiveWriter(folder)
+        if settled:
+            writer.step(REPORTS.empty_table(), now=writer.now + DELTA + 2 * EPS)
         writer.close()
         if restart.random() < 0.7:
             with LiveWriter(folder) as writer:

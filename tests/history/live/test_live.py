@@ -19,6 +19,7 @@ from whence.events.schema import REPORTS
 from whence.history import History
 from whence.history.deliveries import agree_terms, deliver_on
 from whence.history.live import LiveHistory, LiveWriter, OtherTerms
+from whence.history.questions.standing import Standing
 from whence.history.spans import Blocks, survey_segment
 
 POLICIES = ("exact", "cbd:0.5", "dapw:0.3", "physical-only:0.4", "cbd:1")
@@ -234,20 +235,28 @@ def test_a_message_that_is_received_again_long_after_still_has_its_send(tmp_path
         assert not answer.missing
 
 
-def test_a_receive_that_only_its_channel_tells_of_lacks_its_send(tmp_path: Path) -> None:
-    """A stream does not match channels. Or it would say that the request and what it led to are concurrent."""
+def test_a_receive_lacks_its_send_until_nothing_can_come_between(tmp_path: Path) -> None:
+    """The first report need not be of the first message: who matches at once says that a later one led to the receive."""
     rows = [
-        {"process": "a", "seq": 1, "time": BASE, "kind": "send", "channel_key": "a>b"},
         {"process": "b", "seq": 1, "time": BASE + MS, "kind": "receive", "channel_key": "a>b"},
-        {"process": "a", "seq": 2, "time": BASE + 2 * MS, "kind": "send", "sends": "named"},
-        {"process": "b", "seq": 2, "time": BASE + 3 * MS, "kind": "send", "sends": "other"},
+        {"process": "a", "seq": 2, "time": BASE + 2 * MS, "kind": "send", "channel_key": "a>b"},
+        {"process": "a", "seq": 1, "time": BASE, "kind": "send", "channel_key": "a>b", "arrival": BASE + DELTA},
     ]
+    seen = []
     with LiveWriter(str(tmp_path / "h"), terms()) as writer:
-        writer.step(_reports(rows), now=BASE + HOUR)
-    history = LiveHistory(tmp_path / "h").current()
-    assert [event.missing for event in history.order()] == [(), ("span in channel a>b",), (), ()]
-    holes = {row["process"]: row["first_tainted"] for row in history.run.processes.table.to_pylist()}
-    assert holes == {"a": None, "b": 1}
+        for part, now in ((rows[:2], BASE + 9 * MS), (rows[2:], BASE + DELTA), ([], BASE + DELTA + 2 * EPS)):
+            writer.step(_reports(part), now=now)
+            history = LiveHistory(tmp_path / "h").current()
+            receive = next(event for event in history.order() if event.process == "b")
+            holes = {row["process"]: row["first_tainted"] for row in history.run.processes.table.to_pylist()}
+            seen.append((receive.missing, holes["b"]))
+    lacks = ("span in channel a>b",)
+    assert seen == [(lacks, 1), (lacks, 1), ((), None)]
+    assert history.relation("a:1", "b:1") is Standing.BEFORE
+    assert history.relation("a:2", "b:1") is not Standing.BEFORE
+    assert {name: count for name, count in history.check().channels.items() if count} == {
+        "matched": 1, "unmatched_sends": 1, "ambiguous": 1, "ambiguous_loss": 1
+    }  # fmt: skip
 
 
 def _reports(rows: list[dict[str, object]]) -> pa.Table:

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.causality.channel_tables import count_outcomes, match_table, without_channels
-from whence.events.schema import RECEIVE, REPORTS, SEND
+from whence.causality.channel_tables import count_outcomes, in_channels, match_table, without_channels
+from whence.events.schema import REPORTS
 from whence.history.batch.engine import OnStage
 from whence.history.batch.survey import Computation, Survey, count_by_process, counted_columns, survey_from
 from whence.history.plan import Bins, Epochs, Plan
@@ -171,9 +171,7 @@ def _windows_of(plan: Plan, epochs: Epochs, time: Longs, shift: int) -> Ints:
 
 
 def _match_channels(table: pa.Table) -> tuple[pa.Table, dict[str, int]]:
-    is_end = pc.is_in(table["kind"], value_set=pa.array([SEND, RECEIVE]))
-    inside = pc.and_(pc.and_(pc.is_null(table["reason"]), pc.is_valid(table["channel_key"])), is_end)
-    inside = pc.fill_null(inside, False)
+    inside = pa.array(in_channels(table))
     matched, outcomes = match_table(table.filter(inside))
     others = without_channels(table.filter(pc.invert(inside)))
     return pa.concat_tables([others, matched.cast(table.schema)]), count_outcomes(outcomes)

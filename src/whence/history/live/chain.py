@@ -24,6 +24,7 @@ from whence.causality.clocks import Scan
 from whence.causality.skeleton import Skeleton
 from whence.causality.vectors import Vectors
 from whence.events.schema import ANSWER
+from whence.history.live.channel_state import Channels
 from whence.history.live.dating import DATED
 from whence.history.live.lines import Lines
 from whence.history.mending import with_missing
@@ -91,13 +92,14 @@ class Chain:
     """Over what is closed, by code."""
     pending: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """By code: positions that precede the next event of the process, because of reports that were set aside."""
+    channels: Channels = field(default_factory=Channels)
 
     def peek(self, rows: pa.Table, find_sends: FindSends) -> Part:
         """The segment that these rows, the whole tail, would be if nothing else came."""
         return self._solved(rows, find_sends, None)[0]
 
-    def close(self, rows: pa.Table, find_sends: FindSends, high: int) -> tuple[Part, pa.Table]:
-        """Pass over the events of these rows that stand before the date `high`; gives them, and the rows that are left."""
+    def close(self, rows: pa.Table, find_sends: FindSends, high: int) -> tuple[Part, NDArray[np.bool_]]:
+        """Pass over the events of these rows that stand before the date `high`; gives them, and which rows that is."""
         part, solved, codes = self._solved(rows, find_sends, high)
         kept, later = self._kept_sends(solved, codes), self._pending(solved, codes)
         wanted = {each for positions in (*kept.values(), *later.values()) for each in positions}
@@ -125,7 +127,7 @@ class Chain:
         self.end += len(part.skeleton)
         self.cut = high
         self.holes, self.totals = part.holes, self.totals.plus(part.counts, part.holes)
-        return part, rows.filter(pa.array(~over))
+        return part, over
 
     def _solved(
         self, rows: pa.Table, find_sends: FindSends, high: int | None

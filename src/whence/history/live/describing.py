@@ -32,9 +32,14 @@ def summed(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def described(
-    records: Sequence[Record], tails: Sequence[Piece], closed: Closed, aside: SetAside, terms: LiveTerms
+    records: Sequence[Record],
+    tails: Sequence[Piece],
+    closed: Closed,
+    aside: SetAside,
+    terms: LiveTerms,
+    channels: dict[str, int],
 ) -> Description:
-    """Describe the history. `records` are all segments by number, and `tails` those that are not closed."""
+    """Describe the history. `records` are all segments by number, `tails` those not closed, `channels` what is counted."""
     policies, wall_clock = _delivered(records, tails, closed.delivered, terms)
     events = sum(each.rows for each in records)
     counted = aside.counted_with(each.part.aside for each in tails)
@@ -57,7 +62,7 @@ def described(
         has_ids=any(each.files.ids_file is not None for each in records),
         given_seq=False,
         aside_files=(),
-        channels={},
+        channels=channels,
         policies=policies,
         wall_clock=wall_clock,
     )

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.causality.channel_tables import without_matches
+from whence.causality.channel_tables import CHANNEL_COLUMNS, in_channels, without_channels
 from whence.history.aside import Aside
 from whence.history.live.chain import FIRST, Chain, FindSends, Part
+from whence.history.live.channels import name_messages, pass_over
 from whence.history.live.dating import DATED, with_dates
 from whence.history.live.limits import LiveLimits
 from whence.history.live.state import TAIL, Closed, Tail
@@ -70,8 +71,7 @@ def take(
     """
     bad, rows = _split(rows, pc.is_valid(rows["reason"]))
     aside = [refused_rows(bad)] if len(bad) else []
-    # Which send a receive of a channel took is known only when all reports of the channel have come.
-    rows = without_matches(rows)
+    rows = _with_channels_of_ends(rows)
     good = with_dates(rows, eps=terms.eps, delta=terms.delta).select(TAIL.names).cast(TAIL)
     ahead = int(pc.sum(pc.greater(good["time"], good[DATED])).as_py() or 0)
     plain, absurd = _within_range(good, "time", "seq")
@@ -105,6 +105,19 @@ def _split(rows: pa.Table, chosen: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]
     return rows.filter(chosen), rows.filter(pc.invert(chosen))
 
 
+def _with_channels_of_ends(rows: pa.Table) -> pa.Table:
+    """The rows, of which only sends and receives have a channel."""
+    keys = rows["channel_key"]
+    if keys.null_count == len(keys):
+        return rows
+    is_end = pa.array(in_channels(rows))
+    bare = without_channels(rows)
+    for name in CHANNEL_COLUMNS:
+        column = pc.if_else(is_end, rows[name], bare[name])
+        bare = bare.set_column(bare.column_names.index(name), bare.schema.field(name), column)
+    return bare
+
+
 def _take_plain(
     computation: str,
     pool: pa.Table,
@@ -127,10 +140,12 @@ def _take_plain(
         there = int(np.searchsorted(pool["arrival"].to_numpy(), cut + terms.patience))
         rows = pa.concat_tables([waiting, pool.slice(0, there)]).combine_chunks()
         pool, first = pool.slice(there), chain.end
-        part, left = chain.close(rows, find_sends, cut)
+        named = name_messages(chain.channels, rows, cut + terms.patience - terms.delta, terms, for_good=True)
+        part, over = chain.close(named.rows, find_sends, cut)
         on_closed(computation, first, part)
-        closings.append(Closing(computation, part, reported(rows, part)))
-        waiting = left
+        closings.append(Closing(computation, part, reported(named.rows, part)))
+        pass_over(chain.channels, rows.filter(pa.array(over & ~named.settled)))
+        waiting = named.kept(rows).filter(pa.array(~over))
     if not len(pool) and not closings:
         return closings, aside
     waiting = pa.concat_tables([waiting, pool])

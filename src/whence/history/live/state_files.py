@@ -2,7 +2,7 @@
 
 ::
 
-    whence live state, format 3, written by whence 0.1.0
+    whence live state, format 4, written by whence 0.1.0
 
 The value is one of `whence.history.encoding`. Readers of a history open no such file. A writer does, and it goes on from its
 own format alone: a history that another version began stays as it is, to be read.
@@ -23,7 +23,7 @@ from whence.history.storage import Store
 
 T = TypeVar("T")
 
-STATE_FORMAT = 3
+STATE_FORMAT = 4
 """Of state files. Another number whenever a class that they hold changes. Format 1 was a pickle, which may run code when it
 is read: none is ever opened."""
 SUFFIX = "state"

@@ -30,6 +30,7 @@ from whence.history.draft import refuse_other_folders
 from whence.history.errors import HistoryError, NoHistory
 from whence.history.live.assembling import Assembled, assemble, deliver_new
 from whence.history.live.chain import Chain, Part
+from whence.history.live.channels import counted_channels, name_messages
 from whence.history.live.describing import check_accounts, counted, delays, described, summed
 from whence.history.live.emitting import Piece, emit
 from whence.history.live.files import Files, named_by
@@ -68,6 +69,10 @@ class _Written:
     piece: Piece
     rows: pa.Table
     """The tail it was made of."""
+    again_at: int | None
+    """The date up to which everything must have come for more to be known of its channels; None if that is all."""
+    channels: dict[str, int]
+    """What came of sends and receives in channels, those that are closed included."""
 
 
 def _piece(part: Part, record: Record, said: pa.Table, *, final: bool) -> Piece:
@@ -282,13 +287,17 @@ class LiveWriter:
         changed = bool(gone)
         for where, rows in wanted.items():
             old = self._tails.get(where)
-            if old is not None and old.rows is rows:
+            come = self.now - self.terms.delta
+            if old is not None and old.rows is rows and (old.again_at is None or come < old.again_at):
                 continue
             changed = True
-            part = self.closed.chain(where).chain.peek(rows, self._find_sends)
+            chain = self.closed.chain(where).chain
+            named = name_messages(chain.channels, rows, come, self.terms, for_good=False)
+            part = chain.peek(named.rows, self._find_sends)
             self._serial += 1
             record = self._write_part(part, self._serial)
-            self._tails[where] = _Written(_piece(part, record, reported(rows, part), final=False), rows)
+            piece = _piece(part, record, reported(named.rows, part), final=False)
+            self._tails[where] = _Written(piece, rows, named.again_at, named.counts)
         return changed
 
     def _write_part(self, part: Part, number: int) -> Record:
@@ -354,7 +363,9 @@ class LiveWriter:
         self, assembled: Assembled, version: int, tables: TableFiles, aside_files: tuple[str, ...], state: StateFiles
     ) -> Manifest:
         tails = [each.piece for each in self._tails.values()]
-        description = described(assembled.records, tails, self.closed, self._aside, self.terms)
+        chains = {where: each.chain.channels for where, each in self.closed.chains.items()}
+        channels = counted_channels(chains, {where: each.channels for where, each in self._tails.items()})
+        description = described(assembled.records, tails, self.closed, self._aside, self.terms, channels)
         check_accounts(description.ledger, self.reports)
         policy = description.policies[self.terms.order_policy]
         return Manifest.of(
