@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from tests.history.building import draw, write_history
 from tests.history.live.streams import DELTA, EPS, MS, kind_stream, terms
-from whence.cli.follow import TermsGiven
+from whence.cli.follow import TermsGiven, _Teller
 from whence.cli.main import cli
+from whence.events.schema import REPORTS
 from whence.history.live import LiveWriter, OtherTerms
 
 
@@ -86,3 +88,31 @@ def test_a_stream_does_not_go_on_with_another_source(
     done = CliRunner().invoke(cli, ["observe", "--follow", source, "--to", history, "--once"])
     assert done.exit_code == 1
     assert "began with another source" in done.output
+
+
+def test_a_stream_says_how_much_of_it_is_provable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who follows would take "not known" for a defect, and hear of a collector that loses reports only by asking."""
+    place = str(tmp_path / "h")
+    _, rows = kind_stream(Random(3), processes=3, events=40)
+    teller = _Teller(place, as_json=False)
+    with LiveWriter(place, terms()) as writer:
+        writer.step(rows, now=rows["arrival"][-1].as_py())
+        teller.tell(writer)
+        said = capsys.readouterr().err
+        assert f"{len(rows)} events of 3 processes: for all of them it is provable" in said
+        gone = rows["process"][0].as_py()
+        writer.step(_from(gone, 100, rows), now=rows["arrival"][-1].as_py())
+        teller.tell(writer)
+        assert not capsys.readouterr().err
+    teller.last()
+    said = capsys.readouterr().err
+    assert f"for 1 a report is missing in their past (first before {gone}:100)" in said
+    teller.last()
+    assert not capsys.readouterr().err
+
+
+def _from(process: str, seq: int, rows: pa.Table) -> pa.Table:
+    """A report with a number that leaves others out."""
+    last = rows["arrival"][-1].as_py()
+    row = {"computation": "", "process": process, "seq": seq, "time": last, "arrival": last, "kind": "local"}
+    return pa.Table.from_pylist([row], REPORTS)

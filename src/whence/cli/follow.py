@@ -17,6 +17,7 @@ import typer
 from whence.cli.interrupts import ended_by_interrupts
 from whence.cli.on_spark import session_on
 from whence.cli.output import print_json, say
+from whence.cli.provable import provable_lines
 from whence.durations import read_duration, show_duration
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def follow_source(
             raise typer.BadParameter(f"NAME=VALUE, not {text!r:.60}", param_hint="--option")
         given[name] = value
     stop = Event()
-    teller = _Teller(as_json)
+    teller = _Teller(to, as_json)
     try:
         terms = agreed_terms(settings, to)
         if inputs[0].partition("://")[0].lower() not in BROKERS and "journal" not in given:
@@ -202,10 +203,10 @@ def _stop_on_signals(stop: Event) -> None:
 
 
 class _Teller:
-    """Says now and then how far the stream is."""
+    """Says now and then how far the stream is, and how much of its history is provable."""
 
-    def __init__(self, as_json: bool) -> None:
-        self._as_json, self._told = as_json, 0.0
+    def __init__(self, history: str, as_json: bool) -> None:
+        self._history, self._as_json, self._told = history, as_json, 0.0
         self._state: Stream | None = None
         self._shown: Stream | None = None
 
@@ -235,3 +236,7 @@ class _Teller:
             + (f"; 99% waited at most {show_duration(waits, 'ns')}" if waits is not None else ""),
             err=True,
         )
+        from whence.history.live import LiveHistory
+
+        for line in provable_lines(LiveHistory(self._history).current().provable()):
+            say(line, err=True)
