@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from whence.cli.main import cli
-from whence.cli.provable import UNCONNECTED
+from whence.cli.provable import SPANS_UNCONNECTED, UNCONNECTED
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 OTHER = "0af7651916cd43dd8448eb211c80319c"
@@ -69,6 +70,11 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "web": [span(TRACE, BUY, "buy", 2, 0, 1000), span(TRACE, CALL, "call pay", 3, 100, 900, BUY)],
         "pay": [span(TRACE, CHARGE, "charge", 2, 200, 800, CALL), span(OTHER, LIMIT, "limit changed", 2, 150, 160)],
     }
+    return observed(tmp_path_factory.mktemp("traced"), otlp(spans))[0]
+
+
+def otlp(spans: dict[str, list[dict[str, Any]]]) -> str:
+    """A request with these spans, by service."""
     resources = [
         {
             "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": name}}]},
@@ -76,7 +82,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
         for name, each in spans.items()
     ]
-    return observed(tmp_path_factory.mktemp("traced"), json.dumps({"resourceSpans": resources}))[0]
+    return json.dumps({"resourceSpans": resources})
 
 
 @pytest.mark.parametrize(
@@ -263,3 +269,48 @@ def test_a_report_that_was_set_aside_is_told_of(tmp_path: Path) -> None:
     history, _ = observed(tmp_path, lines_of(itself, {"process": "a", "seq": 2}))
     for asked in ("a:1", "loop"):
         assert f"the report of '{asked}' was set aside: cycle" in refused("why", asked, "--history", history)
+
+
+def test_spans_that_nothing_connects_are_shouted_about(run: Run, tmp_path: Path) -> None:
+    """Services that do not pass their context on: each has traces of its own, and they are told what they can do."""
+    spans = {"web": [span(TRACE, BUY, "buy", 2, 0, 1000), span(TRACE, CALL, "call pay", 3, 100, 900, BUY)]}
+    _, said = observed(tmp_path, otlp({**spans, "pay": [span(OTHER, CHARGE, "charge", 2, 200, 800)]}))
+    assert said.splitlines()[0] == SPANS_UNCONNECTED
+    _, said = observed(tmp_path, otlp({**spans, "pay": [span(TRACE, CHARGE, "charge", 2, 200, 800, CALL)]}))
+    assert "WARNING" not in said
+    _, said = observed(tmp_path, otlp(spans))
+    assert "WARNING" not in said, "there is one process only"
+
+
+def test_observe_ends_with_questions_to_type(run: Run, tmp_path: Path) -> None:
+    """A new user has no id of an event at hand: errors are what one asks about, of different names, and what came last."""
+    events = [
+        {"process": "a", "seq": at, "name": f"step {at % 3}", "level": "error" if at < 9 else "info"}
+        for at in range(1, 20)
+    ]
+    _, said = observed(tmp_path, lines_of(*events))
+    commands = [line.split() for line in said.splitlines() if line.startswith("  whence why ")]
+    assert [words[2] for words in commands] == ["a:19", "a:8", "a:7", "a:6"]
+    for _, *words in commands:
+        run(*words[: words.index("#")])
+
+
+def test_a_process_beside_its_instances_is_told_of(tmp_path: Path) -> None:
+    """Logs of `pay` and spans of `pay@1` would stay apart, and nobody would know why they never meet."""
+    names = ("pay", "pay@1", "pay@pod-2/pid-7", "web@1", "mail")
+    _, said = observed(tmp_path, lines_of(*({"process": name, "seq": 1, "name": "works"} for name in names)))
+    (line,) = (line for line in said.splitlines() if "stands beside" in line)
+    assert line.startswith("  pay stands beside pay@1, pay@pod-2/pid-7 as a process of its own")
+
+
+def test_one_is_one(run: Run, tmp_path: Path) -> None:
+    """A tool that says "1 events" seems not to have been looked at by anybody."""
+    log = lines_of(
+        {"process": "a", "seq": 1, "time": 1, "sends": "m"}, {"process": "b", "seq": 1, "time": 2, "receives": "m"}
+    )
+    history, said = observed(tmp_path, log)
+    said += "".join(run(*words, "--history", history) for words in (["impact", "a:1"], ["cut", "a:1"], ["check"]))
+    alone, more = observed(tmp_path, lines_of({"process": "a", "seq": 1, "time": 1}))
+    said += more + run("cut", "a:1", "--history", alone)
+    assert "1 effect in 1 process\n" in said
+    assert not re.findall(r"(?<![\d,.])1 (?!ns|process\b)[a-z]+s\b", said)

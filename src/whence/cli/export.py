@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from whence.cli.asking import HistoryOption, JsonOption, asking
 from whence.cli.output import console, data_to_stdout, not_written, print_json, say
+from whence.cli.wording import counted
 
 if TYPE_CHECKING:
     from whence.export import Exported
@@ -84,7 +85,7 @@ def _say(done: Exported, to: str, *, as_json: bool) -> None:
         return
     if not to_stdout:
         of_computations = f" in {done.computations:,} computations" if done.computations > 1 else ""
-        say(f"{to}: {done.events:,} events of {done.processes:,} processes{of_computations}")
+        say(f"{to}: {counted(done.events, 'event')} of {counted(done.processes, 'process')}{of_computations}")
     if done.regex is not None:
         say(f"expression for ShiViz, and for whence observe --regex: {done.regex}", err=True)
     if done.delimiter is not None:

@@ -18,7 +18,8 @@ from whence.cli.on_spark import check_master, context_on
 from whence.cli.orders_table import channel_lines, ledger_lines, orders_table
 from whence.cli.output import console, not_written, print_json, say, say_lines
 from whence.cli.provable import provable_lines
-from whence.cli.rendering import print_table
+from whence.cli.rendering import ERROR, print_table
+from whence.cli.wording import counted
 from whence.durations import NANOSECONDS, read_duration, show_duration
 from whence.events.without_pandas import leave_pandas_out
 
@@ -294,8 +295,19 @@ def _stages(shown: Console) -> Iterator[OnStage]:
         yield on_stage
 
 
-def _counted(count: int, name: str) -> str:
-    return f"{count:,} {name if count != 1 else name.removesuffix('es' if name == 'processes' else 's')}"
+def _beside_instances(names: list[str]) -> list[str]:
+    """What is of a process whose instances are told apart elsewhere, as ``pay`` beside ``pay@1``, is of none of these."""
+    instances: dict[str, list[str]] = {}
+    known = set(names)
+    for name in sorted(names):
+        whole, told_apart, _ = name.partition("@")
+        if told_apart and whole in known:
+            instances.setdefault(whole, []).append(name)
+    return [
+        f"  {whole} stands beside {', '.join(found[:3])}{', ...' if len(found) > 3 else ''} as a process of its own: "
+        "some of its reports do not say which instance they are of"
+        for whole, found in instances.items()
+    ]
 
 
 def _doubt_of_unit(last_time: int, unit: str) -> list[str]:
@@ -309,6 +321,7 @@ def _doubt_of_unit(last_time: int, unit: str) -> list[str]:
 def _print(manifest: Manifest, to: str, seconds: float) -> None:
     import whence
     from whence.history.manifest import to_json
+    from whence.history.questions.meanings import worth_asking
 
     made = whence.open(to)
     unit = manifest.unit
@@ -317,7 +330,11 @@ def _print(manifest: Manifest, to: str, seconds: float) -> None:
         *ledger_lines(to_json(manifest.ledger)),
         *channel_lines(manifest.channels),
     ]
-    sizes = [_counted(getattr(manifest, name), name) for name in ("processes", "computations", "segments")]
+    sizes = [
+        counted(manifest.processes, "process"),
+        counted(manifest.computations, "computation"),
+        counted(manifest.segments, "segment"),
+    ]
     if manifest.wall_clock.violations.get("events") == 0:
         lines.append(f"{', '.join(sizes)}; no event has a time")
     else:
@@ -325,14 +342,19 @@ def _print(manifest: Manifest, to: str, seconds: float) -> None:
 
         found = made.clocks()
         if len(found.clocks) < manifest.processes:
-            sizes[0] += f" on {_counted(len(found.clocks), 'clocks')}"
+            sizes[0] += f" on {counted(len(found.clocks), 'clock')}"
         lines.append(", ".join(sizes))
         if manifest.lag:
             amount = show_duration(manifest.lag, unit)
             lines.append(f"  clocks disagree by up to {amount}: {manifest.lag_event} is that far behind its causes")
         lines += [f"  {line}" for line in sentences(found, unit)]
         lines += _doubt_of_unit(pc.max(made.run.processes.table["last_time"]).as_py() or 0, unit)
+    lines += _beside_instances(made.run.processes.table["process"].unique().to_pylist())
     for line in lines:
         say(line)
     print_table(orders_table(to_json(manifest.wall_clock), to_json(manifest.policies), unit))
+    asked = worth_asking(made.run)
     say(f"{to} is ready after {seconds:.1f} s. Ask it: whence why EVENT --history {shlex.quote(to)}")
+    for event in asked:
+        known = ", ".join(filter(None, (event.name, ERROR if event.error else "")))
+        say(f"  whence why {shlex.quote(event.id)} --history {shlex.quote(to)}" + (f"  # {known}" if known else ""))

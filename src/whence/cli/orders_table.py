@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from whence.cli.wording import counted
 from whence.durations import show_duration
 
 if TYPE_CHECKING:
@@ -13,11 +14,12 @@ if TYPE_CHECKING:
 def ledger_lines(ledger: dict[str, Any]) -> list[str]:
     """What became of the reports, and why those that were quarantined were."""
     counts = {name: ledger.get(name, 0) for name in ("reports", "delivered", "duplicate", "quarantined")}
-    reports, *outcomes = (f"{count:,} {name}" for name, count in counts.items())
-    lines = [f"{reports} in = {' + '.join(outcomes)}"]
+    _, *outcomes = (f"{count:,} {name}" for name, count in counts.items())
+    lines = [f"{counted(counts['reports'], 'report')} in = {' + '.join(outcomes)}"]
     lines += [f"  {count:,} {code}" for code, count in ledger.get("reasons", {}).items()]
     if missing := ledger.get("missing_causes"):
-        lines.append(f"  {missing:,} delivered events name a cause that nobody reported")
+        name = "event names" if missing == 1 else "events name"
+        lines.append(f"  {missing:,} delivered {name} a cause that nobody reported")
     return lines
 
 

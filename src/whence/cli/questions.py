@@ -22,7 +22,15 @@ from whence.cli.asking import (
 )
 from whence.cli.output import print_json, say
 from whence.cli.rendering import Times, print_events, print_missing, print_possible, print_rows
-from whence.cli.wording import brief, completeness, concurrent_sentence, known_by, message_words, relation_sentence
+from whence.cli.wording import (
+    brief,
+    completeness,
+    concurrent_sentence,
+    counted,
+    known_by,
+    message_words,
+    relation_sentence,
+)
 from whence.history.times import time_or_event
 
 if TYPE_CHECKING:
@@ -126,11 +134,11 @@ def impact(
             print_events(answer.possible, asked.unit, title=title, times=times)
             if answer.more_possible:
                 say(f"and more: --possible {4 * possible} shows them")
-        which = "effects, recorded or possible," if asked.run.has_lines else "effects"
+        which = ", recorded or possible," if asked.run.has_lines else ""
         print_rows(
             ["process", "effects"],
             [(each.process, f"{each.events:,}") for each in answer.processes[:50]],
-            title=f"{answer.total:,} {which} in {len(answer.processes)} processes",
+            title=f"{counted(answer.total, 'effect')}{which} in {counted(len(answer.processes), 'process')}",
         )
 
 
@@ -232,10 +240,11 @@ def cut(
         if as_json:
             print_json(answer.to_json())
             return
-        title = f"{answer.total:,} events are in the cut; the last of each process:"
+        are = "is" if answer.total == 1 else "are"
+        title = f"{counted(answer.total, 'event')} {are} in the cut; the last of each process:"
         print_events(answer.last, asked.unit, title=title, times=times)
         print_rows(
             ["message", "from", "to"],
             [(message_words(each.key), brief(each.sent), brief(each.received)) for each in answer.in_flight],
-            title=f"{answer.in_flight_total:,} {'message' if answer.in_flight_total == 1 else 'messages'} under way:",
+            title=f"{counted(answer.in_flight_total, 'message')} under way:",
         )

@@ -14,6 +14,7 @@ from whence.cli.output import print_json, say
 from whence.cli.provable import provable_lines
 from whence.cli.rendering import digits_of, format_time, print_rows, print_table
 from whence.cli.wall_clocks import print_between_clocks
+from whence.cli.wording import counted
 
 if TYPE_CHECKING:
     from whence.history.questions.history import Process
@@ -126,7 +127,7 @@ def _check_files(history: str, *, as_json: bool) -> None:
         if as_json:
             print_json(found.to_json())
         elif not found.damaged:
-            say(f"{found.files:,} files, {found.bytes:,} bytes: all are as they were written")
+            say(f"{counted(found.files, 'file')}, {found.bytes:,} bytes: all are as they were written")
         for sentence in found.damaged if not as_json else ():
             say(sentence)
     if found.damaged:

@@ -6,6 +6,7 @@ from typing import Any
 
 from whence.cli.output import say
 from whence.cli.rendering import print_rows
+from whence.cli.wording import counted
 from whence.durations import show_duration
 
 
@@ -19,7 +20,7 @@ def print_between_clocks(found: dict[str, Any] | None, unit: str) -> None:
         return
     by = f", by up to {show_duration(found['earlier_by'], unit)}" if early else ""
     say(
-        f"{found['messages']:,} messages between clocks: {early:,} received before they were sent{by}; "
+        f"{counted(found['messages'], 'message')} between clocks: {early:,} received before they were sent{by}; "
         f"{found['ties']:,} at the same time"
     )
     own = found["within_one_clock"]

@@ -25,6 +25,12 @@ LONGEST_LINE = 24
 HEXADECIMAL = re.compile(r"[0-9a-f]{16}|[0-9a-f]{32}")
 
 
+def counted(count: int, name: str) -> str:
+    """The number and the name, which is given for one: 1 event, 2 processes."""
+    plural = f"{name}es" if name.endswith("s") else f"{name}s"
+    return f"{count:,} {name if count == 1 else plural}"
+
+
 def brief(event: Event) -> str:
     """The event's id and name."""
     return f"{event.id} {event.name}" if event.name else event.id

@@ -212,7 +212,8 @@ class ProvableDocument(Document):
     silent: list[str] = Field(description="Some of their names.")
     numbered: bool = Field(description="Whether all events have numbers: else nobody notices that a report was lost.")
     first_missing: str | None = Field(description="An event before which a report is missing, one of the first.")
-    connected: bool = Field(description="False if no process of several sends or receives anything.")
+    connected: bool = Field(description="False if nothing leads from one process of several to another.")
+    spans: bool = Field(description="Where nothing does: whether there are spans, whose parents would connect them.")
 
 
 class CheckDocument(Document):

@@ -134,8 +134,8 @@ def _drawing(incident: Incident) -> list[str]:
     messages = arrows(dots)
     backwards = sum(arrow.backwards_by is not None for arrow in messages)
     description = (
-        f"{len(dots)} events of {len({dot.process for dot in dots})} processes, one row each, every cause above its "
-        f"effects; {len(messages)} messages as arrows, {backwards} of them backwards by wall clock. The tables below "
+        f"Events: {len(dots)}, of processes: {len({dot.process for dot in dots})}, one row each, every cause above its "
+        f"effects. Messages, as arrows: {len(messages)}, backwards by wall clock: {backwards}. The tables below "
         "say the same."
     )
     return [

@@ -20,6 +20,8 @@ MOST_ROWS = 5_000_000
 FEW_ROWS = 1_000_000
 """So many are looked through for any name; more only for what may be the id of a trace or span."""
 SHOWN = 5
+LOOKED_AT, MOST_GROUPS = 16_384, 16
+"""Events that are looked at together for errors, and how often."""
 MOST_LISTED = 1_000
 
 
@@ -77,6 +79,24 @@ def choices(run: Run, asked: str, positions: Longs) -> str:
     several = f"{len(positions):,} event{'' if len(positions) == 1 else 's'}"
     listed = ", ".join(_named(event) for event in sorted(telling, key=lambda event: event.position))
     return f"{asked!r} is {what} of {several}: ask about one of these: {listed}"
+
+
+def worth_asking(run: Run) -> tuple[Event, ...]:
+    """Up to `SHOWN` events, the newest first: some of the last errors, of different names, and the last event."""
+    if not run.events_total:
+        return ()
+    last = run.events_total - 1
+    found: dict[str, int] = {}
+    for start in range(last - last % LOOKED_AT, max(-1, last - MOST_GROUPS * LOOKED_AT), -LOOKED_AT):
+        places = np.arange(start, min(start + LOOKED_AT, run.events_total))
+        rows = run.rows(places, ["error", "name"])
+        failed = np.flatnonzero(pc.fill_null(rows["error"], False).to_numpy(zero_copy_only=False))[::-1]
+        for row, name in zip(failed.tolist(), rows["name"].take(pa.array(failed)).to_pylist(), strict=True):
+            if len(found) < SHOWN - 1:
+                found.setdefault(name or "", start + row)
+        if len(found) == SHOWN - 1:
+            break
+    return events_at(run, sorted({*found.values(), last}, reverse=True))
 
 
 def _named(event: Event) -> str:

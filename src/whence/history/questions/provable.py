@@ -6,9 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from whence.causality.taint import NEVER
+from whence.events.keys import SPAN
+from whence.history import layout
 from whence.history.questions.doubts import first_holes, first_tainted
 from whence.history.questions.event import events_at
 from whence.history.questions.locating import position_of_index
@@ -35,15 +38,14 @@ class Provable:
     """Whether sources number all events. Where they do not, nobody notices that a report was lost."""
     first_missing: str | None
     """The id of an event before which a report is missing: the one with the smallest number in its process."""
-
-    @property
-    def connected(self) -> bool:
-        """Whether any message leads from one process to another, where there are several."""
-        return not self.processes or self.silent_processes < self.processes
+    connected: bool = True
+    """Whether anything leads from one process to another, where a computation has several."""
+    spans: bool = False
+    """Where nothing does: whether there are spans."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
-        return {**asdict(self), "silent": list(self.silent), "connected": self.connected}
+        return {**asdict(self), "silent": list(self.silent)}
 
 
 def provable(run: Run) -> Provable:
@@ -55,6 +57,7 @@ def provable(run: Run) -> Provable:
     first = np.where(silent, NEVER, holes)
     code = int(first.argmin()) if len(first) and first.min() != NEVER else None
     shows = () if code is None else events_at(run, [position_of_index(run, code, int(first[code]))])
+    connected = not _has_companions(run) or any(_leads_across(run, number) for number in range(len(run.segments)))
     return Provable(
         events=int(events.sum()),
         processes=len(events),
@@ -64,4 +67,30 @@ def provable(run: Run) -> Provable:
         silent=tuple(run.processes.name(code) for code in np.flatnonzero(silent)[:MOST_NAMED].tolist()),
         numbered=run.has_numbers,
         first_missing=shows[0].id if shows else None,
+        connected=connected,
+        spans=not connected and any(_has_spans(run, number) for number in range(len(run.segments))),
     )
+
+
+def _has_companions(run: Run) -> bool:
+    """Tell whether some computation has several processes."""
+    return len(run.processes) > len(np.unique(run.processes.computation_number))
+
+
+def _leads_across(run: Run, number: int) -> bool:
+    """Tell whether anything in a segment, or into it, leads from one process to another."""
+    into = run.messages_into(number)
+    if len(into.row) and (run.process_column(number)[into.row] != into.process).any():
+        return True
+    process = run.process_column(number)
+    for group in range(-(-len(process) // layout.SKELETON_ROWS)):
+        skeleton = run.skeleton_group(number, group)
+        effect = np.repeat(np.arange(len(skeleton)), np.diff(skeleton.offsets)) + group * layout.SKELETON_ROWS
+        if (process[effect] != process[effect - skeleton.back]).any():
+            return True
+    return False
+
+
+def _has_spans(run: Run, number: int) -> bool:
+    sends = run.events(number, ["sends"], 0, min(layout.EVENT_ROWS, int(run.segments.rows[number])))["sends"]
+    return bool(pc.any(pc.starts_with(sends.cast(pa.string()), SPAN)).as_py())
