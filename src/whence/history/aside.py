@@ -41,7 +41,8 @@ class Aside:
 
     def table(self, reports: pa.Table) -> pa.Table:
         """The rows as a table of `layout.ASIDE`, each with its text or, where the source kept none, the row as JSON."""
-        taken = reports.take(pa.array(self.rows, pa.int64()))
+        # To take even no row puts all chunks of each column together first.
+        taken = reports.take(pa.array(self.rows, pa.int64())) if self.rows else reports.slice(0, 0)
         records = taken.to_pylist()
         texts = [record.get("text") or _as_json(record) for record in records]
         columns = {"outcome": self.outcomes, "reason": self.reasons, "text": texts}

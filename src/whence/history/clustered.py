@@ -32,8 +32,6 @@ Opener = Callable[[str], Any]
 
 DICTIONARIES = (*FEW_VALUES, "file")
 """Columns with few values, which are read as numbers of them."""
-RECENT_ROWS = 3_000_000
-"""Rows of row groups that a worker keeps for its next window, about 60 bytes each."""
 SHARE_ROWS = 500_000
 _FOOTERS_AT_ONCE = 16
 
@@ -66,7 +64,7 @@ class RowGroup:
 
 
 _RECENT: dict[RowGroup, pa.Table] = {}
-"""Of this process; a worker solves one window at a time."""
+"""Row groups that reach into the next window. Of this process; a worker solves one window at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +105,15 @@ class Clustered:
 
     def rows(self, window: Window, eps: int) -> pa.Table:
         """The rows of a window, with ``own``, as `whence.history.segmenting.make_segment` takes them."""
-        tables = [self._read(group, window, eps) for group in self._touching(window, eps)]
-        return pa.concat_tables(tables, promote_options="default").unify_dictionaries().combine_chunks()
+        tables, kept = [], {}
+        for group in self._touching(window, eps):
+            table = self._reports(group)
+            tables.append(self._chosen(group, table, window, eps))
+            if window.high is not None and group.last_time >= window.high - eps:
+                kept[group] = table
+        _RECENT.clear()
+        _RECENT.update(kept)
+        return pa.concat_tables(tables, promote_options="default").unify_dictionaries()
 
     def _touching(self, window: Window, eps: int) -> Iterable[RowGroup]:
         for group in self.groups:
@@ -118,7 +123,7 @@ class Clustered:
                 yield group
 
     def _reports(self, group: RowGroup) -> pa.Table:
-        """All rows of a row group; those of the last ones are kept, since the next window begins where this one ends."""
+        """All rows of a row group."""
         if group in _RECENT:
             return _RECENT[group]
         with self.open_file(group.file.location) as file:
@@ -130,13 +135,10 @@ class Clustered:
             if reports["reason"].null_count < len(reports):
                 wanted = (*wanted, "reason", "text")
             table = reports.select(wanted).unify_dictionaries()
-        _RECENT[group] = table
-        while len(_RECENT) > 1 and sum(map(len, _RECENT.values())) > RECENT_ROWS:
-            del _RECENT[next(iter(_RECENT))]
         return table
 
-    def _read(self, group: RowGroup, window: Window, eps: int) -> pa.Table:
-        table = self._reports(group)
+    def _chosen(self, group: RowGroup, table: pa.Table, window: Window, eps: int) -> pa.Table:
+        """Those rows of a row group that a window needs, with ``own``."""
         time = pc.fill_null(table["time"], 0).to_numpy()
         low = np.iinfo(np.int64).min if window.low is None else window.low
         high = np.iinfo(np.int64).max if window.high is None else window.high

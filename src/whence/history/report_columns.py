@@ -31,7 +31,9 @@ class ReportColumns:
     """Columns of a table of reports as arrays; absent ones are null throughout. `names` are its processes, ascending."""
 
     def __init__(self, table: pa.Table, names: Sequence[str]) -> None:
-        self.table = table.combine_chunks()
+        self.table = table
+        self._arrays: dict[str, Any] = {}
+        self._encoded: dict[str, Any] = {}
         self.process = self._places_in("process", names)
         count = len(table)
         self.own: Flags = np.ones(count, np.bool_)
@@ -42,8 +44,12 @@ class ReportColumns:
         return name in self.table.column_names and self._array(name).null_count < len(self.table)
 
     def _array(self, name: str) -> Any:
-        column = self.table.column(name)
-        return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+        # One by one: attributes, of which most tables are made, are not needed here.
+        if name not in self._arrays:
+            column = self.table.column(name)
+            chunks = column.chunks or [pa.array([], column.type)]
+            self._arrays[name] = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+        return self._arrays[name]
 
     def text(self, name: str) -> Any:
         if name not in self.table.column_names:
@@ -78,8 +84,10 @@ class ReportColumns:
         """The texts as a dictionary array."""
         if name not in self.table.column_names:
             return pa.nulls(len(self.table), pa.string()).dictionary_encode()
-        array = self._array(name)
-        return array if pa.types.is_dictionary(array.type) else self.text(name).dictionary_encode()
+        if name not in self._encoded:
+            array = self._array(name)
+            self._encoded[name] = array if pa.types.is_dictionary(array.type) else self.text(name).dictionary_encode()
+        return self._encoded[name]
 
     def _places_in(self, name: str, values: Sequence[str]) -> Codes:
         """Where each text is among the values, all of which are there."""
@@ -90,7 +98,11 @@ class ReportColumns:
 
     def codes(self, name: str, rows: Longs) -> Longs:
         """Numbers equal iff the texts are, for some rows; -1 for null."""
-        indices = self.encoded(name).take(pa.array(rows)).dictionary_encode().indices
+        if name in self.table.column_names and 2 * len(rows) < len(self.table):
+            chosen = self._array(name).take(pa.array(rows)).dictionary_encode()
+        else:
+            chosen = self.encoded(name).take(pa.array(rows))
+        indices = chosen.indices
         found: Longs = indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         return found
 

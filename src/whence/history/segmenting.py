@@ -29,6 +29,7 @@ from whence.history.writing import SegmentFiles, write_aside, write_segment
 
 FEW_TEXTS = 2_000
 """Attributes of so many different texts are read faster than a database is opened."""
+ATTRIBUTES_AT_ONCE = 1 << 16
 ON_THE_WAY = (
     *("window", "own", "reason", "text", "receives_more"),
     *("line_parent", "line_phase", "line_joins", "line_since", "channel_key", "channel_bytes"),
@@ -106,7 +107,7 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
     """
     attempt = uuid4().hex[:12]
     good, refused = rows, rows.slice(0, 0)
-    if "reason" in rows.column_names:
+    if "reason" in rows.column_names and rows["reason"].null_count < len(rows):
         bad = pc.is_valid(rows["reason"])
         good, refused = rows.filter(pc.invert(bad)), rows.filter(bad)
     chosen = plan.solves(window)
@@ -291,15 +292,22 @@ def attribute_names(events: pa.Table) -> tuple[str, ...]:
     """All names that occur in the attributes of the events."""
     if events["attributes"].null_count == len(events):
         return ()
-    texts = pc.unique(events["attributes"])
+    found: set[str] = set()
+    # In parts: all texts together would be held twice.
+    for start in range(0, len(events), ATTRIBUTES_AT_ONCE):
+        found |= _names_in(pc.unique(events["attributes"].slice(start, ATTRIBUTES_AT_ONCE).drop_null()))
+    return tuple(sorted(found))
+
+
+def _names_in(texts: pa.Array) -> set[str]:
     if len(texts) <= FEW_TEXTS:
-        return tuple(sorted({name for text in texts.to_pylist() if text is not None for name in json.loads(text)}))
+        return {name for text in texts.to_pylist() for name in json.loads(text)}
     import duckdb  # Few logs need it, and every log would wait for it.
 
     with duckdb.connect(config={"threads": 1}) as database:
         database.register("events", pa.table({"attributes": texts}))
         found = database.execute("SELECT DISTINCT unnest(json_keys(attributes)) FROM events").fetchall()
-    return tuple(sorted(name for (name,) in found))
+    return {name for (name,) in found}
 
 
 def refused_rows(rows: pa.Table) -> pa.Table:
