@@ -156,11 +156,15 @@ def test_each_step_says_by_what_and_whether_that_is_recorded(run: Run, traced: P
     """A way is as sure as its least sure step."""
     rows = run("explain", LIMIT, BUY, "--history", traced).splitlines()[3:]
     kinds = [("process pay, 40 ms apart", "possible"), (f"line …{TRACE[-6:]}/…{CHARGE[-6:]}", "recorded")]
-    kinds += [("answer, 100 ms apart", "assumed"), ("line started or waited for", "recorded")]
+    kinds += [("answer, 100 ms apart", "assumed"), (f"line …{TRACE[-6:]}/…{CALL[-6:]} was waited for", "recorded")]
     assert len(rows) == len(kinds)
     for row, (by, known) in zip(rows, kinds, strict=True):
         assert by in row
         assert row.endswith(known)
+    steps = run("explain", LIMIT, BUY, "--history", traced, json_too=True)["steps"]
+    assert [(each["kind"], each["known"]) for each in steps] == [
+        *(("process", "possible"), ("line", "recorded"), ("answer", "assumed"), ("join", "recorded"))
+    ]
     led = run("explain", CHARGE, BUY, "--answered", "--history", traced)
     assert led.startswith(f"before: {CHARGE} charge ends led to {BUY} buy ends (recorded, with assumed answers)")
 

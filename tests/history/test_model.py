@@ -249,10 +249,15 @@ def test_causes_are_recorded_and_possible_ones_are_told_apart(seed, processes, e
     with TemporaryDirectory() as folder:
         history = observed(Path(folder) / "history", execution, numbered=True, cuts=cuts, eps=skew + 1)
         by_id = {event.id: event for event in execution.done}
+        position = {event.position: event.id for event in history.order()}
         for event in execution.random.sample(execution.done, min(8, len(execution.done))):
             answer = history.why(event.id, k=1_000, possible=1_000)
             assert {by_id[each.id] for each in answer.events} == recorded[event]
             assert [each.position for each in answer.events] == sorted(each.position for each in answer.events)
+            steps = {(by_id[position[each.cause]], by_id[position[each.effect]]): each.kind for each in answer.edges}
+            assert steps.keys() == {(cause, each) for each in (event, *recorded[event]) for cause in each.recorded}
+            for (cause, effect), kind in steps.items():
+                check_step(Step(kind, history.event(cause.id), history.event(effect.id), cause.sends), by_id, recorded)
             listed = [by_id[each.event.id] for each in answer.possible]
             rest = wide[event] - recorded[event]
             assert len(listed) == len(set(listed))
@@ -325,9 +330,16 @@ def test_assumed_answers_count_as_recorded_where_one_asks_so(seed, processes, ev
 def check_step(step: Step, by_id: dict[str, Done], recorded: dict[Done, set[Done]]) -> None:
     """A step is what it says."""
     cause, effect = by_id[step.cause.id], by_id[step.effect.id]
-    if step.kind == "line":
+    if step.kind in ("line", "start", "join"):
         assert cause in recorded[effect]
         assert cause.process == effect.process
+        assert (step.kind == "line") == (cause.line == effect.line)
+        if step.kind != "line":
+            assert cause in effect.recorded
+            assert (step.kind == "join") == (
+                effect.line is MAIN
+                or any(each.line == effect.line and each.process == effect.process for each in recorded[effect])
+            )
     elif step.kind == "message":
         assert cause in effect.recorded
         assert step.message == cause.sends
@@ -338,7 +350,7 @@ def check_step(step: Step, by_id: dict[str, Done], recorded: dict[Done, set[Done
         assert cause not in recorded[effect]
         assert step.apart == effect.time - cause.time
     else:
-        assert step.kind == "assumed"
+        assert step.kind == "answer"
         assert cause in effect.assumed
 
 

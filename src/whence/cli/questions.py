@@ -101,6 +101,8 @@ def _nothing_met(asked: History, event: Event, names: Sequence[str]) -> str:
         return said
     near = asked.why(event, k=MOST_NAMES, possible=MOST_NAMES)
     known = sorted({each.name for each in (*near.events, *(each.event for each in near.possible)) if each.name})
+    if set(names) & set(known):
+        return said
     alike = difflib.get_close_matches(names[0], known, SHOWN, 0.5) or known[:SHOWN]
     there = f"; there are such names as {', '.join(map(repr, alike))}" if alike else ""
     return f"{said}: none of the name {names[0]!r}{there}"

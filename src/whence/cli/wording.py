@@ -65,7 +65,12 @@ def _through_sentence(step: Step, earlier: Event, later: Event, unit: str) -> st
     """Say through what a possible cause would have acted."""
     cause = "it" if step.cause == earlier else brief(step.cause)
     effect = "the latter" if step.effect == later else brief(step.effect)
-    if step.kind == "assumed":
+    if step.kind == "tie":
+        return (
+            f"{cause} and {effect}, or one of them, happened at the same time by a clock as events between which a message "
+            "went, and it is not known in which order"
+        )
+    if step.kind == "answer":
         return f"{effect} is taken to have waited for the answer of {cause}"
     near = "" if step.apart is None else f", {show_duration(step.apart, unit)} apart by its clock"
     both = "both" if (cause, effect) == ("it", "the latter") else f"{cause} and {effect} both"
@@ -138,23 +143,27 @@ def known_by(step: Step, unit: str) -> tuple[str, str]:
     """By what a step leads from cause to effect; and whether that is recorded, assumed, or only possible."""
     near = "" if step.apart is None else f", {show_duration(step.apart, unit)} apart"
     if step.kind == "process":
-        return f"process {step.effect.process}{near}", "possible"
-    if step.kind == "assumed":
-        return f"answer{near}", "assumed"
+        return f"process {step.effect.process}{near}", step.known
+    if step.kind == "answer":
+        return f"answer{near}", step.known
+    if step.kind == "tie":
+        return "events at the same time, in either order", step.known
     if step.kind == "message":
-        return (f"message {step.message}" if message_words(step.message) == step.message else "call"), "recorded"
-    lines = {step.cause.line, step.effect.line}
-    if lines == {None}:
-        return f"process {step.effect.process}", "recorded"
-    if len(lines) == 1:
-        return f"line {shortened_line(step.effect.line)}", "recorded"
-    return "line started or waited for", "recorded"
+        return (f"message {step.message}" if message_words(step.message) == step.message else "call"), step.known
+    if step.kind == "start":
+        return f"line {shortened_line(step.effect.line)} was started", step.known
+    if step.kind == "join":
+        return f"line {shortened_line(step.cause.line)} was waited for", step.known
+    line = step.effect.line
+    return (f"process {step.effect.process}" if line is None else f"line {shortened_line(line)}"), step.known
 
 
 def through_words(step: Step, unit: str) -> str:
     """Through which process or answer a possible cause would act, and how close that is."""
     near = "before" if step.apart is None else f"{show_duration(step.apart, unit)} before"
     effect = step.effect.name or step.effect.id
-    if step.kind == "assumed":
+    if step.kind == "answer":
         return f"answer of {step.cause.process}, assumed: {near} {effect}"
+    if step.kind == "tie":
+        return f"events at the same time, in either order: {near} {effect}"
     return f"process {step.effect.process}: {near} {effect}"

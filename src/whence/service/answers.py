@@ -75,10 +75,25 @@ class MissingDocument(Document):
     no_messages: bool = Field(False, description="Whether the process tells of no message at all.")
 
 
+KINDS_OF_STEPS = (
+    "line, start or join: along a line, to one that was started, from one that was waited for; message. "
+    "Not recorded: process, tie (of events at one time), answer."
+)
+
+
+class EdgeDocument(Document):
+    """One step between two listed events."""
+
+    cause: int = Field(description="The position of the cause.")
+    effect: int = Field(description="The position of the effect.")
+    kind: str = Field(description=KINDS_OF_STEPS, examples=["message"])
+
+
 class StepDocument(Document):
     """One step from a cause to an effect."""
 
-    kind: str = Field(description="line or message; process or assumed where it is not recorded.", examples=["message"])
+    kind: str = Field(description=KINDS_OF_STEPS, examples=["message"])
+    known: str = Field(description="recorded, assumed or possible.", examples=["recorded"])
     cause: EventDocument
     effect: EventDocument
     message: str | None = Field(None, description="The key of the message, or of the answer.")
@@ -109,6 +124,9 @@ class WhyDocument(AnsweredDocument):
         description="Events that may have led to it besides, though nothing recorded says so: the most telling first."
     )
     more_possible: bool = Field(description="Whether there may be further ones of those.")
+    edges: list[EdgeDocument] = Field(
+        description="How the events, and the event asked about, lead to each other at one step; none with a filter."
+    )
 
 
 class AffectedDocument(Document):

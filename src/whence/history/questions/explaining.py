@@ -7,7 +7,7 @@ from typing import Any
 
 from whence.history.questions.doubts import Missing, missing_in_past
 from whence.history.questions.event import Event, events_at
-from whence.history.questions.paths import ASSUMED, Step, path
+from whence.history.questions.paths import ANSWERED, Step, path
 from whence.history.questions.relating import relation
 from whence.history.questions.standing import Standing
 from whence.history.reading import Run
@@ -90,7 +90,7 @@ def explain(run: Run, first: int, second: int, *, answered: bool = False) -> Exp
 
 
 def _guess(steps: tuple[Step, ...], answered: bool) -> Step | None:
-    return next((step for step in steps if not (step.recorded or (answered and step.kind == ASSUMED))), None)
+    return next((step for step in steps if not (step.recorded or (answered and step.kind == ANSWERED))), None)
 
 
 def _missing(run: Run, found: Standing, first: int, second: int) -> tuple[Missing, ...]:

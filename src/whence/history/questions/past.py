@@ -21,6 +21,7 @@ from whence.history.recorded import recorded_past
 from whence.history.tables import Longs
 
 if TYPE_CHECKING:
+    from whence.history.questions.edges import Edge
     from whence.history.questions.possible import Possible
 
 
@@ -43,6 +44,8 @@ class Why:
     """Events that may have led to it besides, though nothing recorded says so: the most telling first."""
     more_possible: bool = False
     """Whether there may be further ones of those."""
+    edges: tuple[Edge, ...] = ()
+    """How those events, and the event, lead to each other at one step; not where some were filtered out."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
@@ -55,6 +58,7 @@ class Why:
             "numbered": self.numbered,
             "possible": [each.to_json() for each in self.possible],
             "more_possible": self.more_possible,
+            "edges": [each.to_json() for each in self.edges],
         }
 
 
@@ -99,12 +103,15 @@ def why(
     between = (*_gaps(run, listed, consecutive=consecutive), *_unreported((*causes, event)))
     missing = tuple(dict.fromkeys((*between, *missing_in_past(run, position), *silent_beside(run, position))))
     complete = not missing and not is_tainted(run, position)
+    from whence.history.questions.edges import edges_among
+
+    edges = edges_among(run, (*causes, event), answered=answered) if wanted.takes_all else ()
     if not run.has_lines:
-        return Why(event, tuple(causes), more, missing, complete, run.has_numbers)
+        return Why(event, tuple(causes), more, missing, complete, run.has_numbers, edges=edges)
     from whence.history.questions.possible import possible_causes
 
     possible, more_possible = possible_causes(run, position, most_possible, wanted, answered=answered)
-    return Why(event, tuple(causes), more, missing, complete, run.has_numbers, possible, more_possible)
+    return Why(event, tuple(causes), more, missing, complete, run.has_numbers, possible, more_possible, edges)
 
 
 def _past_along_lines(run: Run, position: int, wanted: Filter, answered: bool) -> Iterator[tuple[int, Longs]]:

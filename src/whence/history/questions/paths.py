@@ -18,11 +18,14 @@ from whence.history.questions.locating import code_at, row_of
 from whence.history.questions.parts import part_of, parts_from
 from whence.history.questions.past import direct_causes
 from whence.history.reading import Run
-from whence.history.recorded import line_crossings
+from whence.history.recorded import line_crossings, recorded_causes, recorded_past
 from whence.history.tables import Ints, Longs
 
-LINE, MESSAGE, PROCESS, ASSUMED = "line", "message", "process", "assumed"
-"""The kinds of steps. The first two are recorded."""
+LINE, START, JOIN, MESSAGE = "line", "start", "join", "message"
+"""The kinds of steps that are recorded."""
+PROCESS, TIE, ANSWERED = "process", "tie", "answer"
+"""The kinds of steps that are only possible; the last one is assumed."""
+LOOKED_BACK = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +33,10 @@ class Step:
     """One step of a path, from a cause to an effect."""
 
     kind: str
-    """``line``: one thing that a process does, or what it started or waited for; others of its events may lie between.
-    ``message``. ``process``: only the process is the same, whose state the effect may have found changed. ``assumed``: the
-    effect is taken to have waited for the cause."""
+    """``line``: both are of one thing that a process does; others of its events may lie between. ``start``: the effect's
+    line was started from the cause's; ``join``: the effect's line waited for the cause's. ``message``. ``process``: only
+    the process is the same, whose state the effect may have found changed. ``tie``: a message went between others that were
+    at the same time as they by the clocks of their processes. ``answer``: the effect is taken to have waited for it."""
     cause: Event
     effect: Event
     message: str | None
@@ -41,7 +45,12 @@ class Step:
     @property
     def recorded(self) -> bool:
         """Whether it is known that the one led to the other."""
-        return self.kind in (LINE, MESSAGE)
+        return self.kind in (LINE, START, JOIN, MESSAGE)
+
+    @property
+    def known(self) -> str:
+        """How sure it is that the one led to the other: ``recorded``, ``assumed`` or ``possible``."""
+        return "recorded" if self.recorded else "assumed" if self.kind == ANSWERED else "possible"
 
     @property
     def apart(self) -> int | None:
@@ -55,7 +64,12 @@ class Step:
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
-        found: dict[str, Any] = {"kind": self.kind, "cause": self.cause.to_json(), "effect": self.effect.to_json()}
+        found: dict[str, Any] = {
+            "kind": self.kind,
+            "known": self.known,
+            "cause": self.cause.to_json(),
+            "effect": self.effect.to_json(),
+        }
         if self.message is not None:
             found["message"] = self.message
         if not self.recorded and self.apart is not None:
@@ -66,28 +80,54 @@ class Step:
 def path(run: Run, earlier: int, later: int, *, answered: bool = False) -> tuple[Step, ...] | None:
     """How one event led, or may have led, to another that is not before it in history order; None where it did not.
 
-    As few steps as can be are not recorded. Steps along lines are taken together. `answered`: answers that are only assumed
-    count as recorded; their steps are of the kind ``assumed`` all the same.
+    As few steps as can be are not recorded. Steps along a line are taken together. `answered`: answers that are only assumed
+    count as recorded; their steps are of the kind ``answer`` all the same.
     """
     if earlier == later:
         return ()
     found = _guessing_least(run, earlier, later, answered) if run.has_lines else _recorded(run, earlier, later)
     if found is None:
         return None
-    edges = list(_joined(found))
+    edges = list(_joined(_told_apart(run, found) if run.has_lines else found))
     places = sorted({place for cause, effect, _ in edges for place in (cause, effect)})
     events = dict(zip(places, events_at(run, places), strict=True))
-    if answered:
-        edges = [(cause, effect, _kind_of(events[cause], kind)) for cause, effect, kind in edges]
-    return tuple(
-        Step(kind, events[cause], events[effect], (events[cause].sends or "") if kind in (MESSAGE, ASSUMED) else None)
+    return tuple(_step(events[cause], events[effect], kind, answered) for cause, effect, kind in edges)
+
+
+def _step(cause: Event, effect: Event, kind: str, answered: bool) -> Step:
+    if kind == TIE or (answered and kind == MESSAGE and (cause.sends or "").startswith(ANSWER)):
+        kind = kind_of_guess(cause, effect)
+    return Step(kind, cause, effect, (cause.sends or "") if kind in (MESSAGE, ANSWERED) else None)
+
+
+def kind_of_guess(cause: Event, effect: Event) -> str:
+    """Tell answers that are assumed from messages of others at the same time."""
+    is_answer = (cause.sends or "").startswith(ANSWER) and (effect.receives or "").startswith(ANSWER)
+    return ANSWERED if is_answer else TIE
+
+
+def _told_apart(run: Run, edges: list[Edge]) -> list[Edge]:
+    """Tell steps along a line from those between lines."""
+    places = np.array(sorted({place for *pair, kind in edges if kind == LINE for place in pair}), np.int64)
+    lines = dict(zip(places.tolist(), run.rows(places, ["line"])["line"].to_pylist(), strict=True))
+    return [
+        (cause, effect, START if begins_line(run, effect, lines[effect]) else JOIN)
+        if kind == LINE and lines[cause] != lines[effect]
+        else (cause, effect, kind)
         for cause, effect, kind in edges
-    )
+    ]
 
 
-def _kind_of(cause: Event, kind: str) -> str:
-    """Tell answers, which counted as recorded, from messages."""
-    return ASSUMED if kind == MESSAGE and (cause.sends or "").startswith(ANSWER) else kind
+def begins_line(run: Run, position: int, line: str | None) -> bool:
+    """Tell whether an event is the first of its line, as far as the last `LOOKED_BACK` events tell that led to it."""
+    if line is None:
+        return False
+    past = next(recorded_past(run, np.array([position], np.int64)))
+    past = np.unique(np.concatenate((past, recorded_causes(run, position))))
+    past = past[past < position][-LOOKED_BACK:]
+    rows = run.rows(past, ["line", "process"])
+    mine = (line, run.processes.name(code_at(run, position)))
+    return mine not in zip(rows["line"].to_pylist(), rows["process"].to_pylist(), strict=True)
 
 
 Edge = tuple[int, int, str]
@@ -160,16 +200,16 @@ def _searched(run: Run, earlier: int, later: int, answered: bool = False) -> Few
 
 
 def _kind(run: Run, cause: int, effect: int, is_recorded: bool) -> str:
+    """The kind of an edge: `LINE` for all that is recorded in a process, `TIE` for all that is assumed."""
     by_message = bool((direct_causes(run, effect) == cause).any())
     if is_recorded:
         return MESSAGE if by_message else LINE
-    return ASSUMED if by_message else PROCESS
+    return TIE if by_message else PROCESS
 
 
 def unrecorded_step(run: Run, cause: Event, effect: Event) -> Step:
     """The step from one event to another that only the wide order knows."""
-    kind = _kind(run, cause.position, effect.position, is_recorded=False)
-    return Step(kind, cause, effect, cause.sends or "" if kind == ASSUMED else None)
+    return _step(cause, effect, _kind(run, cause.position, effect.position, is_recorded=False), answered=False)
 
 
 def _step_over(run: Run, search: FewestGuesses, number: int, start: int, stop: int, answered: bool) -> None:

@@ -1,0 +1,62 @@
+"""How events of a list lead to each other, at one step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from whence.history.questions.event import Event
+from whence.history.questions.past import direct_causes
+from whence.history.questions.paths import JOIN, LINE, MESSAGE, START, begins_line, kind_of_guess
+from whence.history.reading import Run
+from whence.history.recorded import recorded_causes
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One step from a cause to an effect."""
+
+    cause: int
+    effect: int
+    """Positions of the two."""
+    kind: str
+    """As that of a `Step`."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For `json.dumps`."""
+        return asdict(self)
+
+
+def edges_among(run: Run, events: Sequence[Event], *, answered: bool) -> tuple[Edge, ...]:
+    """The steps between events, which are in history order and, where processes have no lines, without gaps in a process.
+
+    `answered`: with answers that are only assumed.
+    """
+    by_position = {event.position: event for event in events}
+    last: dict[tuple[str, str], int] = {}
+    begun: set[tuple[str, str, str | None]] = set()
+    found: list[Edge] = []
+    for effect in events:
+        direct = direct_causes(run, effect.position).tolist()
+        key = (effect.computation, effect.process)
+        if run.has_lines:
+            recorded = recorded_causes(run, effect.position).tolist()
+        else:
+            recorded = sorted({*direct, *([last[key]] if key in last else [])})
+        last[key] = effect.position
+        line = (*key, effect.line)
+        for cause in (by_position[each] for each in recorded if each in by_position):
+            if cause.position in direct:
+                kind = MESSAGE
+            elif cause.line == effect.line:
+                kind = LINE
+            else:
+                starts = line not in begun and begins_line(run, effect.position, effect.line)
+                kind = START if starts else JOIN
+            found.append(Edge(cause.position, effect.position, kind))
+        begun.add(line)
+        if answered:
+            guessed = [by_position[each] for each in direct if each in by_position and each not in recorded]
+            found += [Edge(each.position, effect.position, kind_of_guess(each, effect)) for each in guessed]
+    return tuple(found)
