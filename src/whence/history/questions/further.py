@@ -17,7 +17,7 @@ from whence.causality.skeleton import Ints, Skeleton
 from whence.history import layout
 from whence.history.questions.past import Filter, by_event_groups, kept
 from whence.history.reading import Run
-from whence.history.recorded import recorded_crossings
+from whence.history.recorded import line_crossings
 from whence.history.tables import Longs
 from whence.kernels import inlined, kernel
 
@@ -62,25 +62,40 @@ def further_causes(
 class _Steps:
     """Ways to the asked event, by where they start: steps that are not recorded, and the first of these."""
 
-    position: Longs
+    reference: Longs
+    """Twice the position of an event, and one more for its list, as in `whence.causality.lines`."""
     guesses: Longs
     cause: Longs
     effect: Longs
 
     def taken(self, which: NDArray[np.bool_] | Longs) -> _Steps:
-        return _Steps(self.position[which], self.guesses[which], self.cause[which], self.effect[which])
+        return _Steps(self.reference[which], self.guesses[which], self.cause[which], self.effect[which])
 
     def with_more(self, more: _Steps) -> _Steps:
         """The best way from each place; of equals, the one that was found first."""
         both = zip(
-            (self.position, self.guesses, self.cause, self.effect),
-            (more.position, more.guesses, more.cause, more.effect),
+            (self.reference, self.guesses, self.cause, self.effect),
+            (more.reference, more.guesses, more.cause, more.effect),
             strict=True,
         )
         whole = _Steps(*(np.concatenate(pair) for pair in both))
-        order = np.lexsort((whole.guesses, whole.position))
-        first = np.diff(whole.position[order], prepend=-1) != 0
+        order = np.lexsort((whole.guesses, whole.reference))
+        first = np.diff(whole.reference[order], prepend=-1) != 0
         return whole.taken(order[first])
+
+
+class _Ways:
+    """The best ways from the rows of a group and from their lists, by reference."""
+
+    def __init__(self, rows: int) -> None:
+        self.guesses: Ints = np.full(2 * rows, UNREACHED, np.int32)
+        self.cause: Longs = np.full(2 * rows, -1, np.int64)
+        self.effect: Longs = np.full(2 * rows, -1, np.int64)
+
+    def take(self, steps: _Steps, first: int) -> None:
+        """Begin with ways from these references, which count from `first` here."""
+        at = steps.reference - first
+        self.guesses[at], self.cause[at], self.effect[at] = steps.guesses, steps.cause, steps.effect
 
 
 class _Backwards:
@@ -93,7 +108,7 @@ class _Backwards:
         first = int(run.segments.first_position[self._number])
         self._group = (position - first) // layout.SKELETON_ROWS
         none = np.array([-1], np.int64)
-        self._waiting = _Steps(np.array([position], np.int64), np.zeros(1, np.int64), none, none)
+        self._waiting = _Steps(np.array([2 * position], np.int64), np.zeros(1, np.int64), none, none)
         self._continued = _Steps(NONE, NONE, NONE, NONE)
         """Ways from rows of this segment that go on with lines from before it."""
         self._least: Ints = np.full(len(run.processes), UNREACHED, np.int32)
@@ -106,40 +121,37 @@ class _Backwards:
         first = int(run.segments.first_position[number])
         start = first + self._group * layout.SKELETON_ROWS
         skeleton = run.skeleton_group(number, self._group)
-        guesses = np.full(len(skeleton), UNREACHED, np.int32)
-        cause, effect = np.full(len(skeleton), -1, np.int64), np.full(len(skeleton), -1, np.int64)
-        here = self._waiting.position >= start
-        arriving = self._waiting.taken(here)
-        rows = arriving.position - start
-        guesses[rows], cause[rows], effect[rows] = arriving.guesses, arriving.cause, arriving.effect
-        leaving = self._swept(skeleton, run.recorded_group(number, self._group, answered=self._answered), start,
-                              guesses, cause, effect)  # fmt: skip
+        ways = _Ways(len(skeleton))
+        here = self._waiting.reference >= 2 * start
+        ways.take(self._waiting.taken(here), 2 * start)
+        recorded = run.recorded_group(number, self._group, answered=self._answered)
+        leaving = self._swept(skeleton, recorded, start, ways)
         self._waiting = self._waiting.taken(~here).with_more(leaving)
-        lines = np.unique(_continued_rows(run, number)) + first
+        guesses, cause, effect = ways.guesses[::2], ways.cause[::2], ways.effect[::2]
+        lines = np.unique(line_crossings(run, number)[0]) + first
         lines = lines[(lines >= start) & (lines < start + len(skeleton))]
         lines = lines[guesses[lines - start] != UNREACHED]
         at = lines - start
-        self._continued = self._continued.with_more(_Steps(lines, guesses[at].astype(np.int64), cause[at], effect[at]))
+        more = _Steps(2 * lines, guesses[at].astype(np.int64), cause[at], effect[at])
+        self._continued = self._continued.with_more(more)
         self._go_back()
         only_possible = np.flatnonzero((guesses > 0) & (guesses != UNREACHED))
         return only_possible + start, cause[only_possible], effect[only_possible]
 
-    def _swept(
-        self, skeleton: Skeleton, recorded: RecordedCauses, start: int, guesses: Ints, cause: Longs, effect: Longs
-    ) -> _Steps:
+    def _swept(self, skeleton: Skeleton, recorded: RecordedCauses, start: int, ways: _Ways) -> _Steps:
         """Fill in the rows of a group; what leads to them from before it."""
         run, number = self._run, self._number
         into = run.messages_into(number)
         base = start - int(run.segments.first_position[number])
         low, high = np.searchsorted(into.row, [base, base + len(skeleton)])
-        counted = len(skeleton.back) + len(recorded.back) + high - low
+        counted = len(skeleton.back) + len(recorded.back) + len(recorded.rest) + high - low
         left = np.empty((4, int(counted)), np.int64)
         count = _possible_rows(
             run.segments.codes_of(number)[skeleton.process].astype(np.int64),
-            skeleton.offsets, skeleton.back, recorded.offsets, recorded.back, start,
+            skeleton.offsets, skeleton.back, recorded.offsets, recorded.back, recorded.rest, start,
             np.ascontiguousarray(into.row[low:high]) - base, np.ascontiguousarray(into.position[low:high]),
             np.ascontiguousarray(~into.assumed[low:high] | self._answered),
-            guesses, cause, effect, self._least, self._least_at, left,
+            ways.guesses, ways.cause, ways.effect, self._least, self._least_at, left,
         )  # fmt: skip
         return _Steps(*(left[each, :count].copy() for each in range(4)))
 
@@ -151,42 +163,34 @@ class _Backwards:
             return
         before = run.segments.before_of(self._number)
         reached = self._least[run.segments.codes_of(self._number)] != UNREACHED
-        if len(self._continued.position):
-            row, position = recorded_crossings(run, self._number)
-            at = row + int(run.segments.first_position[self._number])
-            place = np.minimum(np.searchsorted(self._continued.position, at), len(self._continued.position) - 1)
-            led = self._continued.position[place] == at
+        if len(self._continued.reference):
+            row, reference = line_crossings(run, self._number)
+            at = 2 * (row + int(run.segments.first_position[self._number]))
+            place = np.minimum(np.searchsorted(self._continued.reference, at), len(self._continued.reference) - 1)
+            led = self._continued.reference[place] == at
             way = self._continued.taken(place[led])
-            self._waiting = self._waiting.with_more(_Steps(position[led], way.guesses, way.cause, way.effect))
+            self._waiting = self._waiting.with_more(_Steps(reference[led], way.guesses, way.cause, way.effect))
             self._continued = _Steps(NONE, NONE, NONE, NONE)
         self._number -= 1
         self.done = (
             self._number < 0
             or int(run.segments.first_position[self._number]) < self._base
-            or not (len(self._waiting.position) or (reached & (before > 0)).any())
+            or not (len(self._waiting.reference) or (reached & (before > 0)).any())
         )
         if not self.done:
             self._group = (int(run.segments.rows[self._number]) - 1) // layout.SKELETON_ROWS
 
 
-def _continued_rows(run: Run, number: int) -> Longs:
-    """Rows of a segment that go on with lines from before it."""
-    lines = run.line_ends(number)
-    if lines is not None:
-        return lines.continued_row
-    return np.flatnonzero(run.previous_rows(number) < 0)
-
-
 @inlined
-def _offer(row: int, steps: int, cause: int, effect: int, guesses: Ints, causes: Longs, effects: Longs) -> None:
-    """Take this way from a row, if it is better than what is known."""
-    if steps < guesses[row]:
-        guesses[row], causes[row], effects[row] = steps, cause, effect
+def _offer(at: int, steps: int, cause: int, effect: int, guesses: Ints, causes: Longs, effects: Longs) -> None:
+    """Take this way from a row or list, if it is better than what is known."""
+    if steps < guesses[at]:
+        guesses[at], causes[at], effects[at] = steps, cause, effect
 
 
 @kernel(
-    "int64(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, int64[::1], int64[::1], boolean[::1], "
-    "int32[::1], int64[::1], int64[::1], int32[::1], int64[::1], int64[:,::1])"
+    "int64(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, int64[::1], int64[::1], "
+    "boolean[::1], int32[::1], int64[::1], int64[::1], int32[::1], int64[::1], int64[:,::1])"
 )
 def _possible_rows(
     codes: Longs,
@@ -194,6 +198,7 @@ def _possible_rows(
     back: Longs,
     recorded_offsets: Longs,
     recorded_back: Longs,
+    recorded_rest: Longs,
     start: int,
     edge_row: Longs,
     edge_position: Longs,
@@ -205,18 +210,32 @@ def _possible_rows(
     least_at: Longs,
     left: Longs,
 ) -> int:
-    """Fill in the ways from rows, the newest first; give how many ways begin before the rows, which are put into `left`."""
+    """Fill in the ways from rows, the newest first; give how many ways begin before the rows, which are put into `left`.
+
+    `guesses`, `causes` and `effects` go by reference within the rows.
+    """
     count, edge = 0, len(edge_row) - 1
     for row in range(len(codes) - 1, -1, -1):
-        own, at = codes[row], start + row
+        own, at, here = codes[row], start + row, 2 * row
+        listed = guesses[here + 1]
+        if listed != UNREACHED:
+            _offer(here, listed, causes[here + 1], effects[here + 1], guesses, causes, effects)
+            if recorded_rest[row] > 0:
+                before = here - recorded_rest[row]
+                if before >= 0:
+                    _offer(before, listed, causes[here + 1], effects[here + 1], guesses, causes, effects)
+                else:
+                    left[0, count], left[1, count] = 2 * start + before, listed
+                    left[2, count], left[3, count] = causes[here + 1], effects[here + 1]
+                    count += 1
         if least[own] != UNREACHED:
-            _offer(row, least[own] + 1, at, least_at[own], guesses, causes, effects)
-        mine = guesses[row]
+            _offer(here, least[own] + 1, at, least_at[own], guesses, causes, effects)
+        mine = guesses[here]
         while edge >= 0 and edge_row[edge] >= row:
             if edge_row[edge] == row and mine != UNREACHED:
-                left[0, count] = edge_position[edge]
+                left[0, count] = 2 * edge_position[edge]
                 if edge_recorded[edge]:
-                    left[1, count], left[2, count], left[3, count] = mine, causes[row], effects[row]
+                    left[1, count], left[2, count], left[3, count] = mine, causes[here], effects[here]
                 else:
                     left[1, count], left[2, count], left[3, count] = mine + 1, edge_position[edge], at
                 count += 1
@@ -226,19 +245,19 @@ def _possible_rows(
         if mine <= least[own]:
             least[own], least_at[own] = mine, at
         for entry in range(recorded_offsets[row], recorded_offsets[row + 1]):
-            before = row - recorded_back[entry]
+            before = here - recorded_back[entry]
             if before >= 0:
-                _offer(before, mine, causes[row], effects[row], guesses, causes, effects)
+                _offer(before, mine, causes[here], effects[here], guesses, causes, effects)
             else:
-                left[0, count], left[1, count] = start + before, mine
-                left[2, count], left[3, count] = causes[row], effects[row]
+                left[0, count], left[1, count] = 2 * start + before, mine
+                left[2, count], left[3, count] = causes[here], effects[here]
                 count += 1
         for entry in range(offsets[row], offsets[row + 1]):
             before = row - back[entry]
             if before >= 0:
-                _offer(before, mine + 1, start + before, at, guesses, causes, effects)
+                _offer(2 * before, mine + 1, start + before, at, guesses, causes, effects)
             else:
-                left[0, count], left[1, count] = start + before, mine + 1
+                left[0, count], left[1, count] = 2 * (start + before), mine + 1
                 left[2, count], left[3, count] = start + before, at
                 count += 1
     return count
