@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from whence.causality.channel_gaps import Unreported
 from whence.causality.channel_tables import count_outcomes, match_table
 from whence.causality.channels import LONGEST_STREAM_BYTES, NO_SEQ, NO_SIZE, Doubt, Ends, Matched, match_ends
 from whence.causality.ordering import NO_TIME
@@ -40,7 +41,8 @@ def matched(rows: list[End]) -> Matched:
     named = ("channel", "size", "process", "clock", "seq", "time", "name")
     file, place = np.zeros(len(rows), np.int64), np.arange(len(rows))
     is_send = np.array([row.is_send for row in rows], np.bool_)
-    return match_ends(Ends(is_send=is_send, file=file, place=place, **{name: longs(name) for name in named}))
+    columns = {name: longs(name) for name in named}
+    return match_ends(Ends(is_send=is_send, file=file, place=place, unreported=Unreported.none(len(rows)), **columns))
 
 
 def causes(found: Matched) -> list[list[int]]:
@@ -351,6 +353,7 @@ def test_rows_get_the_names_of_messages() -> None:
         "ambiguous_surplus": 2,
         "ambiguous_backwards": 0,
         "ambiguous_sizes": 0,
+        "ambiguous_reports": 0,
         "left_out": 2,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from whence.causality.channel_gaps import Unreported, unreported_in
 from whence.causality.channel_tables import count_outcomes, match_table
 from whence.events.schema import REPORTS, SPAN
 from whence.spark import matching
@@ -35,14 +37,21 @@ def frame_of(spark: SparkSession, rows: list[dict[str, Any]], *, tasks: int = 3)
 
 
 def sample(seed: int, count: int) -> list[dict[str, Any]]:
-    """Some computations, each with channels of bytes that lose some, which one or several threads use, and other rows."""
+    """Some computations, each with channels of bytes that lose some, which one or several threads use, and other rows.
+
+    Processes of one of them have numbers, of which some are left out.
+    """
     random = Random(seed)
     rows: list[dict[str, Any]] = []
+    seqs = Counter[str]()
     for time in range(count):
         kind = random.choice(["send", "receive", "local"])
         row: dict[str, Any] = {"computation": random.choice(["", "other"]), "time": time // 20, "kind": kind}
         channel, thread = random.randrange(5), random.randrange(2)
         row |= {"process": f"{kind}-{thread if channel < 2 else 0}", "clock_name": kind, "name": f"event {time}"}
+        if row["computation"]:
+            seqs[row["process"]] += 1 if time < count // 2 else random.choice((1, 1, 1, 2))
+            row["seq"] = seqs[row["process"]]
         if kind != "local":
             row |= {"channel_key": f"c{channel}", "channel_bytes": random.randrange(9 if kind == "send" else 7)}
         rows.append(row)
@@ -55,10 +64,14 @@ def test_channels_spread_over_tasks_are_matched_whole(spark: SparkSession) -> No
     expected: dict[int, tuple[Any, ...]] = {}
     counts: dict[str, int] = {}
     keys = {(row["computation"], row["channel_key"]) for row in rows if "channel_key" in row}
+    whole = pa.Table.from_pylist([BLANK | {"place": at} | row for at, row in enumerate(rows)], schema=REPORTS)
+    unreported = unreported_in(whole)
+    assert unreported.before.max() > 5
     for key in keys:
         chosen = [at for at, row in enumerate(rows) if (row["computation"], row.get("channel_key")) == key]
-        one = pa.Table.from_pylist([BLANK | {"place": at} | rows[at] for at in chosen], schema=REPORTS)
-        named, outcomes = match_table(one)
+        named, outcomes = match_table(
+            whole.take(chosen), Unreported(unreported.before[chosen], unreported.in_all[chosen])
+        )
         for at, row in zip(chosen, named.to_pylist(), strict=True):
             expected[at] = row["sends"], row["receives"], row["receives_more"]
         counts = {name: counts.get(name, 0) + count for name, count in count_outcomes(outcomes).items()}
@@ -86,15 +99,18 @@ def test_groups_of_whole_channels_are_matched_at_once(monkeypatch: pytest.Monkey
     rows = [BLANK | {"place": at} | row for at, row in enumerate(sample(3, 300))]
     for row in rows:
         row["channel_outcome"] = -1 if row["channel_key"] is None else 0
+        row |= {"channel_unreported_before": row["place"] // 100, "channel_unreported_in_all": 3}
     rows.sort(key=lambda row: (row["channel_outcome"], *(row[n] or "" for n in ("computation", "channel_key"))))
-    schema = REPORTS.append(pa.field("channel_outcome", pa.int16()))
+    schema = pa.schema([*REPORTS, ("channel_outcome", pa.int16())])
+    for name in ("channel_unreported_before", "channel_unreported_in_all"):
+        schema = schema.append(pa.field(name, pa.int64()))
     whole = pa.Table.from_pylist(rows, schema=schema)
     expected = pa.Table.from_batches(matching._match_sorted(iter(whole.to_batches())))
     held: list[int] = []
 
-    def noting(table: pa.Table) -> Any:
+    def noting(table: pa.Table, unreported: Unreported) -> Any:
         held.append(table.num_rows)
-        return match_table(table)
+        return match_table(table, unreported)
 
     monkeypatch.setattr(matching, "match_table", noting)
     monkeypatch.setattr(matching, "AT_ONCE_ROWS", 10)

@@ -18,11 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from whence.causality.channel_gaps import Unreported, unreported_in
 from whence.causality.channels import NO_SEQ, NO_SIZE, Doubt, Ends, Longs, Matched, match_ends
 from whence.causality.ordering import NO_TIME
 from whence.events.schema import RECEIVE, SEND, SPAN
 
-MATCHED: Final = 16
+MATCHED: Final = 512
 UNMATCHED_SEND: Final = 32
 UNMATCHED_RECEIVE: Final = 64
 LEFT_OUT: Final = 256
@@ -30,12 +31,13 @@ OUTCOMES: Final[Mapping[str, int]] = {
     "matched": MATCHED,
     "unmatched_sends": UNMATCHED_SEND,
     "unmatched_receives": UNMATCHED_RECEIVE,
-    "ambiguous": int(Doubt.LOSS | Doubt.ORDER | Doubt.SURPLUS | Doubt.BACKWARDS | Doubt.SIZES),
+    "ambiguous": sum(Doubt),
     "ambiguous_loss": int(Doubt.LOSS),
     "ambiguous_order": int(Doubt.ORDER),
     "ambiguous_surplus": int(Doubt.SURPLUS),
     "ambiguous_backwards": int(Doubt.BACKWARDS),
     "ambiguous_sizes": int(Doubt.SIZES),
+    "ambiguous_reports": int(Doubt.REPORTS),
     "left_out": LEFT_OUT,
 }
 """What is counted of a row: those whose outcome has one of these bits.
@@ -54,22 +56,35 @@ OR_LATER: Final = " or later"
 """After the name of a message that a receive took, or else one that the same process sent later."""
 
 
-def match_table(table: pa.Table) -> tuple[pa.Table, Outcomes]:
+def match_channels_in(table: pa.Table) -> tuple[pa.Table, Outcomes]:
+    """The rows of whole computations with no channel, and the outcome of each that had one, as `match_table` gives them.
+
+    Rows that had none come first.
+    """
+    inside = in_channels(table)
+    ends, unreported = table.filter(pa.array(inside)), unreported_in(table).filter(inside)
+    matched, outcomes = match_table(ends, unreported)
+    others = without_channels(table.filter(pa.array(~inside)))
+    return pa.concat_tables([others, matched.cast(table.schema)]), outcomes
+
+
+def match_table(table: pa.Table, unreported: Unreported | None = None) -> tuple[pa.Table, Outcomes]:
     """The rows with `sends`, `receives` and `receives_more` set and no channel; and the outcome of each, see `OUTCOMES`.
 
     `table` has the columns of `REPORTS`, perhaps among others, and only sends and receives with a `channel_key`, all those
     of a channel: what is left out counts as never sent or received. Computations have no channel in common.
 
     A receive whose match is a guess gets no send: its cause is known to be missing. Where it is only unknown whether the
-    send or a later one of the same process was taken, the name of the message says so.
+    send or a later one of the same process was taken, the name of the message says so, and something is known to be
+    missing as well. `unreported` says which reports of the processes are missing; without it, none are.
     """
     table = table.combine_chunks()
-    ends = ends_of(table)
+    ends = ends_of(table, unreported or Unreported.none(len(table)))
     found = match_ends(ends)
     return with_names(table, ends, found), outcomes_of(ends, found)
 
 
-def ends_of(table: pa.Table) -> Ends:
+def ends_of(table: pa.Table, unreported: Unreported) -> Ends:
     """The rows, sends and receives of channels, as numbers; channels are numbered by computation and key, ascending."""
     channel = _ranks(table, "computation") * (table.num_rows + 1) + _ranks(table, "channel_key")
     channel = np.unique(channel, return_inverse=True)[1].astype(np.int64)
@@ -84,6 +99,7 @@ def ends_of(table: pa.Table) -> Ends:
         file=_ranks(table, "file"),
         place=_longs(table, "place", 0),
         name=_ranks(table, "id"),
+        unreported=unreported,
     )
 
 
@@ -122,10 +138,13 @@ def with_names(table: pa.Table, ends: Ends, found: Matched, *, or_later: bool = 
     sent = pc.binary_join_element_wise(pc.binary_join_element_wise("channel ", keys, " #", number, ""), later, "")
     # A name of its own, which nobody asks for: it tells an event from its twin.
     told_apart = pc.binary_join_element_wise("channel ", keys, " receive #", number, "")
-    names = pa.chunked_array([sent, _unknown_sends(keys)])
+    # What a receive may have taken later is missing among its causes: nothing is concurrent with it.
+    maybe_later = (found.doubts != 0) & ~found.guessed & ~found.missing
+    unknown = pc.if_else(pa.array(maybe_later), _later_sends(keys), _unknown_sends(keys))
+    names = pa.chunked_array([sent, unknown])
 
     known = ~found.guessed[of_receive]
-    missing = found.missing | found.guessed
+    missing = found.missing | found.guessed | maybe_later
     longer = np.where(found.guessed, 0, np.diff(found.offsets)) + missing
     offsets = np.concatenate(([0], np.cumsum(longer)))
     taken: Longs = np.empty(offsets[-1], np.int64)
@@ -161,6 +180,11 @@ def with_names(table: pa.Table, ends: Ends, found: Matched, *, or_later: bool = 
 def _unknown_sends(keys: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """By channel: a name that nobody sends, whose beginning says that its message is missed and is no mistake."""
     return pc.binary_join_element_wise(f"{SPAN}in channel ", keys, "")
+
+
+def _later_sends(keys: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """By channel: such a name for a message that was perhaps received instead of the one that is named."""
+    return pc.binary_join_element_wise(f"{SPAN}perhaps a later message in channel ", keys, "")
 
 
 def without_matches(table: pa.Table) -> pa.Table:

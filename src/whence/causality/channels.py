@@ -17,7 +17,13 @@ often than it was sent. Where the rows show that a receive may have taken someth
   another one this receive might have taken something else;
 - SURPLUS: more was received than sent, so some sends are not known, and they need not be the last ones;
 - BACKWARDS: by the one clock of both, it was received before it was sent;
-- SIZES: some rows of the channel count bytes and others do not, so messages were counted.
+- SIZES: some rows of the channel count bytes and others do not, so messages were counted;
+- REPORTS: several processes send, and numbers show that reports of one of them were lost.
+
+If one process sends, and its numbers show that reports were lost (`whence.causality.channel_gaps`), each of these may have
+been a send in this channel. So a send is put as far on in its stream as it can have been: behind all that are missing
+before it. What lies there precedes the receive of that place, however many of the missing ones were sends here. A receive
+of a place at which no send lies lacks its send. Of a stream of bytes, nothing behind a missing report has a place.
 
 A match with a doubt is a *guess*, but for one kind: if only losses are in doubt, and all sends that the receive may have
 taken are of one process, then the first of them precedes the receive whichever it was. docs/decisions/0014 has the proof.
@@ -32,6 +38,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from whence.causality.channel_gaps import Unreported
 from whence.causality.ordering import NO_TIME
 from whence.kernels import kernel, part
 
@@ -52,6 +59,7 @@ class Doubt(IntFlag):
     SURPLUS = 2
     BACKWARDS = 4
     SIZES = 8
+    REPORTS = 16
     LOSS = 128
 
 
@@ -80,6 +88,7 @@ class Ends:
     place: Longs
     name: Longs
     """The event's own id; -1 where it has none."""
+    unreported: Unreported
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +103,14 @@ class Earlier:
     sent: Longs
     received_count: Longs
     received: Longs
+    units: Longs
+    """By channel: what its sends add up to, without what may be missing between them."""
+    unreported: Longs
+    """By channel: the most events that are missing of a process that sent so far ..."""
+    several: Flags
+    """... and whether there are several of these."""
+    receivers_lack: Flags
+    """By channel: events are missing of a process that received so far."""
     short: Longs
     """By channel: how much more was received than sent, at some time; 0 if nothing is known to be missing."""
     smallest: Longs
@@ -126,7 +143,7 @@ class Earlier:
         by_row, not_so = np.zeros(rows, np.int64), np.zeros(rows, np.bool_)
         unordered = np.zeros(2 * channels, np.bool_)
         return cls(
-            *(none, none, none, none, none, largest, no, no, unordered),
+            *(none, none, none, none, none, none, no, no, none, largest, no, no, unordered),
             *(not_so, by_row, by_row, by_row, not_so, not_so, by_row, by_row),
         )
 
@@ -158,6 +175,8 @@ class Matched:
     """Rows of which nobody knows the place in their stream."""
     short: Longs
     """By channel: how much more was received than sent; 0 where nothing is known to be missing."""
+    units: Longs
+    """By channel: what its sends add up to, without what may be missing between them."""
 
 
 def match_ends(ends: Ends, earlier: Earlier | None = None) -> Matched:
@@ -184,7 +203,15 @@ def match_ends(ends: Ends, earlier: Earlier | None = None) -> Matched:
         sized = np.logical_or.reduceat(sizes != NO_SIZE, starts)
         differ[channels[starts]] |= sized & unsized
         size = np.where(differ[channels], 1, size)
-    first, last, number = _placed(ends, earlier, order, side, size)
+    counts_bytes = (sizes != NO_SIZE) & ~(earlier.by_message | differ)[channels]
+    several, unreported = _senders(ends, earlier, order)
+    first, last, number, units = _placed(ends, earlier, order, side, size, counts_bytes, several)
+    receivers_lack = earlier.receivers_lack.copy()
+    receivers_lack[channels[~ends.is_send[order] & (ends.unreported.in_all[order] > 0)]] = True
+    in_bytes = np.zeros(len(several), np.bool_)
+    in_bytes[channels[counts_bytes]] = True
+    at_most_missing = np.where(in_bytes & (unreported > 0), LONGEST_STREAM_BYTES, unreported)
+    sent_at_most = np.minimum(units, LONGEST_STREAM_BYTES - at_most_missing) + at_most_missing
     low, high = _unordered(side[order], ends.process[order], ends.clock[order], moment, first, last)
     lost_order = earlier.unordered[side[order]] | earlier.kept_unordered[order]
     low, high = np.where(lost_order, 0, low), np.where(lost_order, LONGEST_STREAM_BYTES, high)
@@ -194,10 +221,13 @@ def match_ends(ends: Ends, earlier: Earlier | None = None) -> Matched:
         *(first, last, low, high),
         *(ends.clock[order], ends.time[order], ends.process[order]),
         *(earlier.earliest[order], earlier.latest[order]),
-        *(each[channels[starts]] for each in (earlier.sent, earlier.received, earlier.short, earlier.smallest)),
+        *(earlier.sent[channels[starts]], sent_at_most[channels[starts]]),
+        *((~several)[channels[starts]], receivers_lack[channels[starts]]),
+        *(each[channels[starts]] for each in (earlier.received, earlier.short, earlier.smallest)),
     )
     counts, causes, missing, unreceived, doubts, guessed, short_now = found
     doubts[(counts > 0) & differ[channels]] |= int(Doubt.SIZES)
+    doubts[(counts > 0) & (several & (unreported > 0))[channels]] |= int(Doubt.REPORTS)
     guessed |= (doubts & ~np.uint8(Doubt.LOSS)) != 0
     guessed |= earlier.behind[order]
     short = earlier.short.copy()
@@ -211,24 +241,44 @@ def match_ends(ends: Ends, earlier: Earlier | None = None) -> Matched:
     taken = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - begins[at], counts[at])
     return Matched(
         *(number[at], offsets, order[causes[taken]], missing[at], unreceived[at], doubts[at], guessed[at], copy),
-        *(first[at], last[at], low[at] >= 0, short),
+        *(first[at], last[at], low[at] >= 0, short, units),
     )
 
 
-def _placed(ends: Ends, earlier: Earlier, order: Longs, side: Longs, size: Longs) -> tuple[Longs, Longs, Longs]:
-    """Where each row of the order begins and ends in its stream, and its number there."""
+def _senders(ends: Ends, earlier: Earlier, order: Longs) -> tuple[Flags, Longs]:
+    """By channel: whether several processes send, and the most events that are missing of one of these."""
+    several, unreported = earlier.several.copy(), earlier.unreported.copy()
+    sends = order[ends.is_send[order]]
+    channels = ends.channel[sends]
+    np.maximum.at(unreported, channels, ends.unreported.in_all[sends])
+    lowest, highest = np.full(len(several), NO_TIME), np.full(len(several), -1)
+    lowest[channels] = ends.process[sends]
+    np.minimum.at(lowest, channels, ends.process[sends])
+    np.maximum.at(highest, channels, ends.process[sends])
+    several[channels] |= (lowest != highest)[channels]
+    return several, unreported
+
+
+def _placed(
+    ends: Ends, earlier: Earlier, order: Longs, side: Longs, size: Longs, counts_bytes: Flags, several: Flags
+) -> tuple[Longs, Longs, Longs, Longs]:
+    """Where each row of the order begins and ends in its stream, and its number there; by channel, what sends add up to."""
     kept, sides = earlier.kept[order], side[order]
-    channels = ends.channel[order]
+    channels, is_send = ends.channel[order], ends.is_send[order]
     first, last = earlier.first[order], earlier.last[order]
     number = earlier.number[order]
     new = np.flatnonzero(~kept)
-    begun = np.where(ends.is_send[order], earlier.sent[channels], earlier.received[channels])[new]
-    counted = np.where(ends.is_send[order], earlier.sent_count[channels], earlier.received_count[channels])[new]
-    begin, end = _streams(size[new], sides[new])
-    first[new], last[new] = (np.minimum(each, LONGEST_STREAM_BYTES - begun) + begun for each in (begin, end))
+    missing = np.where(is_send & ~several[channels], ends.unreported.before[order], 0)
+    missing[counts_bytes & (missing > 0)] = LONGEST_STREAM_BYTES
+    begun = np.where(is_send, earlier.sent[channels], earlier.received[channels])
+    units_before = np.where(is_send, earlier.units[channels], begun)
+    first[new], last[new], units_then = _streams(size[new], sides[new], begun[new], units_before[new], missing[new])
+    units = earlier.units.copy()
+    np.maximum.at(units, channels[new][is_send[new]], units_then[is_send[new]])
+    counted = np.where(is_send, earlier.sent_count[channels], earlier.received_count[channels])[new]
     starts = np.maximum.accumulate(np.where(np.diff(sides[new], prepend=-1) != 0, np.arange(len(new)), 0))
     number[new] = counted + np.arange(len(new)) - starts
-    return first, last, number
+    return first, last, number, units
 
 
 def _originals(ends: Ends, side: Longs) -> Longs:
@@ -277,18 +327,23 @@ def latest_so_far(side: Longs, process: Longs, rank: Longs) -> Longs:
     return latest
 
 
-@kernel("UniTuple(int64[::1], 2)(int64[::1], int64[::1])")
-def _streams(size: Longs, side: Longs) -> tuple[Longs, Longs]:
-    """Where in its stream each row begins and ends."""
-    first, last = np.empty(len(size), np.int64), np.empty(len(size), np.int64)
-    at = 0
+@kernel("UniTuple(int64[::1], 3)(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
+def _streams(size: Longs, side: Longs, begun: Longs, units: Longs, missing: Longs) -> tuple[Longs, Longs, Longs]:
+    """Where in its stream each row begins and ends, behind all rows before it and what is missing among these.
+
+    Of the stream of each row: `begun` is where it goes on, and `units` what the rows so far add up to. The third result is
+    what they add up to then.
+    """
+    first, last, together = np.empty(len(size), np.int64), np.empty(len(size), np.int64), np.empty(len(size), np.int64)
+    at, unit = 0, 0
     for i in range(len(size)):
         if i == 0 or side[i] != side[i - 1]:
-            at = 0
-        first[i] = at
-        at = min(at + size[i], LONGEST_STREAM_BYTES)
-        last[i] = at
-    return first, last
+            at, unit = begun[i], units[i]
+        first[i] = max(at, min(unit, LONGEST_STREAM_BYTES - missing[i]) + missing[i])
+        at = min(first[i] + size[i], LONGEST_STREAM_BYTES)
+        unit = min(unit + size[i], LONGEST_STREAM_BYTES)
+        last[i], together[i] = at, unit
+    return first, last, together
 
 
 @kernel("UniTuple(int64[::1], 2)(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
@@ -353,7 +408,7 @@ def _sent_by(earliest: Longs, begin: int, middle: int, latest: int) -> int:
 @kernel(
     "Tuple((int64[::1], int64[::1], boolean[::1], boolean[::1], uint8[::1], boolean[::1], int64[::1]))(int64[::1], "
     "boolean[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], "
-    "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
+    "int64[::1], int64[::1], int64[::1], boolean[::1], boolean[::1], int64[::1], int64[::1], int64[::1])",
 )
 def _match(
     starts: Longs,
@@ -368,6 +423,9 @@ def _match(
     earliest: Longs,
     latest: Longs,
     sent_before: Longs,
+    sent_at_most: Longs,
+    one_sender: Flags,
+    receivers_lack: Flags,
     received_before: Longs,
     short_before: Longs,
     smallest_before: Longs,
@@ -393,20 +451,23 @@ def _match(
             middle += 1
         for row in range(middle - 2, begin - 1, -1):
             from_then[row] = min(from_then[row], from_then[row + 1])
-        sent_so_far = first[begin] if middle > begin else sent_before[channel]
+        sent_so_far = last[middle - 1] if middle > begin else sent_before[channel]
         short = short_before[channel]
         # What was lost before a receive was lost before all that follow it, too.
         lost = LONGEST_STREAM_BYTES
         for row in range(end - 1, middle - 1, -1):
             by_then = _sent_by(from_then, begin, middle, latest[row])
-            sent = last[by_then - 1] if by_then > begin else sent_so_far
+            # What is missing before the next send may have been sent by then, too.
+            sent = first[by_then] if by_then < middle else max(sent_so_far, sent_at_most[channel])
             lost = min(lost, sent - last[row])
             losses[row] = lost
             short = max(short, last[row] - sent)
         shorts[channel] = short
         # What can have been lost, of the sends up to the last that a receive may have taken; others are too large for it.
-        losable, looked_at = 0, begin
-        too_large, smallest = sent_so_far, smallest_before[channel]
+        # What somebody received and did not report need not be whole sends.
+        losable, looked_at = LONGEST_STREAM_BYTES if receivers_lack[channel] else 0, begin
+        too_large = first[begin] if middle > begin else sent_before[channel]
+        smallest = smallest_before[channel]
         send = begin
         for row in range(middle, end):
             if last[row] == first[row]:
@@ -450,6 +511,6 @@ def _match(
             furthest = last[row] + min(lost, losable)
             if lost > 0 and losable > 0 and furthest > last[send]:
                 doubt |= _LOSS
-                guessed[row] = own_until[causes[pairs - counts[row]]] < furthest
+                guessed[row] = not one_sender[channel] and own_until[causes[pairs - counts[row]]] < furthest
             doubts[row] = doubt
     return counts, causes[:pairs].copy(), missing, unreceived, doubts, guessed, shorts

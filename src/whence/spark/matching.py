@@ -8,10 +8,11 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
-from pyspark.sql.types import ShortType, StructField, StructType
+from pyspark.sql.types import LongType, ShortType, StructField, StructType
 
+from whence.causality.channel_gaps import Unreported
 from whence.causality.channel_tables import OUTCOMES, match_table, without_channels
 from whence.events.schema import RECEIVE, SEND
 
@@ -19,6 +20,7 @@ AT_ONCE_ROWS: Final = 65_536
 """Channels are matched in groups of about so many rows; one that has more is matched by itself."""
 
 _OUTCOME = "channel_outcome"
+_UNREPORTED_BEFORE, _UNREPORTED_IN_ALL = "channel_unreported_before", "channel_unreported_in_all"
 _NOT_IN_A_CHANNEL = -1
 
 
@@ -39,24 +41,40 @@ class ChannelCounts:
 
 
 def match_channels(frame: DataFrame) -> tuple[DataFrame, ChannelCounts]:
-    """The same rows and columns with every channel resolved into message keys; reads the frame once, in one shuffle.
+    """The same rows and columns with every channel resolved into message keys; reads the frame once, in two shuffles.
 
     A send in a channel gets `sends`; a receive gets `receives` and `receives_more`. Where its sender is not known, or would
     be no more than a guess, it gets a key that begins with `SPAN`, so that it stays and its cause is known to be missing.
     Rows without a channel, and rows that were set aside, stay as they are, but no row comes out with a channel. The same
     rows give the same keys however they are spread. A channel (of one computation, one direction) is matched by one task,
-    which holds all its rows: about 600 bytes a row beside the row itself.
+    which holds all its rows: about 600 bytes a row beside the row itself. Which numbers of a process are left out is found
+    by one task for each process, which sorts its rows and may do so on disk.
     """
     in_channel = F.col("reason").isNull() & F.col("channel_key").isNotNull() & F.col("kind").isin(SEND, RECEIVE)
     spread = F.when(in_channel, F.xxhash64("computation", "channel_key")).otherwise(F.xxhash64("file", "place"))
-    gathered = frame.withColumn(_OUTCOME, F.when(in_channel, F.lit(0)).otherwise(_NOT_IN_A_CHANNEL).cast("short"))
+    outcome = F.when(in_channel, F.lit(0)).otherwise(_NOT_IN_A_CHANNEL).cast("short")
+    gathered = _with_unreported(frame).withColumn(_OUTCOME, outcome)
     gathered = gathered.repartition(spread).sortWithinPartitions(
         _OUTCOME, *(F.when(in_channel, F.col(name)) for name in ("computation", "channel_key"))
     )
-    schema = StructType([*frame.schema.fields, StructField(_OUTCOME, ShortType())])
+    unreported = [StructField(name, LongType()) for name in (_UNREPORTED_BEFORE, _UNREPORTED_IN_ALL)]
+    schema = StructType([*frame.schema.fields, *unreported, StructField(_OUTCOME, ShortType())])
     observation = Observation()
     matched = gathered.mapInArrow(_match_sorted, schema).observe(observation, *_sums())
-    return matched.drop(_OUTCOME), ChannelCounts(observation)
+    return matched.drop(_OUTCOME, _UNREPORTED_BEFORE, _UNREPORTED_IN_ALL), ChannelCounts(observation)
+
+
+def _with_unreported(frame: DataFrame) -> DataFrame:
+    """The rows with what `whence.causality.channel_gaps` says of them."""
+    numbered = F.coalesce(F.col("reason").isNull() & (F.col("seq") >= 1), F.lit(False))
+    # Rows without numbers are not gathered by process.
+    spread = F.when(~numbered, F.xxhash64("file", "place"))
+    process = Window.partitionBy(
+        numbered, *(F.when(numbered, F.col(name)) for name in ("computation", "process")), spread
+    )
+    before = F.when(numbered, F.col("seq") - F.dense_rank().over(process.orderBy("seq")))
+    counted = frame.withColumn(_UNREPORTED_BEFORE, before)
+    return counted.withColumn(_UNREPORTED_IN_ALL, F.max(_UNREPORTED_BEFORE).over(process))
 
 
 def _sums() -> Iterator[Column]:
@@ -99,7 +117,8 @@ def _last_channel_rows(held: list[pa.Table]) -> int:
 
 
 def _matched(rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    named, outcomes = match_table(rows)
+    before, in_all = (rows[name].fill_null(0).to_numpy() for name in (_UNREPORTED_BEFORE, _UNREPORTED_IN_ALL))
+    named, outcomes = match_table(rows, Unreported(before, in_all))
     at = named.schema.get_field_index(_OUTCOME)
     counted = named.set_column(at, named.schema.field(at), pa.array(outcomes))
     yield from counted.to_batches(max_chunksize=AT_ONCE_ROWS)

@@ -37,7 +37,7 @@ class Drawn:
     took: dict[str, set[str]]
 
 
-def draw_channels(random: Random, *, events: int, lost: float, threads: int = 1) -> Drawn:
+def draw_channels(random: Random, *, events: int, lost: float, threads: int = 1, numbered_share: float = 0.6) -> Drawn:
     """Processes that send over channels, in which this share of messages is lost; ends have up to `threads` processes."""
     hosts = [f"p{number}" for number in range(random.randint(2, 4))]
     names = {host: [host] + [f"{host}.{number}" for number in range(1, random.randint(1, threads))] for host in hosts}
@@ -46,7 +46,7 @@ def draw_channels(random: Random, *, events: int, lost: float, threads: int = 1)
         sender, receiver = random.sample(hosts, 2)
         pipes.append(Pipe(f"{sender}>{receiver} {number}", names[sender], names[receiver], random.random() < 0.4))
     skew = {host: random.randint(0, SKEW) for host in hosts}
-    numbered = {name: random.random() < 0.6 for host in hosts for name in names[host]}
+    numbered = {name: random.random() < numbered_share for host in hosts for name in names[host]}
     seq, last = defaultdict[str, int](int), defaultdict[str, int](int)
     drawn = Drawn([], {})
     now, step = 0, random.choice(STEPS)

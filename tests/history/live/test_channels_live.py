@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -12,18 +14,33 @@ from hypothesis import strategies as st
 from tests.history.live.channelled import Drawn, counted, draw_channels, reports_of
 from tests.history.live.lined import truth_of
 from tests.history.live.streams import BASE, DELTA, MS, terms
-from tests.history.live.test_batch_is_live import as_they_come, at_once, differences
-from whence.causality.channel_tables import in_channels, match_table, without_channels
+from tests.history.live.test_batch_is_live import Answers, as_they_come, at_once, differences
+from whence.causality.channel_tables import match_channels_in
 from whence.events.schema import REPORTS
 from whence.history.live import channel_state
 
 SEEDS = st.integers(0, 1 << 32)
 
 
-def matched_at_once(table: pa.Table) -> pa.Table:
-    inside = pa.array(in_channels(table))
-    others = without_channels(table.filter(pa.compute.invert(inside)))
-    return pa.concat_tables([others, match_table(table.filter(inside))[0]]).combine_chunks()
+def edges_that_differ(one: Answers, other: Answers) -> dict[str, object]:
+    """What two histories say otherwise, but for what is missing: a stream knows what cannot have been lost by then."""
+    return {name: each for name, each in differences(one, other).items() if name not in ("missing", "holes")}
+
+
+def assert_true(said: Answers, drawn: Drawn) -> None:
+    """Whatever was told as before was before, and what was before is told as before or not known."""
+    true, number = true_past(drawn), Counter[str]()
+    tainted = {}
+    for row in drawn.rows:
+        if row["id"] in said.wide:
+            number[row["process"]] += 1
+            first = said.holes[row["process"]][1]
+            tainted[row["id"]] = first is not None and number[row["process"]] >= first
+    for name, past in said.wide.items():
+        assert past <= true[name], name
+        if not tainted[name]:
+            untold = {cause for cause in true[name] - past if not tainted.get(cause, True)}
+            assert not untold, (name, untold)
 
 
 @settings(max_examples=8, deadline=None)
@@ -32,10 +49,10 @@ def test_channels_are_matched_in_a_stream_as_they_are_in_batch(seed: int, lost: 
     """Or the live service says "not known" of all messages of a system that does not name them, and batch knows them."""
     random = Random(seed)
     drawn = draw_channels(random, events=random.choice((40, 160)), lost=lost)
-    # That a receive was not reported is as if its message had been lost; a send that was not reported is another matter.
-    rows = [row for row in drawn.rows if row["kind"] != "receive" or random.random() >= unreported]
+    # A receive that was not reported, and has no number to show it, is as if its message had been lost.
+    rows = renumbered([row for row in drawn.rows if row["kind"] != "receive" or random.random() >= unreported])
     table = reports_of(random, rows)
-    named = matched_at_once(table)
+    named = match_channels_in(table)[0]
     whole = at_once(named, [])
     told = {row["id"]: row for row in table.to_pylist()}
     assert (whole.recorded, whole.wide) == truth_of(counted([told[row["id"]] for row in rows]))
@@ -43,7 +60,31 @@ def test_channels_are_matched_in_a_stream_as_they_are_in_batch(seed: int, lost: 
     assert differences(whole, at_once(named, cuts)) == {}
     given_terms = terms(close_rows=random.choice((4, 20, 60)))
     live = as_they_come(table, iter(lambda: random.randint(1, 40), 0), given_terms, random, settled=True)
-    assert differences(whole, live) == {}
+    assert edges_that_differ(whole, live) == {}
+    if not unreported:
+        assert_true(whole, drawn)
+        assert_true(live, drawn)
+
+
+@settings(max_examples=8, deadline=None)
+@given(SEEDS, st.sampled_from((0.0, 0.1)), st.sampled_from((1, 1, 3)))
+def test_what_is_said_is_true_where_numbers_show_that_reports_were_lost(seed: int, lost: float, threads: int) -> None:
+    """A send whose report was lost shifts all after it: each receive is then told to follow what was sent after it."""
+    random = Random(seed)
+    drawn = draw_channels(random, events=random.choice((40, 120)), lost=lost, threads=threads, numbered_share=1.0)
+    last = {row["process"]: row["id"] for row in drawn.rows}
+    rows = [row for row in drawn.rows if random.random() >= 0.08 or row["id"] in last.values()]
+    table = reports_of(random, rows)
+    named = match_channels_in(table)[0]
+    whole = at_once(named, [])
+    assert_true(whole, drawn)
+    assert differences(whole, at_once(named, [random.randint(1, 900)])) == {}
+    given_terms = terms(close_rows=random.choice((4, 20, 60)))
+    live = as_they_come(table, iter(lambda: random.randint(1, 40), 0), given_terms, random, settled=True)
+    assert all(past <= true_past(drawn)[name] for name, past in live.wide.items())
+    if threads == 1:
+        assert_true(live, drawn)
+        assert all(past <= whole.wide[name] for name, past in live.wide.items())
 
 
 @settings(max_examples=6, deadline=None)
@@ -103,6 +144,16 @@ def test_second_and_late_reports_do_not_shift_what_follows() -> None:
         assert f"s{number}" in live.recorded[f"r{number}"], number
     for number in (10, 11, 12):
         assert f"s{number + 1}" not in live.wide[f"r{number}"]
+
+
+def renumbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, in which no number is left out."""
+    count = Counter[str]()
+    found = []
+    for row in rows:
+        count[row["process"]] += 1
+        found.append(row | {"seq": None if row["seq"] is None else count[row["process"]]})
+    return found
 
 
 def true_past(drawn: Drawn) -> dict[str, set[str]]:

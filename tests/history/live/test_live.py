@@ -240,11 +240,12 @@ def test_a_receive_lacks_its_send_until_nothing_can_come_between(tmp_path: Path)
     rows = [
         {"process": "b", "seq": 1, "time": BASE + MS, "kind": "receive", "channel_key": "a>b"},
         {"process": "a", "seq": 2, "time": BASE + 2 * MS, "kind": "send", "channel_key": "a>b"},
+        {"process": "b", "seq": 2, "time": BASE + 3 * MS, "kind": "receive", "channel_key": "a>b"},
         {"process": "a", "seq": 1, "time": BASE, "kind": "send", "channel_key": "a>b", "arrival": BASE + DELTA},
     ]
     seen = []
     with LiveWriter(str(tmp_path / "h"), terms()) as writer:
-        for part, now in ((rows[:2], BASE + 9 * MS), (rows[2:], BASE + DELTA), ([], BASE + DELTA + 2 * EPS)):
+        for part, now in ((rows[:3], BASE + 9 * MS), (rows[3:], BASE + DELTA), ([], BASE + DELTA + 2 * EPS)):
             writer.step(_reports(part), now=now)
             history = LiveHistory(tmp_path / "h").current()
             receive = next(event for event in history.order() if event.process == "b")

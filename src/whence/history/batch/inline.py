@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.causality.channel_tables import count_outcomes, in_channels, match_table, without_channels
+from whence.causality.channel_tables import count_outcomes, match_channels_in
 from whence.events.schema import REPORTS
 from whence.history.batch.engine import OnStage
 from whence.history.batch.survey import Computation, Survey, count_by_process, counted_columns, survey_from
@@ -68,7 +68,8 @@ class InlineEngine:
         table = _union(self._bounded(read_all()))
         channels: dict[str, int] = {}
         if inputs.has_channels:
-            table, channels = _match_channels(table)
+            table, outcomes = match_channels_in(table)
+            channels = count_outcomes(outcomes)
         return InlineReports(table.combine_chunks(), tuple(table.column_names[len(REPORTS) :]), channels)
 
     def _bounded(self, tables: Iterable[pa.Table]) -> list[pa.Table]:
@@ -168,13 +169,6 @@ def _windows_of(plan: Plan, epochs: Epochs, time: Longs, shift: int) -> Ints:
     if len(epochs.first_bins) == 1:
         return np.full(len(time), first, np.int32)
     return first + np.array(epochs.epoch_of_bins(), np.int32)[epochs.bins.places(time, shift=shift)]
-
-
-def _match_channels(table: pa.Table) -> tuple[pa.Table, dict[str, int]]:
-    inside = pa.array(in_channels(table))
-    matched, outcomes = match_table(table.filter(inside))
-    others = without_channels(table.filter(pc.invert(inside)))
-    return pa.concat_tables([others, matched.cast(table.schema)]), count_outcomes(outcomes)
 
 
 def _read_parquet(inputs: Inputs) -> Iterator[pa.Table]:

@@ -11,9 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from whence.causality.channel_gaps import Unreported, left_out_before
 from whence.causality.channels import LONGEST_STREAM_BYTES, NO_SIZE, Earlier, Ends, Matched
 from whence.causality.ordering import NO_TIME
 from whence.events.schema import REPORTS, SEND
+from whence.history.live.dating import DATED
+from whence.history.live.late_names import own_name
+from whence.history.live.lines import Closed, Lines
 from whence.history.report_columns import LARGEST_TIME
 
 Longs = NDArray[np.int64]
@@ -45,7 +49,9 @@ class End:
     count: int = 0
     """The number of the next one."""
     length: int = 0
-    """What they add up to: bytes, or messages."""
+    """Up to where the stream goes, in bytes or messages: what they add up to, and what may be missing between them."""
+    units: int = 0
+    """What they add up to."""
     processes: list[str] = field(default_factory=list)
     """One or two of those who took part."""
     clocks: list[str] = field(default_factory=list)
@@ -67,6 +73,8 @@ class Channel:
     sends: End
     receives: End
     short: int = 0
+    unreported: int = 0
+    """Events that nobody reported of its sender, if it has one."""
     smallest: int = LONGEST_STREAM_BYTES
     sized: bool = False
     """Some rows count bytes ..."""
@@ -127,6 +135,7 @@ class Joined:
     earliest: Longs
     latest: Longs
     """By row, as those of `Earlier`."""
+    left_out: LeftOut
 
     @property
     def is_new(self) -> Flags:
@@ -182,7 +191,49 @@ def with_rows(channels: Channels, joined: Joined) -> list[Channel]:
     late = np.flatnonzero(joined.behind & ends.is_send)
     for each, size in zip(ends.channel[late].tolist(), ends.size[late].tolist(), strict=True):
         found[each].short = max(0, found[each].short - (1 if found[each].by_message else max(0, size)))
+    for channel in found:
+        # What was received and sent by nobody known is among what the numbers now show to be missing.
+        unreported = max((joined.left_out.of_process(name) for name in channel.sends.processes), default=0)
+        more = unreported - channel.unreported
+        if more > 0 and len(channel.sends.processes) < _ENOUGH:
+            channel.short = max(0, channel.short - more) if channel.by_message else 0
+        channel.unreported = unreported
     return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeftOut:
+    """Which numbers of processes nobody reported, in what is closed and in rows that are not."""
+
+    lines: Lines
+    before: Longs
+    """By row that is not closed: how many smaller numbers of its process are left out."""
+    in_all: dict[str, int]
+    """By process that has such rows: how many are, before any of them that has come for sure."""
+
+    @classmethod
+    def of(cls, rows: pa.Table, lines: Lines, until: int) -> LeftOut:
+        """Of all rows that are not closed, when everything dated up to `until` has come."""
+        encoded = rows["process"].combine_chunks().dictionary_encode()
+        names, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
+        closed = [lines.closed.get(own_name(name), Closed()) for name in names]
+        last, missing = (np.array([getattr(each, what) for each in closed], np.int64) for what in ("last", "missing"))
+        before = left_out_before(codes, rows["seq"].fill_null(0).to_numpy(), last, missing)
+        come = rows[DATED].to_numpy() <= until
+        np.maximum.at(missing, codes[come], before[come])
+        return cls(lines, before, dict(zip(names, missing.tolist(), strict=True)))
+
+    def of_process(self, name: str) -> int:
+        """How many events of a process nobody reported."""
+        if name in self.in_all:
+            return self.in_all[name]
+        closed = self.lines.closed.get(own_name(name))
+        return 0 if closed is None else closed.missing
+
+    def of_rows(self, processes: Sequence[str], before: Longs) -> Unreported:
+        """The same by row."""
+        of_each = {name: self.of_process(name) for name in set(processes)}
+        return Unreported(before, np.array([of_each[name] for name in processes], np.int64))
 
 
 def earlier_of(found: Sequence[Channel], joined: Joined) -> Earlier:
@@ -204,6 +255,10 @@ def earlier_of(found: Sequence[Channel], joined: Joined) -> Earlier:
         by_channel([each.sends.length for each in found]),
         by_channel([each.receives.count for each in found]),
         by_channel([each.receives.length for each in found]),
+        by_channel([each.sends.units for each in found]),
+        by_channel([max(map(joined.left_out.of_process, each.sends.last), default=0) for each in found]),
+        np.array([len(each.sends.processes) >= _ENOUGH for each in found], np.bool_),
+        np.array([any(map(joined.left_out.of_process, each.receives.last)) for each in found], np.bool_),
         by_channel([each.short for each in found]),
         by_channel([each.smallest for each in found]),
         np.array([each.by_message for each in found], np.bool_),
@@ -237,8 +292,8 @@ def go_on(channels: Channels, found: Sequence[Channel], joined: Joined, matched:
         end.last[processes[row]] = max(end.last.get(processes[row], NO_TIME), order)
         if is_send and last > first:
             channel.smallest = min(channel.smallest, last - first)
-    for channel, short in zip(found, matched.short.tolist(), strict=True):
-        channel.short, channel.used = short, until
+    for channel, short, units in zip(found, matched.short.tolist(), matched.units.tolist(), strict=True):
+        channel.short, channel.used, channel.sends.units = short, until, units
     received = np.array([each.receives.length for each in found], np.int64)[ends.channel]
     open_ends = ends.is_send & ~matched.copy & (matched.last > received) & (matched.last > matched.first)
     rows = np.flatnonzero(open_ends)

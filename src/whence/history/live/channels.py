@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,9 @@ from whence.causality.channel_tables import (
 from whence.causality.channels import NO_SEQ, latest_so_far, match_ends
 from whence.causality.ordering import NO_TIME
 from whence.events.schema import REPORTS, SEND
-from whence.history.live.channel_state import Channels, Joined, as_reports, earlier_of, go_on, with_rows
+from whence.history.live.channel_state import Channels, Joined, LeftOut, as_reports, earlier_of, go_on, with_rows
 from whence.history.live.dating import DATED
+from whence.history.live.lines import Lines
 from whence.history.live.terms import LiveTerms
 from whence.history.report_columns import LARGEST_TIME
 
@@ -70,10 +71,13 @@ class Named:
         return rows
 
 
-def name_messages(channels: Channels, rows: pa.Table, until: int, terms: LiveTerms, *, for_good: bool) -> Named:
+def name_messages(
+    channels: Channels, lines: Lines, rows: pa.Table, until: int, terms: LiveTerms, *, for_good: bool
+) -> Named:
     """Match what is settled of these rows, all that are not closed, when everything dated up to `until` has come.
 
-    `for_good` brings `channels` up to date. Without it nothing is changed.
+    `lines` tells which numbers are closed, and how many were left out there. `for_good` brings `channels` up to date.
+    Without it nothing is changed.
     """
     inside = in_channels(rows)
     if not inside.any():
@@ -84,8 +88,11 @@ def name_messages(channels: Channels, rows: pa.Table, until: int, terms: LiveTer
     ready = reached <= until
     again_at = int(reached[~ready].min()) if not ready.all() else None
     ready_ends = ends.filter(pa.array(ready))
-    named, counts = _match(channels, ready_ends, rows.filter(pa.array(~inside)), terms, until if for_good else None)
-    found = pa.concat_tables([rows.filter(pa.array(~inside)), named, without_matches(ends.filter(pa.array(~ready)))])
+    left_out = LeftOut.of(rows, lines, until)
+    left_out = replace(left_out, before=left_out.before[places[ready]])
+    others = rows.filter(pa.array(~inside))
+    named, counts = _match(channels, ready_ends, left_out, others, terms, until if for_good else None)
+    found = pa.concat_tables([others, named, without_matches(ends.filter(pa.array(~ready)))])
     order = np.concatenate((np.flatnonzero(~inside), places[ready], places[~ready]))
     settled = ~inside
     settled[places[ready]] = True
@@ -101,7 +108,8 @@ def pass_over(channels: Channels, rows: pa.Table) -> None:
         if channel is not None:
             end = channel.sends if row["kind"] == SEND else channel.receives
             end.count += 1
-            end.length += 1 if channel.by_message else max(0, row["channel_bytes"] or 0)
+            size = 1 if channel.by_message else max(0, row["channel_bytes"] or 0)
+            end.length, end.units = end.length + size, end.units + size
 
 
 def counted_channels(closed: Mapping[str, Channels], tails: Mapping[str, dict[str, int]]) -> dict[str, int]:
@@ -145,9 +153,12 @@ def _own_order(ends: pa.Table) -> Longs:
 
 
 def _match(
-    channels: Channels, ends: pa.Table, named: pa.Table, terms: LiveTerms, until: int | None
+    channels: Channels, ends: pa.Table, left_out: LeftOut, named: pa.Table, terms: LiveTerms, until: int | None
 ) -> tuple[pa.Table, dict[str, int]]:
-    """The settled rows with names, and what is counted then; `named` are the rows that have theirs, or need none."""
+    """The settled rows with names, and what is counted then; `named` are the rows that have theirs, or need none.
+
+    `left_out` has the settled rows.
+    """
     own_order = _own_order(ends)
     before = _last_before(channels, ends)
     # A report that comes after later ones of its process is a second one, or late.
@@ -162,7 +173,8 @@ def _match(
     if not len(chosen):
         counted = _with_unmatched(channels.counts, channels.unmatched_sends())
         return _put_back(ends, chosen, taking, refused, repeated), counted
-    joined = _joined(channels, chosen, (own_order < before)[taking], terms)
+    left_out = replace(left_out, before=left_out.before[taking])
+    joined = _joined(channels, chosen, left_out, (own_order < before)[taking], terms)
     touched = with_rows(channels, joined)
     found = match_ends(joined.ends, earlier_of(touched, joined))
     outcomes = outcomes_of(joined.ends, found)
@@ -177,7 +189,7 @@ def _match(
     return result, _with_unmatched(counts, elsewhere + int(np.count_nonzero(outcomes & UNMATCHED_SEND)))
 
 
-def _joined(channels: Channels, chosen: pa.Table, behind: Flags, terms: LiveTerms) -> Joined:
+def _joined(channels: Channels, chosen: pa.Table, left_out: LeftOut, behind: Flags, terms: LiveTerms) -> Joined:
     """New rows of channels, and before them what is under way in these."""
     kept = channels.under_way
     if len(kept):
@@ -186,14 +198,16 @@ def _joined(channels: Channels, chosen: pa.Table, behind: Flags, terms: LiveTerm
     table = pa.concat_tables([before, chosen.select(REPORTS.names).cast(REPORTS)]).combine_chunks()
     nothing = np.zeros(len(kept), np.int64)
     latest = np.where(_believed(chosen), _longs(chosen, DATED) + terms.eps, LARGEST_TIME)
+    unreported = left_out.of_rows(table["process"].to_pylist(), np.concatenate((nothing, left_out.before)))
     return Joined(
         table,
         kept,
-        ends_of(table),
+        ends_of(table, unreported),
         np.concatenate((nothing, _own_order(chosen))),
         np.concatenate((nothing.astype(np.bool_), behind)),
         np.concatenate((kept["earliest"].to_numpy(), _earliest(chosen, terms))),
         np.concatenate((nothing, latest)),
+        left_out,
     )
 
 

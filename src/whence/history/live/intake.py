@@ -140,7 +140,8 @@ def _take_plain(
         there = int(np.searchsorted(pool["arrival"].to_numpy(), cut + terms.patience))
         rows = pa.concat_tables([waiting, pool.slice(0, there)]).combine_chunks()
         pool, first = pool.slice(there), chain.end
-        named = name_messages(chain.channels, rows, cut + terms.patience - terms.delta, terms, for_good=True)
+        come = cut + terms.patience - terms.delta
+        named = name_messages(chain.channels, chain.lines, rows, come, terms, for_good=True)
         part, over = chain.close(named.rows, find_sends, cut)
         on_closed(computation, first, part)
         closings.append(Closing(computation, part, reported(named.rows, part)))

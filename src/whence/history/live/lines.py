@@ -40,6 +40,8 @@ class Closed:
     """Ranges of numbers below it that were not reported, ascending, ends included."""
     unknown_until: int = 0
     """Up to here gaps were forgotten."""
+    missing: int = 0
+    """How many numbers up to the last were not reported."""
 
     def lacks(self, seq: int) -> bool:
         """Whether a number up to the last was not reported."""
@@ -52,6 +54,7 @@ class Closed:
             if seq > self.last:
                 if seq > self.last + 1:
                     self.gaps.append((self.last + 1, seq - 1))
+                    self.missing += seq - 1 - self.last
                 self.last = seq
             else:
                 self._fill(seq)
@@ -63,6 +66,7 @@ class Closed:
         at = bisect_left(self.gaps, (seq + 1,)) - 1
         if at >= 0 and self.gaps[at][0] <= seq <= self.gaps[at][1]:
             first, last = self.gaps[at]
+            self.missing -= 1
             self.gaps[at : at + 1] = [each for each in ((first, seq - 1), (seq + 1, last)) if each[0] <= each[1]]
 
 

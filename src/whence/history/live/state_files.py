@@ -23,7 +23,7 @@ from whence.history.storage import Store
 
 T = TypeVar("T")
 
-STATE_FORMAT = 4
+STATE_FORMAT = 5
 """Of state files. Another number whenever a class that they hold changes. Format 1 was a pickle, which may run code when it
 is read: none is ever opened."""
 SUFFIX = "state"

@@ -292,7 +292,7 @@ class LiveWriter:
                 continue
             changed = True
             chain = self.closed.chain(where).chain
-            named = name_messages(chain.channels, rows, come, self.terms, for_good=False)
+            named = name_messages(chain.channels, chain.lines, rows, come, self.terms, for_good=False)
             part = chain.peek(named.rows, self._find_sends)
             self._serial += 1
             record = self._write_part(part, self._serial)
