@@ -240,21 +240,21 @@ def test_a_receive_lacks_its_send_until_nothing_can_come_between(tmp_path: Path)
     rows = [
         {"process": "b", "seq": 1, "time": BASE + MS, "kind": "receive", "channel_key": "a>b"},
         {"process": "a", "seq": 2, "time": BASE + 2 * MS, "kind": "send", "channel_key": "a>b"},
-        {"process": "b", "seq": 2, "time": BASE + 3 * MS, "kind": "receive", "channel_key": "a>b"},
         {"process": "a", "seq": 1, "time": BASE, "kind": "send", "channel_key": "a>b", "arrival": BASE + DELTA},
     ]
     seen = []
     with LiveWriter(str(tmp_path / "h"), terms()) as writer:
-        for part, now in ((rows[:3], BASE + 9 * MS), (rows[3:], BASE + DELTA), ([], BASE + DELTA + 2 * EPS)):
+        for part, now in ((rows[:2], BASE + 9 * MS), (rows[2:], BASE + DELTA), ([], BASE + DELTA + 2 * EPS)):
             writer.step(_reports(part), now=now)
             history = LiveHistory(tmp_path / "h").current()
             receive = next(event for event in history.order() if event.process == "b")
             holes = {row["process"]: row["first_tainted"] for row in history.run.processes.table.to_pylist()}
             seen.append((receive.missing, holes["b"]))
     lacks = ("span in channel a>b",)
-    assert seen == [(lacks, 1), (lacks, 1), ((), None)]
+    assert seen == [(lacks, 1), (lacks, 1), (("span perhaps a later message in channel a>b",), 1)]
     assert history.relation("a:1", "b:1") is Standing.BEFORE
-    assert history.relation("a:2", "b:1") is not Standing.BEFORE
+    # Perhaps the first was lost, and the second received.
+    assert history.relation("a:2", "b:1") is Standing.UNKNOWN
     assert {name: count for name, count in history.check().channels.items() if count} == {
         "matched": 1, "unmatched_sends": 1, "ambiguous": 1, "ambiguous_loss": 1
     }  # fmt: skip

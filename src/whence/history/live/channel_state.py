@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.causality.channel_gaps import Unreported, left_out_before
-from whence.causality.channels import LONGEST_STREAM_BYTES, NO_SIZE, Earlier, Ends, Matched
+from whence.causality.channel_kernels import LONGEST_STREAM_BYTES, NO_SIZE
+from whence.causality.channels import Earlier, Ends, Matched
 from whence.causality.ordering import NO_TIME
 from whence.events.schema import REPORTS, SEND
 from whence.history.live.dating import DATED

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from whence.causality.channel_kernels import NO_SEQ, latest_so_far
 from whence.causality.channel_tables import (
     OUTCOMES,
     UNMATCHED_SEND,
@@ -32,7 +33,7 @@ from whence.causality.channel_tables import (
     with_names,
     without_matches,
 )
-from whence.causality.channels import NO_SEQ, latest_so_far, match_ends
+from whence.causality.channels import match_ends
 from whence.causality.ordering import NO_TIME
 from whence.events.schema import REPORTS, SEND
 from whence.history.live.channel_state import Channels, Joined, LeftOut, as_reports, earlier_of, go_on, with_rows
