@@ -32,6 +32,11 @@ class FewestGuesses:
         self._least_row: Longs = np.full(processes, -1, np.int64)
 
     @property
+    def first_position(self) -> int:
+        """The position of the first event."""
+        return self._base
+
+    @property
     def guesses(self) -> Ints:
         """By row from the first event on: the fewest steps that are not recorded; `UNREACHED` where no way leads."""
         return self._guesses

@@ -32,6 +32,12 @@ class RecordedCauses:
         """What it takes in memory."""
         return self.offsets.nbytes + self.back.nbytes + self.rest.nbytes
 
+    def entries_of(self, rows: Longs) -> tuple[Longs, Longs]:
+        """Places in `back` of what some rows follow: for each the row, and the place."""
+        starts, lengths = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
+        at = np.arange(int(lengths.sum())) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+        return np.repeat(rows, lengths), at
+
     def past_of(self, references: Longs, lowest: int = 0) -> tuple[Longs, Longs]:
         """The rows that lead to these rows and lists, and they themselves, ascending; and references below the first row.
 

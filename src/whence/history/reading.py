@@ -160,6 +160,13 @@ class Run:
         """Whether processes do several things at once: then not all that a process did before is recorded as a cause."""
         return any(name is not None for name in self.segments.lines_file)
 
+    def assumes(self, number: int) -> bool:
+        """Whether some events of a segment are only assumed to follow others, besides those of their process."""
+        if bool(self.messages_into(number).assumed.any()):
+            return True
+        name = self.segments.skeleton_file[number]
+        return self._guarded(name, lambda: layout.SKELETON_ASSUMED in self._parquet(name).schema_arrow.names)
+
     def recorded_group(self, number: int, group: int, *, answered: bool = False) -> RecordedCauses:
         """What the rows of one row group of a segment's skeleton follow by what is recorded.
 

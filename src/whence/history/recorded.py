@@ -1,22 +1,28 @@
 """The recorded past of an event, over all segments of a run, the newest first.
 
-A row group is looked at only if it holds an event of that past. What a line was before a segment is looked up in the
-segments before it, nearest first (`whence.history.line_fronts`).
+Row groups that hold no event of that past are passed over. What a line was before a segment is looked up in the segments
+before it, nearest first (`whence.history.line_fronts`).
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whence.causality.recorded import members
 from whence.causality.skeleton import Longs
 from whence.history import layout
 from whence.history.line_fronts import fronts, lines_before
 from whence.history.reading import Run
+
+Flags = NDArray[np.bool_]
+
+FIRST_ROWS = 4_096
+"""Rows that a search goes through at first. Each time twice as many, because most who ask soon have enough."""
 
 
 def recorded_past(run: Run, positions: Longs, down_to: int = 0, *, answered: bool = False) -> Iterator[Longs]:
@@ -29,34 +35,69 @@ def recorded_past(run: Run, positions: Longs, down_to: int = 0, *, answered: boo
         yield search.step(down_to)
 
 
-def past_by_groups(run: Run, position: int, *, answered: bool = False) -> Iterator[tuple[int, int, Longs]]:
-    """The same for one event, row group by row group: the segment, the group, and positions, which may be none.
+def past_by_stretches(
+    run: Run, position: int, *, answered: bool = False
+) -> Iterator[tuple[int, int, int, Longs, Longs]]:
+    """The same for one event, stretch by stretch: the segment, its rows from which to which, and positions twice.
 
-    `answered`: with what is led to by answers that are only assumed.
+    First those that answers lead from which are only assumed, together with those that are recorded, then the recorded ones
+    alone; there may be none. `answered`: answers count as recorded, so that both are the same. A stretch lies in one row
+    group of the skeleton.
     """
-    search = _Search(run, np.array([position], np.int64), answered)
+    led = _Search(run, np.array([position], np.int64), answered=True)
+    recorded = led
     segments = run.segments
     number = segments.segment_of(position)
     base, above = segments.base_of(number), position
+    none = np.empty(0, np.int64)
+    size = FIRST_ROWS
     while number >= 0 and int(segments.first_position[number]) >= base:
+        if recorded is led and not answered and run.assumes(number):
+            # Up to here no answer was met, so that both searches stand at the same place.
+            recorded = led.copy(answered=False)
         first = int(segments.first_position[number])
-        for group in range((above - first) // layout.SKELETON_ROWS, -1, -1):
-            start = first + group * layout.SKELETON_ROWS
-            found = search.step() if search.waits_at_or_after(start) else np.empty(0, np.int64)
-            yield number, group, found
+        stop = above - first + 1
+        while stop > 0:
+            start = max((stop - 1) // layout.SKELETON_ROWS * layout.SKELETON_ROWS, stop - size)
+            found = led.through(number, start) if led.waits_at_or_after(first + start) else none
+            known = found
+            if recorded is not led:
+                known = recorded.through(number, start) if recorded.waits_at_or_after(first + start) else none
+            yield number, start, stop, found, known
+            stop, size = start, 2 * size
         above, number = first - 1, number - 1
 
 
 def recorded_causes(run: Run, position: int) -> Longs:
     """Positions of what an event follows directly, by what is recorded; ascending."""
-    search = _Search(run, np.array([position], np.int64))
-    number = run.segments.segment_of(position)
-    first = int(run.segments.first_position[number])
-    group, row = divmod(position - first, layout.SKELETON_ROWS)
-    causes = run.recorded_group(number, group)
-    back = causes.back[causes.offsets[row] : causes.offsets[row + 1]]
-    before = search.from_before(number, np.array([position - first], np.int64))
-    return np.unique(_positions(run, np.concatenate((2 * position - back, before)))[0])
+    return recorded_steps(run, np.array([position], np.int64))[1]
+
+
+def recorded_steps(run: Run, positions: Longs) -> tuple[Longs, Longs]:
+    """What events at ascending positions follow directly, by what is recorded: effects and causes, in ascending pairs."""
+    effects, references = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for number, group, rows in by_groups(run, positions):
+        first = int(run.segments.first_position[number])
+        causes = run.recorded_group(number, group)
+        places, at = causes.entries_of(rows - group * layout.SKELETON_ROWS)
+        own = first + group * layout.SKELETON_ROWS + places
+        before = edges_into(run, number).of_rows(rows)
+        before = before.taken(before.counts(answered=False))
+        effects += [own, first + before.row]
+        references += [2 * own - causes.back[at], before.reference]
+    found, which = _positions(run, np.concatenate(references))
+    pairs = np.unique(np.stack((np.concatenate(effects)[which], found), axis=1), axis=0)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def by_groups(run: Run, positions: Longs) -> Iterator[tuple[int, int, Longs]]:
+    """Ascending positions by row group of the skeleton: the segment, the group, and rows of the segment."""
+    numbers = np.searchsorted(run.segments.first_position, positions, side="right") - 1
+    rows = positions - run.segments.first_position[numbers]
+    groups = rows // layout.SKELETON_ROWS
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1) | np.diff(groups, prepend=-1))
+    for start, stop in itertools.pairwise([*starts.tolist(), len(rows)]):
+        yield int(numbers[start]), int(groups[start]), rows[start:stop]
 
 
 def is_recorded_before(run: Run, earlier: int, later: int, *, answered: bool = False) -> bool:
@@ -67,21 +108,64 @@ def is_recorded_before(run: Run, earlier: int, later: int, *, answered: bool = F
     return False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class EdgesInto:
+    """What rows of a segment follow that stands before it."""
+
+    row: Longs
+    """Ascending."""
+    reference: Longs
+    assumed: Flags
+    """Whether the row is only assumed to follow it."""
+
+    def counts(self, *, answered: bool) -> Flags:
+        """Tell which are recorded; `answered`: answers that are only assumed count as recorded."""
+        return ~self.assumed | answered
+
+    def taken(self, which: Flags | slice) -> EdgesInto:
+        """Some of them."""
+        return EdgesInto(self.row[which], self.reference[which], self.assumed[which])
+
+    def between(self, start: int, stop: int) -> EdgesInto:
+        """Those of rows ``start <= row < stop``."""
+        low, high = np.searchsorted(self.row, [start, stop])
+        return self.taken(slice(int(low), int(high)))
+
+    def of_rows(self, rows: Longs) -> EdgesInto:
+        """Those of these rows, which ascend."""
+        if not len(rows) or not len(self.row):
+            return self.taken(slice(0, 0))
+        near = self.between(int(rows[0]), int(rows[-1]) + 1)
+        return near.taken(rows[np.searchsorted(rows, near.row)] == near.row)
+
+
+def edges_into(run: Run, number: int) -> EdgesInto:
+    """All that rows of a segment follow before it, by messages and along their lines. Found once, and kept."""
+
+    def find() -> EdgesInto:
+        messages, (row, reference) = run.messages_into(number), line_crossings(run, number)
+        rows = np.concatenate((messages.row, row))
+        order = np.argsort(rows, kind="stable")
+        return EdgesInto(
+            rows[order],
+            np.concatenate((2 * messages.position, reference))[order],
+            np.concatenate((messages.assumed, np.zeros(len(row), np.bool_)))[order],
+        )
+
+    return run.kept(("edges into", number), find, lambda found: 2 * found.row.nbytes + found.assumed.nbytes)
+
+
 def line_crossings(run: Run, number: int) -> tuple[Longs, Longs]:
-    """What rows of a segment follow before it along their lines: rows, ascending, and references. Found once, and kept."""
-
-    def find() -> tuple[Longs, Longs]:
-        rows, marks = lines_before(run, number)
-        mark, of_row = np.unique(marks, return_inverse=True)
-        which, references = fronts(run, number, mark)
-        by_mark = np.argsort(which, kind="stable")
-        counts = np.bincount(which, minlength=len(mark))
-        starts = np.cumsum(counts) - counts
-        lengths = counts[of_row]
-        at = np.repeat(starts[of_row] - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))
-        return np.repeat(rows, lengths), references[by_mark][at]
-
-    return run.kept(("line crossings", number), find, lambda found: 2 * found[0].nbytes)
+    """What rows of a segment follow before it along their lines: rows, ascending, and references."""
+    rows, marks = lines_before(run, number)
+    mark, of_row = np.unique(marks, return_inverse=True)
+    which, references = fronts(run, number, mark)
+    by_mark = np.argsort(which, kind="stable")
+    counts = np.bincount(which, minlength=len(mark))
+    starts = np.cumsum(counts) - counts
+    lengths = counts[of_row]
+    at = np.repeat(starts[of_row] - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))
+    return np.repeat(rows, lengths), references[by_mark][at]
 
 
 def recorded_crossings(run: Run, number: int) -> tuple[Longs, Longs]:
@@ -107,10 +191,12 @@ def recorded_within(run: Run, number: int) -> tuple[Longs, Longs]:
 def _positions(run: Run, references: Longs) -> tuple[Longs, Longs]:
     """The events that references stand for, and for each which of the references that was."""
     segments = run.segments
-    numbers = np.searchsorted(segments.first_position, references // 2, side="right") - 1
-    found, which = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    is_list = references % 2 == 1
+    alone, lists = np.flatnonzero(~is_list), np.flatnonzero(is_list)
+    found, which = [references[alone] // 2], [alone]
+    numbers = np.searchsorted(segments.first_position, references[lists] // 2, side="right") - 1
     for number in np.unique(numbers).tolist():
-        mine = np.flatnonzero(numbers == number)
+        mine = lists[numbers == number]
         first = int(segments.first_position[number])
         rows, of = members(references[mine] - 2 * first, *run.line_lists(number))
         found.append(rows + first)
@@ -118,50 +204,47 @@ def _positions(run: Run, references: Longs) -> tuple[Longs, Longs]:
     return np.concatenate(found), np.concatenate(which)
 
 
-@dataclass(slots=True)
 class _Search:
-    run: Run
-    waiting: list[int]
-    """References, negative, the newest first."""
-    answered: bool
-    """Whether answers that are only assumed count."""
+    """Goes back from events over all that leads to them, one row group at a time."""
+
+    __slots__ = ("answered", "run", "size", "waiting")
 
     def __init__(self, run: Run, positions: Longs, answered: bool = False) -> None:
-        self.run, self.answered = run, answered
-        self.waiting = (-2 * np.unique(positions)).tolist()
-        heapify(self.waiting)
+        """`answered`: answers that are only assumed count."""
+        self.run, self.answered, self.size = run, answered, FIRST_ROWS
+        self.waiting: Longs = 2 * np.unique(positions)
+        """References, ascending, each once."""
+
+    def copy(self, *, answered: bool) -> _Search:
+        """A search that goes on from the same place."""
+        other = _Search(self.run, np.empty(0, np.int64), answered)
+        other.waiting = self.waiting
+        return other
 
     def waits_at_or_after(self, position: int) -> bool:
-        return bool(self.waiting) and -self.waiting[0] >= 2 * position
+        return len(self.waiting) > 0 and int(self.waiting[-1]) >= 2 * position
 
     def step(self, down_to: int = 0) -> Longs:
-        """Go through the row group of the newest reference; what stands before `down_to` may be left out."""
-        segments = self.run.segments
-        newest = -self.waiting[0] // 2
-        number = segments.segment_of(newest)
-        first = int(segments.first_position[number])
-        group = (newest - first) // layout.SKELETON_ROWS
-        start = first + group * layout.SKELETON_ROWS
-        chosen: set[int] = set()
-        while self.waits_at_or_after(start):
-            chosen.add(-heappop(self.waiting) - 2 * start)
-        causes = self.run.recorded_group(number, group, answered=self.answered)
-        found, leaving = causes.past_of(np.array(sorted(chosen), np.int64), max(0, down_to - start))
-        for reference in (
-            *np.unique(leaving + 2 * start).tolist(),
-            *self.from_before(number, found + start - first).tolist(),
-        ):
-            heappush(self.waiting, -reference)
-        return found + start
+        """Go through rows up to the newest reference; what stands before `down_to` may be left out."""
+        newest = int(self.waiting[-1]) // 2
+        number = self.run.segments.segment_of(newest)
+        row = newest - int(self.run.segments.first_position[number])
+        start = max(row // layout.SKELETON_ROWS * layout.SKELETON_ROWS, row + 1 - self.size)
+        self.size *= 2
+        return self.through(number, start, down_to)
 
-    def from_before(self, number: int, rows: Longs) -> Longs:
-        """References before a segment that some of its rows, which ascend, follow."""
-        crossing = self.run.messages_into(number)
-        found = [np.empty(0, np.int64)]
-        if len(crossing.row):
-            counts = np.isin(crossing.row, rows) & (~crossing.assumed | self.answered)
-            found.append(2 * crossing.position[counts])
-        row, mark = lines_before(self.run, number)
-        if len(row):
-            found.append(fronts(self.run, number, np.unique(mark[np.isin(row, rows)]))[1])
-        return np.unique(np.concatenate(found))
+    def through(self, number: int, start: int, down_to: int = 0) -> Longs:
+        """Go through the rows of a segment from this one on, which are all in one row group, up to the newest reference."""
+        first = int(self.run.segments.first_position[number])
+        group, begin = divmod(start, layout.SKELETON_ROWS)
+        end = int(self.waiting[-1]) // 2 - first - group * layout.SKELETON_ROWS + 1
+        causes = self.run.recorded_group(number, group, answered=self.answered).part(begin, end)
+        base = first + start
+        here = int(np.searchsorted(self.waiting, 2 * base))
+        found, leaving = causes.past_of(self.waiting[here:] - 2 * base, max(0, down_to - base))
+        further = [self.waiting[:here], leaving + 2 * base]
+        if down_to < first:
+            before = edges_into(self.run, number).of_rows(found + start)
+            further.append(before.reference[before.counts(answered=self.answered)])
+        self.waiting = np.unique(np.concatenate(further))
+        return found + base

@@ -126,10 +126,23 @@ def are_tainted(run: Run, positions: Longs) -> NDArray[np.bool_]:
 def missing_before(run: Run, codes: Longs, past: Longs) -> tuple[Missing, ...]:
     """What is missing in a past, given how many events of each of these processes are in it: the latest first."""
     holes = first_holes(run)[codes]
-    reached = np.flatnonzero((past >= holes) & (past > 0))
-    places = [position_of_index(run, int(codes[each]), int(holes[each])) for each in reached[: 4 * SHOWN].tolist()]
-    latest = sorted(zip(places, reached.tolist(), strict=False), reverse=True)[:SHOWN]
-    return tuple(told for place, each in latest for told in _missing_at(run, place, int(codes[each]), int(holes[each])))
+    reached = codes[(past >= holes) & (past > 0)][: 4 * SHOWN].tolist()
+    latest = sorted(((_first_hole_at(run, code), code) for code in reached), reverse=True)[:SHOWN]
+    return tuple(told for place, code in latest for told in _told_at_first_hole(run, code, place))
+
+
+def _first_hole_at(run: Run, code: int) -> int:
+    """The position of the first event of a process before which a report is missing."""
+    return run.kept(("hole", code), lambda: position_of_index(run, code, int(first_holes(run)[code])), lambda _: 64)
+
+
+def _told_at_first_hole(run: Run, code: int, position: int) -> tuple[Missing, ...]:
+    """What that event shows to be missing: found once, because it does not depend on the event that is asked about."""
+    return run.kept(
+        ("missing", code),
+        lambda: tuple(_missing_at(run, position, code, int(first_holes(run)[code]))),
+        lambda found: 512 * (1 + len(found)),
+    )
 
 
 def missing_in_past(run: Run, position: int) -> tuple[Missing, ...]:

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from whence.history.questions.event import Event
-from whence.history.questions.past import direct_causes
+from whence.history.questions.past import direct_steps
 from whence.history.questions.paths import JOIN, LINE, MESSAGE, START, begins_line, kind_of_guess
 from whence.history.reading import Run
-from whence.history.recorded import recorded_causes
+from whence.history.recorded import recorded_steps
+from whence.history.tables import Longs
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +31,23 @@ class Edge:
         return asdict(self)
 
 
-def edges_among(run: Run, events: Sequence[Event], *, answered: bool) -> tuple[Edge, ...]:
+def edges_among(run: Run, events: Sequence[Event], *, whole: bool, answered: bool) -> tuple[Edge, ...]:
     """The steps between events, which are in history order and, where processes have no lines, without gaps in a process.
 
-    `answered`: with answers that are only assumed.
+    `whole`: all that is recorded to have led to them is among them. `answered`: with answers that are only assumed.
     """
     by_position = {event.position: event for event in events}
+    places = np.array(list(by_position), np.int64)
+    by_message = _by_effect(direct_steps(run, places))
+    along_lines = _by_effect(recorded_steps(run, places)) if run.has_lines else {}
     last: dict[tuple[str, str], int] = {}
     begun: set[tuple[str, str, str | None]] = set()
     found: list[Edge] = []
     for effect in events:
-        direct = direct_causes(run, effect.position).tolist()
+        direct = by_message.get(effect.position, [])
         key = (effect.computation, effect.process)
         if run.has_lines:
-            recorded = recorded_causes(run, effect.position).tolist()
+            recorded = along_lines.get(effect.position, [])
         else:
             recorded = sorted({*direct, *([last[key]] if key in last else [])})
         last[key] = effect.position
@@ -52,7 +58,9 @@ def edges_among(run: Run, events: Sequence[Event], *, answered: bool) -> tuple[E
             elif cause.line == effect.line:
                 kind = LINE
             else:
-                starts = line not in begun and begins_line(run, effect.position, effect.line)
+                starts = line not in begun and (
+                    effect.line is not None if whole else begins_line(run, effect.position, effect.line)
+                )
                 kind = START if starts else JOIN
             found.append(Edge(cause.position, effect.position, kind))
         begun.add(line)
@@ -60,3 +68,11 @@ def edges_among(run: Run, events: Sequence[Event], *, answered: bool) -> tuple[E
             guessed = [by_position[each] for each in direct if each in by_position and each not in recorded]
             found += [Edge(each.position, effect.position, kind_of_guess(each, effect)) for each in guessed]
     return tuple(found)
+
+
+def _by_effect(steps: tuple[Longs, Longs]) -> dict[int, list[int]]:
+    """Causes by effect, from pairs."""
+    found: dict[int, list[int]] = {}
+    for effect, cause in zip(*(each.tolist() for each in steps), strict=True):
+        found.setdefault(effect, []).append(cause)
+    return found

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.causality.paths import UNREACHED
-from whence.causality.recorded import RecordedCauses
 from whence.causality.skeleton import Ints, Skeleton
 from whence.history import layout
 from whence.history.questions.past import Filter, by_event_groups, kept
 from whence.history.reading import Run
-from whence.history.recorded import line_crossings
+from whence.history.recorded import edges_into
 from whence.history.tables import Longs
 from whence.kernels import inlined, kernel
 
@@ -63,7 +62,7 @@ class _Steps:
     """Ways to the asked event, by where they start: steps that are not recorded, and the first of these."""
 
     reference: Longs
-    """Twice the position of an event, and one more for its list, as in `whence.causality.lines`."""
+    """To an event or a list of events, as in `whence.causality.lines`: twice the position, and one more for the list."""
     guesses: Longs
     cause: Longs
     effect: Longs
@@ -84,20 +83,6 @@ class _Steps:
         return whole.taken(order[first])
 
 
-class _Ways:
-    """The best ways from the rows of a group and from their lists, by reference."""
-
-    def __init__(self, rows: int) -> None:
-        self.guesses: Ints = np.full(2 * rows, UNREACHED, np.int32)
-        self.cause: Longs = np.full(2 * rows, -1, np.int64)
-        self.effect: Longs = np.full(2 * rows, -1, np.int64)
-
-    def take(self, steps: _Steps, first: int) -> None:
-        """Begin with ways from these references, which count from `first` here."""
-        at = steps.reference - first
-        self.guesses[at], self.cause[at], self.effect[at] = steps.guesses, steps.cause, steps.effect
-
-
 class _Backwards:
     """The row groups up to an event, the newest first."""
 
@@ -109,8 +94,6 @@ class _Backwards:
         self._group = (position - first) // layout.SKELETON_ROWS
         none = np.array([-1], np.int64)
         self._waiting = _Steps(np.array([2 * position], np.int64), np.zeros(1, np.int64), none, none)
-        self._continued = _Steps(NONE, NONE, NONE, NONE)
-        """Ways from rows of this segment that go on with lines from before it."""
         self._least: Ints = np.full(len(run.processes), UNREACHED, np.int32)
         self._least_at: Longs = np.full(len(run.processes), -1, np.int64)
         self.done = False
@@ -118,40 +101,35 @@ class _Backwards:
     def step(self) -> tuple[Longs, Longs, Longs]:
         """Go through a row group: its possible causes, ascending, and the cause and effect of the step of each."""
         run, number = self._run, self._number
-        first = int(run.segments.first_position[number])
-        start = first + self._group * layout.SKELETON_ROWS
+        start = int(run.segments.first_position[number]) + self._group * layout.SKELETON_ROWS
         skeleton = run.skeleton_group(number, self._group)
-        ways = _Ways(len(skeleton))
+        # By reference: events stand at even places, their lists at odd ones.
+        guesses = np.full(2 * len(skeleton), UNREACHED, np.int32)
+        cause, effect = np.full(len(guesses), -1, np.int64), np.full(len(guesses), -1, np.int64)
         here = self._waiting.reference >= 2 * start
-        ways.take(self._waiting.taken(here), 2 * start)
-        recorded = run.recorded_group(number, self._group, answered=self._answered)
-        leaving = self._swept(skeleton, recorded, start, ways)
+        arriving = self._waiting.taken(here)
+        at = arriving.reference - 2 * start
+        guesses[at], cause[at], effect[at] = arriving.guesses, arriving.cause, arriving.effect
+        leaving = self._swept(skeleton, start, guesses, cause, effect)
         self._waiting = self._waiting.taken(~here).with_more(leaving)
-        guesses, cause, effect = ways.guesses[::2], ways.cause[::2], ways.effect[::2]
-        lines = np.unique(line_crossings(run, number)[0]) + first
-        lines = lines[(lines >= start) & (lines < start + len(skeleton))]
-        lines = lines[guesses[lines - start] != UNREACHED]
-        at = lines - start
-        more = _Steps(2 * lines, guesses[at].astype(np.int64), cause[at], effect[at])
-        self._continued = self._continued.with_more(more)
         self._go_back()
+        guesses, cause, effect = guesses[::2], cause[::2], effect[::2]
         only_possible = np.flatnonzero((guesses > 0) & (guesses != UNREACHED))
         return only_possible + start, cause[only_possible], effect[only_possible]
 
-    def _swept(self, skeleton: Skeleton, recorded: RecordedCauses, start: int, ways: _Ways) -> _Steps:
-        """Fill in the rows of a group; what leads to them from before it."""
+    def _swept(self, skeleton: Skeleton, start: int, guesses: Ints, cause: Longs, effect: Longs) -> _Steps:
+        """Fill in the rows and lists of a group; what leads to them from before it."""
         run, number = self._run, self._number
-        into = run.messages_into(number)
+        recorded = run.recorded_group(number, self._group, answered=self._answered)
         base = start - int(run.segments.first_position[number])
-        low, high = np.searchsorted(into.row, [base, base + len(skeleton)])
-        counted = len(skeleton.back) + len(recorded.back) + len(recorded.rest) + high - low
-        left = np.empty((4, int(counted)), np.int64)
+        into = edges_into(run, number).between(base, base + len(skeleton))
+        counted = len(skeleton.back) + len(recorded.back) + len(recorded) + len(into.row)
+        left = np.empty((4, counted), np.int64)
         count = _possible_rows(
             run.segments.codes_of(number)[skeleton.process].astype(np.int64),
             skeleton.offsets, skeleton.back, recorded.offsets, recorded.back, recorded.rest, start,
-            np.ascontiguousarray(into.row[low:high]) - base, np.ascontiguousarray(into.position[low:high]),
-            np.ascontiguousarray(~into.assumed[low:high] | self._answered),
-            ways.guesses, ways.cause, ways.effect, self._least, self._least_at, left,
+            into.row - base, into.reference, into.counts(answered=self._answered),
+            guesses, cause, effect, self._least, self._least_at, left,
         )  # fmt: skip
         return _Steps(*(left[each, :count].copy() for each in range(4)))
 
@@ -163,14 +141,6 @@ class _Backwards:
             return
         before = run.segments.before_of(self._number)
         reached = self._least[run.segments.codes_of(self._number)] != UNREACHED
-        if len(self._continued.reference):
-            row, reference = line_crossings(run, self._number)
-            at = 2 * (row + int(run.segments.first_position[self._number]))
-            place = np.minimum(np.searchsorted(self._continued.reference, at), len(self._continued.reference) - 1)
-            led = self._continued.reference[place] == at
-            way = self._continued.taken(place[led])
-            self._waiting = self._waiting.with_more(_Steps(reference[led], way.guesses, way.cause, way.effect))
-            self._continued = _Steps(NONE, NONE, NONE, NONE)
         self._number -= 1
         self.done = (
             self._number < 0
@@ -198,10 +168,10 @@ def _possible_rows(
     back: Longs,
     recorded_offsets: Longs,
     recorded_back: Longs,
-    recorded_rest: Longs,
+    rest: Longs,
     start: int,
     edge_row: Longs,
-    edge_position: Longs,
+    edge_reference: Longs,
     edge_recorded: NDArray[np.bool_],
     guesses: Ints,
     causes: Longs,
@@ -210,34 +180,30 @@ def _possible_rows(
     least_at: Longs,
     left: Longs,
 ) -> int:
-    """Fill in the ways from rows, the newest first; give how many ways begin before the rows, which are put into `left`.
-
-    `guesses`, `causes` and `effects` go by reference within the rows.
-    """
+    """Fill in the ways from rows and lists, the newest first; give how many begin before the rows, which `left` takes."""
     count, edge = 0, len(edge_row) - 1
     for row in range(len(codes) - 1, -1, -1):
-        own, at, here = codes[row], start + row, 2 * row
-        listed = guesses[here + 1]
-        if listed != UNREACHED:
-            _offer(here, listed, causes[here + 1], effects[here + 1], guesses, causes, effects)
-            if recorded_rest[row] > 0:
-                before = here - recorded_rest[row]
-                if before >= 0:
-                    _offer(before, listed, causes[here + 1], effects[here + 1], guesses, causes, effects)
-                else:
-                    left[0, count], left[1, count] = 2 * start + before, listed
-                    left[2, count], left[3, count] = causes[here + 1], effects[here + 1]
-                    count += 1
+        own, at, place, listed = codes[row], start + row, 2 * row, 2 * row + 1
+        if guesses[listed] != UNREACHED:
+            # A list holds its row, and what it goes on with.
+            _offer(place, guesses[listed], causes[listed], effects[listed], guesses, causes, effects)
+            if rest[row] > 0 and place - rest[row] >= 0:
+                before = place - rest[row]
+                _offer(before, guesses[listed], causes[listed], effects[listed], guesses, causes, effects)
+            elif rest[row] > 0:
+                left[0, count], left[1, count] = 2 * start + place - rest[row], guesses[listed]
+                left[2, count], left[3, count] = causes[listed], effects[listed]
+                count += 1
         if least[own] != UNREACHED:
-            _offer(here, least[own] + 1, at, least_at[own], guesses, causes, effects)
-        mine = guesses[here]
+            _offer(place, least[own] + 1, at, least_at[own], guesses, causes, effects)
+        mine = guesses[place]
         while edge >= 0 and edge_row[edge] >= row:
             if edge_row[edge] == row and mine != UNREACHED:
-                left[0, count] = 2 * edge_position[edge]
+                left[0, count] = edge_reference[edge]
                 if edge_recorded[edge]:
-                    left[1, count], left[2, count], left[3, count] = mine, causes[here], effects[here]
+                    left[1, count], left[2, count], left[3, count] = mine, causes[place], effects[place]
                 else:
-                    left[1, count], left[2, count], left[3, count] = mine + 1, edge_position[edge], at
+                    left[1, count], left[2, count], left[3, count] = mine + 1, edge_reference[edge] // 2, at
                 count += 1
             edge -= 1
         if mine == UNREACHED:
@@ -245,12 +211,12 @@ def _possible_rows(
         if mine <= least[own]:
             least[own], least_at[own] = mine, at
         for entry in range(recorded_offsets[row], recorded_offsets[row + 1]):
-            before = here - recorded_back[entry]
+            before = place - recorded_back[entry]
             if before >= 0:
-                _offer(before, mine, causes[here], effects[here], guesses, causes, effects)
+                _offer(before, mine, causes[place], effects[place], guesses, causes, effects)
             else:
                 left[0, count], left[1, count] = 2 * start + before, mine
-                left[2, count], left[3, count] = causes[here], effects[here]
+                left[2, count], left[3, count] = causes[place], effects[place]
                 count += 1
         for entry in range(offsets[row], offsets[row + 1]):
             before = row - back[entry]

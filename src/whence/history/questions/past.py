@@ -17,7 +17,7 @@ from whence.history.questions.event import Event, events_at
 from whence.history.questions.locating import code_at, index_at, row_of
 from whence.history.questions.parts import parts_until
 from whence.history.reading import Run
-from whence.history.recorded import recorded_past
+from whence.history.recorded import by_groups, recorded_past
 from whence.history.tables import Longs
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def why(
     complete = not missing and not is_tainted(run, position)
     from whence.history.questions.edges import edges_among
 
-    edges = edges_among(run, (*causes, event), answered=answered) if wanted.takes_all else ()
+    edges = edges_among(run, (*causes, event), whole=not more, answered=answered) if wanted.takes_all else ()
     if not run.has_lines:
         return Why(event, tuple(causes), more, missing, complete, run.has_numbers, edges=edges)
     from whence.history.questions.possible import possible_causes
@@ -200,12 +200,26 @@ def _processes(run: Run, position: int) -> int:
 
 def direct_causes(run: Run, position: int) -> Longs:
     """Positions of what led to an event at one step, besides the event before it in its process."""
-    number, row = row_of(run, position)
-    group, place = divmod(row, layout.SKELETON_ROWS)
-    skeleton = run.skeleton_group(number, group)
-    back = skeleton.back[skeleton.offsets[place] : skeleton.offsets[place + 1]]
-    _, across = run.messages_into(number).between(row, row + 1)
-    return np.unique(np.concatenate((position - back.astype(np.int64), across)))
+    return direct_steps(run, np.array([position], np.int64))[1]
+
+
+def direct_steps(run: Run, positions: Longs) -> tuple[Longs, Longs]:
+    """The same for events at ascending positions: effects and causes, in ascending pairs."""
+    effects, causes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for number, group, rows in by_groups(run, positions):
+        first = int(run.segments.first_position[number])
+        skeleton = run.skeleton_group(number, group)
+        places = rows - group * layout.SKELETON_ROWS
+        lengths = skeleton.offsets[places + 1] - skeleton.offsets[places]
+        at = np.arange(int(lengths.sum())) + np.repeat(skeleton.offsets[places + 1] - np.cumsum(lengths), lengths)
+        own = np.repeat(first + rows, lengths)
+        into = run.messages_into(number)
+        low, high = np.searchsorted(into.row, [rows[0], rows[-1] + 1])
+        chosen = np.isin(into.row[low:high], rows)
+        effects += [own, first + into.row[low:high][chosen]]
+        causes += [own - skeleton.back[at], into.position[low:high][chosen]]
+    pairs = np.unique(np.stack((np.concatenate(effects), np.concatenate(causes)), axis=1), axis=0)
+    return pairs[:, 0], pairs[:, 1]
 
 
 def _gaps(run: Run, events: tuple[Event, ...], *, consecutive: bool) -> Iterator[Missing]:

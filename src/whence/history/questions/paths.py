@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.causality.paths import FewestGuesses
@@ -14,11 +16,11 @@ from whence.causality.sweeps import FutureSweep
 from whence.events.keys import ANSWER
 from whence.history import layout
 from whence.history.questions.event import Event, events_at
-from whence.history.questions.locating import code_at, row_of
+from whence.history.questions.locating import code_at, codes_at, row_of
 from whence.history.questions.parts import part_of, parts_from
 from whence.history.questions.past import direct_causes
 from whence.history.reading import Run
-from whence.history.recorded import line_crossings, recorded_causes, recorded_past
+from whence.history.recorded import edges_into, recorded_causes, recorded_past
 from whence.history.tables import Ints, Longs
 
 LINE, START, JOIN, MESSAGE = "line", "start", "join", "message"
@@ -26,6 +28,7 @@ LINE, START, JOIN, MESSAGE = "line", "start", "join", "message"
 PROCESS, TIE, ANSWERED = "process", "tie", "answer"
 """The kinds of steps that are only possible; the last one is assumed."""
 LOOKED_BACK = 1_000
+NO_EDGES = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +122,24 @@ def _told_apart(run: Run, edges: list[Edge]) -> list[Edge]:
 
 
 def begins_line(run: Run, position: int, line: str | None) -> bool:
-    """Tell whether an event is the first of its line, as far as the last `LOOKED_BACK` events tell that led to it."""
+    """Tell whether an event is the first of its line, as far as the last `LOOKED_BACK` events of its process tell that led
+    to it."""
     if line is None:
         return False
-    past = next(recorded_past(run, np.array([position], np.int64)))
-    past = np.unique(np.concatenate((past, recorded_causes(run, position))))
+    own = code_at(run, position)
+    mine = [
+        piece[codes_at(run, piece) == own] for piece in (recorded_causes(run, position), _nearest_past(run, position))
+    ]
+    past = np.unique(np.concatenate(mine))
     past = past[past < position][-LOOKED_BACK:]
-    rows = run.rows(past, ["line", "process"])
-    mine = (line, run.processes.name(code_at(run, position)))
-    return mine not in zip(rows["line"].to_pylist(), rows["process"].to_pylist(), strict=True)
+    return not pc.any(pc.equal(run.rows(past, ["line"])["line"].cast(pa.string()), line)).as_py()
+
+
+def _nearest_past(run: Run, position: int) -> Longs:
+    """Positions of what is recorded to have led to an event, as far back as its row group of the skeleton goes."""
+    _, row = row_of(run, position)
+    group_start = position - row % layout.SKELETON_ROWS
+    return np.concatenate([*recorded_past(run, np.array([position], np.int64), group_start)])
 
 
 Edge = tuple[int, int, str]
@@ -215,23 +227,14 @@ def unrecorded_step(run: Run, cause: Event, effect: Event) -> Step:
 def _step_over(run: Run, search: FewestGuesses, number: int, start: int, stop: int, answered: bool) -> None:
     """Go over rows ``start <= row < stop`` of a segment."""
     first, names = int(run.segments.first_position[number]), run.segments.codes_of(number)
-    into = run.messages_into(number)
-    lines_row, lines_reference = line_crossings(run, number)
-    edge_row = np.concatenate((into.row, lines_row))
-    order = np.argsort(edge_row, kind="stable")
-    edge_row = edge_row[order]
-    edge_reference = np.concatenate((2 * into.position, lines_reference))[order]
-    edge_recorded = np.concatenate((~into.assumed | answered, np.ones(len(lines_row), np.bool_)))[order]
     while start < stop:
         group, begin = divmod(start, layout.SKELETON_ROWS)
         end = min(stop - group * layout.SKELETON_ROWS, layout.SKELETON_ROWS)
         skeleton = run.skeleton(number, start, start + end - begin)
-        low, high = np.searchsorted(edge_row, [start, start + len(skeleton)])
-        edges: tuple[Longs, Longs, NDArray[np.bool_]] = (
-            edge_row[low:high] - start,
-            edge_reference[low:high],
-            edge_recorded[low:high],
-        )
+        edges: tuple[Longs, Longs, NDArray[np.bool_]] = NO_EDGES
+        if search.first_position < first:
+            into = edges_into(run, number).between(start, start + len(skeleton))
+            edges = (into.row - start, into.reference, into.counts(answered=answered))
         recorded = run.recorded_group(number, group, answered=answered).part(begin, end)
         search.step(skeleton, recorded, first + start, names[skeleton.process].astype(np.int64), edges)
         start += len(skeleton)

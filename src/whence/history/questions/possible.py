@@ -22,7 +22,7 @@ from whence.history.questions.further import Further, further_causes
 from whence.history.questions.past import Filter, by_event_groups, kept
 from whence.history.questions.paths import PROCESS, Step, path, unrecorded_step
 from whence.history.reading import Run
-from whence.history.recorded import past_by_groups
+from whence.history.recorded import past_by_stretches
 from whence.history.tables import Longs
 from whence.kernels import kernel
 
@@ -30,6 +30,7 @@ MOST_CANDIDATES = 512
 """Of each sort: those in the same process as something recorded, and those that an assumed answer may have told of."""
 MOST_GROUPS = 4
 """Row groups of the skeleton that are looked through for them."""
+MOST_ROWS = MOST_GROUPS * layout.SKELETON_ROWS
 ASKED_A_GROUP = 16
 """Who asks for many is given the time to look through one more row group for so many of them."""
 TELLING_NAME = (
@@ -126,14 +127,14 @@ def _candidates(run: Run, position: int, answers_count: bool) -> _Candidates:
     shared: list[tuple[Longs, Longs]] = []
     answered: list[Longs] = []
     shared_count = answered_count = 0
-    with_answers = past_by_groups(run, position, answered=True)
-    both = zip(with_answers, past_by_groups(run, position, answered=answers_count), strict=True)
-    for groups, ((number, group, led), (_, _, recorded)) in enumerate(both):
-        if groups == MOST_GROUPS or shared_count >= MOST_CANDIDATES or answered_count >= MOST_CANDIDATES:
+    looked_through = 0
+    for number, begin, stop, led, recorded in past_by_stretches(run, position, answered=answers_count):
+        if looked_through >= MOST_ROWS or shared_count >= MOST_CANDIDATES or answered_count >= MOST_CANDIDATES:
             return _Candidates(*_concatenated(shared, answered), all_seen=False)
-        start = int(run.segments.first_position[number]) + group * layout.SKELETON_ROWS
-        process = run.process_group(number, group)
-        process = process[: position + 1 - start].astype(np.int32)
+        looked_through += stop - begin
+        start = int(run.segments.first_position[number]) + begin
+        group, row = divmod(begin, layout.SKELETON_ROWS)
+        process = run.process_group(number, group)[row : row + stop - begin].astype(np.int32)
         is_led = np.zeros(len(process), np.bool_)
         is_led[led - start] = True
         codes = run.segments.codes_of(number).astype(np.int64)

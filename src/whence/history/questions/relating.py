@@ -17,7 +17,7 @@ from whence.causality.taint import NEVER
 from whence.history.errors import EventNotFound
 from whence.history.questions.dealing import by_earlier, by_later, localise, note, numbers_within, tell
 from whence.history.questions.doubts import are_tainted, first_tainted, is_tainted
-from whence.history.questions.locating import code_at, index_at, row_of
+from whence.history.questions.locating import code_at, codes_at, index_at, row_of
 from whence.history.questions.parts import past_vector_at, segment_parts_until
 from whence.history.questions.standing import (
     AFTER,
@@ -116,19 +116,8 @@ def _keep_provable(run: Run, one: Longs, other: Longs, found: NDArray[np.int8]) 
     tainted = are_tainted(run, one[pairs]) | are_tainted(run, other[pairs])
     pairs = pairs[tainted]
     computation = run.processes.computation_number
-    same = computation[_codes_at(run, one[pairs])] == computation[_codes_at(run, other[pairs])]
+    same = computation[codes_at(run, one[pairs])] == computation[codes_at(run, other[pairs])]
     found[pairs[same]] = UNKNOWN
-
-
-def _codes_at(run: Run, positions: Longs) -> Longs:
-    """The processes of the events at these positions, by global codes; each segment is read once."""
-    found = np.empty(len(positions), np.int64)
-    numbers = np.searchsorted(run.segments.first_position, positions, side="right") - 1
-    for number in np.unique(numbers).tolist():
-        mine = np.flatnonzero(numbers == number)
-        rows = positions[mine] - run.segments.first_position[number]
-        found[mine] = run.segments.codes_of(number)[run.process_column(number)[rows]]
-    return found
 
 
 def _relate(run: Run, one: Longs, other: Longs, found: NDArray[np.int8]) -> None:
