@@ -27,6 +27,7 @@ def recorded(events: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
     for row in rows:
         process, line = row["process"], on_line[row["process"], row["line"]]
         place = line.index(row)
+        assert (row.get("line_phase") == "first") == (not place), "the first event of a line says so, and no other does"
         found = causes[row["name"]] = {line[place - 1]["name"]} if place else set()
         if "line_parent" in row and row["line_parent"] != row["line"]:
             assert not place, "only the first event of a line tells what started it"

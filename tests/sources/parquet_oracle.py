@@ -40,7 +40,7 @@ def told(row: dict[str, Any], schema: pa.Schema, unit: str) -> tuple[dict[str, A
     if row.get("process") == "":
         wrong.add("bad-field")
     known = [name for name in ("clock_name", "line") if column_is_text(schema, name)]
-    texts = ["computation", "process", "kind", "name", "line_parent", *known]
+    texts = ["computation", "process", "kind", "name", "line_parent", "line_phase", *known]
     if any("\0" in row.get(name, "") for name in texts):
         wrong.add("bad-field")
     for name in ("time", "arrival"):
@@ -68,6 +68,9 @@ def usable(key: str | None) -> bool:
 def set_lines(row: dict[str, Any], report: dict[str, Any], wrong: set[str]) -> None:
     report["line_parent"] = row.get("line_parent")
     if report["line_parent"] is not None and (report["line_parent"] == "" or report.get("line") is None):
+        wrong.add("bad-field")
+    report["line_phase"] = row.get("line_phase")
+    if report["line_phase"] is not None and (report["line_phase"] != "first" or report.get("line") is None):
         wrong.add("bad-field")
     given = row.get("line_joins") or []
     report["line_joins"] = ([given] if isinstance(given, str) else given) or None

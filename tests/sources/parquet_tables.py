@@ -62,6 +62,8 @@ def lines(random: Random, rows: int, few: float, many: float) -> dict[str, pa.Ar
     found = {} if random.random() < 0.2 else {"line": texts(random, rows, pool, few)}
     if random.random() < (0.5 if found else 0.1):
         found["line_parent"] = texts(random, rows, pool, many)
+    if random.random() < (0.3 if found else 0.05):
+        found["line_phase"] = texts(random, rows, ["first"] if random.random() < 0.7 else ["first", "start", ""], many)
     if random.random() < 0.5:
         found["line_joins"] = texts(random, rows, pool, many)
     elif random.random() < 0.5:

@@ -135,7 +135,7 @@ class TakesOneRead(Broken):
         (Fills(column="line_joins", value=[]), "lines that were joined are there"),
         (Fills(column="line_parent", value="main"), "what has a line's parent or phase has a line"),
         (Fills(column="line_phase", value="start"), "what has a line's parent or phase has a line"),
-        (Fills(column="line_phase", value="middle"), "a phase is start or end"),
+        (Fills(column="line_phase", value="middle"), "a phase is start, end or first"),
         (Raises(), "reading raised KeyError"),
         (ReadsTheWholeFile(), "gives other rows than the whole"),
         (ForgetsLinesBefore(), "gives other rows than the whole"),

@@ -129,6 +129,9 @@ def test_the_sample_means_what_its_author_meant(source: JsonLines) -> None:
         (b'{"process":"a","seq":1,"line":"l","line_parent":""}', "bad-field"),
         (b'{"process":"a","seq":1,"line_parent":"k"}', "bad-field"),
         (b'{"process":"a","seq":1,"line":7,"line_parent":"k"}', "bad-field"),
+        (b'{"process":"a","seq":1,"line":"l","line_phase":"start"}', "bad-field"),
+        (b'{"process":"a","seq":1,"line":"l","line_phase":7}', "bad-field"),
+        (b'{"process":"a","seq":1,"line_phase":"first"}', "bad-field"),
         (b'{"process":"a","seq":1,"line_joins":7}', "bad-field"),
         (b'{"process":"a","seq":1,"line_joins":["l",null]}', "bad-field"),
         (b'{"process":"a","seq":1,"line_joins":["l",[]]}', "bad-field"),
@@ -223,18 +226,20 @@ def test_a_record_is_of_the_line_that_it_or_its_ids_name(
 def test_lines_are_started_and_joined(source: JsonLines) -> None:
     """Without it, what a task did would be in no order with what started it and what waited for it."""
     given_ = [
-        {"process": "a", "seq": 1, "line": "task", "line_parent": "main"},
+        {"process": "a", "seq": 1, "line": "task", "line_parent": "main", "line_phase": "first"},
         {"process": "a", "seq": 2, "line": "main", "line_joins": ["task", "other"], "line_parent": None},
         {"process": "a", "seq": 3, "line_joins": "main"},
         {"process": "a", "seq": 4, "line_joins": []},
     ]
     found = rows(source, "\n".join(map(json.dumps, given_)))
-    named = [[row.get(name) for name in ("line", "line_parent", "line_joins", "attributes")] for row in found]
+    named = [
+        [row.get(name) for name in ("line", "line_parent", "line_phase", "line_joins", "attributes")] for row in found
+    ]
     assert named == [
-        ["task", "main", None, None],
-        ["main", None, ["task", "other"], None],
-        [None, None, ["main"], None],
-        [None, None, None, None],
+        ["task", "main", "first", None, None],
+        ["main", None, None, ["task", "other"], None],
+        [None, None, None, ["main"], None],
+        [None, None, None, None, None],
     ]
 
 
@@ -288,6 +293,7 @@ OF_LINES = st.fixed_dictionaries(
     optional={
         "line": LINES | JSON_VALUES,
         "line_parent": LINES,
+        "line_phase": st.just("first") | LINES,
         "line_joins": LINES | st.lists(LINES, max_size=2),
         **dict.fromkeys((*TRACE_IDS, *SPAN_IDS, *REQUEST_IDS), LINES),
         "name": st.just("n"),

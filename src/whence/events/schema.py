@@ -16,7 +16,8 @@ event has to do with others is said in these ways:
 - by ``channel_key``: sends and receives of one channel are matched in their order, message by message or, where they
   have ``channel_bytes``, byte by byte;
 - by ``line``: one of the things that a process does, such as a request, a task or a span. Its events follow each other.
-  The first row of a line, or its row of phase ``start``, tells by ``line_parent`` which line it was started from; a start
+  The first row of a line, or its row of phase ``start``, tells by ``line_parent`` which line it was started from. Where
+  the phase ``first`` says that a row is the first, nobody has to look for rows of the line before it; a start
   that receives something was started by that, and not from a line of its process. A row of
   phase ``end`` tells by ``line_parent`` which line goes on after it, and by ``line_since`` when it began. ``line_joins``
   names lines that were waited for. A row whose line is its own parent belongs to a span that another row starts.
@@ -75,8 +76,10 @@ KINDS: Final = (LOCAL, SEND, RECEIVE)
 
 START: Final = "start"
 END: Final = "end"
-PHASES: Final = (START, END)
-"""What an event's ``line_phase`` may be; none for an event between start and end."""
+FIRST: Final = "first"
+PHASES: Final = (START, END, FIRST)
+"""What an event's ``line_phase`` may be: of a span, none for an event between start and end; of any other line, none for an
+event of which nobody says that it is the first."""
 
 TEXT_LIMIT_CHARACTERS: Final = 2_000
 """How much of a bad row's text is kept."""
@@ -90,6 +93,7 @@ __all__ = [
     "KINDS",
     "START",
     "END",
+    "FIRST",
     "PHASES",
     "ANSWER",
     "SPAN",

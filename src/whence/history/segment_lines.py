@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from whence.causality.lines import Fronts, LineRows, Lists, find_fronts
 from whence.causality.skeleton import Ints, Longs
-from whence.events.schema import END, RECEIVE, START
+from whence.events.schema import END, FIRST, RECEIVE, START
 
 Flags = NDArray[np.bool_]
 Marks = NDArray[np.uint64]
@@ -159,6 +159,7 @@ class _Coded:
         starts, ends = _is(phase, START), _is(phase, END)
         # A row that belongs to a span which another starts names itself; a server was started in another process.
         started_from = np.where((started_from == own) | (starts & _is(kind, RECEIVE)), -1, started_from)
+        starts |= _is(phase, FIRST)
         self._width = len(self._texts) + 1
         of_joins = np.repeat(process, np.diff(join_offsets)).astype(np.int64)
         shared = self._shared(process, own, started_from)

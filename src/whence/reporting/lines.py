@@ -135,7 +135,7 @@ class Lines:
                     self._place.set(Place(line))
         if joins and isinstance(owner, ref):
             self._untold.pop(owner(), None)
-        return line, line.fields if line.is_begun and not joins else _fields(line, joins)
+        return line, line.fields if line.is_begun and not joins else fields_of(line, joins)
 
     def was_reported(self, line: Line) -> None:
         """Note that an event of this line is on its way."""
@@ -271,10 +271,13 @@ def current_owner() -> object:
     return None if task is None else ref(task)
 
 
-def _fields(line: Line, joins: Iterable[str]) -> str:
+def fields_of(line: Line, joins: Iterable[str] = ()) -> str:
+    """What the next event of a line tells of it, as members of a JSON object."""
     fields = line.fields
-    if not line.is_begun and (parent := _begun(line.started_from)) is not None:
-        fields += f',"line_parent":{name_json(parent.name)}'
+    if not line.is_begun:
+        fields += ',"line_phase":"first"'
+        if (parent := _begun(line.started_from)) is not None:
+            fields += f',"line_parent":{name_json(parent.name)}'
     if joins:
         fields += f',"line_joins":[{",".join(map(name_json, joins))}]'
     return fields

@@ -34,7 +34,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from whence.clocks import Stamp
 from whence.reporting import forking
 from whence.reporting.carriers import Message, check_key, extract
-from whence.reporting.lines import Line, Lines
+from whence.reporting.lines import Line, Lines, fields_of
 from whence.reporting.posting import Poster
 from whence.reporting.records import attributes_json, line, line_head, name_json
 from whence.reporting.sender import Pace, Sender
@@ -345,7 +345,7 @@ class Reporter:
         event_id = f"{self.process}:{seq}"
         on_line: str | None = None
         if on is not None:
-            on_line = on.fields
+            on_line = fields_of(on)
         elif self._line_elsewhere is not None and (elsewhere := self._line_elsewhere()) is not None:
             # Its own parent: what starts the line is reported by others.
             on_line = f'"line":{name_json(elsewhere)},"line_parent":{name_json(elsewhere)}'

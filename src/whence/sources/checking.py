@@ -140,7 +140,7 @@ _PROMISES: dict[str, Callable[[dict[str, Any]], bool]] = {
         not {"", None} & {*(row["line_joins"] or ())} and "" not in (row["line"], row["line_parent"])
     ),
     "lines that were joined are there": lambda row: row["line_joins"] is None or bool(row["line_joins"]),
-    "a phase is start or end": lambda row: row["line_phase"] is None or row["line_phase"] in PHASES,
+    "a phase is start, end or first": lambda row: row["line_phase"] is None or row["line_phase"] in PHASES,
     "what has a line's parent or phase has a line": lambda row: (
         row["line"] is not None or (row["line_parent"] is None and row["line_phase"] is None)
     ),

@@ -35,7 +35,7 @@ TAKEN: Final = 1
 LEFT: Final = 2
 
 # Rows of the tables of spans.
-COMPUTATION, PROCESS, SENDS, RECEIVES, ID, NAME, STAMP, LINE, LINE_SPAN, LINE_PARENT, SPANS = range(11)
+COMPUTATION, PROCESS, SENDS, RECEIVES, ID, NAME, STAMP, LINE, LINE_SPAN, LINE_PARENT, LINE_PHASE, SPANS = range(12)
 # Rows of the table of integers.
 SEQ, TIME, ARRIVAL, INTEGERS = range(4)
 
@@ -56,6 +56,7 @@ _FIELDS = (
     b"line",
     b"line_parent",
     b"line_joins",
+    b"line_phase",
 )
 (
     _F_COMPUTATION,
@@ -74,8 +75,9 @@ _FIELDS = (
     _F_LINE,
     _F_LINE_PARENT,
     _F_LINE_JOINS,
+    _F_LINE_PHASE,
     _F_UNKNOWN,
-) = range(17)
+) = range(18)
 _NAMES = np.frombuffer(b"".join(_FIELDS), np.uint8)
 _NAME_AT = np.cumsum([0, *map(len, _FIELDS)]).astype(np.int64)
 
@@ -88,6 +90,7 @@ _ID_END = ord("d")
 _VECTOR = np.frombuffer(b'"vector"', np.uint8)
 _LOCAL_TEXT = np.frombuffer(b"local", np.uint8)
 _SEND_TEXT = np.frombuffer(b"send", np.uint8)
+_FIRST_TEXT = np.frombuffer(b"first", np.uint8)
 _RECEIVE_TEXT = np.frombuffer(b"receive", np.uint8)
 
 
@@ -228,6 +231,7 @@ def _resolve(
         (_F_SENDS, SENDS, False),
         (_F_RECEIVES, RECEIVES, False),
         (_F_LINE_PARENT, LINE_PARENT, False),
+        (_F_LINE_PHASE, LINE_PHASE, False),
     ):
         kind = kind_of[field]
         if kind and not _set_text(data, row, spans, span, kind, begin[field], close[field], escaped[field],
@@ -239,7 +243,9 @@ def _resolve(
         _set_text(data, row, spans, LINE, STRING, begin[_F_LINE], close[_F_LINE], escaped[_F_LINE], False, False)
     elif ids:
         _set_named_line(data, id_at, row, spans)
-    if kind_of[_F_LINE_PARENT] and spans[LINE, row, 1] < 0:
+    if (kind_of[_F_LINE_PARENT] or kind_of[_F_LINE_PHASE]) and spans[LINE, row, 1] < 0:
+        return False
+    if kind_of[_F_LINE_PHASE] and not _is(data, begin[_F_LINE_PHASE] + 1, close[_F_LINE_PHASE] - 1, _FIRST_TEXT):
         return False
     for field, place in ((_F_SEQ, SEQ), (_F_TIME, TIME), (_F_ARRIVAL, ARRIVAL)):
         kind = kind_of[field]

@@ -13,7 +13,7 @@ from typing import Any, Final
 from whence.clocks.decoding import stamp_from_json
 from whence.clocks.errors import StampError
 from whence.clocks.vector.stamp import VectorStamp
-from whence.events.schema import KINDS, LOCAL, RECEIVE, SEND
+from whence.events.schema import FIRST, KINDS, LOCAL, RECEIVE, SEND
 from whence.sources.record_lines import is_line, named_line
 from whence.sources.rows import MOST_CAUSES, BadRecord, Row, bad_row
 from whence.sources.strict_json import members
@@ -37,6 +37,7 @@ FIELDS: Final = (
     "line",
     "line_parent",
     "line_joins",
+    "line_phase",
 )
 """The fields that mean something; every other field of a record becomes an attribute."""
 
@@ -136,6 +137,11 @@ def _set_line(row: Row, found: Mapping[str, Member], is_vector: bool) -> None:
     row.line_parent = _text(found, "line_parent")
     if row.line_parent is not None and row.line is None:
         raise BadRecord("bad-field", 'line_parent says what a line was started from: give "line" as well')
+    row.line_phase = _text(found, "line_phase")
+    if row.line_phase is not None and (row.line_phase != FIRST or row.line is None):
+        raise BadRecord(
+            "bad-field", 'line_phase can only be "first", on the first event of a line: give "line" as well'
+        )
     joins = _names(found, "line_joins")
     if len(joins) > MOST_CAUSES:
         raise BadRecord("too-many-causes", f"{len(joins)} lines joined at once; the limit is {MOST_CAUSES}")

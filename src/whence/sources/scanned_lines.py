@@ -104,6 +104,7 @@ class _Scanned:
             "attributes": self._attribute_texts(taken),
             "line": self._lines(taken),
             "line_parent": self._texts(scan.LINE_PARENT, taken),
+            "line_phase": self._texts(scan.LINE_PHASE, taken),
             "kind": pa.array(KINDS).take(pa.array(self._kinds[taken])),
             "file": pa.repeat(pa.scalar(file, pa.string()), count),
             "place": pa.array(place),

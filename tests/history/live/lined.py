@@ -92,7 +92,7 @@ class System:
         line = Line(parent.process, f"r{self.count}", parent)
         parent.open_children += 1
         self.lines.append(line)
-        self.row(line, line_parent=parent.name, line_phase=self.random.choice(("start", "start", None)))
+        self.row(line, line_parent=parent.name, line_phase=self.random.choice(("start", "start", "first", None)))
 
     def span(self) -> None:
         """Start a span, whose parent is anywhere or nowhere."""
@@ -225,7 +225,7 @@ def truth_of(rows: list[dict[str, Any]]) -> tuple[dict[str, set[str]], dict[str,
         if process in last:
             all_before |= wide[last[process]] | {last[process]}
         served = row["line_phase"] == "start" and row["kind"] == "receive"
-        starts = row["line_phase"] == "start"
+        starts = row["line_phase"] in ("start", "first")
         if (process, line) in done and not starts:
             before |= done[process, line]
         elif parent not in (None, line) and not served and row["line_phase"] != "end":

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from whence.clocks.decoding import stamp_from_json
 from whence.clocks.errors import StampError
-from whence.events.schema import KINDS, LOCAL, RECEIVE, SEND
+from whence.events.schema import FIRST, KINDS, LOCAL, RECEIVE, SEND
 from whence.sources.otlp.values import json_text, object_text, shown
 from whence.sources.rows import BadRecord, Row
 from whence.sources.strict_json import value_of
@@ -46,6 +46,11 @@ def own_row(attributes: Mapping[str, Any], time: int, file: str, place: int) -> 
     row.line_parent = _text(attributes, "line_parent") or None
     if row.line_parent is not None and row.line is None:
         raise BadRecord("bad-field", "whence.line_parent says what a line was started from: give whence.line as well")
+    row.line_phase = _text(attributes, "line_phase") or None
+    if row.line_phase is not None and (row.line_phase != FIRST or row.line is None):
+        raise BadRecord(
+            "bad-field", "whence.line_phase can only be first, on the first event of a line: give whence.line"
+        )
     row.line_joins = _keys(attributes, "line_joins") or None
     row.error = _truth(attributes, "error")
     row.stamp = _stamp(attributes)

@@ -35,6 +35,7 @@ _WANTED: Final = {
     "attributes": "JSON text, a map of text, or a struct",
     "line_parent": "text",
     "line_joins": "text or a list of texts",
+    "line_phase": "text",
 }
 _ONLY_AS_TEXT: Final = ("clock_name", "line")
 """Columns that mean something if they are text; of another type, they are the user's own, such as lines of code."""

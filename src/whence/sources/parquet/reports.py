@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import types as kinds
 
-from whence.events.schema import KINDS, LOCAL, RECEIVE, REPORTS, SEND, TEXT_LIMIT_CHARACTERS
+from whence.events.schema import FIRST, KINDS, LOCAL, RECEIVE, REPORTS, SEND, TEXT_LIMIT_CHARACTERS
 from whence.sources.errors_told import errors_of, errors_of_column, first_told
 from whence.sources.parquet.columns import Mapping
 from whence.sources.parquet.json_text import json_text
@@ -150,7 +150,7 @@ class _Reports:
         return pa.array([reason for _, reason in self._whens]).take(pa.array(first, mask=first < 0))
 
     def _check_nuls(self) -> None:
-        for name in ("computation", "process", "kind", "name", "clock_name", "line", "line_parent"):
+        for name in ("computation", "process", "kind", "name", "clock_name", "line", "line_parent", "line_phase"):
             if name in self._given and name in self._mapping.known:
                 self._unless(where(self._given[name], holds_nul), f"bad-field: {name} holds a NUL character")
 
@@ -281,13 +281,19 @@ class _Reports:
     def _lines(self) -> dict[str, pa.Array | None]:
         """The columns that tell lines apart."""
         line = self._text_if_known("line")
-        found: dict[str, pa.Array | None] = {"line": line, "line_parent": None, "line_joins": None}
+        found: dict[str, pa.Array | None] = dict.fromkeys(("line_parent", "line_phase", "line_joins")) | {"line": line}
+        without = np.ones(self._count, np.bool_) if line is None else ~is_valid(line)
         if "line_parent" in self._given:
             parent = found["line_parent"] = plain_text(self._given["line_parent"])
             self._unless(where(parent, partial(pc.equal, "")), "bad-field: line_parent is empty")
-            without = np.ones(self._count, np.bool_) if line is None else ~is_valid(line)
             self._unless(
                 is_valid(parent) & without, "bad-field: line_parent says what a line was started from: give line"
+            )
+        if "line_phase" in self._given:
+            phase = found["line_phase"] = plain_text(self._given["line_phase"])
+            self._unless(
+                where(phase, partial(pc.not_equal, FIRST)) | (is_valid(phase) & without),
+                "bad-field: line_phase can only be first, on the first event of a line: give line",
             )
         if "line_joins" in self._given:
             joins = keys_of(self._given["line_joins"])
