@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.history.computations import observe_cut
-from whence.events.schema import ANSWER, END, REPORTS, START
+from whence.events.schema import ANSWER, END, FIRST, REPORTS, START
 from whence.history import RELATIONS, History, Standing, Step
 from whence.history.questions.standing import POSSIBLY_BEFORE
 
@@ -102,7 +102,9 @@ class Execution:
         if choice < 0.25:
             # A line begins: told by its phase, or only by its first event.
             event.line, event.parent = f"line {step}", own
-            event.phase = START if own is MAIN or random.random() < 0.6 else None
+            event.phase = (
+                random.choice((START, FIRST)) if own is MAIN else random.choice((START, START, FIRST, None, None))
+            )
             if own is MAIN:
                 event.recorded = []
         elif choice < 0.4 and own is not MAIN:
@@ -430,6 +432,12 @@ def test_no_cause_is_claimed_from_the_order_of_events_at_one_time(seed, processe
         for (one, other), code in zip(pairs, codes.tolist(), strict=True):
             if RELATIONS[code] is Standing.BEFORE:
                 assert one in recorded[other], (one.id, other.id)
+        led: dict[Done, set[Done]] = {}
+        for event in execution.done:
+            led[event] = {each for cause in (*event.recorded, *event.assumed) for each in (cause, *led[cause])}
+        for one, other in execution.random.sample(pairs, min(20, len(pairs))):
+            if history.relation(place[one], place[other], answered=True) is Standing.BEFORE:
+                assert one in led[other], ("who trusts answers trusts no order at one time", one.id, other.id)
         for event in execution.random.sample([*place], min(5, len(place))):
             answer = history.why(place[event], possible=1_000)
             mine = {

@@ -33,22 +33,35 @@ class Placed:
     open_cause: Longs
     """... or, where the cause is here and the effect is not, its place; else -1."""
     assumed: Longs
-    """By place: how many of its causes in the skeleton are only assumed; these are the last of them."""
+    """By place: how many of its causes in the skeleton are only assumed; these are the last of them ..."""
+    tied: Longs
+    """... and how many of these, again the last, only because events at one time may have happened in either order."""
 
 
-def assemble(process: Codes, ordered: Ordered, member: Flags, dropped: Flags, assumed: Flags) -> Placed:
-    """The segment of the canonical rows that are members and not dropped; `assumed` tells it by label of an edge."""
+def assemble(
+    process: Codes, ordered: Ordered, member: Flags, dropped: Flags, assumed: Flags, tie_label: int = -1
+) -> Placed:
+    """The segment of the canonical rows that are members and not dropped.
+
+    `assumed` tells it by label of an edge, and `tie_label` is that of events at one time; -1 for none.
+    """
     rows = ordered.times.order(np.flatnonzero(member & ~dropped))
     gone = member & dropped
     if not gone.any():
-        return place_rows(process, ordered.edges, rows, (), assumed)
+        return place_rows(process, ordered.edges, rows, (), assumed, tie_label)
     # A dropped row still carries causality: its effects get what precedes it.
     detour = Detour(process, ordered.edges, gone)
-    return place_rows(process, detour.edges(), rows, detour.carried(last_rows(process, member)), assumed)
+    carried = detour.carried(last_rows(process, member))
+    return place_rows(process, detour.edges(), rows, carried, assumed, tie_label)
 
 
 def place_rows(
-    process: Codes, edges: Edges, rows: Longs, carried: Sequence[tuple[int, int, int]], assumed: Flags
+    process: Codes,
+    edges: Edges,
+    rows: Longs,
+    carried: Sequence[tuple[int, int, int]],
+    assumed: Flags,
+    tie_label: int = -1,
 ) -> Placed:
     """`rows`, in history order, with their causes; `carried` as `Detour.carried` gives it."""
     place = np.full(len(process), -1, np.int64)
@@ -60,7 +73,8 @@ def place_rows(
     inside = cause_place >= 0
     at = effect_place[inside]
     doubtful = _told(assumed, label[inside])
-    by_place = np.lexsort((doubtful, at)) if doubtful.any() else np.argsort(at, kind="stable")
+    tied = doubtful & (label[inside] == tie_label)
+    by_place = np.lexsort((tied, doubtful, at)) if doubtful.any() else np.argsort(at, kind="stable")
     back = (at - cause_place[inside])[by_place]
     offsets = np.concatenate(([0], np.cumsum(np.bincount(at, minlength=len(rows))))).astype(np.int64)
     own = process[rows]
@@ -74,6 +88,7 @@ def place_rows(
         np.concatenate((label[~inside], handed[:, 2])),
         np.concatenate((np.full(int((~inside).sum()), -1), handed_cause)),
         np.bincount(at[doubtful], minlength=len(rows)).astype(np.int64),
+        np.bincount(at[tied], minlength=len(rows)).astype(np.int64),
     )
 
 

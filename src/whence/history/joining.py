@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from whence.clocks.errors import WhenceError
 from whence.events.keys import ANSWER, UNKNOWN_ANSWER
 from whence.history import layout
-from whence.history.open_ends import causes_of, events_for, is_assumed, lacks
+from whence.history.open_ends import causes_of, doubt_of, events_for, is_assumed, lacks
 from whence.history.plan import Epochs, Plan
 from whence.history.segmenting import Made, Target
 
@@ -69,14 +69,15 @@ class Crossings:
     effect_place: list[int] = field(default_factory=list)
     cause_window: list[int] = field(default_factory=list)
     cause_place: list[int] = field(default_factory=list)
-    assumed: list[bool] = field(default_factory=list)
+    doubt: list[int] = field(default_factory=list)
+    """How sure the cause is, as `doubt_of` tells it."""
 
-    def add(self, effect: Place, cause: Place, *, assumed: bool) -> None:
+    def add(self, effect: Place, cause: Place, *, doubt: int) -> None:
         self.effect_window.append(effect[0])
         self.effect_place.append(effect[1])
         self.cause_window.append(cause[0])
         self.cause_place.append(cause[1])
-        self.assumed.append(assumed)
+        self.doubt.append(doubt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ def _join_computation(
         if causes is None and lacks(row):
             joined.missing.setdefault(window, []).append((place, key))
         for cause in causes or ():
-            joined.crossings.add(effect, cause, assumed=is_assumed(row) or not row["named"])
+            joined.crossings.add(effect, cause, doubt=doubt_of(row))
 
 
 def _needed_sends(

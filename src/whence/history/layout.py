@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-FORMAT = 7
+FORMAT = 8
 """Of the manifest and of all files beside it. A reader refuses any other."""
 MANIFEST = "manifest.json"
 LOCK = "run.lock"
@@ -89,6 +89,9 @@ for both columns at 100 processes, by delta encoding."""
 
 SKELETON_ASSUMED = "assumed"
 """A column of the skeleton, where there are such: how many of a row's causes, the last ones, are only assumed."""
+SKELETON_TIED = "tied"
+"""A column beside it: how many of these, again the last ones, are no answers, but come of events at one time that may have
+happened in either order."""
 SKELETON_FOLLOWS = "follows"
 """A column of the skeleton of a segment with lines: distances back to what a row follows in its own process. Without it
 each row follows the one before in its process. Rows have even numbers here and their lists odd ones: row r is 2 r, and its

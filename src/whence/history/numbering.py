@@ -96,23 +96,23 @@ def _on(on_progress: Callable[[int], None], before: int, rows: int) -> None:
     on_progress(before + rows)
 
 
-Effect = tuple[int, int, int, bool]
-"""Its place, its cause's window and place, and whether the cause is only assumed."""
+Effect = tuple[int, int, int, int]
+"""Its place, its cause's window and place, and how sure the cause is, as `doubt_of` tells it."""
 Edges = tuple[list[Effect], set[int]]
 """Of a window: what has causes elsewhere, and its own places that are causes elsewhere."""
 
 
 def _by_window(crossings: Crossings) -> dict[int, Edges]:
     found: dict[int, Edges] = {}
-    for effect_window, effect_place, cause_window, cause_place, assumed in zip(
+    for effect_window, effect_place, cause_window, cause_place, doubt in zip(
         crossings.effect_window,
         crossings.effect_place,
         crossings.cause_window,
         crossings.cause_place,
-        crossings.assumed,
+        crossings.doubt,
         strict=True,
     ):
-        found.setdefault(effect_window, ([], set()))[0].append((effect_place, cause_window, cause_place, assumed))
+        found.setdefault(effect_window, ([], set()))[0].append((effect_place, cause_window, cause_place, doubt))
         found.setdefault(cause_window, ([], set()))[1].add(cause_place)
     return found
 
@@ -171,11 +171,11 @@ class _Scanning:
                 position = base + (place if place >= 0 else int(_rows_of(skeleton, -1 - place)[-1]))
                 positions[each.window, place] = position
                 needed_until[position] = max(needed_until.get(position, 0), last_use[each.window, place])
-            crossing: dict[tuple[int, int], bool] = {}
-            for place, window, cause, assumed in effects:
+            crossing: dict[tuple[int, int], int] = {}
+            for place, window, cause, doubt in effects:
                 row = place if place >= 0 else int(_rows_of(skeleton, -1 - place)[0])
                 pair = (row, positions[window, cause])
-                crossing[pair] = crossing.get(pair, True) and assumed
+                crossing[pair] = min(crossing.get(pair, doubt), doubt)
             ordered = sorted(crossing)
             pairs = np.array(ordered, np.int64).reshape(-1, 2)
             needed = sorted({positions[each.window, place] for place in asked})
@@ -200,7 +200,7 @@ class _Scanning:
                     self._target.run,
                     self._numbers[each.window],
                     boundary,
-                    np.array([crossing[pair] for pair in ordered], np.bool_),
+                    np.array([crossing[pair] for pair in ordered], np.uint8),
                     attempt=self._attempt,
                 )
             over = {positions[window, cause] for _, window, cause, _ in effects}

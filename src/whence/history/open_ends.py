@@ -83,6 +83,18 @@ def is_assumed(receive: Mapping[str, Any]) -> bool:
     return receive["key"] is not None and receive["key"].startswith(ANSWER)
 
 
+CERTAIN, ANSWERED, TIED = 0, 1, 2
+"""How sure a cause is: recorded; an answer that is assumed to have been waited for; or one that only the order of events at
+one time, which nobody knows, or an event that was set aside, would make a cause."""
+
+
+def doubt_of(receive: Mapping[str, Any]) -> int:
+    """Tell how sure the causes of a row of `RECEIVES` are."""
+    if not receive["named"]:
+        return TIED
+    return ANSWERED if is_assumed(receive) else CERTAIN
+
+
 def rows_that_send(sends: pa.ChunkedArray, keys: pa.Array) -> NDArray[np.int64]:
     """Find the rows, ascending, that send one of the keys."""
     chosen = pc.fill_null(pc.is_in(sends, value_set=keys), False)

@@ -32,6 +32,7 @@ from whence.history.cache import Cache
 from whence.history.errors import DamagedHistory, HistoryReplaced
 from whence.history.line_fronts import rows_not_started
 from whence.history.manifest import Manifest, read_manifest
+from whence.history.open_ends import CERTAIN, TIED
 from whence.history.sealing import SealedFile, damaged, missing, read_sealed, read_sealed_table
 from whence.history.segment_lines import LineEnds
 from whence.history.storage import Store
@@ -58,7 +59,9 @@ class Crossings:
     index: Longs
     """The send's number within its process."""
     assumed: NDArray[np.bool_]
-    """Whether it is only assumed that this was received."""
+    """Whether it is only assumed that this was received ..."""
+    tied: NDArray[np.bool_]
+    """... and not as an answer, but because of events at one time."""
 
     def between(self, start: int, stop: int) -> tuple[Longs, Longs]:
         """Those that rows ``start <= row < stop`` receive: rows counted from `start`, and positions of the sends."""
@@ -71,11 +74,11 @@ class Crossings:
             return self
         kept = ~self.assumed
         row, position, process, index = (each[kept] for each in (self.row, self.position, self.process, self.index))
-        return Crossings(row, position, process, index, self.assumed[kept])
+        return Crossings(row, position, process, index, self.assumed[kept], self.tied[kept])
 
 
 _NO_ROWS: Longs = np.empty(0, np.int64)
-NO_CROSSINGS = Crossings(_NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS, np.empty(0, np.bool_))
+NO_CROSSINGS = Crossings(_NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS, np.empty(0, np.bool_), np.empty(0, np.bool_))
 
 
 class Run:
@@ -174,10 +177,11 @@ class Run:
         """
 
         def read() -> RecordedCauses:
-            columns = ["causes", layout.SKELETON_ASSUMED, layout.SKELETON_FOLLOWS, layout.LIST_REST]
+            doubtful = layout.SKELETON_TIED if answered else layout.SKELETON_ASSUMED
+            columns = ["causes", doubtful, layout.SKELETON_FOLLOWS, layout.LIST_REST]
             table = self._skeleton_columns(number, group, columns)
             start = group * layout.SKELETON_ROWS
-            offsets, back = _lists(table["causes"]) if answered else without_assumed(table)
+            offsets, back = without_last(table, doubtful)
             messages = RecordedCauses(offsets, 2 * back, np.zeros(len(table), np.int64))
             if layout.SKELETON_FOLLOWS not in table.column_names:
                 previous = self.previous_rows(number)[start : start + len(table)]
@@ -425,8 +429,9 @@ class Run:
             position, process, index = (
                 arrays[f"send_{each}"][send].astype(np.int64) for each in ("position", "process", "index")
             )
-            assumed = arrays["edge_assumed"].astype(np.bool_)
-            return Crossings(arrays["edge_row"], position + self.segments.base_of(number), process, index, assumed)
+            doubt = arrays["edge_doubt"]
+            position += self.segments.base_of(number)
+            return Crossings(arrays["edge_row"], position, process, index, doubt != CERTAIN, doubt == TIED)
 
         return self._cache.get(
             ("crossings", number), lambda: self._guarded(name, read), lambda found: 4 * found.row.nbytes
@@ -488,12 +493,13 @@ def skeleton_from(table: pa.Table) -> Skeleton:
     return Skeleton(table["process"].to_numpy().astype(np.int32), *_lists(table["causes"]))
 
 
-def without_assumed(table: pa.Table) -> tuple[Longs, Longs]:
-    """The causes by message that rows of a skeleton's file hold, without those that are assumed; as `_lists` gives them."""
+def without_last(table: pa.Table, column: str) -> tuple[Longs, Longs]:
+    """The causes by message that rows of a skeleton's file hold, as `_lists` gives them, without so many of the last as a
+    column says, if it is there."""
     offsets, back = _lists(table["causes"])
-    if layout.SKELETON_ASSUMED not in table.column_names:
+    if column not in table.column_names:
         return offsets, back
-    counts = table[layout.SKELETON_ASSUMED].to_numpy().astype(np.int64)
+    counts = table[column].to_numpy().astype(np.int64)
     kept = np.ones(len(back), np.bool_)
     kept[np.repeat(offsets[1:] - counts, counts) + _counted(counts)] = False
     return np.concatenate(([0], np.cumsum(np.diff(offsets) - counts))).astype(np.int64), back[kept]

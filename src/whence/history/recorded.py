@@ -73,21 +73,31 @@ def recorded_causes(run: Run, position: int) -> Longs:
     return recorded_steps(run, np.array([position], np.int64))[1]
 
 
-def recorded_steps(run: Run, positions: Longs) -> tuple[Longs, Longs]:
-    """What events at ascending positions follow directly, by what is recorded: effects and causes, in ascending pairs."""
+def recorded_steps(run: Run, positions: Longs, *, answered: bool = False) -> tuple[Longs, Longs]:
+    """What events at ascending positions follow directly, by what is recorded: effects and causes, in ascending pairs.
+
+    `answered`: and by answers that are only assumed.
+    """
     effects, references = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for number, group, rows in by_groups(run, positions):
         first = int(run.segments.first_position[number])
-        causes = run.recorded_group(number, group)
+        causes = run.recorded_group(number, group, answered=answered)
         places, at = causes.entries_of(rows - group * layout.SKELETON_ROWS)
         own = first + group * layout.SKELETON_ROWS + places
         before = edges_into(run, number).of_rows(rows)
-        before = before.taken(before.counts(answered=False))
+        before = before.taken(before.counts(answered=answered))
         effects += [own, first + before.row]
         references += [2 * own - causes.back[at], before.reference]
     found, which = _positions(run, np.concatenate(references))
-    pairs = np.unique(np.stack((np.concatenate(effects)[which], found), axis=1), axis=0)
-    return pairs[:, 0], pairs[:, 1]
+    return distinct_pairs(np.concatenate(effects)[which], found)
+
+
+def distinct_pairs(effects: Longs, causes: Longs) -> tuple[Longs, Longs]:
+    """Each pair once, ascending."""
+    order = np.lexsort((causes, effects))
+    effects, causes = effects[order], causes[order]
+    first = (np.diff(effects, prepend=-1) != 0) | (np.diff(causes, prepend=-1) != 0)
+    return effects[first], causes[first]
 
 
 def by_groups(run: Run, positions: Longs) -> Iterator[tuple[int, int, Longs]]:
@@ -116,15 +126,17 @@ class EdgesInto:
     """Ascending."""
     reference: Longs
     assumed: Flags
-    """Whether the row is only assumed to follow it."""
+    """Whether the row is only assumed to follow it ..."""
+    tied: Flags
+    """... and not as an answer, but because of events at one time."""
 
     def counts(self, *, answered: bool) -> Flags:
         """Tell which are recorded; `answered`: answers that are only assumed count as recorded."""
-        return ~self.assumed | answered
+        return ~self.tied if answered else ~self.assumed
 
     def taken(self, which: Flags | slice) -> EdgesInto:
         """Some of them."""
-        return EdgesInto(self.row[which], self.reference[which], self.assumed[which])
+        return EdgesInto(self.row[which], self.reference[which], self.assumed[which], self.tied[which])
 
     def between(self, start: int, stop: int) -> EdgesInto:
         """Those of rows ``start <= row < stop``."""
@@ -150,9 +162,10 @@ def edges_into(run: Run, number: int) -> EdgesInto:
             rows[order],
             np.concatenate((2 * messages.position, reference))[order],
             np.concatenate((messages.assumed, np.zeros(len(row), np.bool_)))[order],
+            np.concatenate((messages.tied, np.zeros(len(row), np.bool_)))[order],
         )
 
-    return run.kept(("edges into", number), find, lambda found: 2 * found.row.nbytes + found.assumed.nbytes)
+    return run.kept(("edges into", number), find, lambda found: 2 * found.row.nbytes + 2 * found.assumed.nbytes)
 
 
 def line_crossings(run: Run, number: int) -> tuple[Longs, Longs]:

@@ -131,6 +131,7 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
             solved.placed.skeleton,
             attempt=attempt,
             assumed=solved.placed.assumed,
+            tied=solved.placed.tied,
             lines=segment_lines(good, solved, names),
         )
     if len(aside):

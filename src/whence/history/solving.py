@@ -28,7 +28,7 @@ from whence.causality.canonical import Copies, Raw, canonical_order, find_copies
 from whence.causality.correcting import corrections
 from whence.causality.ordering import NO_TIME, Edges, Ordered, Times, order_rows
 from whence.events.keys import UNKNOWN_ANSWER
-from whence.events.schema import ANSWER, SPAN, STAMPED
+from whence.events.schema import ANSWER, END, SPAN, STAMPED, START
 from whence.history.aside import Aside
 from whence.history.open_ends import RECEIVES, SENDS
 from whence.history.report_columns import BETWEEN, ReportColumns, out_of_range
@@ -242,9 +242,8 @@ class _Work:
             if len(in_cycle) and columns.has("line_phase"):
                 # A clock that was set back can do that to a span, which is no less an event.
                 self._tell_circles(edges, ordered, keys, missing)
-                in_cycle = in_cycle[
-                    ~columns.text("line_phase").is_valid().to_numpy(zero_copy_only=False)[order[in_cycle]]
-                ]
+                of_spans = pc.is_in(columns.text("line_phase"), value_set=pa.array([START, END], pa.string()))
+                in_cycle = in_cycle[~of_spans.to_numpy(zero_copy_only=False)[order[in_cycle]]]
             drop(in_cycle, "cycle", "it receives a message that its own past depends on")
             again = again[~dropped[again]]
         else:
@@ -259,7 +258,8 @@ class _Work:
                 kept = columns.emitted()[order]
                 rows, details = first_contradictions(stamps, process, ordered, dropped, came, kept, window.whole)
             drop(rows, "stamp-contradicts", details)
-        placed = assemble(process, ordered, member, dropped, assumed)
+        tie_label = len(keys) - 1 if group is not None else -1
+        placed = assemble(process, ordered, member, dropped, assumed, tie_label)
         known, known_times = ordered.edges, ordered.times
         if (doubtful := edges_told(assumed, known.labels)).any():
             # What is only assumed says nothing of clocks.

@@ -48,12 +48,14 @@ def write_segment(
     *,
     attempt: str,
     assumed: Longs | None = None,
+    tied: Longs | None = None,
     lines: SegmentLines | None = None,
 ) -> SegmentFiles:
     """Write a segment's events and their skeleton, row for row, in history order.
 
     `events` has the columns of `layout.EVENTS`, and a source's further ones after them. `assumed` tells, by row, how many of
-    its causes are only assumed, and `lines` what it follows in its process.
+    its causes are only assumed, `tied` how many of these because of events at one time, and `lines` what it follows in its
+    process.
     """
     if len(events) != len(skeleton):
         raise ValueError(f"segment {number} has {len(events)} events and a skeleton of {len(skeleton)} rows")
@@ -62,7 +64,7 @@ def write_segment(
         store,
         run,
         _stem("skeleton", number, attempt),
-        _skeleton_table(skeleton, assumed, lines),
+        _skeleton_table(skeleton, assumed, tied, lines),
         row_group_size=layout.SKELETON_ROWS,
         use_dictionary=["process"],
         column_encoding={
@@ -122,12 +124,15 @@ def _small_dictionaries(events: pa.Table) -> pa.Table:
     return events
 
 
-def _skeleton_table(skeleton: Skeleton, assumed: Longs | None, lines: SegmentLines | None) -> pa.Table:
+def _skeleton_table(
+    skeleton: Skeleton, assumed: Longs | None, tied: Longs | None, lines: SegmentLines | None
+) -> pa.Table:
     highest = int(skeleton.process.max(initial=0))
     process = pa.array(skeleton.process.astype(np.uint16 if highest < 1 << 16 else np.int32, copy=False))
     columns = {"process": process, "causes": _distances(skeleton.offsets, skeleton.back)}
-    if assumed is not None and assumed.any():
-        columns[layout.SKELETON_ASSUMED] = pa.array(assumed.astype(np.uint32))
+    for name, counts in ((layout.SKELETON_ASSUMED, assumed), (layout.SKELETON_TIED, tied)):
+        if counts is not None and counts.any():
+            columns[name] = pa.array(counts.astype(np.uint32))
     if lines is not None:
         columns |= _follows(lines)
     fields = [pa.field(name, column.type, nullable=name in layout.LISTS) for name, column in columns.items()]
@@ -159,20 +164,21 @@ def write_boundary(
     run: str,
     number: int,
     boundary: Boundary,
-    assumed: NDArray[np.bool_] | None = None,
+    doubt: NDArray[np.uint8] | None = None,
     *,
     attempt: str,
 ) -> str:
     """Write what was known when a segment began; gives the file's name within the run.
 
-    `assumed` tells, by edge of the boundary, whether the cause is only assumed; without it none is.
+    `doubt` tells, by edge of the boundary, how sure the cause is, as `whence.history.open_ends.doubt_of` does; without
+    it all are.
     """
     arrays: dict[str, NDArray[Any]] = {
         "before": boundary.before,
         **vector_arrays("known", boundary.known, boundary.before),
         "edge_row": boundary.edge_row,
         "edge_send": boundary.edge_send,
-        "edge_assumed": np.zeros(len(boundary.edge_row), np.bool_) if assumed is None else assumed,
+        "edge_doubt": np.zeros(len(boundary.edge_row), np.uint8) if doubt is None else doubt,
         "send_position": boundary.send_position,
         "send_process": boundary.send_process,
         "send_index": boundary.send_index,

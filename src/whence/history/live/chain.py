@@ -28,7 +28,7 @@ from whence.history.live.channel_state import Channels
 from whence.history.live.dating import DATED
 from whence.history.live.lines import Lines
 from whence.history.mending import with_missing
-from whence.history.open_ends import causes_of, events_for, is_assumed, lacks
+from whence.history.open_ends import TIED, causes_of, doubt_of, events_for, is_assumed, lacks
 from whence.history.report_columns import LARGEST_TIME
 from whence.history.run_tables import Holes, Totals, unanswered
 from whence.history.segment_lines import SegmentLines
@@ -55,10 +55,12 @@ class Part:
     skeleton: Skeleton
     boundary: Boundary
     """Positions count from the start of the chain."""
-    assumed_edges: NDArray[np.bool_]
-    """By edge of the boundary: whether the cause is only assumed."""
+    edge_doubt: NDArray[np.uint8]
+    """By edge of the boundary: how sure the cause is, as `doubt_of` tells it."""
     assumed: Longs
-    """By row: how many of its causes in the skeleton are only assumed."""
+    """By row: how many of its causes in the skeleton are only assumed ..."""
+    tied: Longs
+    """... and how many of these because of events at one time."""
     lines: SegmentLines | None
     holes: Holes
     """Where reports are missing, up to the end of the segment, by code."""
@@ -138,7 +140,7 @@ class Chain:
         codes = self._codes(names)
         found = solved.placed.skeleton
         skeleton = Skeleton(codes[found.process], found.offsets, found.back)
-        edge_row, edge_position, assumed, missing = self._crossings(solved, codes, find_sends)
+        edge_row, edge_position, doubt, missing = self._crossings(solved, codes, find_sends)
         events = _with_times(events_table(_by_dates(placed), solved, 0), placed, solved, missing)
         boundary = self.scan.boundary(skeleton, edge_row, edge_position)
         counts = count_processes(
@@ -150,8 +152,9 @@ class Chain:
             solved.table_rows,
             skeleton,
             boundary,
-            np.array(assumed, np.bool_),
+            np.array(doubt, np.uint8),
             solved.placed.assumed,
+            solved.placed.tied,
             segment_lines(placed, solved, [(self.computation, name) for name in names]),
             self.holes.widened(len(self.names)).after(
                 skeleton, boundary, totals.hole_rows(counts, everybody), unanswered(counts, boundary.edge_row)
@@ -179,9 +182,9 @@ class Chain:
 
     def _crossings(
         self, solved: Solved, codes: NDArray[np.int32], find_sends: FindSends
-    ) -> tuple[list[int], list[int], list[bool], list[tuple[int, str]]]:
-        """Rows with causes before the segment, those causes, whether these are only assumed, and what nobody reported."""
-        pairs: dict[tuple[int, int], bool] = {}
+    ) -> tuple[list[int], list[int], list[int], list[tuple[int, str]]]:
+        """Rows with causes before the segment, those causes, how sure these are, and what nobody reported."""
+        pairs: dict[tuple[int, int], int] = {}
         missing: list[tuple[int, str]] = []
         open_rows = [row for row in solved.open_receives.to_pylist() if row["place"] >= 0]
         # An answer is received once, where it is waited for: it would be remembered.
@@ -198,16 +201,16 @@ class Chain:
                 missing.append((row["place"], row["key"]))
             for position in causes or ():
                 pair = (row["place"], position)
-                pairs[pair] = pairs.get(pair, True) and (is_assumed(row) or not row["named"])
+                pairs[pair] = min(pairs.get(pair, TIED), doubt_of(row))
         first: dict[int, int] = {}
         for place, code in enumerate(codes[solved.placed.skeleton.process].tolist() if self.pending else ()):
             first.setdefault(code, place)
         for code, positions in self.pending.items():
             if code in first:
-                pairs |= {(first[code], position): pairs.get((first[code], position), True) for position in positions}
+                pairs |= {(first[code], position): pairs.get((first[code], position), TIED) for position in positions}
         ordered = sorted(pairs)
-        assumed = [pairs[pair] for pair in ordered]
-        return [row for row, _ in ordered], [position for _, position in ordered], assumed, missing
+        doubt = [pairs[pair] for pair in ordered]
+        return [row for row, _ in ordered], [position for _, position in ordered], doubt, missing
 
     def _kept_sends(self, solved: Solved, codes: NDArray[np.int32]) -> dict[str, tuple[int, ...]]:
         """The messages that may be received later: those remembered, and those of the segment."""

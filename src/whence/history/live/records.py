@@ -34,8 +34,8 @@ class Record:
     boundary_file: str | None
     edges: tuple[Longs, Longs]
     """Rows with causes before the segment, and the positions of these."""
-    assumed_edges: NDArray[np.bool_]
-    """By edge: whether the cause is only assumed."""
+    edge_doubt: NDArray[np.uint8]
+    """By edge: how sure the cause is, as `whence.history.open_ends.doubt_of` tells it."""
     attributes: tuple[str, ...]
     missing: int
     lag: int
@@ -58,7 +58,7 @@ class Record:
             files,
             boundary_file,
             edges,
-            part.assumed_edges,
+            part.edge_doubt,
             attributes,
             len(part.events) - part.events["missing"].null_count,
             part.lag,

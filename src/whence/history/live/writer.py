@@ -312,11 +312,12 @@ class LiveWriter:
                 part.skeleton,
                 attempt=attempt,
                 assumed=part.assumed,
+                tied=part.tied,
                 lines=part.lines,
             )
             if part.boundary.before.any():
                 boundary_file = write_boundary(
-                    self.store, self.run, number, part.boundary, part.assumed_edges, attempt=attempt
+                    self.store, self.run, number, part.boundary, part.edge_doubt, attempt=attempt
                 )
         return Record.of(part, files, boundary_file, attribute_names(part.events))
 

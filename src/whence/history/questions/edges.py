@@ -10,7 +10,7 @@ import numpy as np
 
 from whence.history.questions.event import Event
 from whence.history.questions.past import direct_steps
-from whence.history.questions.paths import JOIN, LINE, MESSAGE, START, begins_line, kind_of_guess
+from whence.history.questions.paths import ANSWERED, JOIN, LINE, MESSAGE, START, begins_line
 from whence.history.reading import Run
 from whence.history.recorded import recorded_steps
 from whence.history.tables import Longs
@@ -40,6 +40,7 @@ def edges_among(run: Run, events: Sequence[Event], *, whole: bool, answered: boo
     places = np.array(list(by_position), np.int64)
     by_message = _by_effect(direct_steps(run, places))
     along_lines = _by_effect(recorded_steps(run, places)) if run.has_lines else {}
+    with_answers = _by_effect(recorded_steps(run, places, answered=True)) if run.has_lines and answered else {}
     last: dict[tuple[str, str], int] = {}
     begun: set[tuple[str, str, str | None]] = set()
     found: list[Edge] = []
@@ -64,9 +65,8 @@ def edges_among(run: Run, events: Sequence[Event], *, whole: bool, answered: boo
                 kind = START if starts else JOIN
             found.append(Edge(cause.position, effect.position, kind))
         begun.add(line)
-        if answered:
-            guessed = [by_position[each] for each in direct if each in by_position and each not in recorded]
-            found += [Edge(each.position, effect.position, kind_of_guess(each, effect)) for each in guessed]
+        answers = [each for each in with_answers.get(effect.position, []) if each in by_position]
+        found += [Edge(each, effect.position, ANSWERED) for each in answers if each not in recorded]
     return tuple(found)
 
 

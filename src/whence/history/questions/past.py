@@ -17,7 +17,7 @@ from whence.history.questions.event import Event, events_at
 from whence.history.questions.locating import code_at, index_at, row_of
 from whence.history.questions.parts import parts_until
 from whence.history.reading import Run
-from whence.history.recorded import by_groups, recorded_past
+from whence.history.recorded import by_groups, distinct_pairs, recorded_past
 from whence.history.tables import Longs
 
 if TYPE_CHECKING:
@@ -218,18 +218,22 @@ def direct_steps(run: Run, positions: Longs) -> tuple[Longs, Longs]:
         chosen = np.isin(into.row[low:high], rows)
         effects += [own, first + into.row[low:high][chosen]]
         causes += [own - skeleton.back[at], into.position[low:high][chosen]]
-    pairs = np.unique(np.stack((np.concatenate(effects), np.concatenate(causes)), axis=1), axis=0)
-    return pairs[:, 0], pairs[:, 1]
+    return distinct_pairs(np.concatenate(effects), np.concatenate(causes))
 
 
 def _gaps(run: Run, events: tuple[Event, ...], *, consecutive: bool) -> Iterator[Missing]:
     """Numbers that were left out between listed events of one process."""
     last: dict[tuple[str, str], Event] = {}
+    dense: dict[tuple[str, str], bool] = {}
     for event in events:
         key = (event.computation, event.process)
         before = last.get(key)
         last[key] = event
-        if before is None or event.seq - before.seq <= 1 or run.processes.dense_seq[code_at(run, event.position)]:
+        if before is None or event.seq - before.seq <= 1:
+            continue
+        if key not in dense:
+            dense[key] = bool(run.processes.dense_seq[code_at(run, event.position)])
+        if dense[key]:
             continue
         steps = 1 if consecutive else index_at(run, event.position) - index_at(run, before.position)
         if event.seq - before.seq > steps:

@@ -18,9 +18,9 @@ from whence.history import layout
 from whence.history.questions.event import Event, events_at
 from whence.history.questions.locating import code_at, codes_at, row_of
 from whence.history.questions.parts import part_of, parts_from
-from whence.history.questions.past import direct_causes
+from whence.history.questions.past import direct_causes, direct_steps
 from whence.history.reading import Run
-from whence.history.recorded import edges_into, recorded_causes, recorded_past
+from whence.history.recorded import edges_into, recorded_causes, recorded_past, recorded_steps
 from whence.history.tables import Ints, Longs
 
 LINE, START, JOIN, MESSAGE = "line", "start", "join", "message"
@@ -94,19 +94,19 @@ def path(run: Run, earlier: int, later: int, *, answered: bool = False) -> tuple
     edges = list(_joined(_told_apart(run, found) if run.has_lines else found))
     places = sorted({place for cause, effect, _ in edges for place in (cause, effect)})
     events = dict(zip(places, events_at(run, places), strict=True))
-    return tuple(_step(events[cause], events[effect], kind, answered) for cause, effect, kind in edges)
+    return tuple(_step(run, events[cause], events[effect], kind, answered) for cause, effect, kind in edges)
 
 
-def _step(cause: Event, effect: Event, kind: str, answered: bool) -> Step:
-    if kind == TIE or (answered and kind == MESSAGE and (cause.sends or "").startswith(ANSWER)):
-        kind = kind_of_guess(cause, effect)
+def _step(run: Run, cause: Event, effect: Event, kind: str, answered: bool) -> Step:
+    counted = answered and kind == MESSAGE and (cause.sends or "").startswith(ANSWER)
+    if counted or (kind == TIE and is_answer(run, cause.position, effect.position)):
+        kind = ANSWERED
     return Step(kind, cause, effect, (cause.sends or "") if kind in (MESSAGE, ANSWERED) else None)
 
 
-def kind_of_guess(cause: Event, effect: Event) -> str:
-    """Tell answers that are assumed from messages of others at the same time."""
-    is_answer = (cause.sends or "").startswith(ANSWER) and (effect.receives or "").startswith(ANSWER)
-    return ANSWERED if is_answer else TIE
+def is_answer(run: Run, cause: int, effect: int) -> bool:
+    """Tell an answer that is assumed from a message between others at the same time."""
+    return bool((recorded_steps(run, np.array([effect], np.int64), answered=True)[1] == cause).any())
 
 
 def _told_apart(run: Run, edges: list[Edge]) -> list[Edge]:
@@ -192,7 +192,12 @@ def _guessing_least(run: Run, earlier: int, later: int, answered: bool) -> list[
     found = _searched(run, earlier, later, answered).path()
     if found is None:
         return None
-    return [(cause, effect, _kind(run, cause, effect, is_recorded)) for cause, effect, is_recorded in found]
+    steps = direct_steps(run, np.array([effect for _, effect, _ in found], np.int64))
+    by_message = set(zip(*(each.tolist() for each in steps), strict=True))
+    return [
+        (cause, effect, _kind((effect, cause) in by_message, is_recorded=is_recorded))
+        for cause, effect, is_recorded in found
+    ]
 
 
 def guesses_between(run: Run, earlier: int, later: int) -> Ints:
@@ -211,9 +216,8 @@ def _searched(run: Run, earlier: int, later: int, answered: bool = False) -> Few
     return search
 
 
-def _kind(run: Run, cause: int, effect: int, is_recorded: bool) -> str:
+def _kind(by_message: bool, *, is_recorded: bool) -> str:
     """The kind of an edge: `LINE` for all that is recorded in a process, `TIE` for all that is assumed."""
-    by_message = bool((direct_causes(run, effect) == cause).any())
     if is_recorded:
         return MESSAGE if by_message else LINE
     return TIE if by_message else PROCESS
@@ -221,7 +225,8 @@ def _kind(run: Run, cause: int, effect: int, is_recorded: bool) -> str:
 
 def unrecorded_step(run: Run, cause: Event, effect: Event) -> Step:
     """The step from one event to another that only the wide order knows."""
-    return _step(cause, effect, _kind(run, cause.position, effect.position, is_recorded=False), answered=False)
+    by_message = bool((direct_causes(run, effect.position) == cause.position).any())
+    return _step(run, cause, effect, _kind(by_message, is_recorded=False), answered=False)
 
 
 def _step_over(run: Run, search: FewestGuesses, number: int, start: int, stop: int, answered: bool) -> None:
