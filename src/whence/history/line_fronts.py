@@ -39,16 +39,15 @@ class LineIndex:
 
 
 def index_of_lines(run: Run) -> LineIndex:
-    """Look through the lines of all segments, once. Takes 12 bytes for each line of each segment."""
+    """Look through the lines of all segments, once. Takes 12 bytes for each line of each segment.
+
+    Only rows that name what their line was started from, and do not say that they are its first, ask for this.
+    """
 
     def find() -> LineIndex:
-        ends = [(number, run.line_ends(number)) for number in range(len(run.segments))]
-        there = [(number, each.open_mark) for number, each in ends if each is not None]
-        marks = np.concatenate([np.empty(0, np.uint64), *(marks for _, marks in there)])
-        numbers = np.repeat(
-            np.array([number for number, _ in there], np.int32), np.array([len(marks) for _, marks in there], np.int64)
-        )
-        mark, first = np.unique(marks, return_index=True)
+        there = [run.line_marks(number) for number in range(len(run.segments))]
+        numbers = np.repeat(np.arange(len(there), dtype=np.int32), [len(marks) for marks in there])
+        mark, first = np.unique(np.concatenate([np.empty(0, np.uint64), *there]), return_index=True)
         return LineIndex(mark, numbers[first])
 
     return run.kept(("line index", 0), find, lambda found: found.mark.nbytes + found.segment.nbytes)

@@ -34,7 +34,7 @@ from whence.history.line_fronts import rows_not_started
 from whence.history.manifest import Manifest, read_manifest
 from whence.history.open_ends import CERTAIN, TIED
 from whence.history.sealing import SealedFile, damaged, missing, read_sealed, read_sealed_table
-from whence.history.segment_lines import LineEnds
+from whence.history.segment_lines import LineEnds, Marks
 from whence.history.storage import Store
 from whence.history.tables import Longs, Processes, Segments, processes_from, segments_from
 from whence.history.vector_files import vectors_from
@@ -271,6 +271,18 @@ class Run:
             lambda: self._guarded(name, read),
             lambda found: sum(getattr(found, each).nbytes for each in LineEnds.__slots__),
         )
+
+    def line_marks(self, number: int) -> Marks:
+        """Only `LineEnds.open_mark` of a segment, which is not kept: for who looks through all segments once."""
+        name = self.segments.lines_file[number]
+        if name is None:
+            return np.empty(0, np.uint64)
+
+        def read() -> Marks:
+            found: Marks = np.load(io.BytesIO(read_sealed(self.store, self._path(name))))["open_mark"]
+            return found
+
+        return self._guarded(name, read)
 
     def process_group(self, number: int, group: int) -> NDArray[Any]:
         """Only the processes of one row group of a segment's skeleton, as local codes."""
