@@ -53,7 +53,7 @@ def test_every_row_means_what_the_documentation_says(given: pa.Table, unit: str)
         assert received == report["received"]
         for name in ("seq", "time", "arrival", "kind", "sends", "id", "name"):
             assert row[name] == report[name], name
-        for name in ("clock_name", "line", "line_parent", "line_joins"):
+        for name in ("clock_name", "line", "line_parent", "line_phase", "line_joins"):
             assert row[name] == report.get(name), name
         assert parsed(row["stamp"]) == report["stamp"]
         assert parsed(row["attributes"]) == report["attributes"]
