@@ -89,6 +89,36 @@ def _past(
     return found[highest + 1 - count :].copy(), leaving[:left].copy()
 
 
+@kernel("Tuple((int64[::1], uint64[::1]))(int64[::1], int64[::1], int64[::1], uint64[::1])")
+def past_of_many(
+    offsets: Longs, back: Longs, rest: Longs, marked: NDArray[np.uint64]
+) -> tuple[Longs, NDArray[np.uint64]]:
+    """As `RecordedCauses.past_of` for up to 64 pasts at a time: `marked` has their bits by reference, and gets those of all
+    rows. Gives references below the first row, some of them several times, and their bits."""
+    leaving, bits = np.empty(16, np.int64), np.empty(16, np.uint64)
+    left = 0
+    for row in range(len(offsets) - 2, -1, -1):
+        listed = marked[2 * row + 1]
+        own = marked[2 * row] | listed
+        if own == 0:
+            continue
+        marked[2 * row] = own
+        first = offsets[row]
+        for entry in range(first - 1 if listed != 0 and rest[row] > 0 else first, offsets[row + 1]):
+            cause = 2 * row - (rest[row] if entry < first else back[entry])
+            told = listed if entry < first else own
+            if cause >= 0:
+                marked[cause] |= told
+                continue
+            if left == len(leaving):
+                more, more_bits = np.empty(2 * left, np.int64), np.empty(2 * left, np.uint64)
+                more[:left], more_bits[:left] = leaving, bits
+                leaving, bits = more, more_bits
+            leaving[left], bits[left] = cause, told
+            left += 1
+    return leaving[:left].copy(), bits[:left].copy()
+
+
 @kernel("UniTuple(int64[::1], 2)(int64[::1], int64[::1], int64[::1])")
 def members(references: Longs, rest: Longs, low: Longs) -> tuple[Longs, Longs]:
     """The rows that references stand for, one after the other, and for each which of the references that was.

@@ -29,7 +29,8 @@ from whence.history.questions.standing import (
     Standing,
 )
 from whence.history.reading import Run
-from whence.history.recorded import is_recorded_before, recorded_past
+from whence.history.recorded import is_recorded_before
+from whence.history.recorded_pairs import are_recorded_before
 
 MOST_THREADS = min(4, os.cpu_count() or 1)
 BLOCK_PAIRS = 1 << 24
@@ -96,18 +97,11 @@ def relations(run: Run, first: ArrayLike | Numbered, second: ArrayLike | Numbere
 
 
 def _keep_recorded(run: Run, one: Longs, other: Longs, found: NDArray[np.int8]) -> None:
-    """Turn what only the wide order says into "possible". One look at the recorded past of an event serves all its pairs."""
+    """Turn what only the wide order says into "possible"."""
     pairs = np.flatnonzero((found == BEFORE) | (found == AFTER))
     earlier, later = np.minimum(one[pairs], other[pairs]), np.maximum(one[pairs], other[pairs])
-    by_later_event = np.lexsort((earlier, later))
-    pairs, earlier, later = pairs[by_later_event], earlier[by_later_event], later[by_later_event]
-    starts = np.flatnonzero(np.diff(later, prepend=-1))
-    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(pairs)], strict=False):
-        asked = earlier[start:stop]
-        past = recorded_past(run, later[start : start + 1], int(asked[0]))
-        led = np.isin(asked, np.concatenate([np.empty(0, np.int64), *past]))
-        doubtful = pairs[start:stop][~led]
-        found[doubtful] = np.where(found[doubtful] == BEFORE, POSSIBLY_BEFORE, POSSIBLY_AFTER)
+    doubtful = pairs[~are_recorded_before(run, earlier, later)]
+    found[doubtful] = np.where(found[doubtful] == BEFORE, POSSIBLY_BEFORE, POSSIBLY_AFTER)
 
 
 def _keep_provable(run: Run, one: Longs, other: Longs, found: NDArray[np.int8]) -> None:
