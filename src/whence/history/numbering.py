@@ -24,9 +24,9 @@ from whence.causality.taint import NEVER
 from whence.history import layout
 from whence.history.joining import Crossings, Joined
 from whence.history.plan import Epochs, Plan, TooLarge
-from whence.history.reading import skeleton_from
 from whence.history.run_tables import Holes, SegmentRow, Totals, processes_table, segments_table, unanswered
 from whence.history.segmenting import Counts, Made, Target
+from whence.history.skeleton_files import skeleton_from
 from whence.history.writing import write_boundary
 
 Longs = NDArray[np.int64]

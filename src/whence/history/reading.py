@@ -10,17 +10,13 @@ from __future__ import annotations
 
 import io
 import itertools
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from threading import RLock
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from whence.causality.assembling import previous_rows
@@ -28,24 +24,20 @@ from whence.causality.boundary import Boundary
 from whence.causality.recorded import RecordedCauses, joined
 from whence.causality.skeleton import Skeleton
 from whence.history import layout
-from whence.history.cache import Cache
-from whence.history.errors import DamagedHistory, HistoryReplaced
+from whence.history.errors import DamagedHistory
 from whence.history.line_fronts import rows_not_started
 from whence.history.manifest import Manifest, read_manifest
 from whence.history.open_ends import CERTAIN, TIED
+from whence.history.run_files import RunFiles
 from whence.history.sealing import SealedFile, damaged, missing, read_sealed, read_sealed_table
 from whence.history.segment_lines import LineEnds, Marks
+from whence.history.skeleton_files import counted_up, distances, lists_of, skeleton_from, without_last
 from whence.history.storage import Store
 from whence.history.tables import Longs, Processes, Segments, processes_from, segments_from
 from whence.history.vector_files import vectors_from
 
-Value = TypeVar("Value")
-
 CACHE_BYTES = 256 << 20
 """Memory for what was read; a row group of the skeleton takes about 1 MB."""
-OPEN_FILES_BYTES = 64 << 20
-FOOTER_BYTES_A_COLUMN = 400
-"""Memory that the description of one column of one row group takes, about."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +73,7 @@ _NO_ROWS: Longs = np.empty(0, np.int64)
 NO_CROSSINGS = Crossings(_NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS, np.empty(0, np.bool_), np.empty(0, np.bool_))
 
 
-class Run:
+class Run(RunFiles):
     """The files of one run, committed or not: tasks that deliver a draft make one from its tables. Threads may share it."""
 
     def __init__(
@@ -94,27 +86,9 @@ class Run:
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
         """`run`: its manifest, or only its name before it is committed."""
-        self.store = store
-        self.name = run if isinstance(run, str) else run.run
-        """The folder that the files are in."""
-        self._manifest = None if isinstance(run, str) else run
+        super().__init__(store, run, cache_bytes)
         self.segments = segments
         self.processes = processes
-        self._cache = Cache(cache_bytes)
-        self._files = Cache(OPEN_FILES_BYTES)
-        # Parquet readers do not promise that threads may share them.
-        self._reading = RLock()
-
-    @property
-    def manifest(self) -> Manifest:
-        """The manifest of a run that is committed."""
-        if self._manifest is None:
-            raise ValueError(f"run {self.name} is not committed, so that it has no manifest")
-        return self._manifest
-
-    def commit(self, manifest: Manifest) -> None:
-        """Take the manifest with which the run was committed."""
-        self._manifest = manifest
 
     @property
     def events_total(self) -> int:
@@ -189,7 +163,7 @@ class Run:
                 offsets = np.concatenate(([0], np.cumsum(has_one))).astype(np.int64)
                 back = 2 * (np.arange(start, start + len(previous)) - previous)[has_one]
                 return joined(RecordedCauses(offsets, back, messages.rest), messages)
-            lines = RecordedCauses(*_lists(table[layout.SKELETON_FOLLOWS]), _distances(table[layout.LIST_REST]))
+            lines = RecordedCauses(*lists_of(table[layout.SKELETON_FOLLOWS]), distances(table[layout.LIST_REST]))
             not_started = rows_not_started(self, number) - start
             lines = lines.without_first(not_started[(not_started >= 0) & (not_started < len(table))])
             return joined(lines, messages)
@@ -210,7 +184,7 @@ class Run:
             rows = np.arange(int(self.segments.rows[number]))
             if not all(table.num_columns for table in tables):
                 return np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
-            rest, low = (_distances(pa.concat_tables(tables)[name]) for name in columns)
+            rest, low = (distances(pa.concat_tables(tables)[name]) for name in columns)
             return np.where(rest > 0, 2 * rows - rest, -1), rows - low
 
         return self._cache.get(
@@ -247,14 +221,10 @@ class Run:
         counts = np.concatenate(parts)[start - groups[0] * rows :][: stop - start]
         kept = np.ones(len(whole.back), np.bool_)
         ends = whole.offsets[1:]
-        doubtful = np.repeat(ends - counts, counts) + _counted(counts)
+        doubtful = np.repeat(ends - counts, counts) + counted_up(counts)
         kept[doubtful] = False
         offsets = np.concatenate(([0], np.cumsum(np.diff(whole.offsets) - counts))).astype(np.int64)
         return Skeleton(whole.process, offsets, whole.back[kept])
-
-    def kept(self, key: tuple[str, int], find: Callable[[], Value], size_bytes: Callable[[Value], int]) -> Value:
-        """What was found about a segment before; found now, and kept as what is read is, if it was not."""
-        return self._cache.get(key, find, size_bytes)
 
     def line_ends(self, number: int) -> LineEnds | None:
         """Which lines go on from before a segment, and to after it; None where it has no lines."""
@@ -457,83 +427,6 @@ class Run:
         return self._files.get(
             name, lambda: self._guarded(name, lambda: SealedFile(self.store, self._path(name))), lambda _: 65_536
         )
-
-    def table_file(self, name: str) -> str:
-        """The file of one of the small tables: segments, processes or crossings."""
-        return str(getattr(self.manifest.tables, name))
-
-    def table(self, name: str) -> pq.ParquetFile:
-        """Another Parquet file of the run."""
-        return self._guarded(name, lambda: self._parquet(name))
-
-    def file_batches(self, name: str, *, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """A Parquet file of the run, row group by row group."""
-        yield from self.table(name).iter_batches(layout.EVENT_ROWS, columns=columns, use_threads=False)
-
-    def place(self, name: str) -> str:
-        """The path or URI of a file of the run."""
-        return self.store.place(self._path(name))
-
-    def _path(self, name: str) -> str:
-        return f"{layout.run_folder(self.name)}/{name}"
-
-    def _parquet(self, name: str) -> pq.ParquetFile:
-        def read() -> pq.ParquetFile:
-            return SealedFile(self.store, self._path(name)).parquet()
-
-        def footer_bytes(file: pq.ParquetFile) -> int:
-            return 4096 + FOOTER_BYTES_A_COLUMN * int(file.metadata.num_row_groups * file.metadata.num_columns)
-
-        return self._files.get(name, read, footer_bytes)
-
-    def _guarded(self, name: str, read: Callable[[], Value]) -> Value:
-        try:
-            with self._reading:
-                return read()
-        except FileNotFoundError:
-            if self._manifest is not None and read_manifest(self.store).version != self._manifest.version:
-                raise HistoryReplaced(
-                    f"the history at {self.store} was replaced by a newer one while it was open: open it again"
-                ) from None
-            raise missing(self.place(name)) from None
-        except (pa.ArrowException, zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, OSError) as fault:
-            raise damaged(self.place(name), f"it cannot be read ({fault})") from fault
-
-
-def skeleton_from(table: pa.Table) -> Skeleton:
-    """The skeleton that rows of a skeleton's file hold."""
-    return Skeleton(table["process"].to_numpy().astype(np.int32), *_lists(table["causes"]))
-
-
-def without_last(table: pa.Table, column: str) -> tuple[Longs, Longs]:
-    """The causes by message that rows of a skeleton's file hold, as `_lists` gives them, without so many of the last as a
-    column says, if it is there."""
-    offsets, back = _lists(table["causes"])
-    if column not in table.column_names:
-        return offsets, back
-    counts = table[column].to_numpy().astype(np.int64)
-    kept = np.ones(len(back), np.bool_)
-    kept[np.repeat(offsets[1:] - counts, counts) + _counted(counts)] = False
-    return np.concatenate(([0], np.cumsum(np.diff(offsets) - counts))).astype(np.int64), back[kept]
-
-
-def _lists(column: pa.ChunkedArray) -> tuple[Longs, Longs]:
-    """Where the lists of a column of numbers start, and what they hold."""
-    lists = column.combine_chunks()
-    offsets = lists.offsets.to_numpy().astype(np.int64)
-    return offsets - offsets[0], lists.flatten().to_numpy().astype(np.int64)
-
-
-def _distances(column: pa.ChunkedArray) -> Longs:
-    """The numbers of a column, 0 where there is none."""
-    found: Longs = pc.fill_null(column, 0).to_numpy().astype(np.int64)
-    return found
-
-
-def _counted(counts: Longs) -> Longs:
-    """For each count the numbers from 0 up to it, one after the other."""
-    found: Longs = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    return found
 
 
 def open_run(store: Store, *, cache_bytes: int = CACHE_BYTES) -> Run:
