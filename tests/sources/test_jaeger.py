@@ -57,7 +57,8 @@ def test_the_sample_means_what_its_author_meant() -> None:
     def end(in_trace: str, key: str, process: str, us: int, name: str, kind: str, attributes: str, **more: Any) -> Any:
         at = {"computation": "", "process": process, "time": (T0 + us) * 1000, "kind": kind, "id": key, "name": name}
         at |= {"line_since": (T0 + begun[key]) * 1000, "attributes": attributes}
-        return at | {"line": f"{in_trace}/{key}", "line_phase": "end"} | more
+        at |= {"line": f"{in_trace}/{key}", "line_phase": "end", "receives": f"{ANSWER}{in_trace}/{key}"}
+        return at | more
 
     begun = {a1: 0, b2: 1000, c3: 2000, e5: 0}
     client = '{"warnings":["clock skew"],"span.kind":"client","retry":[1,2]}'
@@ -68,7 +69,7 @@ def test_the_sample_means_what_its_author_meant() -> None:
         "line": f"{main}/{c3}",
     }
     causes = {"receives_more": [f"span {main}/{c3}", f"span {mail}/{e5}"]}
-    awaits = {"line_parent": f"{main}/{a1}", "receives": f"{ANSWER}{main}/{b2}"}
+    awaits = {"sends": f"{ANSWER}{main}/{a1}"}
     answers = {"sends": f"{ANSWER}{main}/{b2}", "error": True}
     assert read(GOOD) == [
         start(main, a1, "shop@pod-1", 0, "checkout", "receive"),

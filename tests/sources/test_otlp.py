@@ -57,13 +57,13 @@ def test_the_sample_means_what_its_author_meant(source: Otlp) -> None:
         | of(order) | {"attributes": '{"currency":"€"}', "place": 1},
         at | shop | {"time": NOON_NS + 900_000_000, "kind": "send", "id": order, "name": "POST /order ends", "place": 1}
         | {"attributes": '{"order":7,"total":12.5,"service.version":"2.1"}'}
-        | of(order, phase="end") | {"line_since": NOON_NS},
+        | {"receives": f"{ANSWER}{TRACE}/{order}"} | of(order, phase="end") | {"line_since": NOON_NS},
         at | shop | {"time": NOON_NS + 200_000_000, "kind": "send", "sends": f"span {TRACE}/{take}", "id": f"{take}/start"}
         | {"name": "take starts", "attributes": '{"span.kind":"client"}', "place": 1}
         | {"receives": f"span {TRACE}/{order}"} | of(take, order, "start"),
         at | shop | {"time": NOON_NS + 800_000_000, "kind": "receive", "id": take, "name": "take fails", "place": 1}
         | {"attributes": '{"otel.status_description":"said \\"none left\\"","service.version":"2.1"}'}
-        | {"receives": f"{ANSWER}{TRACE}/{take}"} | of(take, order, "end")
+        | {"sends": f"{ANSWER}{TRACE}/{order}", "receives": f"{ANSWER}{TRACE}/{take}"} | of(take, phase="end")
         | {"line_since": NOON_NS + 200_000_000, "error": True},
         at | stock | {"time": NOON_NS - 10**9, "kind": "receive", "sends": f"span {TRACE}/{served}"}
         | {"receives": f"span {TRACE}/{take}", "receives_more": [f"span {TRACE[:-1]}d/00f067aa0ba902c0"]}

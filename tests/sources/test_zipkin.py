@@ -46,10 +46,11 @@ def test_the_sample_means_what_its_author_meant() -> None:
     def end(in_trace: str, key: str, process: str, us: int, name: str, kind: str, **more: str) -> Any:
         at = {"computation": "", "process": process, "time": (T0 + us) * 1000, "kind": kind, "id": key}
         at |= {"line_since": (T0 + begun[key]) * 1000}
-        return at | {"name": name, "line": f"{in_trace}/{key}", "line_phase": "end"} | more
+        at |= {"name": name, "line": f"{in_trace}/{key}", "line_phase": "end"}
+        return at | {"receives": f"{ANSWER}{in_trace}/{key}"} | more
 
     begun = {a1: 0, b2: 1000, f"{b2}/server": 2000, f7: 0}
-    of_a1 = {"line_parent": f"{trace}/{a1}"}
+    to_a1 = {"sends": f"{ANSWER}{trace}/{a1}"}
     answer = f"{ANSWER}{trace}/{b2}"
     remote = '{"remoteEndpoint":{"ipv4":"10.0.0.2","port":8080},"http.path":"/stock"}'
     assert read(GOOD) == [
@@ -58,7 +59,7 @@ def test_the_sample_means_what_its_author_meant() -> None:
         start(trace, b2, "shop", 1000, "get /stock", "send", parent=a1),
         {"computation": "", "process": "shop", "time": (T0 + 1500) * 1000, "kind": "local", "name": "ws"}
         | {"id": f"{b2}/1", "line": f"{trace}/{b2}"},
-        end(trace, b2, "shop", 7000, "get /stock ends", "receive", receives=answer, attributes=remote) | of_a1,
+        end(trace, b2, "shop", 7000, "get /stock ends", "receive", attributes=remote) | to_a1,
         start(trace, f"{b2}/server", "stock", 2000, "get /stock", "receive", parent=b2),
         end(trace, f"{b2}/server", "stock", 5000, "get /stock fails", "send", sends=answer, attributes='{"error":""}')
         | {"error": True},

@@ -73,7 +73,8 @@ def order_rows(starts: Longs, time: Longs, edges: Edges, assumed: Flags | None =
     """Times of the rows ``starts[p]:starts[p + 1]`` of each process p.
 
     A receive whose message comes from its own future cannot be right, and nothing tells which receive of a cycle is the
-    wrong one: the message edges of every cycle are left out, and their receives are named. `assumed`, by edge, tells which
+    wrong one: the message edges of every cycle are left out, and their receives are named. A message from later in the same
+    process is wrong by itself, and one from earlier is right. `assumed`, by edge, tells which
     are only assumed: where a cycle has such edges, these are left out first.
     """
     if assumed is not None and assumed.any():
@@ -83,13 +84,15 @@ def order_rows(starts: Longs, time: Longs, edges: Edges, assumed: Flags | None =
     causal_time, level = np.empty(len(time), np.int64), np.empty(len(time), np.int64)
     done = np.zeros(len(time), np.bool_)
     in_cycle = np.empty(0, np.int64)
-    stuck = _place(starts, time, edges.offsets, edges.causes, causal_time, level, done)
-    if stuck:
-        inside = _in_cycles(starts, edges, done)
-        in_cycle = np.unique(edges.effects()[inside])
-        # A label of -1 goes by nothing: the edge is gone.
-        edges = Edges(edges.offsets, np.where(inside, -1, edges.causes), np.where(inside, -1, edges.labels))
+    # A message to what its own process did before is wrong by itself: it is left out before others that are in cycles with it.
+    for wrong in (_backwards, _in_cycles):
+        if not _place(starts, time, edges.offsets, edges.causes, causal_time, level, done):
+            break
+        inside = wrong(starts, edges, done)
+        in_cycle = np.union1d(in_cycle, edges.effects()[inside])
+        edges = _without(edges, inside)
         done[:] = False
+    else:
         _place(starts, time, edges.offsets, edges.causes, causal_time, level, done)
     return Ordered(Times(causal_time, level), edges, in_cycle)
 
@@ -122,6 +125,7 @@ def _without_doubtful(starts: Longs, time: Longs, edges: Edges, assumed: Flags) 
 
 
 def _without(edges: Edges, gone: Flags) -> Edges:
+    """The edges without some: a label of -1 goes by nothing."""
     return Edges(edges.offsets, np.where(gone, -1, edges.causes), np.where(gone, -1, edges.labels))
 
 
@@ -155,13 +159,26 @@ def _leads_to(starts: Longs, offsets: Longs, causes: Longs, rank: Longs, origin:
 
 
 def _in_cycles(starts: Longs, edges: Edges, done: Flags) -> Flags:
-    """By edge: whether it is part of a cycle among the rows that are not done."""
+    """By edge: whether it is part of a cycle among the rows that are not done, and says more than its process's order."""
     component = strongly_connected(starts, edges.offsets, edges.causes, done)
     effect = edges.effects()
     known = edges.causes >= 0
     inside = np.zeros(len(effect), np.bool_)
     inside[known] = component[effect[known]] == component[edges.causes[known]]
-    return inside & (component[effect] >= 0)
+    forwards = (edges.causes < effect) & _in_one_process(starts, edges)
+    return inside & (component[effect] >= 0) & ~forwards
+
+
+def _backwards(starts: Longs, edges: Edges, done: Flags) -> Flags:
+    """By edge: whether its cause comes after its effect in the order of their process; `done` does not matter."""
+    found: Flags = (edges.causes >= edges.effects()) & _in_one_process(starts, edges)
+    return found
+
+
+def _in_one_process(starts: Longs, edges: Edges) -> Flags:
+    process = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    found: Flags = (edges.causes >= 0) & (process[np.maximum(edges.causes, 0)] == process[edges.effects()])
+    return found
 
 
 @kernel("int64(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], boolean[::1])")

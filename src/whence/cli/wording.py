@@ -71,7 +71,8 @@ def _through_sentence(step: Step, earlier: Event, later: Event, unit: str) -> st
             "went, and it is not known in which order"
         )
     if step.kind == "answer":
-        return f"{effect} is taken to have waited for the answer of {cause}"
+        waited = cause if _is_local(step) else f"the answer of {cause}"
+        return f"{effect} is taken to have waited for {waited}"
     near = "" if step.apart is None else f", {show_duration(step.apart, unit)} apart by its clock"
     both = "both" if (cause, effect) == ("it", "the latter") else f"{cause} and {effect} both"
     return f"{both} touched {step.effect.process}{near}"
@@ -108,7 +109,7 @@ def event_message(event: Event) -> str:
     if not key.startswith((SPAN, ANSWER)):
         return key
     if key.startswith(ANSWER):
-        return "answer"
+        return "" if event.kind == "local" else "answer"
     if event.receives is None or key == f"{SPAN}{event.line}":
         return ""
     is_call = event.attributes.get("span.kind") in ("server", "consumer")
@@ -145,7 +146,7 @@ def known_by(step: Step, unit: str) -> tuple[str, str]:
     if step.kind == "process":
         return f"process {step.effect.process}{near}", step.known
     if step.kind == "answer":
-        return f"answer{near}", step.known
+        return f"{'wait' if _is_local(step) else 'answer'}{near}", step.known
     if step.kind == "tie":
         return "events at the same time, in either order", step.known
     if step.kind == "message":
@@ -158,10 +159,16 @@ def known_by(step: Step, unit: str) -> tuple[str, str]:
     return (f"process {step.effect.process}" if line is None else f"line {shortened_line(line)}"), step.known
 
 
+def _is_local(step: Step) -> bool:
+    return step.cause.process == step.effect.process
+
+
 def through_words(step: Step, unit: str) -> str:
     """Through which process or answer a possible cause would act, and how close that is."""
     near = "before" if step.apart is None else f"{show_duration(step.apart, unit)} before"
     effect = step.effect.name or step.effect.id
+    if step.kind == "answer" and _is_local(step):
+        return f"child span, assumed to have been waited for: {near} {effect}"
     if step.kind == "answer":
         return f"answer of {step.cause.process}, assumed: {near} {effect}"
     if step.kind == "tie":

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from whence.causality.ordering import NO_TIME
 from whence.events.keys import SPAN
+from whence.events.schema import RECEIVE, SEND
 from whence.history.reading import Run
 from whence.history.spans import chain_of
 
@@ -48,8 +49,18 @@ def answered(run: Run, number: int) -> Answered:
     server = np.concatenate((every.cause_rows()[assumed] + first, into.position[into.assumed]))
     if not len(client):
         return Answered(client, server, server)
+    # Spans answer all who started them. Only of a client's call is it taken that it ended after its server began.
+    positions, place = np.unique(server, return_inverse=True)
+    served = _is(run.rows(positions, ("kind",))["kind"], SEND)[place]
+    called = _is(run.events(number, ("kind",), 0, rows)["kind"], RECEIVE)[client]
+    client, server = client[served & called], server[served & called]
     lines = run.rows(server, ("line",))["line"].combine_chunks()
     return Answered(client, server, _beginnings(run, number, _plain(lines)))
+
+
+def _is(kinds: pa.ChunkedArray, kind: str) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = pc.fill_null(pc.equal(kinds.cast(pa.string()), kind), False).to_numpy()
+    return found.astype(np.bool_)
 
 
 def _beginnings(run: Run, number: int, lines: pa.Array) -> Longs:

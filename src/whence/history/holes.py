@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.causality.skeleton import Ints, Longs
-from whence.events.schema import ANSWER, RECEIVE, SPAN, STAMPED
+from whence.causality.skeleton import Ints, Longs, Skeleton
+from whence.events.schema import ANSWER, LOCAL, RECEIVE, SPAN, STAMPED
 
 Flags = NDArray[np.bool_]
 
@@ -26,31 +26,61 @@ class Told:
     hole_row: Longs
     """The first row before which a report is missing; -1 for none. What is missing before the segment is not known here."""
     messages: Longs
-    """Events that send or receive something."""
+    """Events that say themselves that they send or receive something; what spans within a process do to each other is none."""
+    touched: Flags
+    """Whether one of its events is a cause or an effect of one of another process in the segment."""
     stamped: Flags
     """Whether its stamps say what it knew: then a number that is left out hides nothing."""
     unanswered: Longs
     """Rows, ascending, that waited for an answer which nothing in the segment sent."""
 
 
-def told_by(events: pa.Table, process: Ints, processes: int, assumed: Longs) -> Told:
-    """Look through the events of a segment, in history order; `assumed` tells how many answers each got in it."""
-    sends, receives = events["sends"], events["receives"]
-    talks = _flags(pc.or_(pc.is_valid(sends), pc.is_valid(receives)))
+def told_by(events: pa.Table, skeleton: Skeleton, processes: int) -> Told:
+    """Look through the events of a segment, in history order."""
+    sends, receives, process = events["sends"], events["receives"], skeleton.process
     stamped = np.zeros(processes, np.bool_)
     if sends.null_count < len(sends):
         stamped[process[_flags(pc.starts_with(sends, STAMPED))]] = True
     is_hole = _flags(pc.is_valid(events["missing"])) | called_by_nobody(events)
-    unanswered = np.empty(0, np.int64)
-    if receives.null_count < len(receives):
-        waits = _flags(pc.starts_with(receives, ANSWER)) & _flags(pc.equal(events["kind"], RECEIVE))
-        unanswered = np.flatnonzero(waits & (assumed == 0))
     if events["seq"].null_count < len(events):
         is_hole |= _after_gaps(events["seq"].fill_null(0).to_numpy(), process) & ~stamped[process]
     rows = np.flatnonzero(is_hole)[::-1]
     hole_row = np.full(processes, -1, np.int64)
     hole_row[process[rows]] = rows
-    return Told(hole_row, np.bincount(process[talks], minlength=processes).astype(np.int64), stamped, unanswered)
+    effects, causes = np.repeat(np.arange(len(skeleton)), np.diff(skeleton.offsets)), skeleton.cause_rows()
+    apart = process[effects] != process[causes]
+    touched = np.zeros(processes, np.bool_)
+    touched[process[effects[apart]]] = touched[process[causes[apart]]] = True
+    return Told(
+        hole_row,
+        np.bincount(process[_talks(events)], minlength=processes).astype(np.int64),
+        touched,
+        stamped,
+        _unanswered(events, effects[apart], causes[apart]),
+    )
+
+
+def _talks(events: pa.Table) -> Flags:
+    """By event: whether it says that it sends or receives a message. The key of a span may be there for nobody else."""
+    found = np.zeros(len(events), np.bool_)
+    for keys in (events["sends"], events["receives"]):
+        if keys.null_count < len(keys):
+            own = pc.or_(pc.starts_with(keys, SPAN), pc.starts_with(keys, ANSWER))
+            found |= _flags(pc.is_valid(keys)) & ~_flags(pc.and_(own, pc.equal(events["kind"], LOCAL)))
+    return found
+
+
+def _unanswered(events: pa.Table, effects: Longs, causes: Longs) -> Longs:
+    """Rows of clients, ascending, that got no answer from another process; `effects` and `causes` are between processes."""
+    sends, receives = events["sends"], events["receives"]
+    if receives.null_count == len(receives):
+        return np.empty(0, np.int64)
+    waits = _flags(pc.starts_with(receives, ANSWER)) & _flags(pc.equal(events["kind"], RECEIVE))
+    into = waits[effects]
+    effects, causes = effects[into], causes[into]
+    answers = _flags(pc.equal(receives.take(pa.array(effects)), sends.take(pa.array(causes))))
+    waits[effects[answers]] = False
+    return np.flatnonzero(waits)
 
 
 def called_by_nobody(events: pa.Table) -> Flags:

@@ -88,6 +88,7 @@ def number_segments(
         totals.add(each.counts, own)
     for key, (first_hole, first_tainted) in scanning.holes.items():
         totals.first_hole[codes[key]], totals.first_tainted[codes[key]] = first_hole, first_tainted
+    totals.touched[[codes[key] for key in scanning.touched]] = True
     processes = ([computation for computation, _ in keys], [name for _, name in keys], totals)
     return Tables(segments_table(rows), processes_table([processes]))
 
@@ -128,6 +129,8 @@ class _Scanning:
         """By window; the first of each computation needs none."""
         self.holes: dict[tuple[str, str], tuple[int, int]] = {}
         """By process that has any: its first hole, and its first event that has one in its past."""
+        self.touched: set[tuple[str, str]] = set()
+        """Processes that something leads to, or from, in another segment and another process."""
 
     def look_at(self, made: Made) -> None:
         """Take note of the holes in a segment of whole computations."""
@@ -145,11 +148,17 @@ class _Scanning:
         return np.array(sorted({place for place, _ in self._missing.get(window, ()) if place >= 0}), np.int64)
 
     def _note(self, counts: Counts, found: Holes) -> None:
-        for key, *first in zip(
-            counts.processes(), found.first_hole.tolist(), found.first_tainted.tolist(), strict=True
+        for key, first_hole, first_tainted, touched in zip(
+            counts.processes(),
+            found.first_hole.tolist(),
+            found.first_tainted.tolist(),
+            found.touched.tolist(),
+            strict=True,
         ):
-            if first[1] != NEVER:
-                self.holes[key] = (first[0], first[1])
+            if first_tainted != NEVER:
+                self.holes[key] = (first_hole, first_tainted)
+            if touched:
+                self.touched.add(key)
 
     def scan(self, epochs: Epochs, segments: Sequence[Made], on_progress: Callable[[int], None]) -> None:
         """Go over the segments of one computation, in order."""
@@ -191,7 +200,7 @@ class _Scanning:
                 skeleton,
                 boundary,
                 totals.hole_rows(each.counts, everybody),
-                np.union1d(self._more(each.window), unanswered(each.counts, boundary.edge_row)),
+                np.union1d(self._more(each.window), unanswered(each.counts, skeleton, boundary)),
             )
             totals.add(each.counts, everybody)
             if each is not segments[0]:

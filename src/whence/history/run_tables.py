@@ -31,23 +31,29 @@ class Holes:
 
     first_hole: Longs
     first_tainted: Longs
+    touched: NDArray[np.bool_]
+    """Whether one of its events has a cause or an effect in another process and another segment."""
 
     @classmethod
     def none(cls, processes: int) -> Self:
         """Before the first segment."""
-        return cls(np.full(processes, NEVER), np.full(processes, NEVER))
+        return cls(np.full(processes, NEVER), np.full(processes, NEVER), np.zeros(processes, np.bool_))
 
     def widened(self, processes: int) -> Self:
         """Make room for so many processes."""
         more = processes - len(self.first_hole)
         return type(self)(
-            *(np.pad(each, (0, more), constant_values=NEVER) for each in (self.first_hole, self.first_tainted))
+            *(np.pad(each, (0, more), constant_values=NEVER) for each in (self.first_hole, self.first_tainted)),
+            np.pad(self.touched, (0, more)),
         )
 
     def after(self, skeleton: Skeleton, boundary: Boundary, hole_row: Longs, more_rows: Longs) -> Self:
         """Go on over a segment: `hole_row` is what `Totals.hole_rows` gives for it; `more_rows` are further holes."""
+        touched = self.touched.copy()
+        row, sender = _from_others(skeleton, boundary)
+        touched[skeleton.process[row]] = touched[sender] = True
         if (hole_row == -1).all() and not len(more_rows) and (self.first_tainted == NEVER).all():
-            return self
+            return type(self)(self.first_hole, self.first_tainted, touched)
         rows = hole_row.copy()
         for process in np.flatnonzero(hole_row == FIRST_ROW).tolist():
             rows[process] = np.flatnonzero(skeleton.process == process)[0]
@@ -58,12 +64,20 @@ class Holes:
         nth[order] = np.arange(len(order)) - starts[skeleton.process[order]] + 1
         first_hole = self.first_hole.copy()
         np.minimum.at(first_hole, skeleton.process[rows], nth[rows] + boundary.before[skeleton.process[rows]])
-        return type(self)(first_hole, spread_taint(skeleton, boundary, rows, self.first_tainted))
+        return type(self)(first_hole, spread_taint(skeleton, boundary, rows, self.first_tainted), touched)
 
 
-def unanswered(counts: Counts, heard: Longs) -> Longs:
-    """Rows of a segment that waited for an answer which nobody sent; `heard` are rows with a cause before the segment."""
+def unanswered(counts: Counts, skeleton: Skeleton, boundary: Boundary) -> Longs:
+    """Rows of a segment that waited for an answer which nobody sent in another process, in the segment or before it."""
+    heard, _ = _from_others(skeleton, boundary)
     return counts.told.unanswered[~np.isin(counts.told.unanswered, heard)]
+
+
+def _from_others(skeleton: Skeleton, boundary: Boundary) -> tuple[Longs, NDArray[np.int32]]:
+    """Rows of a segment with a cause before it in another process, and that process."""
+    sender = boundary.send_process[boundary.edge_send]
+    other = skeleton.process[boundary.edge_row] != sender
+    return boundary.edge_row[other], sender[other]
 
 
 def _empty() -> Longs:
@@ -81,6 +95,8 @@ class Totals:
     last_time: Longs = field(default_factory=_empty)
     clocks: list[str | None] = field(default_factory=list)
     messages: Longs = field(default_factory=_empty)
+    touched: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    """Whether something leads to it from another process, or from it to another."""
     first_hole: Longs = field(default_factory=_empty)
     """By process: the number of its first event before which a report is missing; `NEVER` for none."""
     first_tainted: Longs = field(default_factory=_empty)
@@ -101,6 +117,7 @@ class Totals:
             room(self.last_time, NO_TIME),
             [*self.clocks, *[None] * more],
             room(self.messages, 0),
+            np.pad(self.touched, (0, more)),
             room(self.first_hole, NEVER),
             room(self.first_tainted, NEVER),
         )
@@ -113,6 +130,7 @@ class Totals:
         self.last_seq[codes[here]] = np.maximum(self.last_seq[codes[here]], counts.last_seq[here])
         self.events[codes] += counts.events
         self.messages[codes] += counts.told.messages
+        self.touched[codes] |= counts.told.touched
         timed = counts.first_time != NO_TIME
         whose, first, last = codes[timed], counts.first_time[timed], counts.last_time[timed]
         known = self.first_time[whose]
@@ -127,6 +145,7 @@ class Totals:
         total = self.widened(len(counts.names))
         total.add(counts, np.arange(len(counts.names)))
         total.first_hole, total.first_tainted = holes.first_hole, holes.first_tainted
+        total.touched |= holes.touched
         return total
 
     def hole_rows(self, counts: Counts, codes: Longs) -> Longs:
@@ -198,7 +217,8 @@ def _processes(computations: Sequence[str], names: Sequence[str], totals: Totals
     first_hole, first_tainted = totals.first_hole.copy(), totals.first_tainted.copy()
     # A process that tells of no message may have had any.
     _, computation, counts = np.unique(np.array(computations, object), return_inverse=True, return_counts=True)
-    silent = (totals.messages == 0) & (totals.events > 0) & (counts[computation] > 1)
+    messages = np.maximum(totals.messages, totals.touched)
+    silent = (messages == 0) & (totals.events > 0) & (counts[computation] > 1)
     first_hole[silent] = first_tainted[silent] = 1
     return pa.table(
         {
@@ -209,7 +229,7 @@ def _processes(computations: Sequence[str], names: Sequence[str], totals: Totals
             "events": totals.events,
             "first_time": pa.array(totals.first_time, mask=untimed),
             "last_time": pa.array(totals.last_time, mask=untimed),
-            "messages": totals.messages,
+            "messages": messages,
             "first_hole": pa.array(first_hole, mask=first_hole == NEVER),
             "first_tainted": pa.array(first_tainted, mask=first_tainted == NEVER),
             "dense_seq": (totals.first_seq == 0) | ((totals.first_seq == 1) & (totals.last_seq == totals.events)),

@@ -120,7 +120,7 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
     aside = aside.sort_by([(name, "ascending") for name in ("file", "place", "outcome", "reason")])
     events = events_table(good, solved, window)
     outcomes = Counter(aside["outcome"].to_pylist())
-    counts = count_processes(names, solved.placed.skeleton, events, solved.placed.assumed)
+    counts = count_processes(names, solved.placed.skeleton, events)
     files = aside_file = open_file = None
     if len(events):
         files = write_segment(
@@ -243,10 +243,8 @@ def _stored(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray | pa.Ar
     )
 
 
-def count_processes(
-    names: Sequence[tuple[str, str]], skeleton: Skeleton, events: pa.Table, assumed: NDArray[np.int64]
-) -> Counts:
-    """What each process, given with its computation, has in the segment; `assumed` as `Placed` tells it."""
+def count_processes(names: Sequence[tuple[str, str]], skeleton: Skeleton, events: pa.Table) -> Counts:
+    """What each process, given with its computation, has in the segment."""
     count = len(names)
     process = skeleton.process
     seq = events["seq"].fill_null(0).to_numpy()
@@ -269,7 +267,7 @@ def count_processes(
         last_seq,
         first_time,
         last_time,
-        told_by(events, process, count, assumed),
+        told_by(events, skeleton, count),
     )
 
 

@@ -41,6 +41,7 @@ from whence.history.span_edges import (
     started_elsewhere,
     with_all_answers,
     with_ties,
+    without_answers_after,
     without_local_parents,
 )
 from whence.history.verifying import contradictions, first_contradictions
@@ -199,6 +200,7 @@ class _Work:
             edges = Edges(edges.offsets, causes, edges.labels)
             edges = without_local_parents(edges, keys, columns, order, process, told_apart=self.told_apart)
             edges = with_all_answers(edges, sends, again, assumed)
+            edges = without_answers_after(edges, assumed, process)
         missing: dict[int, list[str]] = {}
         doubtful = edges_told(assumed, edges.labels)
         if doubtful.any():
@@ -206,7 +208,7 @@ class _Work:
         if window.whole and len(keys):
             edges = self._without_unsent(edges, keys, missing)
         if (group := self.tied_groups()) is not None:
-            keys, assumed, edges = with_ties(keys, assumed, edges, group)
+            keys, assumed, edges = with_ties(keys, assumed, edges, group, process)
             doubtful = edges_told(assumed, edges.labels)
         ordered = order_rows(starts, time, edges, doubtful)
         answers = (
@@ -236,7 +238,7 @@ class _Work:
             self.aside.quarantine(order[rows[mine]], code, chosen)
 
         # Numbers of threads and ports come again, and what names them by these is no less an event.
-        again = again[[not self._plain(keys, sends[row]).startswith((SPAN, ANSWER)) for row in again]]
+        again = again[~(self._begin_with(keys, SPAN) | self._begin_with(keys, ANSWER))[sends[again]]]
         if came is None:
             in_cycle = ordered.in_cycle
             if len(in_cycle) and columns.has("line_phase"):
@@ -323,6 +325,8 @@ class _Work:
         if not len(ordered.in_cycle):
             return
         gone = np.flatnonzero((edges.causes >= 0) & (ordered.edges.causes < 0) & (edges.labels >= 0))
+        # Nobody misses what was only assumed.
+        gone = gone[~self._begin_with(keys, ANSWER)[edges.labels[gone]]]
         for row, label in zip(edges.effects()[gone].tolist(), edges.labels[gone].tolist(), strict=True):
             missing.setdefault(row, []).append(self._plain(keys, label))
 
@@ -332,6 +336,7 @@ class _Work:
         effects = edges.effects()
         known = assumed & (edges.causes >= 0)
         cause, effect = np.where(known, edges.causes, 0), effects
+        known &= self.process[cause] != self.process[effect]
         timed = known & (since[cause] != NO_TIME) & (since[effect] != NO_TIME)
         lasted, waited = (np.where(timed, time[row] - since[row], 0) for row in (cause, effect))
         too_long = timed & (lasted > LONGEST_ANSWER * np.maximum(waited, 0))
@@ -445,6 +450,11 @@ def _open(
         },
         RECEIVES,
     )
+    if spans.closed_end.any():
+        here = placed.open_place >= 0
+        waits = edges_told(assumed, placed.open_label) & here & (placed.open_cause < 0)
+        idle = waits & spans.closed_end[placed.rows[np.where(here, placed.open_place, 0)]]
+        received = received.filter(pa.array(~idle))
     # A message that was received here is nobody else's concern, unless it was sent to several, or so late that others
     # may still receive it. Where that is not enough, the events themselves are looked through.
     known = edges.causes >= 0

@@ -74,16 +74,25 @@ def with_all_answers(edges: Edges, sends: Longs, again: Longs, assumed: Flags) -
     return Edges(offsets, causes[by_effect], labels[by_effect])
 
 
-def with_ties(keys: pa.Array, assumed: Flags, edges: Edges, group: Longs) -> tuple[pa.Array, Flags, Edges]:
+def without_answers_after(edges: Edges, assumed: Flags, process: Codes) -> Edges:
+    """Leave out answers that came after the wait for them by the clock of one process: nobody waited for these."""
+    effects, cause = edges.effects(), np.maximum(edges.causes, 0)
+    after = edges_told(assumed, edges.labels) & (edges.causes > effects) & (process[cause] == process[effects])
+    return Edges(edges.offsets, np.where(after, -1, edges.causes), np.where(after, -1, edges.labels))
+
+
+def with_ties(
+    keys: pa.Array, assumed: Flags, edges: Edges, group: Longs, process: Codes
+) -> tuple[pa.Array, Flags, Edges]:
     """Assume that events of one process at one time, on several lines, happened in either order.
 
-    `group`, by row: the same number for such events, which stand together. What one of them received may have come before
-    the first of them, and what one of them sent may have gone out after the last. The edges that say so go by a key of
-    their own, the last one, which is assumed.
+    `group`, by row: the same number for such events, which stand together. What one of them received from another process
+    may have come before the first of them, and what one of them sent may have gone out after the last. The edges that say
+    so go by a key of their own, the last one, which is assumed.
     """
     effects = edges.effects()
     first, last = ends_of_groups(group)
-    known = edges.causes >= 0
+    known = (edges.causes >= 0) & (process[np.maximum(edges.causes, 0)] != process[effects])
     cause = np.where(known, last[np.maximum(edges.causes, 0)], -1)
     effect = first[effects]
     more = np.flatnonzero(known & ((cause != edges.causes) | (effect != effects)))
@@ -141,12 +150,14 @@ class SpanEnds:
     """It starts a span whose end is a member of the segment, too."""
     open_end: Flags
     """It ends a span whose start is not among the rows of the window."""
+    closed_end: Flags
+    """It ends a span of the segment that is no client: what it waited for cannot have ended before the segment."""
 
 
 def span_ends(columns: ReportColumns, order: Longs, process: Codes, member: Flags) -> SpanEnds:
     """Find starts and ends of spans that have the other one in the window, or lack it."""
     if not columns.has("line_phase"):
-        return SpanEnds(np.zeros(len(order), np.bool_), np.zeros(len(order), np.bool_))
+        return SpanEnds(*(np.zeros(len(order), np.bool_) for _ in range(3)))
     taken = pa.array(order)
     phase, line = columns.text("line_phase").take(taken), columns.encoded("line").take(taken)
     codes = line.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -155,8 +166,10 @@ def span_ends(columns: ReportColumns, order: Longs, process: Codes, member: Flag
         pc.fill_null(pc.equal(phase, name), False).to_numpy(zero_copy_only=False).astype(np.bool_)
         for name in (START, END)
     )
+    begun = np.isin(pairs, pairs[begins & member])
+    calls = pc.fill_null(pc.equal(columns.text("kind").take(taken), RECEIVE), False).to_numpy(zero_copy_only=False)
     return SpanEnds(
-        begins & member & np.isin(pairs, pairs[ends & member]), ends & member & ~np.isin(pairs, pairs[begins & member])
+        begins & member & np.isin(pairs, pairs[ends & member]), ends & member & ~begun, ends & member & begun & ~calls
     )
 
 
@@ -171,11 +184,16 @@ def rank_ties(columns: ReportColumns, rows: Longs) -> Longs:
         for name in (START, END)
     )
     lines, parents = columns.text("line").take(taken), columns.text("line_parent").take(taken)
+    # The end of a span names the one that started it in its answer.
+    answered = pc.replace_substring_regex(
+        columns.text("sends").take(taken), f"(?s)^([0-9]*{BETWEEN})?{ANSWER}(.*)$", r"\2"
+    )
+    parents = pc.if_else(pa.array(ends), answered, parents)
     names = pa.concat_arrays([lines, parents]).dictionary_encode()
     codes: Longs = names.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     line, parent = codes[: len(rows)], codes[len(rows) :]
     parent_of = np.full(len(names.dictionary) + 1, -1, np.int64)
-    parent_of[line[begins]] = parent[begins]
+    parent_of[line[begins | ends]] = parent[begins | ends]
     depth, outer = np.zeros(len(rows), np.int64), parent_of[line]
     for _ in range(DEEPEST):
         depth += outer >= 0

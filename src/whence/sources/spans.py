@@ -1,8 +1,8 @@
 """Spans of any tracing system as rows of `REPORTS`: one for its start, one for each of its events, one for its end.
 
-A span is a line of its process, called ``TRACE/SPAN``. Its start is a message to the spans that it starts elsewhere; the
-end of a server's span is an answer to the client's, which is assumed to wait for it. Each span is taken by itself, so that
-files can be read in any order and parts.
+A span is a line of its process, called ``TRACE/SPAN``. Its start is a message to the spans that it starts. Its end is an
+answer to the span that started it, which is assumed to have waited for it: spans record that neither between processes nor
+within one. Each span is taken by itself, so that files can be read in any order and parts.
 
 Readers give spans as plain values, in the order of the fields of `Span`, and the columns of their rows are made for
 thousands of spans at once: that takes a third of the time of making each row.
@@ -30,7 +30,7 @@ _KIND_AT_START = {INTERNAL: LOCAL, SERVER: RECEIVE, CONSUMER: RECEIVE, CLIENT: S
 _KIND_AT_END = {
     **{(kind, awaited): LOCAL for kind in SPAN_KINDS for awaited in (False, True)},
     (SERVER, True): SEND,
-    (CLIENT, True): RECEIVE,
+    **{(CLIENT, awaited): RECEIVE for awaited in (False, True)},
 }
 """The kind of a span's end, by the span's kind and whether it is waited for."""
 
@@ -277,14 +277,15 @@ class _Columns:
         begun, kinds, awaited, failed, attributes, ends = given
         at_end = _texts([_KIND_AT_END[each] for each in zip(kinds, awaited, strict=True)])
         no_key = pa.scalar(None, pa.string())
-        # The line of the parent goes on after this end, if it waited for it in the same process.
-        joins = pa.array([wait and kind not in (SERVER, CONSUMER) for kind, wait in zip(kinds, awaited, strict=True)])
         answer_to, answer = (pc.binary_join_element_wise(ANSWER, shared[name], "") for name in ("line_parent", "line"))
+        # Whoever takes a message up is not waited for, and whoever puts one out waits for nobody.
+        answers = pa.array([wait and kind != CONSUMER for kind, wait in zip(kinds, awaited, strict=True)], pa.bool_())
+        waits = pa.array([kind != PRODUCER for kind in kinds], pa.bool_())
         columns = {
             "time": pa.array(ends, pa.int64()),
             "kind": at_end,
-            "sends": pc.if_else(pc.equal(at_end, SEND), answer_to, no_key),
-            "receives": pc.if_else(pc.equal(at_end, RECEIVE), answer, no_key),
+            "sends": pc.if_else(answers, answer_to, no_key),
+            "receives": pc.if_else(waits, answer, no_key),
             "id": keys,
             "name": pc.binary_join_element_wise(
                 names,
@@ -292,7 +293,7 @@ class _Columns:
                 "",
             ),
             "attributes": _texts(attributes),
-            "line_parent": pc.if_else(joins, shared["line_parent"], no_key),
+            "line_parent": pa.nulls(len(ends), pa.string()),
             "line_phase": pa.repeat(END, len(ends)),
             "line_since": pa.array(begun, pa.int64()),
         }

@@ -143,9 +143,7 @@ class Chain:
         edge_row, edge_position, doubt, missing = self._crossings(solved, codes, find_sends)
         events = _with_times(events_table(_by_dates(placed), solved, 0), placed, solved, missing)
         boundary = self.scan.boundary(skeleton, edge_row, edge_position)
-        counts = count_processes(
-            [(self.computation, name) for name in self.names], skeleton, events, solved.placed.assumed
-        )
+        counts = count_processes([(self.computation, name) for name in self.names], skeleton, events)
         totals, everybody = self.totals.widened(len(self.names)), np.arange(len(self.names))
         part = Part(
             events,
@@ -157,7 +155,7 @@ class Chain:
             solved.placed.tied,
             segment_lines(placed, solved, [(self.computation, name) for name in names]),
             self.holes.widened(len(self.names)).after(
-                skeleton, boundary, totals.hole_rows(counts, everybody), unanswered(counts, boundary.edge_row)
+                skeleton, boundary, totals.hole_rows(counts, everybody), unanswered(counts, skeleton, boundary)
             ),
             counts,
             solved.aside.table(placed.drop_columns([DATED, "emitted"])),

@@ -176,7 +176,7 @@ def _missing_at(run: Run, position: int, code: int, index: int) -> Iterator[Miss
         yield Missing(name, after_seq, event.seq, left_out)
     for key in event.missing:
         yield Missing(None, None, None, 1, key, event.id)
-    if (event.receives or "").startswith(ANSWER) and not event.missing:
+    if event.kind == RECEIVE and (event.receives or "").startswith(ANSWER) and not event.missing:
         yield Missing(None, None, None, 1, event.receives, event.id)
     elif event.receives is None and event.kind == RECEIVE and (event.sends or "").startswith(SPAN):
         yield Missing(None, None, None, 1, CALLER, event.id)

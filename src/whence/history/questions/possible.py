@@ -16,13 +16,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.causality.skeleton import Ints
+from whence.events.keys import ANSWER
 from whence.history import layout
 from whence.history.questions.event import Event, events_at
 from whence.history.questions.further import Further, further_causes
 from whence.history.questions.past import Filter, by_event_groups, kept
 from whence.history.questions.paths import PROCESS, Step, path, unrecorded_step
 from whence.history.reading import Run
-from whence.history.recorded import past_by_stretches
+from whence.history.recorded import past_by_stretches, recorded_past
 from whence.history.tables import Longs
 from whence.kernels import kernel
 
@@ -89,7 +90,7 @@ def possible_causes(
         ]
         chosen = np.isin(found.position, np.concatenate([np.empty(0, np.int64), *pieces]))
         found = _Candidates(found.position[chosen], found.follower[chosen], found.all_seen)
-    best = _most_telling(run, found)[:most]
+    best = _most_telling(run, found, _lines_of(run, position, answered))[:most]
     places, followers = found.position[best], found.follower[best]
     both = events_at(run, np.concatenate((places, followers[followers >= 0])))
     events, after = both[: len(best)], {event.position: event for event in both[len(best) :]}
@@ -182,13 +183,24 @@ def _in_led_processes(
     return count
 
 
-def _most_telling(run: Run, found: _Candidates) -> Longs:
+def _lines_of(run: Run, position: int, answered: bool) -> pa.Array:
+    """The lines of the events that last led to an event, as far as one row group tells."""
+    past = next(recorded_past(run, np.array([position], np.int64), answered=answered))
+    if "line" not in run.event_schema().names:
+        return pa.array([], pa.string())
+    return pc.unique(run.rows(past[-MOST_CANDIDATES:], ["line"])["line"].cast(pa.string())).drop_null()
+
+
+def _most_telling(run: Run, found: _Candidates, lines: pa.Array) -> Longs:
     """Places of the candidates: those that warn and are rare, those that warn, those that are rare, all others; each by
-    how soon, in history order, something recorded followed."""
+    how soon, in history order, something recorded followed.
+
+    Of all these, ends of spans come first that one of these lines started: it most likely waited for them.
+    """
     if not len(found.position):
         return np.empty(0, np.int64)
     by_place = np.argsort(found.position)
-    columns = ["name", "attributes"]
+    columns = ["name", "attributes", "sends"]
     columns += ["error"] if "error" in run.event_schema().names else []
     rows = run.rows(found.position[by_place], columns)
     names = pc.fill_null(rows["name"].cast(pa.string()), "").combine_chunks().dictionary_encode()
@@ -201,7 +213,9 @@ def _most_telling(run: Run, found: _Candidates) -> Longs:
     rare = (count == 1) | (count * RARE_SHARE <= len(code))
     place, follower = found.position[by_place], found.follower[by_place]
     soon = np.where(follower >= 0, follower - place, 0)
-    order = np.lexsort((-place, soon, ~rare, ~warns))
+    awaited = pc.binary_join_element_wise(ANSWER, lines, "")
+    waited = _flags(pc.is_in(rows["sends"].cast(pa.string()), value_set=awaited))
+    order = np.lexsort((-place, soon, ~rare, ~warns, ~waited))
     return by_place[order]
 
 
