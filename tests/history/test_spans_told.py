@@ -76,8 +76,8 @@ class Asked:
         self.history = history
         self._position = {}
         for event in history.order():
-            own, _, part = event.id.partition("/") if event.id else ("", "", "")
-            name = bytes.fromhex(own).lstrip(b"\0").decode() if own else event.name
+            own, _, part = event.id.partition("/")
+            name = str(event.name) if ":" in own else bytes.fromhex(own).lstrip(b"\0").decode()
             self._position[f"{name}/{part}" if part else name] = event.position
 
     def at(self, name: str) -> int:
@@ -136,3 +136,88 @@ def test_a_call_without_a_client_may_have_been_answered(kind: str, tmp_path: Pat
     asked = ask(tmp_path, Told("p", "R", "internal", 0, 100), Told("q", "S", kind, 20, 30, "R"))
     assert asked.relation("S", "R") == POSSIBLE
     assert asked.relation("S", "R", answered=True) == BEFORE
+
+
+def test_a_call_that_nobody_saw_end_may_have_been_answered_at_any_time(tmp_path: Path) -> None:
+    """A user would be told that a service cannot have led to a failure after a call to it, because the call never ended."""
+    asked = ask(
+        tmp_path,
+        Told("p", "R", "internal", 0, 100),
+        Told("p", "C", "client", 5, None, "R"),
+        Told("q", "S", "server", 20, 30, "C"),
+    )
+    assert asked.relation("C/start", "S/start") == BEFORE
+    assert asked.relation("S", "R") == UNKNOWN
+    assert asked.missing("R") == ["answer"]
+
+
+@pytest.mark.parametrize("early", ["record", "moment", "end"])
+def test_what_stands_before_the_start_of_its_span_is_no_evidence(early: str, tmp_path: Path) -> None:
+    """A coarse clock of a log would clear what led to the record, since the record stands before its span begins."""
+    asked = ask(
+        tmp_path,
+        Told("z", "X", "producer", 0, 10),
+        Told("q", "K", "consumer", 40, 30 if early == "end" else 90, "X", moments=[35] if early == "moment" else []),
+        *([_as_record("q", "K", 35)] if early == "record" else []),
+    )
+    name = {"record": "record of K", "moment": "K/1", "end": "K"}[early]
+    assert asked.relation("X/start", name) == UNKNOWN
+    assert asked.relation("X/start", "K/start") == BEFORE
+
+
+def test_spans_within_a_process_tell_nothing_of_its_messages(tmp_path: Path) -> None:
+    """A user would be told that a job cannot have led to a failure, although nothing says whom the job talked to."""
+    asked = ask(
+        tmp_path,
+        Told("cron", "R", "internal", 0, 20),
+        Told("cron", "C", "internal", 5, 10, "R"),
+        Told("web", "A", "producer", 30, 50),
+        Told("far", "F", "internal", 40, 45, "A"),
+    )
+    assert asked.relation("R", "A/start") == UNKNOWN
+    assert asked.history.related(asked.at("R"), asked.at("A/start")).missing[0].no_messages
+    # Who was called by another process tells of its messages.
+    assert asked.relation("F", "A") == CONCURRENT
+
+
+def test_one_wrong_link_takes_no_other_cause_along(tmp_path: Path) -> None:
+    """A link to what began later would hide who called a service, and call the caller missing."""
+    asked = ask(
+        tmp_path,
+        Told("p", "L", "internal", 10, 90, links=["S"]),
+        Told("p", "C", "client", 20, 80),
+        Told("p", "S", "server", 30, 70, "C"),
+    )
+    assert asked.relation("C/start", "S/start") == BEFORE
+    assert asked.history.event(asked.at("S/start")).missing == ()
+    assert len(asked.history.event(asked.at("L/start")).missing) == 1
+
+
+def test_links_in_a_circle_at_one_time_name_each_other_as_missing(tmp_path: Path) -> None:
+    """A user would look for a call that nobody made: the key of what is only assumed would be told as missing."""
+    asked = ask(
+        tmp_path,
+        Told("p", "A", "producer", 10, 90, links=["D"]),
+        Told("p", "B", "internal", 10, 90),
+        Told("q", "D", "producer", 10, 90, links=["A"]),
+        Told("q", "E", "internal", 10, 90),
+    )
+    kinds = {each.kind for name in ("A", "B", "D", "E") for each in asked.history.why(asked.at(name)).missing}
+    assert kinds == {"cause"}
+
+
+def test_when_a_span_called_is_known_of_clients_and_producers_only(tmp_path: Path) -> None:
+    """A user would be told that what a span did before it called a service cannot have led to what that did."""
+    asked = ask(
+        tmp_path,
+        Told("p", "R", "internal", 0, 120, moments=[8]),
+        Told("p", "A", "producer", 5, 20, "R"),
+        Told("p", "C", "client", 50, 70, "R"),
+        Told("q", "D", "server", 30, 40, "R"),
+        Told("s", "S", "server", 55, 60, "C"),
+    )
+    assert asked.relation("R/start", "D/start") == BEFORE
+    assert asked.relation("R/1", "D/start") == asked.relation("A", "D/start") == UNKNOWN
+    assert asked.missing("D") == ["call"]
+    assert asked.relation("C/start", "S/start") == BEFORE
+    assert asked.missing("S") == []

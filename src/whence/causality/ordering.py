@@ -84,7 +84,7 @@ def order_rows(starts: Longs, time: Longs, edges: Edges, assumed: Flags | None =
     causal_time, level = np.empty(len(time), np.int64), np.empty(len(time), np.int64)
     done = np.zeros(len(time), np.bool_)
     in_cycle = np.empty(0, np.int64)
-    # A message to what its own process did before is wrong by itself: it is left out before others that are in cycles with it.
+    # A message to what its own process did before is wrong by itself: it goes first, and others in cycles with it stay.
     for wrong in (_backwards, _in_cycles):
         if not _place(starts, time, edges.offsets, edges.causes, causal_time, level, done):
             break

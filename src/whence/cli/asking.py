@@ -36,7 +36,7 @@ AnsweredOption = Annotated[
     bool,
     typer.Option(
         "--answered",
-        help="Take for recorded that a span ended because those that it started had, such as a call's server, where it could.",
+        help="Take for recorded that a span waited for those that it started, as a call for its server, where it could.",
     ),
 ]
 

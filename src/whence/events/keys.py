@@ -21,3 +21,13 @@ STAMPED: Final = "stamp of "
 
 UNKNOWN_ANSWER: Final = "when its answer was sent"
 """In place of a key: what is missing of a wait whose answer ended later than it."""
+
+UNENDED: Final = "whence:end of "
+"""What keys begin with that name the end of a client's span which was still open when it was reported: nobody sends one.
+The start of such a span receives it, because what was answered may have reached its process at any time since."""
+
+UNKNOWN_PLACE: Final = "whence:when it happened"
+"""What is missing of an event that stands before the start of its own span, by the clock. Nobody sends it."""
+
+UNKNOWN_CALL: Final = "when it was called"
+"""In place of a key: what is missing of a span that another process started from a span which is no call by itself."""

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.causality.skeleton import Ints, Longs, Skeleton
+from whence.events.keys import UNKNOWN_PLACE
 from whence.events.schema import ANSWER, LOCAL, RECEIVE, SPAN, STAMPED
 
 Flags = NDArray[np.bool_]
@@ -26,7 +27,7 @@ class Told:
     hole_row: Longs
     """The first row before which a report is missing; -1 for none. What is missing before the segment is not known here."""
     messages: Longs
-    """Events that say themselves that they send or receive something; what spans within a process do to each other is none."""
+    """Events that say themselves that they send or receive something. That one span starts another says nothing of it."""
     touched: Flags
     """Whether one of its events is a cause or an effect of one of another process in the segment."""
     stamped: Flags
@@ -37,7 +38,7 @@ class Told:
 
 def told_by(events: pa.Table, skeleton: Skeleton, processes: int) -> Told:
     """Look through the events of a segment, in history order."""
-    sends, receives, process = events["sends"], events["receives"], skeleton.process
+    sends, process = events["sends"], skeleton.process
     stamped = np.zeros(processes, np.bool_)
     if sends.null_count < len(sends):
         stamped[process[_flags(pc.starts_with(sends, STAMPED))]] = True
@@ -65,7 +66,9 @@ def _talks(events: pa.Table) -> Flags:
     found = np.zeros(len(events), np.bool_)
     for keys in (events["sends"], events["receives"]):
         if keys.null_count < len(keys):
-            own = pc.or_(pc.starts_with(keys, SPAN), pc.starts_with(keys, ANSWER))
+            own = pc.or_(
+                pc.or_(pc.starts_with(keys, SPAN), pc.starts_with(keys, ANSWER)), pc.equal(keys, UNKNOWN_PLACE)
+            )
             found |= _flags(pc.is_valid(keys)) & ~_flags(pc.and_(own, pc.equal(events["kind"], LOCAL)))
     return found
 

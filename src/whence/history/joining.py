@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from whence.clocks.errors import WhenceError
-from whence.events.keys import ANSWER, UNKNOWN_ANSWER
+from whence.events.keys import ANSWER, UNKNOWN_ANSWER, UNKNOWN_CALL
 from whence.history import layout
-from whence.history.open_ends import causes_of, doubt_of, events_for, is_assumed, lacks
+from whence.history.open_ends import called_at_unknown_time, causes_of, doubt_of, events_for, is_assumed, lacks
 from whence.history.plan import Epochs, Plan
 from whence.history.segmenting import Made, Target
 
@@ -38,6 +38,8 @@ ENDS = pa.schema(
         ("cause", pa.int64()),
         ("named", pa.bool_()),
         ("alias", pa.string()),
+        ("starts", pa.int32()),
+        ("within", pa.int32()),
         ("window", pa.int64()),
     ]
 )
@@ -45,7 +47,8 @@ ENDS = pa.schema(
 
 
 FindSenders = Callable[[Sequence[int], pa.Array], pa.Table]
-"""Looks for message keys among the events of windows that were written; gives a table of ``key``, ``window``, ``place``."""
+"""Looks for message keys among the events of windows that were written; gives a table of ``key``, ``window``, ``place``
+and ``within``, as open ends have it."""
 
 
 class EpsTooSmall(WhenceError):
@@ -124,8 +127,8 @@ def check_ledger(made: Iterable[Made], reports: int) -> None:
 def join(made: Sequence[Made], plan: Plan, target: Target, find_senders: FindSenders) -> Joined:
     """Settle the causes that segments name and do not hold.
 
-    `find_senders` looks for keys among the events of windows that were written: a table of ``key``, ``window``,
-    ``place``. It is asked only for what the open ends do not settle: sends received more than once, far apart.
+    `find_senders` looks for keys among the events of windows that were written. It is asked only for what the open ends do
+    not settle: sends received more than once, far apart.
     """
     joined = Joined(Crossings(), {})
     for epochs in plan.large:
@@ -168,6 +171,8 @@ def _join_computation(
             )
         if causes is None and lacks(row):
             joined.missing.setdefault(window, []).append((place, key))
+        if causes and row["named"] and called_at_unknown_time(row["starts"], senders.within(key, window)):
+            joined.missing.setdefault(window, []).append((place, UNKNOWN_CALL))
         for cause in causes or ():
             joined.crossings.add(effect, cause, doubt=doubt_of(row))
 
@@ -203,6 +208,11 @@ class _Senders:
 
     def knows(self, key: str) -> bool:
         return key in self._entries
+
+    def within(self, key: str | None, window: int) -> int | None:
+        """The process of the nearest start of a span before this window that sent the key and is no call by itself."""
+        entries = [each for each in self._entries.get(key or "", ()) if each["window"] < window]
+        return max(entries, key=lambda each: int(each["window"]))["within"] if entries else None
 
     def before(self, key: str, window: int) -> list[Place] | None:
         """What sent the key in the nearest window before this one, or all that answered before; None if nothing did."""

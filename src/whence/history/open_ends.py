@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.events.schema import ANSWER, STAMPED
+from whence.events.schema import ANSWER, SEND, SPAN, STAMPED
 
 Where_co = TypeVar("Where_co", covariant=True)
 
@@ -26,14 +26,25 @@ RECEIVES = pa.schema(
         ("process", pa.int32()),
         ("cause", pa.int64()),
         ("named", pa.bool_()),
+        ("starts", pa.int32()),
     ]
 )
 """An effect's ``place`` (``-1 - process``: that process's next event after the segment), and its cause: the place ``cause``
 in the segment, or if that is -1 what sends ``key``, or if that is null the last event of ``process`` before the segment.
-``named`` tells that the event itself names the cause; else a row before it does that was set aside."""
-SENDS = pa.schema([("key", pa.string()), ("place", pa.int64()), ("process", pa.int32()), ("alias", pa.string())])
+``named`` tells that the event itself names the cause; else a row before it does that was set aside. ``starts`` is the
+process of an event that starts a span; null for others."""
+SENDS = pa.schema(
+    [
+        ("key", pa.string()),
+        ("place", pa.int64()),
+        ("process", pa.int32()),
+        ("alias", pa.string()),
+        ("within", pa.int32()),
+    ]
+)
 """A ``key`` that others may receive, and the ``place`` of the event that sends it. For an event that was set aside, what
-stands for it: another place, or the last event of ``process`` before the segment, or what sends the key ``alias``."""
+stands for it: another place, or the last event of ``process`` before the segment, or what sends the key ``alias``.
+``within`` is the process of an event that starts a span which is neither a client's nor a producer's; null for others."""
 
 
 class Surroundings(Protocol[Where_co]):
@@ -76,6 +87,17 @@ def lacks(receive: Mapping[str, Any]) -> bool:
     What a stamp knows of may never have been logged, and an answer need not have been sent.
     """
     return bool(receive["named"]) and not receive["key"].startswith((STAMPED, ANSWER))
+
+
+def is_within(sends: pa.ChunkedArray, kinds: pa.ChunkedArray) -> pa.ChunkedArray:
+    """By event: whether it starts a span that is neither a client's nor a producer's."""
+    calls = pc.equal(kinds.cast(pa.string()), SEND)
+    return pc.fill_null(pc.and_(pc.starts_with(sends.cast(pa.string()), SPAN), pc.invert(calls)), False)
+
+
+def called_at_unknown_time(starts: int | None, within: int | None) -> bool:
+    """Tell, by ``starts`` of a span's start and ``within`` of its cause, whether it is unknown when it was called."""
+    return starts is not None and within is not None and starts != within
 
 
 def is_assumed(receive: Mapping[str, Any]) -> bool:

@@ -43,7 +43,8 @@ class Holes:
         """Make room for so many processes."""
         more = processes - len(self.first_hole)
         return type(self)(
-            *(np.pad(each, (0, more), constant_values=NEVER) for each in (self.first_hole, self.first_tainted)),
+            np.pad(self.first_hole, (0, more), constant_values=NEVER),
+            np.pad(self.first_tainted, (0, more), constant_values=NEVER),
             np.pad(self.touched, (0, more)),
         )
 

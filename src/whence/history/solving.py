@@ -27,17 +27,19 @@ from whence.causality.assembling import Detour, Placed, assemble
 from whence.causality.canonical import Copies, Raw, canonical_order, find_copies, tied_places
 from whence.causality.correcting import corrections
 from whence.causality.ordering import NO_TIME, Edges, Ordered, Times, order_rows
-from whence.events.keys import UNKNOWN_ANSWER
+from whence.events.keys import UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
 from whence.events.schema import ANSWER, END, SPAN, STAMPED, START
 from whence.history.aside import Aside
 from whence.history.open_ends import RECEIVES, SENDS
 from whence.history.report_columns import BETWEEN, ReportColumns, out_of_range
 from whence.history.span_edges import (
     SpanEnds,
+    before_their_start,
     edges_told,
     ends_of_groups,
     rank_ties,
     span_ends,
+    span_starts,
     started_elsewhere,
     with_all_answers,
     with_ties,
@@ -201,12 +203,15 @@ class _Work:
             edges = without_local_parents(edges, keys, columns, order, process, told_apart=self.told_apart)
             edges = with_all_answers(edges, sends, again, assumed)
             edges = without_answers_after(edges, assumed, process)
-        missing: dict[int, list[str]] = {}
+        missing = {row: [UNKNOWN_PLACE] for row in before_their_start(columns, order, process).tolist()}
         doubtful = edges_told(assumed, edges.labels)
         if doubtful.any():
             edges = self._without_long_answers(edges, doubtful, missing)
         if window.whole and len(keys):
             edges = self._without_unsent(edges, keys, missing)
+        starts_at, within = span_starts(columns, order, process)
+        for row in _called_at_unknown_time(edges, starts_at, within).tolist():
+            missing.setdefault(row, []).append(UNKNOWN_CALL)
         if (group := self.tied_groups()) is not None:
             keys, assumed, edges = with_ties(keys, assumed, edges, group, process)
             doubtful = edges_told(assumed, edges.labels)
@@ -271,7 +276,19 @@ class _Work:
         worst = int(lag.argmax()) if len(lag) else -1
         spans = span_ends(columns, order, process, member)
         open_receives, open_sends = _open(
-            keys, sends, time, ordered.edges, placed, member, dropped, process, assumed, spans, window
+            keys,
+            sends,
+            time,
+            ordered.edges,
+            placed,
+            member,
+            dropped,
+            process,
+            assumed,
+            spans,
+            window,
+            starts_at,
+            within,
         )
         if not window.whole and columns.has("line"):
             open_receives, open_sends = _with_open_ties(
@@ -431,6 +448,8 @@ def _open(
     assumed: Flags,
     spans: SpanEnds,
     window: Window,
+    starts_at: Codes,
+    within: Codes,
 ) -> tuple[pa.Table, pa.Table]:
     """What the segments of the other windows must settle: nothing, for a whole computation.
 
@@ -447,13 +466,14 @@ def _open(
             "process": pa.array(np.where(by_key, -1, -2 - placed.open_label).astype(np.int32)),
             "cause": pa.array(placed.open_cause),
             "named": pa.array(by_key & _named(edges, placed)),
+            "starts": _codes(starts_at, np.where(placed.open_place >= 0, _rows_at(placed, placed.open_place), -1)),
         },
         RECEIVES,
     )
     if spans.closed_end.any():
         here = placed.open_place >= 0
-        waits = edges_told(assumed, placed.open_label) & here & (placed.open_cause < 0)
-        idle = waits & spans.closed_end[placed.rows[np.where(here, placed.open_place, 0)]]
+        idle = edges_told(assumed, placed.open_label) & here & (placed.open_cause < 0)
+        idle &= spans.closed_end[_rows_at(placed, placed.open_place)]
         received = received.filter(pa.array(~idle))
     # A message that was received here is nobody else's concern, unless it was sent to several, or so late that others
     # may still receive it. Where that is not enough, the events themselves are looked through.
@@ -479,15 +499,22 @@ def _open(
                 "process": np.full(len(waits), -1, np.int32),
                 "cause": np.full(len(waits), -1, np.int64),
                 "named": np.zeros(len(waits), np.bool_),
+                "starts": pa.nulls(len(waits), pa.int32()),
             },
             RECEIVES,
         )
         received = pa.concat_tables([received, more])
     offered = np.flatnonzero((sends >= 0) & member & ~settled)
     there, gone = offered[~dropped[offered]], offered[dropped[offered]]
-    sent = pa.table({"key": keys.take(pa.array(sends[there])), "place": pa.array(place[there])})
+    sent = pa.table(
+        {
+            "key": keys.take(pa.array(sends[there])),
+            "place": pa.array(place[there]),
+            "within": _codes(within, there),
+        }
+    )
     instead = _stand_ins(keys, sends, edges, gone, place, process, member & dropped)
-    return received, pa.concat_tables([sent, instead], promote_options="default").cast(SENDS)
+    return received, pa.concat_tables([sent, instead], promote_options="default").select(SENDS.names).cast(SENDS)
 
 
 def _with_open_ties(
@@ -523,6 +550,7 @@ def _with_open_ties(
                 "process": np.full(len(late), -1, np.int32),
                 "cause": np.full(len(late), -1, np.int64),
                 "named": np.zeros(len(late), np.bool_),
+                "starts": pa.nulls(len(late), pa.int32()),
             },
             RECEIVES,
         )
@@ -533,7 +561,14 @@ def _with_open_ties(
         tied = pc.binary_join_element_wise(TIED, keys.take(pa.array(sends[early])).cast(pa.string()), "")
         nothing = len(early)
         offered = pa.table(
-            [tied, pa.array(place[last[early]]), pa.repeat(no_row, nothing), pa.repeat(no_text, nothing)], schema=SENDS
+            [
+                tied,
+                pa.array(place[last[early]]),
+                pa.repeat(no_row, nothing),
+                pa.repeat(no_text, nothing),
+                pa.repeat(no_row, nothing),
+            ],
+            schema=SENDS,
         )
         sent = pa.concat_tables([sent, offered])
     by_key = received.filter(pc.and_(received["key"].is_valid(), pc.less(received["cause"], 0)))
@@ -544,10 +579,28 @@ def _with_open_ties(
     return pa.concat_tables([received, asked]), sent
 
 
+def _called_at_unknown_time(edges: Edges, starts_at: Codes, within: Codes) -> Longs:
+    """Rows that start spans of another process than what started them, which is no call by itself."""
+    effects, cause = edges.effects(), np.maximum(edges.causes, 0)
+    starts, of_cause = starts_at[effects], within[cause]
+    return np.unique(effects[(edges.causes >= 0) & (starts >= 0) & (of_cause >= 0) & (starts != of_cause)])
+
+
+def _codes(codes: Codes, rows: Longs) -> pa.Array:
+    """The codes of rows; null for -1, and for no row."""
+    found = np.where(rows >= 0, codes[np.maximum(rows, 0)] if len(codes) else -1, -1).astype(np.int32)
+    return pa.array(found, mask=found < 0)
+
+
+def _rows_at(placed: Placed, places: Longs) -> Longs:
+    """The rows at places; any for places that are none."""
+    return placed.rows[np.maximum(places, 0)] if len(placed.rows) else np.zeros(len(places), np.int64)
+
+
 def _named(edges: Edges, placed: Placed) -> Flags:
     """Of each open end: whether its event names the cause itself."""
     here = placed.open_place >= 0
-    rows = np.where(here, placed.rows[np.where(here, placed.open_place, 0)] if len(placed.rows) else 0, -1)
+    rows = np.where(here, _rows_at(placed, placed.open_place), -1)
     keys = int(edges.labels.max(initial=0)) + 1
     own = edges.effects() * keys + edges.labels
     named: Flags = here & np.isin(rows * keys + placed.open_label, own[edges.labels >= 0])

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.causality.ordering import Edges
-from whence.events.schema import ANSWER, END, RECEIVE, SPAN, START
+from whence.events.schema import ANSWER, END, RECEIVE, SEND, SPAN, START
 from whence.history.report_columns import BETWEEN, ReportColumns
 
 Longs = NDArray[np.int64]
@@ -171,6 +171,37 @@ def span_ends(columns: ReportColumns, order: Longs, process: Codes, member: Flag
     return SpanEnds(
         begins & member & np.isin(pairs, pairs[ends & member]), ends & member & ~begun, ends & member & begun & ~calls
     )
+
+
+def before_their_start(columns: ReportColumns, order: Longs, process: Codes) -> Longs:
+    """Records of spans that stand before the start of their span in their process: clocks of logs may be coarser."""
+    if not columns.has("line_phase") or not columns.has("line_parent"):
+        return np.empty(0, np.int64)
+    taken = pa.array(order)
+    starts = _flags(pc.equal(columns.text("line_phase").take(taken), START))
+    line = columns.encoded("line").take(taken).indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    pairs = np.where(line >= 0, line * (int(process.max(initial=0)) + 1) + process, -1)
+    started, first = np.unique(pairs[starts], return_index=True)
+    if not len(started):
+        return np.empty(0, np.int64)
+    at = np.minimum(np.searchsorted(started, pairs), len(started) - 1)
+    early = (pairs >= 0) & (started[at] == pairs) & (np.arange(len(order)) < np.flatnonzero(starts)[first][at])
+    return np.flatnonzero(early & _flags(pc.equal(columns.text("line"), columns.text("line_parent")).take(taken)))
+
+
+def _flags(values: pa.Array) -> Flags:
+    found: Flags = pc.fill_null(values, False).to_numpy(zero_copy_only=False).astype(np.bool_)
+    return found
+
+
+def span_starts(columns: ReportColumns, order: Longs, process: Codes) -> tuple[Codes, Codes]:
+    """By row: its process if it starts a span, else -1; and the same for a span that is no call or message by itself."""
+    if not columns.has("line_phase"):
+        return np.full(len(order), -1, np.int32), np.full(len(order), -1, np.int32)
+    taken = pa.array(order)
+    starts = _flags(pc.equal(columns.text("line_phase").take(taken), START))
+    calls = _flags(pc.equal(columns.text("kind").take(taken), SEND))
+    return np.where(starts, process, -1).astype(np.int32), np.where(starts & ~calls, process, -1).astype(np.int32)
 
 
 def rank_ties(columns: ReportColumns, rows: Longs) -> Longs:

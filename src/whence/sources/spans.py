@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from whence.events.keys import UNENDED, UNKNOWN_PLACE
 from whence.events.schema import ANSWER, COLUMNS, END, LOCAL, RECEIVE, REPORTS, SEND, SPAN, START
 from whence.sources.errors_told import errors_of
 from whence.sources.rows import BATCH_BYTES, BATCH_ROWS, MOST_CAUSES, Row, Values, received, too_many_causes, values_of
@@ -213,7 +214,9 @@ class _Columns:
     def starts(self) -> Arrays:
         """The columns of their starts."""
         parent = pc.binary_join_element_wise(SPAN, self._shared["line_parent"], "")
-        linked = [[span_key(*link) for link in links] if links else () for links in self._of["links"]]
+        linked = [[span_key(*link) for link in links] if links else [] for links in self._of["links"]]
+        for number in self._open_calls():
+            linked[number].append(f"{UNENDED}{self._of['trace'][number]}/{self._of['key'][number]}")
         if any(linked):
             both = zip(parent.to_pylist(), linked, strict=True)
             # A span may link to its own parent: that is one cause, not two.
@@ -234,6 +237,13 @@ class _Columns:
             "line_phase": pa.repeat(START, len(self)),
             "error": self._errors_of_open(),
         }
+
+    def _open_calls(self) -> list[int]:
+        """Numbers of clients' spans that had not ended when they were reported."""
+        if None not in self._of["end"]:
+            return []
+        both = zip(self._of["end"], self._of["kind"], strict=True)
+        return [number for number, (end, kind) in enumerate(both) if end is None and kind == CLIENT]
 
     def _errors_of_open(self) -> pa.Array:
         """By start: whether its span failed, if there is no end that will tell."""
@@ -260,6 +270,8 @@ class _Columns:
             "attributes": _texts([attributes for _, _, (_, _, attributes) in found]),
             "line_parent": pa.nulls(len(found), pa.string()),
         }
+        early = [UNKNOWN_PLACE if time < self._of["start"][number] else None for number, _, (time, _, _) in found]
+        columns["receives"] = _texts(early)
         named = [True if name.lower() in FAILURES else None for _, _, (_, name, _) in found]
         columns["error"] = _errors(named, columns["attributes"], None)
         return self._shared_of(numbers) | columns, numbers
@@ -297,6 +309,14 @@ class _Columns:
             "line_phase": pa.repeat(END, len(ends)),
             "line_since": pa.array(begun, pa.int64()),
         }
+        early = [end < start for start, end in zip(begun, ends, strict=True)]
+        if any(early):
+            # Nothing may be made of its place.
+            columns["receives_more"] = pa.array([[UNKNOWN_PLACE] if each else None for each in early])
+            columns["receives"] = pc.if_else(waits, answer, pc.if_else(pa.array(early), UNKNOWN_PLACE, no_key))
+            columns["receives_more"] = pc.if_else(
+                waits, columns["receives_more"], pa.scalar(None, pa.list_(pa.string()))
+            )
         columns["error"] = _errors(failed, columns["attributes"], kinds)
         return shared | columns, numbers
 

@@ -27,7 +27,7 @@ class Line:
     began: int = 0
     open_children: int = 0
     awaits: list[str] = field(default_factory=list)
-    """Spans of servers that it started and that have not ended."""
+    """Spans of other processes that it started and waits for, and that have not ended."""
 
 
 @dataclass
@@ -121,27 +121,23 @@ class System:
         self.lines.append(line)
         self.spans.append(line)
         if parent is not None:
-            if kind == "receive" and parent.kind == "send" and parent in self.lines:
+            if process != parent.process and parent in self.lines and self.random.random() < 0.8:
                 parent.awaits.append(str(line.name))
             parent.open_children += 1
 
     def end(self, line: Line) -> None:
-        """End a line; a client's span when its server's has."""
+        """End a line; a span when those that it waits for have. Within a process, nobody need wait."""
         if line.key is None:
             into = line.parent.name if line.parent is not None and self.random.random() < 0.6 else None
             self.row(line, line_phase="end", line_parent=into)
-        elif line.kind == "receive":
-            answers = line.parent is not None and line.name in line.parent.awaits
-            sends = f"{ANSWER}{line.parent.name}" if answers and line.parent is not None else None
-            if answers and line.parent is not None:
-                line.parent.awaits.remove(str(line.name))
-            self.row(line, line_phase="end", kind="send", sends=sends, receives=None, line_since=line.began)
         else:
-            into = line.parent.name if line.parent is not None else None
-            waits = f"{ANSWER}{line.name}" if line.kind == "send" else None
+            parent, sends = line.parent, None
+            if parent is not None and (parent.process == line.process or line.name in parent.awaits):
+                sends = f"{ANSWER}{parent.name}"
+                parent.awaits = [each for each in parent.awaits if each != line.name]
             self.row(
-                line, line_phase="end", line_parent=into, sends=None, receives=waits, line_since=line.began,
-                kind="receive" if waits else "local",
+                line, line_phase="end", line_parent=None, sends=sends, receives=f"{ANSWER}{line.name}",
+                line_since=line.began, kind={"receive": "send", "send": "receive"}.get(line.kind, "local"),
             )  # fmt: skip
         self.lines.remove(line)
         self.ended.append(line)

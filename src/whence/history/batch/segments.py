@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from whence.history import layout
@@ -27,7 +28,7 @@ from whence.history.joining import (
 )
 from whence.history.mending import mark_missing
 from whence.history.numbering import Tables, number_segments
-from whence.history.open_ends import rows_that_send
+from whence.history.open_ends import is_within, rows_that_send
 from whence.history.plan import Bins, Epochs, Plan, TooLarge, cut_into_epochs, spread_bins
 from whence.history.segmenting import Made, Target
 from whence.history.solving import Window, solve
@@ -190,19 +191,24 @@ def number_joined(
 
 def _senders_finder(engine: Engine, target: Target, made: Sequence[Made]) -> FindSenders:
     """Make the look-up of message keys among the events that were written, as `join` takes it."""
-    files = {each.window: each.files.events_file for each in made if each.files is not None}
+    files = {each.window: (each.files.events_file, each.counts.names) for each in made if each.files is not None}
 
     def find(windows: Sequence[int], keys: pa.Array) -> pa.Table:
         wanted = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
-        tasks = [partial(_look_for_senders, target, window, files[window], wanted) for window in windows]
+        tasks = [partial(_look_for_senders, target, window, *files[window], wanted) for window in windows]
         return pa.concat_tables(engine.run_tasks(tasks, "look for senders"))
 
     return find
 
 
-def _look_for_senders(target: Target, window: int, events_file: str, wanted: pa.Array) -> pa.Table:
+def _look_for_senders(
+    target: Target, window: int, events_file: str, names: Sequence[str], wanted: pa.Array
+) -> pa.Table:
     with target.store.open(f"{layout.run_folder(target.run)}/{events_file}") as file:
-        sends = pq.ParquetFile(file).read(columns=["sends"], use_threads=False)["sends"]
-    places = pa.array(rows_that_send(sends, wanted))
+        events = pq.ParquetFile(file).read(columns=["sends", "process", "kind"], use_threads=False)
+    places = pa.array(rows_that_send(events["sends"], wanted))
+    found = events.take(places)
+    process = pc.index_in(found["process"].cast(pa.string()), value_set=pa.array(names, pa.string()))
+    within = pc.if_else(is_within(found["sends"], found["kind"]), process, pa.scalar(None, pa.int32()))
     windows = pa.repeat(pa.scalar(window, pa.int64()), len(places))
-    return pa.table({"key": sends.take(places), "window": windows, "place": places})
+    return pa.table({"key": found["sends"], "window": windows, "place": places, "within": within})

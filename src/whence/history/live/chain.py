@@ -23,12 +23,13 @@ from whence.causality.boundary import Boundary
 from whence.causality.clocks import Scan
 from whence.causality.skeleton import Skeleton
 from whence.causality.vectors import Vectors
+from whence.events.keys import UNKNOWN_CALL
 from whence.events.schema import ANSWER
 from whence.history.live.channel_state import Channels
 from whence.history.live.dating import DATED
 from whence.history.live.lines import Lines
 from whence.history.mending import with_missing
-from whence.history.open_ends import TIED, causes_of, doubt_of, events_for, is_assumed, lacks
+from whence.history.open_ends import TIED, called_at_unknown_time, causes_of, doubt_of, events_for, is_assumed, lacks
 from whence.history.report_columns import LARGEST_TIME
 from whence.history.run_tables import Holes, Totals, unanswered
 from whence.history.segment_lines import SegmentLines
@@ -87,6 +88,8 @@ class Chain:
     """By code: of the last event closed; -1 for none."""
     sends: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """By message key: positions of what sent it, which the scan holds."""
+    within: dict[str, int] = field(default_factory=dict)
+    """By key of a span that is no call or message by itself: the code of its process."""
     sent: dict[str, int] = field(default_factory=dict)
     """By message key: when the report of what sent it arrived."""
     holes: Holes = field(default_factory=lambda: Holes.none(0))
@@ -115,10 +118,14 @@ class Chain:
         self.scan.keep_only(sorted(wanted))
         arrival = part.events["arrival"].to_numpy()
         opened = solved.open_sends
-        for key, place in zip(opened["key"].to_pylist(), opened["place"].to_pylist(), strict=True):
+        for key, place, within in zip(*(opened[name].to_pylist() for name in ("key", "place", "within")), strict=True):
             if place is not None:
                 self.sent[key] = int(arrival[place])
+            self.within.pop(key, None)
+            if within is not None:
+                self.within[key] = int(codes[within])
         self.sent = {key: arrived for key, arrived in self.sent.items() if key in kept}
+        self.within = {key: code for key, code in self.within.items() if key in kept}
         self.sends, self.pending = kept, later
         last = np.array(self.last_position)
         last[part.skeleton.process] = self.end + np.arange(len(part.skeleton))
@@ -189,14 +196,19 @@ class Chain:
         unknown = {
             row["key"] for row in open_rows if row["key"] is not None and not is_assumed(row)
         } - self.sends.keys()
-        for key, position, code, index, known in find_sends(self, unknown) if unknown else ():
+        for key, position, code, index, known, within in find_sends(self, unknown) if unknown else ():
             self.scan.hold(position, code, index, known)
             self.sends[key] = (position,)
+            if within:
+                self.within[key] = code
         around = _Around(self, codes)
         for row in open_rows:
             causes = causes_of(row, around)
             if causes is None and lacks(row):
                 missing.append((row["place"], row["key"]))
+            starts = None if row["starts"] is None else int(codes[row["starts"]])
+            if causes and row["named"] and called_at_unknown_time(starts, self.within.get(row["key"])):
+                missing.append((row["place"], UNKNOWN_CALL))
             for position in causes or ():
                 pair = (row["place"], position)
                 pairs[pair] = min(pairs.get(pair, TIED), doubt_of(row))
@@ -262,8 +274,9 @@ class _Around:
         return self.chain.sends.get(key)
 
 
-FindSends = Callable[[Chain, set[str]], Sequence[tuple[str, int, int, int, Vectors]]]
-"""Key, position, code, number within the process and vector of the closed events that send these keys."""
+FindSends = Callable[[Chain, set[str]], Sequence[tuple[str, int, int, int, Vectors, bool]]]
+"""Key, position, code, number within the process and vector of the closed events that send these keys; and whether that
+starts a span which is no call."""
 
 
 def _present(rows: pa.Table) -> pa.Table:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.events.keys import UNKNOWN_ANSWER
+from whence.events.keys import UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
 from whence.events.schema import ANSWER, SPAN, STAMPED
 from whence.history.live.chain import Part
 from whence.history.live.log import DELIVERED
@@ -62,6 +62,10 @@ def emit(pieces: list[Piece], until: int, last_number: int, first_sent: FirstSen
     return rows.append_column("number", numbers).select(DELIVERED.names).cast(DELIVERED)
 
 
+UNTOLD = {UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE}
+"""What the log does not tell as missing."""
+
+
 def _order(rows: pa.Table) -> Longs:
     """By time and lead, which the key starts with; among computations by name, and within one as their keys are."""
     keys: list[Longs] = [rows[name].to_numpy() for name in ("tie", "lead", "at")]
@@ -91,9 +95,9 @@ def _rows(piece: Piece, chosen: Longs, first_sent: FirstSent, tick: int) -> pa.T
     unheard = _unheard(piece, chosen, columns["at"].to_numpy() + tick, first_sent)
     columns["missing"] = events["missing"]
     if unheard or events["missing"].null_count < len(events):
-        # That an answer came too late is known only when it comes, which may be after the delivery.
+        # That an answer came too late, or a span began after its events, is known when it comes: perhaps after the delivery.
         missing = [
-            sorted({*(known or ()), *unheard.get(place, ())} - {UNKNOWN_ANSWER}) or None
+            sorted({*(known or ()), *unheard.get(place, ())} - UNTOLD) or None
             for place, known in zip(chosen.tolist(), events["missing"].to_pylist(), strict=True)
         ]
         columns["missing"] = pa.array(missing, DELIVERED.field("missing").type)

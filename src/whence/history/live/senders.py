@@ -14,7 +14,7 @@ from whence.causality.skeleton import Skeleton
 from whence.causality.vectors import Vectors
 from whence.history.live.chain import Chain, Part
 from whence.history.live.records import Record
-from whence.history.open_ends import rows_that_send
+from whence.history.open_ends import is_within, rows_that_send
 from whence.history.reading import Run
 
 LOOK_BACK = 8
@@ -22,9 +22,10 @@ LOOK_BACK = 8
 REMEMBERED = 100_000
 """Keys that nobody sent, so that they are looked for once."""
 
-Found = tuple[str, int, int, int, Vectors]
-Segment = tuple[int, pa.ChunkedArray, Skeleton, Boundary]
-"""First position within the chain, what is sent, and what vectors come from."""
+Found = tuple[str, int, int, int, Vectors, bool]
+"""A key, where it was sent: position, process, number and vector; and whether that starts a span which is no call."""
+Segment = tuple[int, pa.ChunkedArray, pa.ChunkedArray, Skeleton, Boundary]
+"""First position within the chain, what is sent, kinds of events, and what vectors come from."""
 
 
 class Senders:
@@ -46,10 +47,10 @@ class Senders:
         """The sends of these keys; `committed` are segments of the chain, the newest first, taken only as needed."""
         wanted = {key for key in keys if self._absent.get((chain.computation, key)) != chain.end}
         new = (
-            (first, part.events["sends"], part.skeleton, part.boundary)
+            (first, part.events["sends"], part.events["kind"], part.skeleton, part.boundary)
             for first, part in reversed(self._new.get(chain.computation, []))
         )
-        for _, (first, sends, skeleton, boundary) in zip(range(LOOK_BACK), _both(new, committed), strict=False):
+        for _, (first, sends, kinds, skeleton, boundary) in zip(range(LOOK_BACK), _both(new, committed), strict=False):
             if not wanted:
                 return
             rows = rows_that_send(sends, pa.array(sorted(wanted), pa.string()))
@@ -57,12 +58,13 @@ class Senders:
                 continue
             assert boundary is not None
             vectors = clock_rows(skeleton, boundary, rows)
+            within = is_within(sends.take(pa.array(rows)), kinds.take(pa.array(rows))).to_pylist()
             for place, row in enumerate(rows.tolist()):
                 key, code = sends[row].as_py(), int(skeleton.process[row])
                 if key in wanted:
                     wanted.discard(key)
                     vector = vectors.take([place])
-                    yield key, first + row, code, int(vector.count[vector.process == code][0]), vector
+                    yield key, first + row, code, int(vector.count[vector.process == code][0]), vector, within[place]
         if len(self._absent) > REMEMBERED:
             self._absent.clear()
         self._absent.update({(chain.computation, key): chain.end for key in wanted})
@@ -76,8 +78,9 @@ def committed_segments(run: Run, records: Sequence[Record]) -> Iterator[Segment]
     starts = np.cumsum([0, *(each.rows for each in records)])
     for place in reversed(range(len(records))):
         number, rows = first + place, records[place].rows
-        sends = run.events(number, ["sends"], 0, rows)["sends"]
-        yield int(starts[place]), sends, run.skeleton(number, 0, rows), run.boundary(number)
+        events = run.events(number, ["sends", "kind"], 0, rows)
+        skeleton, boundary = run.skeleton(number, 0, rows), run.boundary(number)
+        yield int(starts[place]), events["sends"], events["kind"], skeleton, boundary
 
 
 def _numbers(run: Run) -> dict[str, int]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.causality.taint import NEVER
-from whence.events.keys import ANSWER, CALLER, SPAN, UNKNOWN_ANSWER
+from whence.events.keys import ANSWER, CALLER, SPAN, UNENDED, UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
 from whence.events.schema import RECEIVE
 from whence.history.questions.dealing import numbers_within
 from whence.history.questions.event import events_at
@@ -22,9 +22,14 @@ from whence.history.tables import Longs
 
 SHOWN = 10
 """Processes whose missing reports are told, at most."""
-KINDS = ("numbers", "cause", "caller", "callee", "answer", "messages")
+KINDS = ("numbers", "cause", "caller", "callee", "answer", "call", "time", "messages")
 """What may be missing: events whose numbers are left out; an event that another names as its cause; who called a server,
-and whom a client called, where these do not report; when an answer was sent; all messages of a process."""
+and whom a client called, where these do not report; when an answer was sent; when a span of another process made a call;
+when something happened that stands before the start of its own span; all messages of a process."""
+
+
+WORDS = {CALLER: "caller", UNKNOWN_ANSWER: "answer", UNKNOWN_CALL: "call", UNKNOWN_PLACE: "time"}
+"""The kinds of what is missing and has no key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,9 @@ class Missing:
             return "numbers"
         if self.message.startswith(ANSWER):
             return "callee"
-        return {CALLER: "caller", UNKNOWN_ANSWER: "answer"}.get(self.message, "cause")
+        if self.message.startswith(UNENDED):
+            return "answer"
+        return WORDS.get(self.message, "cause")
 
     @property
     def words(self) -> str:
@@ -64,6 +71,10 @@ class Missing:
                 return f"all messages of {self.process}, which tells of none"
             case "answer":
                 return f"when the answer was sent that {self.received_by} may have waited for"
+            case "call":
+                return f"when {self.received_by} was called, which is not recorded"
+            case "time":
+                return f"when {self.received_by} happened, which stands before the start of its span by its clock"
             case "caller":
                 return f"who called {self.received_by}, which nobody reports"
             case "callee":
