@@ -447,3 +447,64 @@ def test_no_cause_is_claimed_from_the_order_of_events_at_one_time(seed, processe
             }
             assert {each.event.id for each in answer.possible} == {each.id for each in mine}
             assert not answer.more_possible
+
+
+def spoil(execution: Execution, *, numbered: bool, spoilt: float) -> pa.Table:
+    """The reports, of which this share is set aside: events are lost to their processes although something came in."""
+    random, rows = execution.random, []
+    for event in execution.done:
+        row = event.report(numbered=numbered)
+        # Nobody misses an answer that was not reported.
+        if random.random() >= spoilt or (event.sends or "").startswith(ANSWER):
+            rows.append(row)
+            continue
+        event.lost = True
+        how = random.choice(
+            ("conflict", "unnumbered", "unreadable", "cut off") if numbered else ("unreadable", "cut off")
+        )
+        if how == "conflict":
+            bare = {**row, "kind": "local", "sends": None, "receives": None, "receives_more": None, "line_joins": None}
+            rows += [{**bare, "id": f"not {event.id}", "arrival": 0}, {**row, "arrival": 1}]
+        elif how == "unnumbered":
+            # The first of all is numbered, or nobody would miss its number.
+            rows.append({**row, "seq": None if event.number > 1 else 1})
+            event.lost = event.number > 1
+        else:
+            kept = ("computation", "process", "file", "place", *(("seq", "time") if how == "unreadable" else ()))
+            rows.append({name: row[name] for name in kept} | {"reason": "bad-field: x", "text": "{"})
+    random.shuffle(rows)
+    return pa.Table.from_pylist(rows, REPORTS)
+
+
+@examples(60)
+@given(
+    seed=st.integers(0, 2**32),
+    processes=st.integers(2, 4),
+    events=st.integers(1, 45),
+    skew=st.integers(0, 20),
+    numbered=st.booleans(),
+    spoilt=st.sampled_from((0.05, 0.2)),
+    cuts=st.lists(st.integers(1, 110), max_size=4),
+)
+def test_nothing_is_claimed_that_a_report_set_aside_could_refute(seed, processes, events, skew, numbered, spoilt, cuts):
+    """A user would clear the culprit, although a report that leads to it is there, and only could not be used."""
+    execution = Execution(Random(seed), processes=processes, events=events, skew=skew)
+    _, wide = execution.paths()
+    table = spoil(execution, numbered=numbered, spoilt=spoilt)
+    reported = [event for event in execution.done if not event.lost]
+    if not reported:
+        return
+    with TemporaryDirectory() as folder:
+        observe_cut(Path(folder) / "history", table, cuts, skew + 1)
+        history = History(Path(folder) / "history")
+        place = {event: history.event(event.id).position for event in reported}
+        pairs = [(one, other) for one in reported for other in reported if one is not other]
+        codes = history.relations([place[one] for one, _ in pairs], [place[other] for _, other in pairs])
+        for (one, other), code in zip(pairs, codes.tolist(), strict=True):
+            if RELATIONS[code] is Standing.CONCURRENT:
+                assert one not in wide[other], (one.id, other.id)
+                assert other not in wide[one], (one.id, other.id)
+        for event in execution.random.sample(reported, min(5, len(reported))):
+            told = history.why(place[event], k=1)
+            assert told.complete == (not told.missing)
+            assert not (told.complete and any(each.lost for each in wide[event]))

@@ -16,6 +16,8 @@ from whence.history import layout
 
 DUPLICATE, QUARANTINED = "duplicate", "quarantined"
 TEXT_LIMIT = 2_000
+PLACED = pa.schema([*layout.ASIDE, pa.field("seq", pa.int64()), pa.field("time", pa.int64())])
+"""Rows that are set aside, and what tells of their places in their processes."""
 
 
 @dataclass(slots=True)
@@ -40,15 +42,15 @@ class Aside:
         self.reasons.extend(reasons)
 
     def table(self, reports: pa.Table) -> pa.Table:
-        """The rows as a table of `layout.ASIDE`, each with its text or, where the source kept none, the row as JSON."""
+        """The rows as a table of `PLACED`, each with its text or, where the source kept none, the row as JSON."""
         # To take even no row puts all chunks of each column together first.
         taken = reports.take(pa.array(self.rows, pa.int64())) if self.rows else reports.slice(0, 0)
         records = taken.to_pylist()
         texts = [record.get("text") or _as_json(record) for record in records]
         columns = {"outcome": self.outcomes, "reason": self.reasons, "text": texts}
-        for name in ("computation", "process", "file", "place"):
+        for name in ("computation", "process", "file", "place", "seq", "time"):
             columns[name] = [record.get(name) for record in records]
-        return pa.table(columns, layout.ASIDE)
+        return pa.table(columns, PLACED)
 
 
 def count_codes(aside: pa.Table) -> Counter[str]:

@@ -6,8 +6,8 @@ of events a second, and the only sequential pass of a run over all events.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from uuid import uuid4
@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 
 from whence.causality.boundary import Boundary
 from whence.causality.clocks import Scan, TooManyEntries
+from whence.causality.ordering import NO_TIME
 from whence.causality.skeleton import Skeleton
 from whence.causality.taint import NEVER
 from whence.history import layout
+from whence.history.gone import Gone, may_belong, rows_after
 from whence.history.joining import Crossings, Joined
 from whence.history.plan import Epochs, Plan, TooLarge
 from whence.history.run_tables import Holes, SegmentRow, Totals, processes_table, segments_table, unanswered
@@ -53,6 +55,7 @@ def number_segments(
     starts = accumulate((each.rows for each in segments), initial=0)
     first_position = {each.window: start for each, start in zip(segments, starts, strict=False)}
     scanning = _Scanning(target, first_position, {each.window: number for number, each in enumerate(segments)}, joined)
+    scanning.miss(each for made_one in made for each in made_one.gone)
     alone = {each.window: each for each in segments}
     done = 0
     for epochs in plan.large:
@@ -86,9 +89,13 @@ def number_segments(
             )
         )
         totals.add(each.counts, own)
-    for key, (first_hole, first_tainted) in scanning.holes.items():
-        totals.first_hole[codes[key]], totals.first_tainted[codes[key]] = first_hole, first_tainted
-    totals.touched[[codes[key] for key in scanning.touched]] = True
+    holes = Holes.none(len(keys))
+    why = list(holes.gone_why)
+    for key, found in scanning.holes.items():
+        code = codes[key]
+        holes.first_hole[code], holes.first_tainted[code], holes.first_gone[code], why[code] = found
+    holes.touched[[codes[key] for key in scanning.touched]] = True
+    totals.set_holes(replace(holes, gone_why=tuple(why)))
     processes = ([computation for computation, _ in keys], [name for _, name in keys], totals)
     return Tables(segments_table(rows), processes_table([processes]))
 
@@ -127,38 +134,56 @@ class _Scanning:
         self._attempt = uuid4().hex[:12]
         self.boundary_files: dict[int, str] = {}
         """By window; the first of each computation needs none."""
-        self.holes: dict[tuple[str, str], tuple[int, int]] = {}
-        """By process that has any: its first hole, and its first event that has one in its past."""
+        self.holes: dict[tuple[str, str], tuple[int, int, int, str]] = {}
+        """By process that has any: what `Holes` tells of it."""
         self.touched: set[tuple[str, str]] = set()
         """Processes that something leads to, or from, in another segment and another process."""
+        self._gone: dict[tuple[str, str], list[Gone]] = {}
+
+    def miss(self, gone: Iterable[Gone]) -> None:
+        """Look for the places of these reports, too."""
+        for each in gone:
+            self._gone.setdefault((each.computation, each.process), []).append(each)
+
+    def _gone_rows(self, made: Made, skeleton: Skeleton) -> dict[int, tuple[int, str]]:
+        """Find rows of a segment that may come after reports that are gone; later ones of a process say no more."""
+        counts, wanted = made.counts, {}
+        for code, key in enumerate(counts.processes() if self._gone else ()):
+            last = int(counts.last_seq[code]), int(counts.last_time[code])
+            if counts.events[code] and any(may_belong(each, *last) for each in self._gone.get(key, ())):
+                wanted[code] = self._gone.pop(key)
+        if not wanted:
+            return {}
+        assert made.files is not None
+        with self._target.store.open(f"{layout.run_folder(self._target.run)}/{made.files.events_file}") as file:
+            told = pq.ParquetFile(file).read(columns=["seq", "time"], use_threads=False)
+        seq, time = told["seq"].fill_null(0).to_numpy(), told["time"].fill_null(NO_TIME).to_numpy()
+        return rows_after(wanted, skeleton.process, seq, time)
 
     def look_at(self, made: Made) -> None:
         """Take note of the holes in a segment of whole computations."""
         counts, processes = made.counts, len(made.counts.names)
         rows = Totals().widened(processes).hole_rows(counts, np.arange(processes))
         more = np.union1d(self._more(made.window), counts.told.unanswered)
-        if (rows == -1).all() and not len(more):
+        if (rows == -1).all() and not len(more) and self._gone.keys().isdisjoint(counts.processes()):
             return
         assert made.files is not None
         skeleton = _read_skeleton(self._target, made.files.skeleton_file)
-        found = Holes.none(processes).after(skeleton, Boundary.empty(processes), rows, more)
+        gone = self._gone_rows(made, skeleton)
+        found = Holes.none(processes).after(skeleton, Boundary.empty(processes), rows, more, gone)
         self._note(counts, found)
 
     def _more(self, window: int) -> Longs:
         return np.array(sorted({place for place, _ in self._missing.get(window, ()) if place >= 0}), np.int64)
 
     def _note(self, counts: Counts, found: Holes) -> None:
-        for key, first_hole, first_tainted, touched in zip(
-            counts.processes(),
-            found.first_hole.tolist(),
-            found.first_tainted.tolist(),
-            found.touched.tolist(),
-            strict=True,
-        ):
-            if first_tainted != NEVER:
-                self.holes[key] = (first_hole, first_tainted)
-            if touched:
-                self.touched.add(key)
+        numbers = (each.tolist() for each in (found.first_hole, found.first_tainted, found.first_gone))
+        for key, *first in zip(counts.processes(), *numbers, found.gone_why, strict=True):
+            if first[1] != NEVER:
+                self.holes[key] = (first[0], first[1], first[2], first[3])
+        self.touched.update(
+            key for key, touched in zip(counts.processes(), found.touched.tolist(), strict=True) if touched
+        )
 
     def scan(self, epochs: Epochs, segments: Sequence[Made], on_progress: Callable[[int], None]) -> None:
         """Go over the segments of one computation, in order."""
@@ -201,6 +226,7 @@ class _Scanning:
                 boundary,
                 totals.hole_rows(each.counts, everybody),
                 np.union1d(self._more(each.window), unanswered(each.counts, skeleton, boundary)),
+                self._gone_rows(each, skeleton),
             )
             totals.add(each.counts, everybody)
             if each is not segments[0]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -33,39 +33,63 @@ class Holes:
     first_tainted: Longs
     touched: NDArray[np.bool_]
     """Whether one of its events has a cause or an effect in another process and another segment."""
+    first_gone: Longs
+    """The first event that may come after a report which was set aside or came late."""
+    gone_why: tuple[str, ...]
+    """Why it was; empty where none was."""
 
     @classmethod
     def none(cls, processes: int) -> Self:
         """Before the first segment."""
-        return cls(np.full(processes, NEVER), np.full(processes, NEVER), np.zeros(processes, np.bool_))
+        never = np.full(processes, NEVER)
+        return cls(never, never.copy(), np.zeros(processes, np.bool_), never.copy(), ("",) * processes)
 
     def widened(self, processes: int) -> Self:
         """Make room for so many processes."""
         more = processes - len(self.first_hole)
-        return type(self)(
-            np.pad(self.first_hole, (0, more), constant_values=NEVER),
-            np.pad(self.first_tainted, (0, more), constant_values=NEVER),
-            np.pad(self.touched, (0, more)),
+        hole, tainted, gone = (
+            np.pad(each, (0, more), constant_values=NEVER)
+            for each in (self.first_hole, self.first_tainted, self.first_gone)
         )
+        return type(self)(hole, tainted, np.pad(self.touched, (0, more)), gone, (*self.gone_why, *[""] * more))
 
-    def after(self, skeleton: Skeleton, boundary: Boundary, hole_row: Longs, more_rows: Longs) -> Self:
-        """Go on over a segment: `hole_row` is what `Totals.hole_rows` gives for it; `more_rows` are further holes."""
+    def after(
+        self,
+        skeleton: Skeleton,
+        boundary: Boundary,
+        hole_row: Longs,
+        more_rows: Longs,
+        gone: Mapping[int, tuple[int, str]] | None = None,
+    ) -> Self:
+        """Go on over a segment: `hole_row` is what `Totals.hole_rows` gives for it; `more_rows` are further holes.
+
+        `gone` are those of reports that were set aside or came late, as `whence.history.gone.rows_after` gives them.
+        """
+        gone = gone or {}
         touched = self.touched.copy()
         row, sender = _from_others(skeleton, boundary)
         touched[skeleton.process[row]] = touched[sender] = True
-        if (hole_row == -1).all() and not len(more_rows) and (self.first_tainted == NEVER).all():
-            return type(self)(self.first_hole, self.first_tainted, touched)
+        if (hole_row == -1).all() and not len(more_rows) and not gone and (self.first_tainted == NEVER).all():
+            return replace(self, touched=touched)
         rows = hole_row.copy()
         for process in np.flatnonzero(hole_row == FIRST_ROW).tolist():
             rows[process] = np.flatnonzero(skeleton.process == process)[0]
-        rows = np.unique(np.concatenate((rows[rows >= 0], more_rows))).astype(np.int64)
+        rows = np.unique(np.concatenate((rows[rows >= 0], more_rows, [row for row, _ in gone.values()]))).astype(
+            np.int64
+        )
         order = np.argsort(skeleton.process, kind="stable")
         starts = np.searchsorted(skeleton.process[order], np.arange(len(hole_row)))
         nth = np.empty(len(skeleton), np.int64)
         nth[order] = np.arange(len(order)) - starts[skeleton.process[order]] + 1
         first_hole = self.first_hole.copy()
         np.minimum.at(first_hole, skeleton.process[rows], nth[rows] + boundary.before[skeleton.process[rows]])
-        return type(self)(first_hole, spread_taint(skeleton, boundary, rows, self.first_tainted), touched)
+        first_gone, gone_why = self.first_gone.copy(), list(self.gone_why)
+        for process, (at, why) in gone.items():
+            number = int(nth[at] + boundary.before[process])
+            if number < first_gone[process]:
+                first_gone[process], gone_why[process] = number, why
+        tainted = spread_taint(skeleton, boundary, rows, self.first_tainted)
+        return type(self)(first_hole, tainted, touched, first_gone, tuple(gone_why))
 
 
 def unanswered(counts: Counts, skeleton: Skeleton, boundary: Boundary) -> Longs:
@@ -102,6 +126,9 @@ class Totals:
     """By process: the number of its first event before which a report is missing; `NEVER` for none."""
     first_tainted: Longs = field(default_factory=_empty)
     """The same for the first event with such an event in its past (`whence.causality.taint`)."""
+    first_gone: Longs = field(default_factory=_empty)
+    gone_why: tuple[str, ...] = ()
+    """As `Holes` has them."""
 
     def widened(self, processes: int) -> Self:
         """Copy the totals and make room for so many processes; those that are new have nothing."""
@@ -121,6 +148,8 @@ class Totals:
             np.pad(self.touched, (0, more)),
             room(self.first_hole, NEVER),
             room(self.first_tainted, NEVER),
+            room(self.first_gone, NEVER),
+            (*self.gone_why, *[""] * more),
         )
 
     def add(self, counts: Counts, codes: Longs) -> None:
@@ -145,9 +174,14 @@ class Totals:
         """Give the totals with one more segment, whose processes are these and perhaps further ones, by code."""
         total = self.widened(len(counts.names))
         total.add(counts, np.arange(len(counts.names)))
-        total.first_hole, total.first_tainted = holes.first_hole, holes.first_tainted
-        total.touched |= holes.touched
+        total.set_holes(holes)
         return total
+
+    def set_holes(self, holes: Holes) -> None:
+        """Take over where reports are missing."""
+        self.first_hole, self.first_tainted = holes.first_hole, holes.first_tainted
+        self.first_gone, self.gone_why = holes.first_gone, holes.gone_why
+        self.touched |= holes.touched
 
     def hole_rows(self, counts: Counts, codes: Longs) -> Longs:
         """Find the rows of the next segment before which a report is missing, the first of each of its processes.
@@ -233,6 +267,8 @@ def _processes(computations: Sequence[str], names: Sequence[str], totals: Totals
             "messages": messages,
             "first_hole": pa.array(first_hole, mask=first_hole == NEVER),
             "first_tainted": pa.array(first_tainted, mask=first_tainted == NEVER),
+            "first_gone": pa.array(totals.first_gone, mask=totals.first_gone == NEVER),
+            "gone_why": pa.array([why or None for why in totals.gone_why], pa.string()),
             "dense_seq": (totals.first_seq == 0) | ((totals.first_seq == 1) & (totals.last_seq == totals.events)),
         },
         layout.PROCESSES,

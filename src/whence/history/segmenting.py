@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from whence.causality.ordering import NO_TIME
 from whence.causality.skeleton import Skeleton
 from whence.history import layout
-from whence.history.aside import DUPLICATE, QUARANTINED, count_codes
+from whence.history.aside import DUPLICATE, PLACED, QUARANTINED, count_codes
+from whence.history.gone import Gone, gone_from
 from whence.history.holes import Told, told_by
 from whence.history.plan import Plan
 from whence.history.report_columns import BETWEEN, numbered_names
@@ -90,6 +91,8 @@ class Made:
     """Events with a cause that they name and nobody reported."""
     clock_lag: int
     """`lag` without causes that are only assumed."""
+    gone: tuple[Gone, ...]
+    """Reports that were set aside, and whose processes are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,7 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
         _describe(good, solved.lag_row),
         len(events) - events["missing"].null_count,
         solved.clock_lag,
+        tuple(gone_from(aside)),
     )
 
 
@@ -310,16 +314,16 @@ def _names_in(texts: pa.Array) -> set[str]:
 
 
 def refused_rows(rows: pa.Table) -> pa.Table:
-    """Rows that could not be read, as they are set aside."""
+    """Rows that could not be read, as they are set aside: a table of `whence.history.aside.PLACED`."""
     columns = {
         "outcome": pa.repeat(QUARANTINED, len(rows)),
         **{
-            name: rows[name] if name in rows.column_names else pa.nulls(len(rows), layout.ASIDE.field(name).type)
-            for name in layout.ASIDE.names
-            if name != "outcome"
+            each.name: rows[each.name] if each.name in rows.column_names else pa.nulls(len(rows), each.type)
+            for each in PLACED
+            if each.name != "outcome"
         },
     }
-    return pa.table(columns).cast(layout.ASIDE)
+    return pa.table(columns).cast(PLACED)
 
 
 def _describe(rows: pa.Table, row: int) -> str:

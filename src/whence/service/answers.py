@@ -73,6 +73,7 @@ class MissingDocument(Document):
     message: str | None = Field(None, description="A message that was received and whose sending nobody reported.")
     received_by: str | None = Field(None, description="The event that received it.")
     no_messages: bool = Field(False, description="Whether the process tells of no message at all.")
+    set_aside: str | None = Field(None, description="Why a report of the process was set aside, or `late`.")
 
 
 KINDS_OF_STEPS = (

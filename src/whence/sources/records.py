@@ -7,6 +7,8 @@ One literal line::
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -50,6 +52,7 @@ _SEEN_NAMES: set[str] = set()
 """Names that vector stamps have been decoded with; what is in here only saves time."""
 _MOST_SEEN_NAMES = 100_000
 _SHOWN = 60
+_NAMED = re.compile(rb'"process"\s*:\s*("(?:[^"\\]|\\.){1,1000}")')
 
 
 def row_from_line(raw: bytes, file: str, place: int, unit: str, growth: Callable[[], Growth]) -> Row:
@@ -62,14 +65,35 @@ def row_from_line(raw: bytes, file: str, place: int, unit: str, growth: Callable
         found = members(raw)
         return _row(found, file, place, unit, growth)
     except BadRecord as error:
+        named = _legible(found.get("process", _NOTHING)[0])
         return bad_row(
             file,
             place,
             str(error),
             raw,
             computation=_legible(found.get("computation", _NOTHING)[0]) or "",
-            process=_legible(found.get("process", _NOTHING)[0]),
+            process=named if found else _named_in(raw),
+            seq=_number_if_good(found, "seq", unit) if named else None,
+            time=_number_if_good(found, "time", unit) if named else None,
         )
+
+
+def _named_in(raw: bytes) -> str | None:
+    """The process that a line which is no JSON seems to name: a line may be cut off. None if it names none."""
+    name = _NAMED.search(raw)
+    try:
+        return None if name is None else _legible(json.loads(name[1]))
+    except ValueError:
+        return None
+
+
+def _number_if_good(found: Mapping[str, Member], name: str, unit: str) -> int | None:
+    """The number or time of a record that is set aside; None if it has none that can be meant."""
+    try:
+        value = _integer(found, name) if name == "seq" else _time(found, name, unit)
+    except BadRecord:
+        return None
+    return value if value is not None and -(1 << 63) <= value < 1 << 63 else None
 
 
 def _row(found: Mapping[str, Member], file: str, place: int, unit: str, growth: Callable[[], Growth]) -> Row:

@@ -87,12 +87,22 @@ def too_many_causes(count: int) -> BadRecord:
 
 
 def bad_row(
-    file: str, place: int, reason: str, text: str | bytes, *, computation: str = "", process: str | None = None
+    file: str,
+    place: int,
+    reason: str,
+    text: str | bytes,
+    *,
+    computation: str = "",
+    process: str | None = None,
+    seq: int | None = None,
+    time: int | None = None,
 ) -> Row:
-    """The row of a record that is set aside."""
+    """The row of a record that is set aside, with what is known of where it belongs."""
     return Row(
         computation=computation,
         process=process,
+        seq=seq,
+        time=time,
         kind=None,
         file=file,
         place=place,

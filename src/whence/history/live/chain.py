@@ -11,7 +11,7 @@ the tail are settled when it is closed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,10 +21,12 @@ from numpy.typing import NDArray
 
 from whence.causality.boundary import Boundary
 from whence.causality.clocks import Scan
+from whence.causality.ordering import NO_TIME
 from whence.causality.skeleton import Skeleton
 from whence.causality.vectors import Vectors
 from whence.events.keys import UNKNOWN_CALL
 from whence.events.schema import ANSWER
+from whence.history.gone import Gone, earliest, gone_from, rows_after
 from whence.history.live.channel_state import Channels
 from whence.history.live.dating import DATED
 from whence.history.live.lines import Lines
@@ -38,6 +40,8 @@ from whence.history.solving import Solved, Window, solve
 
 Longs = NDArray[np.int64]
 
+MOST_GONE = 20_000
+"""Entries of reports that are gone that a chain remembers, up to four a process. Processes that never report add some, too."""
 KEPT_SENDS = 100_000
 """Messages under way that a chain remembers across a cut; a receive of an older one says that its send is missing."""
 _NEEDED = ("computation", "process", "seq", "time", "arrival", "emitted", DATED)
@@ -93,6 +97,8 @@ class Chain:
     sent: dict[str, int] = field(default_factory=dict)
     """By message key: when the report of what sent it arrived."""
     holes: Holes = field(default_factory=lambda: Holes.none(0))
+    gone: list[Gone] = field(default_factory=list)
+    """Reports that were set aside or came late, and that belong after all that is closed of their processes."""
     totals: Totals = field(default_factory=Totals)
     """Over what is closed, by code."""
     pending: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -136,7 +142,17 @@ class Chain:
         self.end += len(part.skeleton)
         self.cut = high
         self.holes, self.totals = part.holes, self.totals.plus(part.counts, part.holes)
+        self.miss(gone_from(part.aside))
         return part, over
+
+    def miss(self, gone: Iterable[Gone]) -> None:
+        """Keep in mind that these reports are gone, whose processes are told as `Lines` calls them."""
+        self.gone = earliest([*self.gone, *gone])[:MOST_GONE]
+
+    def set_holes(self, holes: Holes) -> None:
+        """Take over where reports are missing in what is closed."""
+        self.holes = holes
+        self.totals.set_holes(holes)
 
     def _solved(
         self, rows: pa.Table, find_sends: FindSends, high: int | None
@@ -152,6 +168,7 @@ class Chain:
         boundary = self.scan.boundary(skeleton, edge_row, edge_position)
         counts = count_processes([(self.computation, name) for name in self.names], skeleton, events)
         totals, everybody = self.totals.widened(len(self.names)), np.arange(len(self.names))
+        aside = solved.aside.table(placed.drop_columns([DATED, "emitted"]))
         part = Part(
             events,
             solved.table_rows,
@@ -162,10 +179,14 @@ class Chain:
             solved.placed.tied,
             segment_lines(placed, solved, [(self.computation, name) for name in names]),
             self.holes.widened(len(self.names)).after(
-                skeleton, boundary, totals.hole_rows(counts, everybody), unanswered(counts, skeleton, boundary)
+                skeleton,
+                boundary,
+                totals.hole_rows(counts, everybody),
+                unanswered(counts, skeleton, boundary),
+                self._gone_rows([*self.gone, *gone_from(aside)], skeleton, events),
             ),
             counts,
-            solved.aside.table(placed.drop_columns([DATED, "emitted"])),
+            aside,
             solved.lag,
             tuple(
                 (row["place"], row["key"], self.sent[row["key"]])
@@ -174,6 +195,22 @@ class Chain:
             ),
         )
         return part, solved, codes
+
+    def _gone_rows(self, gone: Sequence[Gone], skeleton: Skeleton, events: pa.Table) -> dict[int, tuple[int, str]]:
+        """Find rows of a segment that may come after reports that are gone."""
+        if not gone:
+            return {}
+        seq, time = events["seq"].fill_null(0).to_numpy(), events["time"].fill_null(NO_TIME).to_numpy()
+        return rows_after(self.gone_by_code(gone), skeleton.process, seq, time)
+
+    def gone_by_code(self, gone: Iterable[Gone]) -> dict[int, list[Gone]]:
+        """Reports that are gone, by the codes of their processes, which have events."""
+        known = {name: code for code, name in enumerate(self.names)}
+        found: dict[int, list[Gone]] = {}
+        for each in gone:
+            if each.process in known:
+                found.setdefault(known[each.process], []).append(each)
+        return found
 
     def _codes(self, names: Sequence[str]) -> NDArray[np.int32]:
         known = {name: code for code, name in enumerate(self.names)}

@@ -6,7 +6,7 @@ The result is a function of all reports so far, their order and their arrivals: 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from whence.causality.channel_tables import CHANNEL_COLUMNS, in_channels, without_channels
 from whence.history.aside import Aside
+from whence.history.gone import LATE, Gone, gone_from
 from whence.history.live.chain import FIRST, Chain, FindSends, Part
 from whence.history.live.channels import name_messages, pass_over
 from whence.history.live.dating import DATED, with_dates
+from whence.history.live.late_names import own_name
 from whence.history.live.limits import LiveLimits
 from whence.history.live.state import TAIL, Closed, Tail
 from whence.history.live.terms import LiveTerms
@@ -53,6 +55,8 @@ class Taken:
     """Tables of `layout.ASIDE`, besides those of the closings' parts."""
     ahead: int
     """Reports from clocks that are ahead."""
+    gone: list[Gone]
+    """Reports that their processes lack, besides those of the closings' parts."""
 
 
 def take(
@@ -78,6 +82,7 @@ def take(
     plain, more = _without(plain, limits.refuse_computations(plain, closed, tail))
     aside += [*absurd, *more]
     closings: list[Closing] = []
+    late: list[pa.Table] = []
     fresh: dict[str, pa.Table] = {}
     for name in pc.unique(plain["computation"]).to_pylist():
         fresh[name], plain = _split(plain, pc.equal(plain["computation"], name))
@@ -86,10 +91,12 @@ def take(
         waiting = tail.plain.get(computation, TAIL.empty_table())
         pool, refused = _admitted(closed.chain(computation).chain, waiting, pool, limits)
         aside += refused
-        found, set_aside = _take_plain(computation, pool, closed, tail, now, terms, find_sends, on_closed)
+        found, set_aside, late_here = _take_plain(computation, pool, closed, tail, now, terms, find_sends, on_closed)
         closings += found
         aside += set_aside
-    return Taken(closings, aside, ahead)
+        late += late_here
+    gone = [replace(each, process=own_name(each.process)) for table in (*aside, *late) for each in gone_from(table)]
+    return Taken(closings, aside, ahead, gone)
 
 
 def reported(rows: pa.Table, part: Part) -> pa.Table:
@@ -127,14 +134,17 @@ def _take_plain(
     terms: LiveTerms,
     find_sends: FindSends,
     on_closed: OnClosed,
-) -> tuple[list[Closing], list[pa.Table]]:
+) -> tuple[list[Closing], list[pa.Table], list[pa.Table]]:
+    """Gives what is closed, what is set aside, and what came late, as if that were set aside."""
     chain = closed.chain(computation).chain
     closings: list[Closing] = []
     waiting = tail.plain.get(computation, TAIL.empty_table())
     aside: list[pa.Table] = []
+    late: list[pa.Table] = []
     while True:
         pool, again, cut = _next(chain, waiting, pool, terms)
         aside += again
+        late += _late(chain, pool)
         if cut is None or now < cut + terms.patience:
             break
         there = int(np.searchsorted(pool["arrival"].to_numpy(), cut + terms.patience))
@@ -148,13 +158,21 @@ def _take_plain(
         pass_over(chain.channels, rows.filter(pa.array(over & ~named.settled)))
         waiting = named.kept(rows).filter(pa.array(~over))
     if not len(pool) and not closings:
-        return closings, aside
+        return closings, aside, late
     waiting = pa.concat_tables([waiting, pool])
     if len(waiting):
         tail.plain[computation] = waiting.combine_chunks()
     else:
         tail.plain.pop(computation, None)
-    return closings, aside
+    return closings, aside, late
+
+
+def _late(chain: Chain, rows: pa.Table) -> list[pa.Table]:
+    """The rows that cannot take their places any more, in a table of `whence.history.aside.PLACED`."""
+    aside = Aside()
+    again, _ = chain.lines.sort_out(rows)
+    aside.quarantine(np.flatnonzero(chain.lines.late(rows) & ~again), LATE, "it came after the close of its place")
+    return [aside.table(rows)] if aside.rows else []
 
 
 def _next(

@@ -111,6 +111,13 @@ class Lines:
             unknown[row] = not self._has_line(name, time, "time")
         return again, unknown
 
+    def late(self, rows: pa.Table) -> Flags:
+        """Which rows do not come after all that is closed of their process."""
+        found = np.zeros(len(rows), np.bool_)
+        for by in ("seq", "time"):
+            found[[row for row, _, _ in self._behind(rows, by)]] = True
+        return found
+
     def placed(self, rows: pa.Table) -> pa.Table:
         """The rows, late ones on lines of their own, with ``missing`` for what is not known of those."""
         moved = {row: line for by in ("seq", "time") for row, line in self._moved(rows, by)}

@@ -30,10 +30,10 @@ class SetAside:
     """Those that are in none of the files yet."""
 
     def add(self, rows: pa.Table) -> None:
-        """Set these aside, which have the columns of `layout.ASIDE`."""
+        """Set these aside, which have the columns of `layout.ASIDE`, and perhaps others."""
         counted = self.counted_with([rows])
         self.duplicate, self.quarantined, self.reasons = counted.duplicate, counted.quarantined, counted.reasons
-        self.rows = pa.concat_tables([self.rows, rows])
+        self.rows = pa.concat_tables([self.rows, rows.select(layout.ASIDE.names)])
 
     def counted_with(self, tables: Iterable[pa.Table]) -> SetAside:
         """The counts together with those of tables that are set aside for now: in tails, which may still change."""
@@ -50,5 +50,5 @@ class SetAside:
         if len(self.rows) and (file or len(self.rows) >= FILED_ROWS):
             self.files.append(write_aside(store, run, self.rows, attempt=f"filed-{tag}"))
             self.rows = layout.ASIDE.empty_table()
-        rest = pa.concat_tables([self.rows, *for_now])
+        rest = pa.concat_tables([self.rows, *(rows.select(layout.ASIDE.names) for rows in for_now)])
         return [*self.files, *([write_aside(store, run, rest, attempt=f"tail-{tag}")] if len(rest) else [])]

@@ -2,7 +2,7 @@
 
 ::
 
-    whence live state, format 4, written by whence 0.1.0
+    whence live state, format 5, written by whence 0.1.0
 
 The value is one of `whence.history.encoding`. Readers of a history open no such file. A writer does, and it goes on from its
 own format alone: a history that another version began stays as it is, to be read.

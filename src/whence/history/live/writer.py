@@ -12,7 +12,7 @@ import logging
 import secrets
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from time import time_ns
@@ -28,13 +28,16 @@ from whence.history import layout
 from whence.history.delivering import DELIVERIES
 from whence.history.draft import refuse_other_folders
 from whence.history.errors import HistoryError, NoHistory
+from whence.history.gone import Gone, gone_from
 from whence.history.live.assembling import Assembled, assemble, deliver_new
 from whence.history.live.chain import Chain, Part
 from whence.history.live.channels import counted_channels, name_messages
 from whence.history.live.describing import check_accounts, counted, delays, described, summed
 from whence.history.live.emitting import Piece, emit
 from whence.history.live.files import Files, named_by
+from whence.history.live.gone import place_among_closed
 from whence.history.live.intake import Closing, reported, take
+from whence.history.live.late_names import own_name
 from whence.history.live.limits import LiveLimits
 from whence.history.live.log import Log
 from whence.history.live.records import Record
@@ -126,6 +129,7 @@ class LiveWriter:
         self.positions: dict[str, int] = {}
         self.now = self.version = self.reports = self.ahead = self._serial = self._committed_at = 0
         self._run: Run | None = None
+        self._given_up: list[Gone] = []
         self.state: Stream | None = None
         try:
             manifest = read_manifest(self.store)
@@ -173,7 +177,9 @@ class LiveWriter:
             start += len(rows)
             gone = rows.filter(pa.array(mine))
             at = gone.column_names.index("reason")
-            self._aside.add(refused_rows(gone.set_column(at, "reason", pa.array([reason] * len(gone), pa.string()))))
+            refused = refused_rows(gone.set_column(at, "reason", pa.array([reason] * len(gone), pa.string())))
+            self._aside.add(refused)
+            self._given_up += [replace(each, process=own_name(each.process)) for each in gone_from(refused)]
             kept.append(rows.filter(pa.array(~mine)))
         self.tail.plain = {name: rows for name, rows in zip(self.tail.plain, kept, strict=True) if len(rows)}
 
@@ -198,8 +204,9 @@ class LiveWriter:
         for each in taken.aside:
             self._aside.add(each)
         self._tell_of_limits(taken.aside)
-        changed = self._write_tails()
         pieces = self._written(taken.closings)
+        lowered = self._place_gone([*self._given_up, *taken.gone])
+        changed = self._write_tails()
         tails = list(self._tails.values())
         pieces += [each.piece for each in tails]
         idle = not (len(rows) or taken.closings or changed or self._due(pieces))
@@ -218,7 +225,7 @@ class LiveWriter:
         )
         log = self._pool.submit(self.log.append, self.store, self.run, emitted)
         self._mark_emitted()
-        self._commit(assembled, log, closing=bool(taken.closings), trial=not commit)
+        self._commit(assembled, log, closing=bool(taken.closings), lowered=lowered, trial=not commit)
         return commit
 
     def _tell_of_limits(self, aside: list[pa.Table]) -> None:
@@ -278,6 +285,25 @@ class LiveWriter:
             pieces.append(_piece(closing.part, record, closing.reported, final=True))
         return pieces
 
+    def _place_gone(self, gone: list[Gone]) -> bool:
+        """Tell what is closed of reports that it lacks; gives whether anything has changed by that."""
+        self._given_up = []
+        before = {where: (mine.chain.gone, mine.chain.holes) for where, mine in self.closed.chains.items()}
+        for each in gone:
+            if each.computation in self.closed.chains or len(self.closed.chains) < self.limits.computations:
+                self.closed.chain(each.computation).chain.miss([each])
+        changed = False
+        for where, mine in self.closed.chains.items():
+            chain = mine.chain
+            if chain.gone:
+                place_among_closed(chain, mine.records, partial(assemble, self.store, self.run, self.closed, {}, {}))
+            known, holes = before.get(where, ([], None))
+            if chain.gone != known or (holes is not None and chain.holes is not holes):
+                # What is open comes after what is closed.
+                self._tails.pop(where, None)
+                changed = True
+        return changed
+
     def _write_tails(self) -> bool:
         """Solve and write the tails that have changed; gives whether any has."""
         wanted = dict(self.tail.plain.items())
@@ -329,7 +355,7 @@ class LiveWriter:
             written.rows = written.rows.set_column(at, "emitted", pa.array(emitted))
             self.tail.plain[where] = written.rows
 
-    def _commit(self, assembled: Assembled, log: Future[Log], *, closing: bool, trial: bool) -> None:
+    def _commit(self, assembled: Assembled, log: Future[Log], *, closing: bool, lowered: bool, trial: bool) -> None:
         version = self.version + 1
         tag = f"{version:09d}-{uuid4().hex[:8]}"
         self._stored.write(self.tail, f"tail-{tag}")
@@ -338,7 +364,7 @@ class LiveWriter:
             written.rows = self.tail.plain[where]
         for_now = [each.piece.part.aside for each in self._tails.values()]
         aside_files = self._aside.write(self.store, self.run, tag, for_now, file=closing)
-        if closing or version == 1:
+        if closing or lowered or version == 1:
             self._closed_file = write_state(self.store, self.run, f"closed-{tag}", Begun(self.terms, self.closed))
         carried = Carried(self._stored.carry(self.tail), self.reports, self.ahead, self._aside, self._serial)
         carry_file = write_state(self.store, self.run, f"carry-{tag}", carried)

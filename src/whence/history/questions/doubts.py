@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from whence.causality.taint import NEVER
 from whence.events.keys import ANSWER, CALLER, SPAN, UNENDED, UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
 from whence.events.schema import RECEIVE
+from whence.history.gone import LATE
 from whence.history.questions.dealing import numbers_within
 from whence.history.questions.event import events_at
 from whence.history.questions.locating import code_at, index_at, position_of_index, row_of
@@ -22,10 +23,11 @@ from whence.history.tables import Longs
 
 SHOWN = 10
 """Processes whose missing reports are told, at most."""
-KINDS = ("numbers", "cause", "caller", "callee", "answer", "call", "time", "messages")
-"""What may be missing: events whose numbers are left out; an event that another names as its cause; who called a server,
-and whom a client called, where these do not report; when an answer was sent; when a span of another process made a call;
-when something happened that stands before the start of its own span; all messages of a process."""
+KINDS = ("numbers", "report", "cause", "caller", "callee", "answer", "call", "time", "messages")
+"""What may be missing: events whose numbers are left out; a report that was set aside or came late; an event that another
+names as its cause; who called a server, and whom a client called, where these do not report; when an answer was sent; when a
+span of another process made a call; when something happened that stands before the start of its own span; all messages of
+a process."""
 
 
 WORDS = {CALLER: "caller", UNKNOWN_ANSWER: "answer", UNKNOWN_CALL: "call", UNKNOWN_PLACE: "time"}
@@ -49,12 +51,16 @@ class Missing:
     """The id of the event that received it, or names it."""
     no_messages: bool = False
     """The process tells of no message at all, so that nobody knows what reached it, and what it reached."""
+    set_aside: str | None = None
+    """Why a report of the process was set aside: the code of the reason, as `quarantine` lists it, or ``late``."""
 
     @property
     def kind(self) -> str:
         """What sort of thing is missing, a word of `KINDS`."""
         if self.no_messages:
             return "messages"
+        if self.set_aside is not None:
+            return "report"
         if self.message is None:
             return "numbers"
         if self.message.startswith(ANSWER):
@@ -69,6 +75,10 @@ class Missing:
         match self.kind:
             case "messages":
                 return f"all messages of {self.process}, which tells of none"
+            case "report" if self.set_aside == LATE:
+                return f"the place of a report of {self.process} that came late"
+            case "report":
+                return f"a report of {self.process} that was set aside: {self.set_aside}"
             case "answer":
                 return f"when the answer was sent that {self.received_by} may have waited for"
             case "call":
@@ -175,8 +185,10 @@ def silent_beside(run: Run, position: int) -> tuple[Missing, ...]:
 
 def _missing_at(run: Run, position: int, code: int, index: int) -> Iterator[Missing]:
     """What an event shows to be missing, which is the first of its process that shows such a thing."""
-    name = run.processes.name(code)
-    if run.processes.table["messages"][code].as_py() == 0:
+    name, table = run.processes.name(code), run.processes.table
+    if table["first_gone"][code].as_py() == index:
+        yield Missing(name, None, None, 1, set_aside=table["gone_why"][code].as_py())
+    elif table["messages"][code].as_py() == 0:
         yield Missing(name, None, None, 0, no_messages=True)
         return
     positions = [position] if index == 1 else [position_of_index(run, code, index - 1), position]
