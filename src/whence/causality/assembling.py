@@ -35,24 +35,23 @@ class Placed:
     assumed: Longs
     """By place: how many of its causes in the skeleton are only assumed; these are the last of them ..."""
     tied: Longs
-    """... and how many of these, again the last, only because events at one time may have happened in either order."""
+    """... and how many of these, again the last, are no answers: events at one time may have happened in either order, or
+    two events sent one key."""
 
 
-def assemble(
-    process: Codes, ordered: Ordered, member: Flags, dropped: Flags, assumed: Flags, tie_label: int = -1
-) -> Placed:
+def assemble(process: Codes, ordered: Ordered, member: Flags, dropped: Flags, assumed: Flags, guessed: Flags) -> Placed:
     """The segment of the canonical rows that are members and not dropped.
 
-    `assumed` tells it by label of an edge, and `tie_label` is that of events at one time; -1 for none.
+    `assumed` and `guessed` go by label of an edge; see `Placed.assumed` and `Placed.tied`.
     """
     rows = ordered.times.order(np.flatnonzero(member & ~dropped))
     gone = member & dropped
     if not gone.any():
-        return place_rows(process, ordered.edges, rows, (), assumed, tie_label)
+        return place_rows(process, ordered.edges, rows, (), assumed, guessed)
     # A dropped row still carries causality: its effects get what precedes it.
     detour = Detour(process, ordered.edges, gone)
     carried = detour.carried(last_rows(process, member))
-    return place_rows(process, detour.edges(), rows, carried, assumed, tie_label)
+    return place_rows(process, detour.edges(), rows, carried, assumed, guessed)
 
 
 def place_rows(
@@ -61,7 +60,7 @@ def place_rows(
     rows: Longs,
     carried: Sequence[tuple[int, int, int]],
     assumed: Flags,
-    tie_label: int = -1,
+    guessed: Flags,
 ) -> Placed:
     """`rows`, in history order, with their causes; `carried` as `Detour.carried` gives it."""
     place = np.full(len(process), -1, np.int64)
@@ -73,7 +72,7 @@ def place_rows(
     inside = cause_place >= 0
     at = effect_place[inside]
     doubtful = _told(assumed, label[inside])
-    tied = doubtful & (label[inside] == tie_label)
+    tied = doubtful & _told(guessed, label[inside])
     by_place = np.lexsort((tied, doubtful, at)) if doubtful.any() else np.argsort(at, kind="stable")
     back = (at - cause_place[inside])[by_place]
     offsets = np.concatenate(([0], np.cumsum(np.bincount(at, minlength=len(rows))))).astype(np.int64)

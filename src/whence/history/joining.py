@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from whence.clocks.errors import WhenceError
 from whence.events.keys import ANSWER, UNKNOWN_ANSWER, UNKNOWN_CALL
 from whence.history import layout
-from whence.history.open_ends import called_at_unknown_time, causes_of, doubt_of, events_for, is_assumed, lacks
+from whence.history.open_ends import TIED, called_at_unknown_time, causes_of, doubt_of, events_for, is_assumed, lacks
 from whence.history.plan import Epochs, Plan
 from whence.history.segmenting import Made, Target
 
@@ -40,6 +40,7 @@ ENDS = pa.schema(
         ("alias", pa.string()),
         ("starts", pa.int32()),
         ("within", pa.int32()),
+        ("twice", pa.bool_()),
         ("window", pa.int64()),
     ]
 )
@@ -169,12 +170,13 @@ def _join_computation(
             raise EpsTooSmall(
                 plan.eps, None, f"message {key!r:.80} was received in an earlier epoch than the one it was sent in"
             )
-        if causes is None and lacks(row):
+        doubtful = senders.is_doubtful(key, window)
+        if (causes is None or doubtful) and lacks(row):
             joined.missing.setdefault(window, []).append((place, key))
         if causes and row["named"] and called_at_unknown_time(row["starts"], senders.within(key, window)):
             joined.missing.setdefault(window, []).append((place, UNKNOWN_CALL))
         for cause in causes or ():
-            joined.crossings.add(effect, cause, doubt=doubt_of(row))
+            joined.crossings.add(effect, cause, doubt=TIED if doubtful else doubt_of(row))
 
 
 def _needed_sends(
@@ -223,6 +225,10 @@ class _Senders:
             nearest = max(each["window"] for each in entries)
             entries = [each for each in entries if each["window"] == nearest]
         return [place for each in entries for place in events_for(each, self.around(each["window"]))]
+
+    def is_doubtful(self, key: str, window: int) -> bool:
+        """Tell whether two events sent the key in one window before this one: nobody knows which of them was received."""
+        return any(each["twice"] and each["window"] < window for each in self._entries.get(key, ()))
 
     def around(self, window: int) -> _Around:
         """What a window's open ends may lead to."""

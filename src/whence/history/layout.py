@@ -142,10 +142,11 @@ PROCESSES = pa.schema(
         pa.field("gone_why", pa.string()),
     ]
 )
-"""``0, "", "web", null, 500100, 1700000000000000000, 1700003600000000000, true, 80000, null, 1200, null, null``; dense: no seq is
-missing between the first and the last; `messages` counts events that send or receive; `first_hole` is the number of the
-first event before which a report is missing, and `first_tainted` of the first that has such an event in its past; `first_gone` is the number
-of the first event that may come after a report which was set aside or came late, and `gone_why` tells why it was."""
+"""``0, "", "web", null, 500100, 1700000000000000000, 1700003600000000000, true, 80000, null, 1200, null, null``;
+dense: no seq is missing between the first and the last; `messages` counts events that send or receive; `first_hole` is
+the number of the first event before which a report is missing, and `first_tainted` of the first that has such an event
+in its past; `first_gone` is the number of the first event that may come after a report which was set aside or came late,
+and `gone_why` tells why it was."""
 
 ASIDE = pa.schema(
     [

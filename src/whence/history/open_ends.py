@@ -40,11 +40,13 @@ SENDS = pa.schema(
         ("process", pa.int32()),
         ("alias", pa.string()),
         ("within", pa.int32()),
+        ("twice", pa.bool_()),
     ]
 )
 """A ``key`` that others may receive, and the ``place`` of the event that sends it. For an event that was set aside, what
 stands for it: another place, or the last event of ``process`` before the segment, or what sends the key ``alias``.
-``within`` is the process of an event that starts a span which is neither a client's nor a producer's; null for others."""
+``within`` is the process of an event that starts a span which is neither a client's nor a producer's; null for others.
+``twice`` tells that another event sent the key, too: nobody knows which of the two was received."""
 
 
 class Surroundings(Protocol[Where_co]):

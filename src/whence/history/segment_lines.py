@@ -109,12 +109,16 @@ def _marks(names: Sequence[str], process: Longs, lines: pa.Array) -> Marks:
     return found & ~AS_PARENT
 
 
-def lines_of(rows: pa.Table, process: Ints, names: Sequence[str]) -> SegmentLines | None:
+def lines_of(rows: pa.Table, process: Ints, names: Sequence[str], *, always: bool = False) -> SegmentLines | None:
     """Find what the events of a segment follow; None where no row tells of a line: then each follows the one before.
+
+    `always`: gives no None, but lines that say so.
 
     `rows` are the reports of the events, in history order, `process` their processes, which are numbers of `names`.
     """
-    if all(name not in rows.column_names or rows[name].null_count == len(rows) for name in ("line", "line_joins")):
+    if not always and all(
+        name not in rows.column_names or rows[name].null_count == len(rows) for name in ("line", "line_joins")
+    ):
         return None
     coded = _Coded(rows, process)
     found = find_fronts(coded.line_rows)

@@ -167,7 +167,10 @@ def segment_lines(rows: pa.Table, solved: Solved, names: Sequence[tuple[str, str
     """Find what the events of a segment follow in their processes, which are `names`, each with its computation."""
     told = [column for column in LINE_COLUMNS if column in rows.column_names]
     taken = rows.select(told).take(pa.array(solved.table_rows))
-    return lines_of(taken, solved.placed.skeleton.process, [f"{computation}\0{name}" for computation, name in names])
+    # Without lines, all that may have led to an event would count as recorded.
+    guessed = bool(solved.placed.assumed.any() or pc.any(solved.open_sends["twice"]).as_py())
+    process = solved.placed.skeleton.process
+    return lines_of(taken, process, [f"{computation}\0{name}" for computation, name in names], always=guessed)
 
 
 def solve_whole(rows: pa.Table, *, first_come: bool = False) -> tuple[Solved, list[tuple[str, str]]]:

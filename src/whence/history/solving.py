@@ -204,6 +204,7 @@ class _Work:
             edges = with_all_answers(edges, sends, again, assumed)
             edges = without_answers_after(edges, assumed, process)
         missing = {row: [UNKNOWN_PLACE] for row in before_their_start(columns, order, process).tolist()}
+        twice = self._sent_by_two(keys, sends, sent_by, again)
         doubtful = edges_told(assumed, edges.labels)
         if doubtful.any():
             edges = self._without_long_answers(edges, doubtful, missing)
@@ -212,13 +213,18 @@ class _Work:
         starts_at, within = span_starts(columns, order, process)
         for row in _called_at_unknown_time(edges, starts_at, within).tolist():
             missing.setdefault(row, []).append(UNKNOWN_CALL)
+        # Which of the two was received is not known: the one that is kept is only possible.
+        unsure = np.flatnonzero(edges_told(twice, edges.labels) & (edges.causes >= 0))
+        for row, label in zip(edges.effects()[unsure].tolist(), edges.labels[unsure].tolist(), strict=True):
+            missing.setdefault(row, []).append(self._plain(keys, label))
+        is_answer, assumed = assumed, assumed | twice
+        doubtful = edges_told(assumed, edges.labels)
         if (group := self.tied_groups()) is not None:
             keys, assumed, edges = with_ties(keys, assumed, edges, group, process)
             doubtful = edges_told(assumed, edges.labels)
+            is_answer = np.append(is_answer, False)
         ordered = order_rows(starts, time, edges, doubtful)
-        answers = (
-            ordered.doubted[edges.labels[ordered.doubted] != len(keys) - 1] if group is not None else ordered.doubted
-        )
+        answers = ordered.doubted[edges_told(is_answer, edges.labels)[ordered.doubted]]
         for row in np.unique(edges.effects()[answers]).tolist():
             missing.setdefault(row, []).append(UNKNOWN_ANSWER)
         causal_time = ordered.times.causal_time
@@ -265,8 +271,7 @@ class _Work:
                 kept = columns.emitted()[order]
                 rows, details = first_contradictions(stamps, process, ordered, dropped, came, kept, window.whole)
             drop(rows, "stamp-contradicts", details)
-        tie_label = len(keys) - 1 if group is not None else -1
-        placed = assemble(process, ordered, member, dropped, assumed, tie_label)
+        placed = assemble(process, ordered, member, dropped, assumed, assumed & ~is_answer)
         known, known_times = ordered.edges, ordered.times
         if (doubtful := edges_told(assumed, known.labels)).any():
             # What is only assumed says nothing of clocks.
@@ -285,6 +290,7 @@ class _Work:
             dropped,
             process,
             assumed,
+            twice,
             spans,
             window,
             starts_at,
@@ -323,6 +329,17 @@ class _Work:
         if columns.has("wall") and (wall := columns.longs("wall")[order]).tobytes() != time.tobytes():
             return corrections(starts, wall, order_rows(starts, wall, edges).times.causal_time, edges)
         return corrections(starts, time, times.causal_time, edges)
+
+    def _sent_by_two(self, keys: pa.Array, sends: Longs, sent_by: Longs, again: Longs) -> Flags:
+        """By key: whether two events sent it, which for a span are of two processes. A wait may have several answers."""
+        found = np.zeros(len(keys), np.bool_)
+        if not len(again):
+            return found
+        is_span, is_answer = self._begin_with(keys, SPAN), self._begin_with(keys, ANSWER)
+        label = sends[again]
+        elsewhere = self.process[again] != self.process[sent_by[label]]
+        found[label[~is_answer[label] & (~is_span[label] | elsewhere)]] = True
+        return found
 
     def _without_unsent(self, edges: Edges, keys: pa.Array, missing: dict[int, list[str]]) -> Edges:
         """Leave out edges whose cause nobody reported, and tell it in `missing`, by row.
@@ -446,6 +463,7 @@ def _open(
     dropped: Flags,
     process: Codes,
     assumed: Flags,
+    twice: Flags,
     spans: SpanEnds,
     window: Window,
     starts_at: Codes,
@@ -486,6 +504,8 @@ def _open(
         flight = int((time[effects] - time[senders]).max())
         settled &= time < window.high - max(0, flight)
     settled |= spans.closed_start
+    doubled = edges_told(twice, sends)
+    settled &= ~doubled
     place = np.full(len(process), -1, np.int64)
     place[placed.rows] = np.arange(len(placed.rows))
     # A wait that began before may have had answers before, besides those here.
@@ -505,12 +525,13 @@ def _open(
         )
         received = pa.concat_tables([received, more])
     offered = np.flatnonzero((sends >= 0) & member & ~settled)
-    there, gone = offered[~dropped[offered]], offered[dropped[offered]]
+    there, gone = offered[~dropped[offered]], offered[dropped[offered] & ~doubled[offered]]
     sent = pa.table(
         {
             "key": keys.take(pa.array(sends[there])),
             "place": pa.array(place[there]),
             "within": _codes(within, there),
+            "twice": pa.array(doubled[there]),
         }
     )
     instead = _stand_ins(keys, sends, edges, gone, place, process, member & dropped)
@@ -567,6 +588,7 @@ def _with_open_ties(
                 pa.repeat(no_row, nothing),
                 pa.repeat(no_text, nothing),
                 pa.repeat(no_row, nothing),
+                pa.repeat(False, nothing),
             ],
             schema=SENDS,
         )

@@ -41,7 +41,7 @@ from whence.history.solving import Solved, Window, solve
 Longs = NDArray[np.int64]
 
 MOST_GONE = 20_000
-"""Entries of reports that are gone that a chain remembers, up to four a process. Processes that never report add some, too."""
+"""Reports that are gone which a chain remembers, up to four a process, also of processes without events."""
 KEPT_SENDS = 100_000
 """Messages under way that a chain remembers across a cut; a receive of an older one says that its send is missing."""
 _NEEDED = ("computation", "process", "seq", "time", "arrival", "emitted", DATED)
@@ -94,6 +94,8 @@ class Chain:
     """By message key: positions of what sent it, which the scan holds."""
     within: dict[str, int] = field(default_factory=dict)
     """By key of a span that is no call or message by itself: the code of its process."""
+    twice: set[str] = field(default_factory=set)
+    """Message keys that two events sent: nobody knows which of them was received."""
     sent: dict[str, int] = field(default_factory=dict)
     """By message key: when the report of what sent it arrived."""
     holes: Holes = field(default_factory=lambda: Holes.none(0))
@@ -132,6 +134,8 @@ class Chain:
                 self.within[key] = int(codes[within])
         self.sent = {key: arrived for key, arrived in self.sent.items() if key in kept}
         self.within = {key: code for key, code in self.within.items() if key in kept}
+        opened_twice = opened.filter(pc.fill_null(opened["twice"], False))["key"].to_pylist()
+        self.twice = {key for key in (*self.twice, *opened_twice) if key in kept}
         self.sends, self.pending = kept, later
         last = np.array(self.last_position)
         last[part.skeleton.process] = self.end + np.arange(len(part.skeleton))
@@ -182,7 +186,7 @@ class Chain:
                 skeleton,
                 boundary,
                 totals.hole_rows(counts, everybody),
-                unanswered(counts, skeleton, boundary),
+                counts.told.first_of_time(unanswered(counts, skeleton, boundary)),
                 self._gone_rows([*self.gone, *gone_from(aside)], skeleton, events),
             ),
             counts,
@@ -241,14 +245,15 @@ class Chain:
         around = _Around(self, codes)
         for row in open_rows:
             causes = causes_of(row, around)
-            if causes is None and lacks(row):
+            doubtful = row["key"] in self.twice
+            if (causes is None or doubtful) and lacks(row):
                 missing.append((row["place"], row["key"]))
             starts = None if row["starts"] is None else int(codes[row["starts"]])
             if causes and row["named"] and called_at_unknown_time(starts, self.within.get(row["key"])):
                 missing.append((row["place"], UNKNOWN_CALL))
             for position in causes or ():
                 pair = (row["place"], position)
-                pairs[pair] = min(pairs.get(pair, TIED), doubt_of(row))
+                pairs[pair] = min(pairs.get(pair, TIED), TIED if doubtful else doubt_of(row))
         first: dict[int, int] = {}
         for place, code in enumerate(codes[solved.placed.skeleton.process].tolist() if self.pending else ()):
             first.setdefault(code, place)

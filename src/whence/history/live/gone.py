@@ -1,7 +1,7 @@
 """Places of reports that came late or were set aside, among what is closed.
 
-The closed segments stay as they are. From where such a report belongs on, its process and all that heard of it since are told
-to lack it: in the table of processes, which is made anew with every commit.
+The closed segments stay as they are. From where such a report belongs on, its process and all that heard of it since are
+told to lack it: in the table of processes, which is made anew with every commit.
 """
 
 from __future__ import annotations

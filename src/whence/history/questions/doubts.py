@@ -15,12 +15,14 @@ from whence.events.keys import ANSWER, CALLER, SPAN, UNENDED, UNKNOWN_ANSWER, UN
 from whence.events.schema import RECEIVE
 from whence.history.gone import LATE
 from whence.history.questions.dealing import numbers_within
-from whence.history.questions.event import events_at
+from whence.history.questions.event import Event, events_at
 from whence.history.questions.locating import code_at, index_at, position_of_index, row_of
 from whence.history.questions.parts import past_vector_at
 from whence.history.reading import Run
 from whence.history.tables import Longs
 
+MOST_TIED = 50
+"""Events at one time that are looked at for what is missing."""
 SHOWN = 10
 """Processes whose missing reports are told, at most."""
 KINDS = ("numbers", "report", "cause", "caller", "callee", "answer", "call", "time", "messages")
@@ -197,12 +199,26 @@ def _missing_at(run: Run, position: int, code: int, index: int) -> Iterator[Miss
     left_out = event.seq - (after_seq or 0) - 1
     if left_out > 0 and (before or run.has_numbers):
         yield Missing(name, after_seq, event.seq, left_out)
+    shows = event.receives is not None or event.kind == RECEIVE or event.missing or left_out > 0
+    if not shows and table["first_gone"][code].as_py() != index:
+        event = _shown_by(run, code, index) or event
     for key in event.missing:
         yield Missing(None, None, None, 1, key, event.id)
     if event.kind == RECEIVE and (event.receives or "").startswith(ANSWER) and not event.missing:
         yield Missing(None, None, None, 1, event.receives, event.id)
     elif event.receives is None and event.kind == RECEIVE and (event.sends or "").startswith(SPAN):
         yield Missing(None, None, None, 1, CALLER, event.id)
+
+
+def _shown_by(run: Run, code: int, index: int) -> Event | None:
+    """Find the next event of a process at the time of its event of this number that misses a cause.
+
+    It may have happened before that one, which then counts as if it missed the cause, too.
+    """
+    last = min(index + MOST_TIED, int(run.processes.events[code]))
+    first, *others = events_at(run, [position_of_index(run, code, each) for each in range(index, last + 1)])
+    tied = (each for each in others if each.time == first.time)
+    return next((each for each in tied if each.missing or (each.receives or "").startswith(ANSWER)), None)
 
 
 def _numbers(run: Run, column: str) -> Longs:
