@@ -51,6 +51,11 @@ class Ran:
     def id(self) -> str:
         return f"{self.number:016x}"
 
+    @property
+    def is_called(self) -> bool:
+        """Whether a client called it, whose id it may share."""
+        return self.kind == SERVER and self.parent is not None and self.parent.kind == CLIENT
+
     def shown(self, time: int) -> int:
         """What the machine's clock shows."""
         return MICROSECONDS + time + self.instance.ahead
@@ -62,9 +67,13 @@ class System:
 
     random: Random
     instances: list[Instance]
+    bare_calls: bool
+    """Whether some calls have no span of a client."""
     spans: list[Ran] = field(default_factory=list)
     graph: networkx.DiGraph = field(default_factory=networkx.DiGraph)
     """Events are the span's number and whether it is its end."""
+    told: networkx.DiGraph = field(default_factory=networkx.DiGraph)
+    """What spans record of that: who started them, and nothing of waits."""
 
     def run(self) -> System:
         self._span(self.random.choice(self.instances), SERVER, None, 0, [], depth=0)
@@ -72,6 +81,9 @@ class System:
 
     def happened_before(self) -> set[tuple[Any, Any]]:
         return set(networkx.transitive_closure_dag(self.graph).edges)
+
+    def recorded_before(self) -> set[tuple[Any, Any]]:
+        return set(networkx.transitive_closure_dag(self.told).edges)
 
     def _span(
         self, where: Instance, kind: str, parent: Ran | None, at: int, causes: list[Any], *, depth: int
@@ -82,6 +94,9 @@ class System:
         last: Any = (ran.number, False)
         self.graph.add_node(last)
         self.graph.add_edges_from((cause, last) for cause in causes)
+        self.told.add_edge(last, (ran.number, True))
+        if parent is not None:
+            self.told.add_edge((parent.number, False), last)
         at += self.random.randint(1, 5)
         end: list[Any] = []
         if kind in (CLIENT, PRODUCER):
@@ -95,17 +110,19 @@ class System:
         return ran, at
 
     def _step(self, ran: Ran, at: int, last: Any, depth: int) -> tuple[int, Any]:
-        """One or several things at once, in the span's own process, which it waits for."""
+        """One or several things at once, most in the span's own process, some of which it waits for."""
         several = self.random.choice((1, 1, 2, 3))
-        started = [
-            self._span(
-                ran.instance, self.random.choice((INTERNAL, CLIENT, CLIENT, PRODUCER)), ran, at, [last], depth=depth + 1
-            )
-            for _ in range(several)
-        ]
+        started = []
+        for _ in range(several):
+            kind, where = self.random.choice((INTERNAL, CLIENT, CLIENT, PRODUCER)), ran.instance
+            if self.bare_calls and self.random.random() < 0.1:
+                kind, where = self.random.choice((INTERNAL, SERVER)), self.random.choice(self.instances)
+            started.append(self._span(where, kind, ran, at, [last], depth=depth + 1))
         done = ("joined", len(self.graph))
-        self.graph.add_edges_from(((span.number, True), done) for span, _ in started)
-        return max(end for _, end in started), done
+        awaited = [(span, end) for span, end in started if self.random.random() < 0.7]
+        self.graph.add_edges_from(((span.number, True), done) for span, _ in awaited)
+        self.graph.add_edge(last, done)
+        return max([at, *(end for _, end in awaited)]), done
 
     def _message(self, ran: Ran, at: int, depth: int) -> tuple[int, list[Any]]:
         """A call to another process, which is waited for; or a message to several, which are not."""
@@ -119,7 +136,7 @@ class System:
         return end + self.random.randint(1, 5), [(server.number, True)]
 
 
-def a_system(seed: int) -> System:
+def a_system(seed: int, *, bare_calls: bool = True) -> System:
     """Instances of a service are on different machines, and a machine has instances of several services."""
     random = Random(seed)
     machines = [random.randrange(-9 * HOUR, 9 * HOUR) for _ in range(4)]
@@ -128,7 +145,7 @@ def a_system(seed: int) -> System:
         for service in ("shop", "auth", "stock")
         for number, machine in enumerate(random.sample(range(4), random.randint(2, 4)))
     ]
-    return System(random, instances).run()
+    return System(random, instances, bare_calls).run()
 
 
 Telling = Callable[[Instance], dict[str, Any]]
@@ -186,7 +203,7 @@ def as_zipkin(system: System, *, shared: bool) -> bytes:
     """A list; where ids are shared, both sides of a call have one."""
     spans = []
     for ran in system.spans:
-        together = shared and ran.kind == SERVER and ran.parent is not None
+        together = shared and ran.is_called
         given = ran.parent if together and ran.parent else ran
         span: dict[str, Any] = {
             "traceId": TRACE,
@@ -200,7 +217,7 @@ def as_zipkin(system: System, *, shared: bool) -> bytes:
             span["kind"] = ran.kind.upper()
         parent = given.parent
         if parent is not None:
-            at_home = shared and parent.kind == SERVER and parent.parent is not None
+            at_home = shared and parent.is_called
             span["parentId"] = parent.parent.id if at_home and parent.parent else parent.id
         if together:
             span["shared"] = True

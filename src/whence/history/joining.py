@@ -38,7 +38,7 @@ ENDS = pa.schema(
         ("cause", pa.int64()),
         ("named", pa.bool_()),
         ("alias", pa.string()),
-        ("starts", pa.int32()),
+        ("home", pa.int32()),
         ("within", pa.int32()),
         ("twice", pa.bool_()),
         ("window", pa.int64()),
@@ -163,7 +163,7 @@ def _join_computation(
         causes = causes_of(row, senders.around(window))
         if causes is None and is_assumed(row):
             # An answer that ends in a later epoch than the wait for it is not the one that was waited for.
-            if senders.knows(key) and row["named"]:
+            if row["named"] and senders.know_elsewhere(key, row["home"]):
                 joined.missing.setdefault(window, []).append((place, UNKNOWN_ANSWER))
             continue
         if causes is None and senders.knows(key):
@@ -173,7 +173,7 @@ def _join_computation(
         doubtful = senders.is_doubtful(key, window)
         if (causes is None or doubtful) and lacks(row):
             joined.missing.setdefault(window, []).append((place, key))
-        if causes and row["named"] and called_at_unknown_time(row["starts"], senders.within(key, window)):
+        if causes and called_at_unknown_time(row, row["home"], senders.within(key, window)):
             joined.missing.setdefault(window, []).append((place, UNKNOWN_CALL))
         for cause in causes or ():
             joined.crossings.add(effect, cause, doubt=TIED if doubtful else doubt_of(row))
@@ -210,6 +210,10 @@ class _Senders:
 
     def knows(self, key: str) -> bool:
         return key in self._entries
+
+    def know_elsewhere(self, key: str, home: int | None) -> bool:
+        """Tell whether something sends the key that is not known to be of this process."""
+        return any(each["within"] is None or each["within"] != home for each in self._entries.get(key, ()))
 
     def within(self, key: str | None, window: int) -> int | None:
         """The process of the nearest start of a span before this window that sent the key and is no call by itself."""

@@ -26,13 +26,13 @@ RECEIVES = pa.schema(
         ("process", pa.int32()),
         ("cause", pa.int64()),
         ("named", pa.bool_()),
-        ("starts", pa.int32()),
+        ("home", pa.int32()),
     ]
 )
 """An effect's ``place`` (``-1 - process``: that process's next event after the segment), and its cause: the place ``cause``
 in the segment, or if that is -1 what sends ``key``, or if that is null the last event of ``process`` before the segment.
-``named`` tells that the event itself names the cause; else a row before it does that was set aside. ``starts`` is the
-process of an event that starts a span; null for others."""
+``named`` tells that the event itself names the cause; else a row before it does that was set aside. ``home`` is the
+process of an event that starts or ends a span; null for others."""
 SENDS = pa.schema(
     [
         ("key", pa.string()),
@@ -45,7 +45,7 @@ SENDS = pa.schema(
 )
 """A ``key`` that others may receive, and the ``place`` of the event that sends it. For an event that was set aside, what
 stands for it: another place, or the last event of ``process`` before the segment, or what sends the key ``alias``.
-``within`` is the process of an event that starts a span which is neither a client's nor a producer's; null for others.
+``within`` is the process of an event that starts or ends a span; null for others, and where a client or producer starts.
 ``twice`` tells that another event sent the key, too: nobody knows which of the two was received."""
 
 
@@ -97,9 +97,10 @@ def is_within(sends: pa.ChunkedArray, kinds: pa.ChunkedArray) -> pa.ChunkedArray
     return pc.fill_null(pc.and_(pc.starts_with(sends.cast(pa.string()), SPAN), pc.invert(calls)), False)
 
 
-def called_at_unknown_time(starts: int | None, within: int | None) -> bool:
-    """Tell, by ``starts`` of a span's start and ``within`` of its cause, whether it is unknown when it was called."""
-    return starts is not None and within is not None and starts != within
+def called_at_unknown_time(receive: Mapping[str, Any], home: int | None, within: int | None) -> bool:
+    """Tell of a row of `RECEIVES`, by its ``home`` and ``within`` of its cause, whether it is unknown when it was called."""
+    is_call = bool(receive["named"]) and (receive["key"] or "").startswith(SPAN)
+    return is_call and home is not None and within is not None and home != within
 
 
 def is_assumed(receive: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ before it, nearest first (`whence.history.line_fronts`).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,16 +36,16 @@ def recorded_past(run: Run, positions: Longs, down_to: int = 0, *, answered: boo
 
 
 def past_by_stretches(
-    run: Run, position: int, *, answered: bool = False
+    run: Run, position: int, *, answered: bool = False, besides: Sequence[int] = ()
 ) -> Iterator[tuple[int, int, int, Longs, Longs]]:
     """The same for one event, stretch by stretch: the segment, its rows from which to which, and positions twice.
 
     First those that answers lead from which are only assumed, together with those that are recorded, then the recorded ones
-    alone; there may be none. `answered`: answers count as recorded, so that both are the same. A stretch lies in one row
-    group of the skeleton.
+    alone; there may be none. `answered`: answers count as recorded, so that both are the same. `besides`: the first have
+    all that led to these events, too, which stand before the event. A stretch lies in one row group of the skeleton.
     """
-    led = _Search(run, np.array([position], np.int64), answered=True)
-    recorded = led
+    led = _Search(run, np.array([position, *besides], np.int64), answered=True)
+    recorded = led if not besides else _Search(run, np.array([position], np.int64), answered)
     segments = run.segments
     number = segments.segment_of(position)
     base, above = segments.base_of(number), position

@@ -35,11 +35,12 @@ from whence.history.report_columns import BETWEEN, ReportColumns, out_of_range
 from whence.history.span_edges import (
     SpanEnds,
     before_their_start,
+    begins_uncalled,
     edges_told,
     ends_of_groups,
+    homes_of_spans,
     rank_ties,
     span_ends,
-    span_starts,
     started_elsewhere,
     with_all_answers,
     with_ties,
@@ -210,8 +211,7 @@ class _Work:
             edges = self._without_long_answers(edges, doubtful, missing)
         if window.whole and len(keys):
             edges = self._without_unsent(edges, keys, missing)
-        starts_at, within = span_starts(columns, order, process)
-        for row in _called_at_unknown_time(edges, starts_at, within).tolist():
+        for row in begins_uncalled(columns, order, process, edges, self._begin_with(keys, SPAN)).tolist():
             missing.setdefault(row, []).append(UNKNOWN_CALL)
         # Which of the two was received is not known: the one that is kept is only possible.
         unsure = np.flatnonzero(edges_told(twice, edges.labels) & (edges.causes >= 0))
@@ -293,8 +293,7 @@ class _Work:
             twice,
             spans,
             window,
-            starts_at,
-            within,
+            *homes_of_spans(columns, order, process),
         )
         if not window.whole and columns.has("line"):
             open_receives, open_sends = _with_open_ties(
@@ -466,7 +465,7 @@ def _open(
     twice: Flags,
     spans: SpanEnds,
     window: Window,
-    starts_at: Codes,
+    home: Codes,
     within: Codes,
 ) -> tuple[pa.Table, pa.Table]:
     """What the segments of the other windows must settle: nothing, for a whole computation.
@@ -484,7 +483,7 @@ def _open(
             "process": pa.array(np.where(by_key, -1, -2 - placed.open_label).astype(np.int32)),
             "cause": pa.array(placed.open_cause),
             "named": pa.array(by_key & _named(edges, placed)),
-            "starts": _codes(starts_at, np.where(placed.open_place >= 0, _rows_at(placed, placed.open_place), -1)),
+            "home": _codes(home, np.where(placed.open_place >= 0, _rows_at(placed, placed.open_place), -1)),
         },
         RECEIVES,
     )
@@ -519,7 +518,7 @@ def _open(
                 "process": np.full(len(waits), -1, np.int32),
                 "cause": np.full(len(waits), -1, np.int64),
                 "named": np.zeros(len(waits), np.bool_),
-                "starts": pa.nulls(len(waits), pa.int32()),
+                "home": pa.nulls(len(waits), pa.int32()),
             },
             RECEIVES,
         )
@@ -571,7 +570,7 @@ def _with_open_ties(
                 "process": np.full(len(late), -1, np.int32),
                 "cause": np.full(len(late), -1, np.int64),
                 "named": np.zeros(len(late), np.bool_),
-                "starts": pa.nulls(len(late), pa.int32()),
+                "home": pa.nulls(len(late), pa.int32()),
             },
             RECEIVES,
         )
@@ -599,13 +598,6 @@ def _with_open_ties(
         4, RECEIVES.field("named"), pa.repeat(False, len(by_key))
     )
     return pa.concat_tables([received, asked]), sent
-
-
-def _called_at_unknown_time(edges: Edges, starts_at: Codes, within: Codes) -> Longs:
-    """Rows that start spans of another process than what started them, which is no call by itself."""
-    effects, cause = edges.effects(), np.maximum(edges.causes, 0)
-    starts, of_cause = starts_at[effects], within[cause]
-    return np.unique(effects[(edges.causes >= 0) & (starts >= 0) & (of_cause >= 0) & (starts != of_cause)])
 
 
 def _codes(codes: Codes, rows: Longs) -> pa.Array:

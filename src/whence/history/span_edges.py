@@ -194,14 +194,31 @@ def _flags(values: pa.Array) -> Flags:
     return found
 
 
-def span_starts(columns: ReportColumns, order: Longs, process: Codes) -> tuple[Codes, Codes]:
-    """By row: its process if it starts a span, else -1; and the same for a span that is no call or message by itself."""
+def begins_uncalled(columns: ReportColumns, order: Longs, process: Codes, edges: Edges, spans: Flags) -> Longs:
+    """Rows that start spans of another process than what started them, which is no call or message by itself.
+
+    `spans` tells, by label of an edge, whether that is the key of a span.
+    """
     if not columns.has("line_phase"):
-        return np.full(len(order), -1, np.int32), np.full(len(order), -1, np.int32)
+        return np.empty(0, np.int64)
     taken = pa.array(order)
     starts = _flags(pc.equal(columns.text("line_phase").take(taken), START))
     calls = _flags(pc.equal(columns.text("kind").take(taken), SEND))
-    return np.where(starts, process, -1).astype(np.int32), np.where(starts & ~calls, process, -1).astype(np.int32)
+    effects, cause = edges.effects(), np.maximum(edges.causes, 0)
+    found = (edges.causes >= 0) & starts[effects] & (starts & ~calls)[cause] & (process[cause] != process[effects])
+    found &= edges_told(spans, edges.labels)
+    return np.unique(effects[found])
+
+
+def homes_of_spans(columns: ReportColumns, order: Longs, process: Codes) -> tuple[Codes, Codes]:
+    """By row: its process if it starts or ends a span, else -1; and the same without starts of clients and producers."""
+    if not columns.has("line_phase"):
+        return np.full(len(order), -1, np.int32), np.full(len(order), -1, np.int32)
+    taken = pa.array(order)
+    phase = columns.text("line_phase").take(taken)
+    calls = _flags(pc.and_(pc.equal(phase, START), pc.equal(columns.text("kind").take(taken), SEND)))
+    homes = np.where(_flags(pc.is_valid(phase)), process, -1).astype(np.int32)
+    return homes, np.where(calls, -1, homes).astype(np.int32)
 
 
 def rank_ties(columns: ReportColumns, rows: Longs) -> Longs:

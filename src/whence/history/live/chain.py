@@ -248,8 +248,8 @@ class Chain:
             doubtful = row["key"] in self.twice
             if (causes is None or doubtful) and lacks(row):
                 missing.append((row["place"], row["key"]))
-            starts = None if row["starts"] is None else int(codes[row["starts"]])
-            if causes and row["named"] and called_at_unknown_time(starts, self.within.get(row["key"])):
+            home = None if row["home"] is None else int(codes[row["home"]])
+            if causes and called_at_unknown_time(row, home, self.within.get(row["key"])):
                 missing.append((row["place"], UNKNOWN_CALL))
             for position in causes or ():
                 pair = (row["place"], position)

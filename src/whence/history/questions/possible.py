@@ -6,7 +6,7 @@ for more gets all others, the newest first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,7 +79,11 @@ def possible_causes(
     """
     if not most:
         return (), True
+    lines = _lines_of(run, position, answered)
     found = _candidates(run, position, answered)
+    if len(waits := found.position[_are_awaited(run, found.position, lines)]):
+        # What the spans did that were most likely waited for counts as near, too.
+        found = _candidates(run, position, answered, waits.tolist())
     if not wanted.takes_all and len(found.position):
         starts = run.segments.first_position
         number = np.searchsorted(starts, found.position, side="right")
@@ -90,7 +94,7 @@ def possible_causes(
         ]
         chosen = np.isin(found.position, np.concatenate([np.empty(0, np.int64), *pieces]))
         found = _Candidates(found.position[chosen], found.follower[chosen], found.all_seen)
-    best = _most_telling(run, found, _lines_of(run, position, answered))[:most]
+    best = _most_telling(run, found, lines)[:most]
     places, followers = found.position[best], found.follower[best]
     both = events_at(run, np.concatenate((places, followers[followers >= 0])))
     events, after = both[: len(best)], {event.position: event for event in both[len(best) :]}
@@ -122,14 +126,17 @@ def _assumed_step(run: Run, event: Event, position: int) -> Step:
     return next(step for step in path(run, event.position, position) or () if not step.recorded)
 
 
-def _candidates(run: Run, position: int, answers_count: bool) -> _Candidates:
-    """The nearest events of the wide past that are not in the recorded one, as far as one step of either kind leads."""
+def _candidates(run: Run, position: int, answers_count: bool, waits: Sequence[int] = ()) -> _Candidates:
+    """The nearest events of the wide past that are not in the recorded one, as far as one step of either kind leads.
+
+    `waits` are events of it that most likely led to the event, and what led to these is near as well.
+    """
     following = np.full(len(run.processes), -1, np.int64)
     shared: list[tuple[Longs, Longs]] = []
     answered: list[Longs] = []
     shared_count = answered_count = 0
     looked_through = 0
-    for number, begin, stop, led, recorded in past_by_stretches(run, position, answered=answers_count):
+    for number, begin, stop, led, recorded in past_by_stretches(run, position, answered=answers_count, besides=waits):
         if looked_through >= MOST_ROWS or shared_count >= MOST_CANDIDATES or answered_count >= MOST_CANDIDATES:
             return _Candidates(*_concatenated(shared, answered), all_seen=False)
         looked_through += stop - begin
@@ -191,6 +198,17 @@ def _lines_of(run: Run, position: int, answered: bool) -> pa.Array:
     return pc.unique(run.rows(past[-MOST_CANDIDATES:], ["line"])["line"].cast(pa.string())).drop_null()
 
 
+def _are_awaited(run: Run, positions: Longs, lines: pa.Array) -> NDArray[np.bool_]:
+    """By event: whether it ends a span that one of these lines started, and was likely waited for."""
+    if not len(lines) or not len(positions):
+        return np.zeros(len(positions), np.bool_)
+    by_place = np.argsort(positions)
+    sends = run.rows(positions[by_place], ["sends"])["sends"].cast(pa.string())
+    found = np.empty(len(positions), np.bool_)
+    found[by_place] = _flags(pc.is_in(sends, value_set=pc.binary_join_element_wise(ANSWER, lines, "")))
+    return found
+
+
 def _most_telling(run: Run, found: _Candidates, lines: pa.Array) -> Longs:
     """Places of the candidates: those that warn and are rare, those that warn, those that are rare, all others; each by
     how soon, in history order, something recorded followed.
@@ -200,7 +218,7 @@ def _most_telling(run: Run, found: _Candidates, lines: pa.Array) -> Longs:
     if not len(found.position):
         return np.empty(0, np.int64)
     by_place = np.argsort(found.position)
-    columns = ["name", "attributes", "sends"]
+    columns = ["name", "attributes"]
     columns += ["error"] if "error" in run.event_schema().names else []
     rows = run.rows(found.position[by_place], columns)
     names = pc.fill_null(rows["name"].cast(pa.string()), "").combine_chunks().dictionary_encode()
@@ -213,8 +231,7 @@ def _most_telling(run: Run, found: _Candidates, lines: pa.Array) -> Longs:
     rare = (count == 1) | (count * RARE_SHARE <= len(code))
     place, follower = found.position[by_place], found.follower[by_place]
     soon = np.where(follower >= 0, follower - place, 0)
-    awaited = pc.binary_join_element_wise(ANSWER, lines, "")
-    waited = _flags(pc.is_in(rows["sends"].cast(pa.string()), value_set=awaited))
+    waited = _are_awaited(run, place, lines)
     order = np.lexsort((-place, soon, ~rare, ~warns, ~waited))
     return by_place[order]
 

@@ -12,8 +12,8 @@ One literal span, as its two rows (columns that are null left out, ids shortened
      "sends": "span 5b8e/eee1", "receives": "span 5b8e/0a01", "id": "eee1/start", "name": "GET /cart starts",
      "line": "5b8e/eee1", "line_parent": "5b8e/0a01", "line_phase": "start"}
     {"computation": "", "process": "cart@pod-7", "time": 1544712661000000000, "kind": "send",
-     "sends": "whence:answer to 5b8e/0a01", "id": "eee1", "name": "GET /cart ends", "attributes": "{...}",
-     "line": "5b8e/eee1", "line_parent": "5b8e/0a01", "line_phase": "end"}
+     "sends": "whence:answer to 5b8e/0a01", "receives": "whence:answer to 5b8e/eee1", "id": "eee1",
+     "name": "GET /cart ends", "attributes": "{...}", "line": "5b8e/eee1", "line_phase": "end"}
 """
 
 from whence.sources.otlp.source import Otlp
