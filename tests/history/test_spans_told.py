@@ -221,3 +221,15 @@ def test_when_a_span_called_is_known_of_clients_and_producers_only(tmp_path: Pat
     assert asked.missing("D") == ["call"]
     assert asked.relation("C/start", "S/start") == BEFORE
     assert asked.missing("S") == []
+
+
+def test_a_child_in_the_same_process_does_not_answer_a_call(tmp_path: Path) -> None:
+    """A look-up of a name within the call would be taken for the answer of a service that does not report."""
+    asked = ask(
+        tmp_path,
+        Told("p", "C", "client", 0, 50),
+        Told("p", "X", "internal", 5, 10, "C"),
+        Told("q", "K", "producer", 20, 30),
+    )
+    assert asked.relation("K/start", "C") == UNKNOWN
+    assert asked.missing("C") == ["callee"]
