@@ -68,3 +68,28 @@ def test_what_one_event_misses_all_of_its_time_may_miss(tmp_path: Path, first: s
         related = history.related("a1", name)
         assert related.relation is Standing.UNKNOWN
         assert [each.message for each in related.missing] == ["lost"]
+
+
+@pytest.mark.parametrize("cuts", [[], [25], [35]])
+@pytest.mark.parametrize("lost", ["left out", "set aside"])
+def test_a_line_whose_first_report_may_be_lost_is_not_known_to_follow_what_it_names(
+    tmp_path: Path, cuts: list[int], lost: str
+) -> None:
+    """Or a change that came after the request had begun is told to have led to it."""
+    first = event("p", 20, "e2", line="L", line_parent="main", seq=2)
+    rows = [
+        event("p", 10, "e1", line="main", seq=1),
+        *([] if lost == "left out" else [{**first, "reason": "bad-field: x", "text": "{"}]),
+        event("p", 30, "changed", line="main", seq=3),
+        event("p", 40, "e4", line="L", line_parent="main", seq=4),
+        event("p", 50, "e5", line="L", seq=5),
+    ]
+    assert observed(tmp_path, rows, cuts).relation("changed", "e4") is Standing.POSSIBLE
+    told = History(tmp_path / "history")
+    assert told.relation("changed", "e5") is Standing.POSSIBLE
+    assert told.relation("e4", "e5") is Standing.BEFORE
+    observe_cut(
+        tmp_path / "whole", pa.Table.from_pylist([first, *(r for r in rows if r["id"] != "e2")], REPORTS), cuts, 5
+    )
+    assert History(tmp_path / "whole").relation("changed", "e5") is Standing.POSSIBLE
+    assert History(tmp_path / "whole").relation("e1", "e5") is Standing.BEFORE

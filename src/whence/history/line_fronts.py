@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.causality.skeleton import Longs
+from whence.causality.taint import NEVER
 from whence.history.segment_lines import AS_PARENT, LineEnds, Marks, mark_of
 
 if TYPE_CHECKING:
@@ -54,15 +55,37 @@ def index_of_lines(run: Run) -> LineIndex:
 
 
 def went_on(run: Run, number: int) -> Flags:
-    """By row of `LineEnds.begun_row`, which name what their line was started from: whether it only goes on with its line."""
+    """By row of `LineEnds.begun_row`, which name what their line was started from: whether it only goes on with its line.
+
+    So may a row after a report that is missing from its process: that may have been the first of the line.
+    """
     ends = run.line_ends(number)
-    if ends is None or not len(ends.begun_row) or not number:
-        return np.zeros(0 if ends is None else len(ends.begun_row), np.bool_)
-    return run.kept(
-        ("went on", number),
-        lambda: index_of_lines(run).known_before(number, ends.begun_mark),
-        lambda found: found.nbytes,
-    )
+    if ends is None or not len(ends.begun_row):
+        return np.zeros(0, np.bool_)
+
+    def find() -> Flags:
+        found = _after_missing(run, number, ends.begun_row)
+        return found | index_of_lines(run).known_before(number, ends.begun_mark) if number else found
+
+    return run.kept(("went on", number), find, lambda found: found.nbytes)
+
+
+def _after_missing(run: Run, number: int, rows: Longs) -> Flags:
+    """By row of a segment: whether a number is left out before it in its process, or a report is gone that belongs there."""
+    codes, process = run.segments.codes_of(number), run.process_column(number)
+    first_gone = run.processes.table["first_gone"].fill_null(NEVER).to_numpy()[codes]
+    lacks = ~run.processes.dense_seq[codes] | (first_gone != NEVER)
+    found = np.zeros(len(rows), np.bool_)
+    if not lacks[process[rows]].any():
+        return found
+    seq = run.events(number, ["seq"], 0, len(process))["seq"].fill_null(0).to_numpy()[rows]
+    order = np.argsort(process, kind="stable")
+    starts = np.searchsorted(process[order], np.arange(len(codes)))
+    nth = np.empty(len(process), np.int64)
+    nth[order] = np.arange(len(order)) - starts[process[order]] + 1
+    index = nth[rows] + run.segments.before_of(number)[process[rows]]
+    found[:] = (seq > index) | (index >= first_gone[process[rows]])
+    return found
 
 
 def rows_not_started(run: Run, number: int) -> Longs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -203,8 +204,10 @@ def truth_of(rows: list[dict[str, Any]]) -> tuple[dict[str, set[str]], dict[str,
     """By process and line: all that its next row follows."""
     last: dict[str, str] = {}
     together = _at_one_time(rows)
+    count: Counter[str] = Counter()
     for row in rows:
         name, process, line, parent = row["id"], row["process"], row["line"], row["line_parent"]
+        count[process] += 1
         heard = [(key, sender) for key in _keys(row) for sender in senders.get(key, ())]
         before, all_before = set[str](), set[str]()
         for key, sender in heard:
@@ -224,7 +227,15 @@ def truth_of(rows: list[dict[str, Any]]) -> tuple[dict[str, set[str]], dict[str,
         starts = row["line_phase"] in ("start", "first")
         if (process, line) in done and not starts:
             before |= done[process, line]
-        elif parent not in (None, line) and not served and row["line_phase"] != "end":
+        elif (
+            parent not in (None, line)
+            and not served
+            and row["line_phase"] != "end"
+            and (
+                # The first of the line may be among what was left out before it.
+                starts or (row["seq"] or 0) <= count[process]
+            )
+        ):
             before |= done.get((process, parent), set())
         for joined in row["line_joins"] or ():
             before |= done.get((process, joined), set())
