@@ -52,6 +52,8 @@ _SEEN_NAMES: set[str] = set()
 """Names that vector stamps have been decoded with; what is in here only saves time."""
 _MOST_SEEN_NAMES = 100_000
 _SHOWN = 60
+_NUMBERED = re.compile(rb'"seq"\s*:\s*([0-9]{1,18})')
+"""Of a number that is cut off, too: what is left of it is smaller, and the record may belong there."""
 _NAMED = re.compile(rb'"process"\s*:\s*("(?:[^"\\]|\\.){1,1000}")')
 
 
@@ -66,25 +68,31 @@ def row_from_line(raw: bytes, file: str, place: int, unit: str, growth: Callable
         return _row(found, file, place, unit, growth)
     except BadRecord as error:
         named = _legible(found.get("process", _NOTHING)[0])
+        seq, time = (_number_if_good(found, name, unit) for name in ("seq", "time"))
+        if not found:
+            named, seq = _named_in(raw)
         return bad_row(
             file,
             place,
             str(error),
             raw,
             computation=_legible(found.get("computation", _NOTHING)[0]) or "",
-            process=named if found else _named_in(raw),
-            seq=_number_if_good(found, "seq", unit) if named else None,
-            time=_number_if_good(found, "time", unit) if named else None,
+            process=named,
+            seq=seq,
+            time=time,
         )
 
 
-def _named_in(raw: bytes) -> str | None:
-    """The process that a line which is no JSON seems to name: a line may be cut off. None if it names none."""
-    name = _NAMED.search(raw)
+def _named_in(raw: bytes) -> tuple[str | None, int | None]:
+    """The process and number that a line which is no JSON seems to name: a line may be cut off. None for what it lacks."""
+    name, number = _NAMED.search(raw), _NUMBERED.search(raw)
     try:
-        return None if name is None else _legible(json.loads(name[1]))
+        return (
+            None if name is None else _legible(json.loads(name[1])),
+            None if number is None else int(number[1]),
+        )
     except ValueError:
-        return None
+        return None, None
 
 
 def _number_if_good(found: Mapping[str, Member], name: str, unit: str) -> int | None:
