@@ -92,6 +92,8 @@ class InMemory(Run):
                 "messages": [1] * len(names),
                 "first_hole": [None] * len(names),
                 "first_tainted": [None] * len(names),
+                "first_gone": [None] * len(names),
+                "gone_why": [None] * len(names),
             }
         )
         super().__init__(Store("/nowhere"), "r", table, processes_from(processes), cache_bytes=0)

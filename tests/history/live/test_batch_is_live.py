@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.history.computations import draw, observe_cut, past_of, relations_of, told_of
+from tests.history.computations import observe_cut, relations_of, told_of
 from tests.history.live.lined import lined_stream, truth_of
-from tests.history.live.streams import BASE, DELTA, EPS, HOUR, MS, row_of, terms
+from tests.history.live.streams import BASE, DELTA, EPS, HOUR, MS, terms
 from whence.events.schema import ANSWER, REPORTS, SPAN
-from whence.history import RELATIONS, Standing
+from whence.history import Standing
 from whence.history.live import LiveHistory, LiveTerms, LiveWriter
 from whence.history.live import files as live_files
 from whence.history.reading import Run
@@ -208,38 +208,6 @@ def test_what_is_in_different_parts_still_belongs_together(what: str) -> None:
         assert found.wide == wide
         assert found.recorded == recorded
         assert found.missing == {}
-
-
-@settings(max_examples=15, deadline=None)
-@given(SEEDS, st.sampled_from((1, 3)), st.booleans())
-def test_nothing_is_claimed_that_a_late_report_could_refute(seed: int, late: int, numbered: bool) -> None:
-    """An engineer would clear the culprit: the report that leads to it came when its place was closed."""
-    random = Random(seed)
-    drawn = draw(random, processes=3, events=random.choice((20, 60)), skew=10, loss=0.0)
-    rows = [row_of(each, 0) | {"id": f"{each.process}-{each.number}"} for each in drawn]
-    last = max(row["arrival"] for row in rows)
-    for row in rows if not numbered else ():
-        row["seq"] = None
-    for row in random.sample(rows, late):
-        row["arrival"] = last + HOUR
-    rows.sort(key=lambda row: row["arrival"])
-    names = {id(each): f"{each.process}-{each.number}" for each in drawn}
-    wide = {names[event]: {names[each] for each in past} for event, past in past_of(drawn).items()}
-    with tempfile.TemporaryDirectory() as folder:
-        done = 0
-        while done < len(rows):
-            with LiveWriter(folder, None if done else terms(close_rows=random.choice((4, 20)))) as writer:
-                size = random.randint(1, 40) if rows[done]["arrival"] <= last else 2
-                part = rows[done : done + size]
-                done += len(part)
-                writer.step(pa.Table.from_pylist(part, REPORTS), now=part[-1]["arrival"], positions={"rows": done})
-        history = LiveHistory(folder).current()
-        ids = [event.id for event in history.order()]
-        pairs = [(one, other) for one in range(len(ids)) for other in range(len(ids)) if one != other]
-        codes = history.relations([one for one, _ in pairs], [other for _, other in pairs])
-        for (one, other), code in zip(pairs, codes.tolist(), strict=True):
-            if RELATIONS[code] is Standing.CONCURRENT:
-                assert ids[one] not in wide[ids[other]], (ids[one], ids[other])
 
 
 @pytest.mark.parametrize("numbered", [False, True])
