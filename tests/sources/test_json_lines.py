@@ -45,7 +45,7 @@ def test_the_sample_means_what_its_author_meant(source: JsonLines) -> None:
         | {"process": "stock", "seq": 2, "time": NOON_NS + 10**9, "kind": "local", "name": 'said "none left"'}
         | {"arrival": NOON_NS + 1_500_000_000, "place": 5},
         at
-        | {"process": "stock", "reason": "no-message: a receive needs the id of its message", "place": 6}
+        | {"process": "stock", "seq": 3, "reason": "no-message: a receive needs the id of its message", "place": 6}
         | {"text": '{"process": "stock", "seq": 3, "kind": "receive"}'},
         at
         | {"reason": "not-json: a record is an object in braces, not 'this line is no reco'", "place": 7}
