@@ -62,8 +62,8 @@ class MissingDocument(Document):
     """Something that is known to have happened and of which the history has no report."""
 
     kind: str = Field(
-        description="numbers that are left out; a report that was set aside or came late; a cause, the caller of a server or "
-        "the callee of a client, which nobody reports; when an answer was sent, a call made, or an event happened; or all "
+        description="numbers that are left out; a report that was set aside or came late; a cause, the caller of a server "
+        "or the callee of a client, which nobody reports; when an answer was sent, a call made, or an event happened; or all "
         "messages of a process.",
         examples=["numbers"],
     )
