@@ -63,8 +63,8 @@ class MissingDocument(Document):
 
     kind: str = Field(
         description="numbers that are left out; a report that was set aside or came late; a cause, the caller of a server "
-        "or the callee of a client, which nobody reports; when an answer was sent, a call made, or an event happened; or all "
-        "messages of a process.",
+        "or the callee of a client, which nobody reports; when an answer was sent, a call made, or an event happened; or "
+        "all messages of a process.",
         examples=["numbers"],
     )
     process: str | None = Field(None, description="The process whose reports are missing.")
