@@ -219,6 +219,10 @@ class ProcessDocument(Document):
     first_tainted: int | None = Field(
         description="The number of its first event in whose past a report is missing: from there on nothing is provable."
     )
+    first_gone: int | None = Field(
+        description="The number of its first event that may come after a report which was set aside or came late."
+    )
+    gone_why: str | None = Field(description="Why that report was set aside, or that it came late.")
 
 
 class ProvableDocument(Document):

@@ -56,6 +56,10 @@ class Process:
     """The number of its first event before which a report is missing."""
     first_tainted: int | None = None
     """The number of its first event that has such an event in its past: from there on nothing is provably concurrent."""
+    first_gone: int | None = None
+    """The number of its first event that may come after a report which was set aside or came late."""
+    gone_why: str | None = None
+    """Why that report was set aside, or that it came late."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
