@@ -123,7 +123,7 @@ def parquet_rows(data: bytes) -> pa.Table:
     """A Parquet export by the rules of whence's own format, which are those of its JSON."""
     fields = (
         *("computation", "process", "seq", "time", "kind", "sends", "receives", "id", "name", "error"),
-        *("line", "line_parent", "line_joins"),
+        *("line", "line_parent", "line_phase", "line_joins"),
     )
     kept = [
         {name: row[name] for name in fields if row[name] is not None}

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from whence.events.schema import FIRST
+
 
 @dataclass(frozen=True, slots=True)
 class Told:
@@ -19,6 +21,8 @@ class Told:
     """The line it was started from."""
     joins: list[str] | None = None
     """The lines it waited for."""
+    phase: str | None = None
+    """`FIRST` on the first event of a line that was started from another."""
     untold: tuple[int, ...] = ()
     """Positions of what it follows and no line can tell: events that are no longer the last of their lines."""
 
@@ -56,4 +60,5 @@ class Lines:
             parent = joined.pop(0) if joined and name is not None and before is None else None
             self._last[code, line] = (position, name)
             self._named[position] = name
-            yield Told(name, parent, joined or None, tuple(untold))
+            phase = FIRST if parent is not None else None
+            yield Told(name, parent, joined or None, phase, tuple(untold))

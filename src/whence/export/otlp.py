@@ -83,6 +83,7 @@ def _records(
             "receives": receives or None,
             "line": on.line,
             "line_parent": on.parent,
+            "line_phase": on.phase,
             "line_joins": on.joins,
             "time": wall,
             "corrected_time": corrected,
