@@ -26,6 +26,9 @@ LATE = "late"
 REFUSED = "too-many-"
 """What reasons begin with that take no report of a process, or of a computation: it has no events."""
 
+BESIDE_NUMBERS = (LATE, "conflict", "no-seq")
+"""Why a report is gone that the numbers of its process do not show. Of all others, a number that is left out tells."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gone:
@@ -89,6 +92,8 @@ def may_belong(gone: Gone, last_seq: int, last_time: int) -> bool:
 
     0 and `NO_TIME` stand for processes that have no numbers, or no times.
     """
+    if last_seq > 0 and gone.why not in BESIDE_NUMBERS:
+        return False
     if gone.seq is not None and last_seq > 0:
         return gone.seq <= last_seq
     return gone.time is None or last_time == NO_TIME or gone.time <= last_time
@@ -106,9 +111,12 @@ def rows_after(
     for code, reports in gone.items():
         mine = np.flatnonzero(process == code)
         places = []
+        is_numbered = bool(seq[mine].any())
         for each in reports:
+            if is_numbered and each.why not in BESIDE_NUMBERS:
+                continue
             later = np.ones(len(mine), np.bool_)
-            if each.seq is not None and seq[mine].any():
+            if each.seq is not None and is_numbered:
                 later = seq[mine] >= each.seq
             elif each.time is not None and (time[mine] != NO_TIME).any():
                 later = time[mine] >= each.time
