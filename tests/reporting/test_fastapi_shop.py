@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from examples.fastapi_shop import play
 from tests.reporting.lines_truth import recorded
@@ -11,16 +9,10 @@ from whence import observe
 from whence.history import Standing
 
 
-def reports_of(files: Iterable[Path]) -> list[dict[str, Any]]:
-    """Every report once: a batch is kept twice if the shop closes while its sender is keeping it, which loses nothing."""
-    rows = [json.loads(line) for path in files for line in path.read_text().splitlines()]
-    return [*{(row["process"], row["seq"]): row for row in rows}.values()]
-
-
 def test_an_order_that_fails_has_its_own_request_as_past_and_no_other(tmp_path: Path) -> None:
     """Of some 180 earlier events, three are recorded to have led to the failure; the others are possible at most."""
     truth = play(tmp_path)
-    rows = reports_of(sorted(tmp_path.glob("*/*.jsonl")))
+    rows = [json.loads(line) for path in sorted(tmp_path.glob("*/*.jsonl")) for line in path.read_text().splitlines()]
     for row in rows:
         row["told"], row["name"] = row["name"], f"{row['process']}:{row['seq']}"
     by_id = {row["name"]: row for row in rows}
@@ -44,7 +36,7 @@ def test_the_history_of_the_shop_says_what_the_reports_say(tmp_path: Path) -> No
     """Who asks why the order failed is shown its own request, and the change of another request as possible."""
     truth = play(tmp_path / "reports")
     files = sorted((tmp_path / "reports").glob("*/*.jsonl"))
-    rows = reports_of(files)
+    rows = [json.loads(line) for path in files for line in path.read_text().splitlines()]
     for row in rows:
         row["name"] = f"{row['process']}:{row['seq']}"
     history = observe(files, tmp_path / "history")

@@ -19,6 +19,7 @@ from tests.reporting.sink import Sink, free_port, serving
 from tests.sources.reading import table
 from whence.clocks import BoundedClock, HybridClock, LamportClock, VectorClock, VectorStamp, stamp_from_json
 from whence.reporting import Message, Reporter
+from whence.reporting.spool import Batch, Spool
 from whence.reporting.stamping import Clock
 from whence.sources.json_lines import JsonLines
 
@@ -122,6 +123,16 @@ def test_the_spool_survives_kill_9_and_the_next_start_sends_it(tmp_path: Path) -
     assert [event["name"] for event in sink.events()].count("mine") == 1
     assert kept.items() <= sink.bodies.items(), "a batch keeps its id and its bytes"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_batch_is_kept_once_by_whoever_keeps_it(tmp_path: Path) -> None:
+    """Who closes a reporter while its thread is keeping a batch would leave every event of it twice."""
+    spool = Spool(tmp_path, "app", limit_bytes=10_000)
+    batch = Batch("a-1", b"{}\n")
+    assert spool.put(batch)
+    assert spool.put(batch)
+    assert len(spool) == len([*tmp_path.glob("*/*.jsonl")]) == 1
+    spool.close()
 
 
 def test_a_full_spool_keeps_the_rest_in_memory(tmp_path: Path) -> None:

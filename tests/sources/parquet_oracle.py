@@ -52,7 +52,7 @@ def told(row: dict[str, Any], schema: pa.Schema, unit: str) -> tuple[dict[str, A
     report |= {name: row.get(name) or None for name in known}
     set_lines(row, report, wrong)
     report["attributes"] = attributes(row.get("attributes"), schema, wrong)
-    report["seq"] = row.get("seq")
+    report["seq"] = report["given_seq"] = row.get("seq")
     set_messages(row, schema, report, wrong)
     if report["seq"] is None and report["time"] is None:
         wrong.add("no-order")

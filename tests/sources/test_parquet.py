@@ -46,7 +46,10 @@ def test_every_row_means_what_the_documentation_says(given: pa.Table, unit: str)
         assert (row["computation"], row["process"]) == (report["computation"], report["process"])
         if wrong:
             assert (row["reason"] or "").partition(":")[0] in wrong, (row, report)
-            assert row["kind"] is row["time"] is row["seq"] is row["sends"] is row["stamp"] is None
+            assert row["kind"] is row["sends"] is row["stamp"] is None
+            # Where its process lacks it is told by its number and time.
+            assert row["seq"] == report["given_seq"]
+            assert row["time"] in (report["time"], None if "bad-field" in wrong else report["time"])
             continue
         assert row["reason"] is row["text"] is None, (row, report)
         received = [key for key in (row["receives"], *(row["receives_more"] or ())) if key is not None]
@@ -227,7 +230,8 @@ def test_a_file_is_read_in_parts_with_the_numbers_of_its_rows(tmp_path: Path, mo
     assert max(map(len, parts)) == 40
     rows = pa.concat_tables(parts)
     assert rows["place"].to_pylist() == list(range(500))
-    assert rows["seq"].to_pylist() == [n if n % 2 == 0 else None for n in range(500)]
+    assert rows["seq"].to_pylist() == list(range(500))
+    assert rows["reason"].is_null().to_pylist() == [True, False] * 250
 
 
 def test_a_small_file_that_holds_very_much_is_read_in_small_parts(tmp_path: Path) -> None:

@@ -64,9 +64,12 @@ class Spool:
         return len(self._waiting)
 
     def put(self, batch: Batch) -> bool:
-        """Keep a batch, durably; False, and nothing kept, when there is no room or the disk fails."""
+        """Keep a batch, durably; False, and nothing kept, when there is no room or the disk fails.
+
+        A batch that is kept already is not kept again: who closes a sender and its thread may both bring the same one.
+        """
         with self._guard:
-            return self._put(batch)
+            return batch.path is not None or self._put(batch)
 
     def _put(self, batch: Batch) -> bool:
         if self.bytes_kept + len(batch.body) > self._limit_bytes:

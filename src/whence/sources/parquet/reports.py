@@ -91,7 +91,7 @@ class _Reports:
         lines = self._lines()
         native = self._native()
         sends, receives, own = self._messages(process, kind, stamp)
-        seq = self._column("seq", pa.int64()).cast(pa.int64())
+        given_seq = seq = self._column("seq", pa.int64()).cast(pa.int64())
         if own is not None:
             seq = pc.coalesce(seq, pa.array(own, mask=own == 0))
         self._unless(~is_valid(seq) & ~is_valid(times["time"]), "no-order: both seq and time are null")
@@ -99,8 +99,7 @@ class _Reports:
         good = None if reason.null_count == self._count else reason.is_null()
         received = np.zeros(self._count, np.bool_) if receives is None else receives.given
         others = {
-            "seq": seq,
-            **times,
+            "arrival": times["arrival"],
             "kind": self._few("kind", self._kind(kind, received)),
             "sends": sends,
             "receives": None if receives is None else receives.first,
@@ -116,6 +115,9 @@ class _Reports:
         columns: dict[str, Any] = {
             "computation": self._few("computation", _filled(self._column("computation", pa.string()))),
             "process": self._few("process", _not_empty(process)),
+            # A row that is set aside keeps its number and time: they tell where its process lacks it.
+            "seq": seq if good is None else pc.if_else(good, seq, given_seq),
+            "time": times["time"],
             **{
                 name: column if good is None or column is None else _when(good, column)
                 for name, column in others.items()
