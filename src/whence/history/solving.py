@@ -16,14 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.causality.assembling import Detour, Placed, assemble
+from whence.causality.assembling import Placed, assemble
 from whence.causality.canonical import Copies, Raw, canonical_order, find_copies, tied_places
 from whence.causality.correcting import corrections
 from whence.causality.ordering import NO_TIME, Edges, Ordered, Times, order_rows
@@ -33,11 +32,9 @@ from whence.history.aside import Aside
 from whence.history.open_ends import RECEIVES, SENDS
 from whence.history.report_columns import BETWEEN, ReportColumns, out_of_range
 from whence.history.span_edges import (
-    SpanEnds,
     before_their_start,
     begins_uncalled,
     edges_told,
-    ends_of_groups,
     homes_of_spans,
     rank_ties,
     span_ends,
@@ -48,6 +45,7 @@ from whence.history.span_edges import (
     without_local_parents,
 )
 from whence.history.verifying import contradictions, first_contradictions
+from whence.history.window_ends import WindowRows, open_ends, with_open_ties
 
 Longs = NDArray[np.int64]
 Codes = NDArray[np.int32]
@@ -151,8 +149,6 @@ def solve(
 
 LONGEST_ANSWER = 4
 """An answer that took more than this many times the wait is not the one that was waited for."""
-TIED = f"{ANSWER}{BETWEEN}"
-"""What the keys begin with of messages that may have gone out later than they were sent, by a clock that is coarse."""
 NO_COPIES = Copies(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
 
 
@@ -279,26 +275,13 @@ class _Work:
             known_times = order_rows(starts, time, known).times
         lag = np.where(time != NO_TIME, causal_time - np.where(time != NO_TIME, time, 0), -1)
         worst = int(lag.argmax()) if len(lag) else -1
-        spans = span_ends(columns, order, process, member)
-        open_receives, open_sends = _open(
-            keys,
-            sends,
-            time,
-            ordered.edges,
-            placed,
-            member,
-            dropped,
-            process,
-            assumed,
-            twice,
-            spans,
-            window,
-            *homes_of_spans(columns, order, process),
-        )
-        if not window.whole and columns.has("line"):
-            open_receives, open_sends = _with_open_ties(
-                keys, sends, ordered.edges, group, placed, process, open_receives, open_sends
-            )
+        open_receives, open_sends = RECEIVES.empty_table(), SENDS.empty_table()
+        if not window.whole:
+            settled = WindowRows(keys, sends, time, ordered.edges, placed, member, dropped, process, assumed, twice)
+            spans = span_ends(columns, order, process, member)
+            open_receives, open_sends = open_ends(settled, spans, window.high, *homes_of_spans(columns, order, process))
+            if columns.has("line"):
+                open_receives, open_sends = with_open_ties(settled, group, open_receives, open_sends)
         return Solved(
             order[placed.rows],
             placed,
@@ -450,192 +433,3 @@ def _senders(sends: Longs, time: Longs, keys: int) -> tuple[Longs, Longs]:
     latest_first = rows[np.lexsort((rows, time[rows]))[::-1]]
     sent_by[sends[latest_first]] = latest_first
     return sent_by, rows[sent_by[sends[rows]] != rows]
-
-
-def _open(
-    keys: pa.Array,
-    sends: Longs,
-    time: Longs,
-    edges: Edges,
-    placed: Placed,
-    member: Flags,
-    dropped: Flags,
-    process: Codes,
-    assumed: Flags,
-    twice: Flags,
-    spans: SpanEnds,
-    window: Window,
-    home: Codes,
-    within: Codes,
-) -> tuple[pa.Table, pa.Table]:
-    """What the segments of the other windows must settle: nothing, for a whole computation.
-
-    Hardly anybody follows the start of a span that ends here, too.
-    """
-    if window.whole:
-        return RECEIVES.empty_table(), SENDS.empty_table()
-    by_key = placed.open_label >= 0
-    label = np.where(by_key, placed.open_label, 0)
-    received = pa.table(
-        {
-            "place": pa.array(placed.open_place),
-            "key": pc.if_else(pa.array(by_key), keys.take(pa.array(label)), None),
-            "process": pa.array(np.where(by_key, -1, -2 - placed.open_label).astype(np.int32)),
-            "cause": pa.array(placed.open_cause),
-            "named": pa.array(by_key & _named(edges, placed)),
-            "home": _codes(home, np.where(placed.open_place >= 0, _rows_at(placed, placed.open_place), -1)),
-        },
-        RECEIVES,
-    )
-    if spans.closed_end.any():
-        here = placed.open_place >= 0
-        idle = edges_told(assumed, placed.open_label) & here & (placed.open_cause < 0)
-        idle &= spans.closed_end[_rows_at(placed, placed.open_place)]
-        received = received.filter(pa.array(~idle))
-    # A message that was received here is nobody else's concern, unless it was sent to several, or so late that others
-    # may still receive it. Where that is not enough, the events themselves are looked through.
-    known = edges.causes >= 0
-    senders, effects = edges.causes[known], edges.effects()[known]
-    receives = np.bincount(senders, minlength=len(process))
-    settled = receives == 1
-    settled[senders[~member[effects]]] = False
-    if window.high is not None and len(senders):
-        flight = int((time[effects] - time[senders]).max())
-        settled &= time < window.high - max(0, flight)
-    settled |= spans.closed_start
-    doubled = edges_told(twice, sends)
-    settled &= ~doubled
-    place = np.full(len(process), -1, np.int64)
-    place[placed.rows] = np.arange(len(placed.rows))
-    # A wait that began before may have had answers before, besides those here.
-    waits = np.flatnonzero(known & edges_told(assumed, edges.labels) & spans.open_end[edges.effects()])
-    waits = waits[place[edges.effects()[waits]] >= 0]
-    if len(waits):
-        more = pa.table(
-            {
-                "place": place[edges.effects()[waits]],
-                "key": keys.take(pa.array(edges.labels[waits])),
-                "process": np.full(len(waits), -1, np.int32),
-                "cause": np.full(len(waits), -1, np.int64),
-                "named": np.zeros(len(waits), np.bool_),
-                "home": pa.nulls(len(waits), pa.int32()),
-            },
-            RECEIVES,
-        )
-        received = pa.concat_tables([received, more])
-    offered = np.flatnonzero((sends >= 0) & member & ~settled)
-    there, gone = offered[~dropped[offered]], offered[dropped[offered] & ~doubled[offered]]
-    sent = pa.table(
-        {
-            "key": keys.take(pa.array(sends[there])),
-            "place": pa.array(place[there]),
-            "within": _codes(within, there),
-            "twice": pa.array(doubled[there]),
-        }
-    )
-    instead = _stand_ins(keys, sends, edges, gone, place, process, member & dropped)
-    return received, pa.concat_tables([sent, instead], promote_options="default").select(SENDS.names).cast(SENDS)
-
-
-def _with_open_ties(
-    keys: pa.Array,
-    sends: Longs,
-    edges: Edges,
-    group: Longs | None,
-    placed: Placed,
-    process: Codes,
-    received: pa.Table,
-    sent: pa.Table,
-) -> tuple[pa.Table, pa.Table]:
-    """Add to what crosses the segment's ends what may, since events at one time may have happened in either order.
-
-    As `with_ties` does within the window: what crosses may have gone out from the last of its sender's group, under a key
-    of its own, and come in at the first of its receiver's. A receiver cannot know whether its sender was one of several.
-    """
-    place = np.full(len(process), -1, np.int64)
-    place[placed.rows] = np.arange(len(placed.rows))
-    no_row, no_text = pa.scalar(None, pa.int32()), pa.scalar(None, pa.string())
-    received = received.filter(pc.fill_null(pc.not_equal(received["key"], ANSWER), True))
-    if group is not None:
-        first, last = ends_of_groups(group)
-        effects = edges.effects()
-        inside = (edges.causes >= 0) & (place[np.maximum(edges.causes, 0)] >= 0)
-        # The last key is that of ties within the window.
-        crossing = (edges.labels >= 0) & (edges.labels != len(keys) - 1) & ~inside
-        late = np.flatnonzero(crossing & (first[effects] != effects) & (place[first[effects]] >= 0))
-        more = pa.table(
-            {
-                "place": place[first[effects[late]]],
-                "key": keys.take(pa.array(edges.labels[late])),
-                "process": np.full(len(late), -1, np.int32),
-                "cause": np.full(len(late), -1, np.int64),
-                "named": np.zeros(len(late), np.bool_),
-                "home": pa.nulls(len(late), pa.int32()),
-            },
-            RECEIVES,
-        )
-        received = pa.concat_tables([received, more])
-        early = np.flatnonzero((sends >= 0) & (last != np.arange(len(last))) & (place[last] >= 0))
-        crosses = pc.is_in(keys.take(pa.array(sends[early])), value_set=sent["key"].combine_chunks())
-        early = early[crosses.to_numpy(zero_copy_only=False) | (place[early] < 0)]
-        tied = pc.binary_join_element_wise(TIED, keys.take(pa.array(sends[early])).cast(pa.string()), "")
-        nothing = len(early)
-        offered = pa.table(
-            [
-                tied,
-                pa.array(place[last[early]]),
-                pa.repeat(no_row, nothing),
-                pa.repeat(no_text, nothing),
-                pa.repeat(no_row, nothing),
-                pa.repeat(False, nothing),
-            ],
-            schema=SENDS,
-        )
-        sent = pa.concat_tables([sent, offered])
-    by_key = received.filter(pc.and_(received["key"].is_valid(), pc.less(received["cause"], 0)))
-    tied = pc.binary_join_element_wise(TIED, by_key["key"], "")
-    asked = by_key.set_column(1, RECEIVES.field("key"), tied).set_column(
-        4, RECEIVES.field("named"), pa.repeat(False, len(by_key))
-    )
-    return pa.concat_tables([received, asked]), sent
-
-
-def _codes(codes: Codes, rows: Longs) -> pa.Array:
-    """The codes of rows; null for -1, and for no row."""
-    found = np.where(rows >= 0, codes[np.maximum(rows, 0)] if len(codes) else -1, -1).astype(np.int32)
-    return pa.array(found, mask=found < 0)
-
-
-def _rows_at(placed: Placed, places: Longs) -> Longs:
-    """The rows at places; any for places that are none."""
-    return placed.rows[np.maximum(places, 0)] if len(placed.rows) else np.zeros(len(places), np.int64)
-
-
-def _named(edges: Edges, placed: Placed) -> Flags:
-    """Of each open end: whether its event names the cause itself."""
-    here = placed.open_place >= 0
-    rows = np.where(here, _rows_at(placed, placed.open_place), -1)
-    keys = int(edges.labels.max(initial=0)) + 1
-    own = edges.effects() * keys + edges.labels
-    named: Flags = here & np.isin(rows * keys + placed.open_label, own[edges.labels >= 0])
-    return named
-
-
-def _stand_ins(
-    keys: pa.Array, sends: Longs, edges: Edges, rows: Longs, place: Longs, process: Codes, dropped: Flags
-) -> pa.Table:
-    """For sends that are set aside: what those who receive them get instead."""
-    found = []
-    detour = Detour(process, edges, dropped) if len(rows) else None
-    for row in rows.tolist():
-        assert detour is not None
-        for cause, label in detour.around(row):
-            entry: dict[str, Any] = {"key": keys[sends[row]].as_py()}
-            if cause >= 0 and place[cause] >= 0:
-                entry["place"] = int(place[cause])
-            elif label >= 0:
-                entry["alias"] = keys[label].as_py()
-            else:
-                entry["process"] = -2 - label
-            found.append(entry)
-    return pa.Table.from_pylist(found, SENDS)

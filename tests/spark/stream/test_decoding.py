@@ -83,7 +83,7 @@ def test_parquet_in_a_stream_is_what_it_is_in_a_file() -> None:
     rows = decoded(("parquet", payload), ("parquet", payload[:-9]), ("whence", LINE)).to_pylist()
     assert [(row["time"], row["sends"], row["receives"], row["attributes"]) for row in rows[:3]] == [
         (1_500_000, "7", None, '{"latency":0.5}'),
-        (None, None, None, None),
+        (2_500_000, None, None, None),
         (-1_000, None, "8", None),
     ]
     codes = [(row["reason"] or "").partition(":")[0] for row in rows]
