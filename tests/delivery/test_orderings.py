@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.delivery.records import to_columns
 from whence.delivery.orderings import ORDERINGS, hybrid_order
-from whence.delivery.rows import to_columns
 from whence.events.report import Report
 
 

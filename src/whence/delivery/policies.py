@@ -130,7 +130,7 @@ class PhysicalAndC:
 
 
 StampPolicy: TypeAlias = Exact | DAPW | CBD | PhysicalOnly | PhysicalAndC
-"""Policies that order by bounded stamps ``<r, c, kn>``; the batch and the chunks take these."""
+"""The policies that order by bounded stamps ``<r, c, kn>``, online and in batch."""
 
 POLICIES: Mapping[str, type[StampPolicy]] = MappingProxyType(
     {policy.name: policy for policy in (Exact, DAPW, CBD, PhysicalOnly, PhysicalAndC)}

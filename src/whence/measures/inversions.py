@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from whence.causality.skeleton import Skeleton
 from whence.delivery.duplicates import seq_spans
 from whence.kernels import kernel
-from whence.measures.violations import sweep
+from whence.measures.violations import PAIRS, sweep
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -29,7 +29,7 @@ LAST_PLACE = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class Inversions:
-    """Counts over the events of one stretch of a history; stretches add up. As `Violations`, without the reach."""
+    """Counts over the events of one stretch of a history; stretches add up. As `Violations`."""
 
     events: int
     before_cause: int
@@ -117,8 +117,8 @@ def _pairs(rows: Rows, place: Longs, causes: Longs, effects: Longs) -> int:
         # Rows that are no effects of this round know nothing.
         vector_row = np.zeros(len(skeleton), np.int64)
         vector_row[wanted] = np.arange(1, len(wanted) + 1)
-        counts = sweep(senders, seqs, vector_row[chosen[order]], known, 0, len(order), first, spans, words)
-        total += int(counts[3])
+        counts, _ = sweep(senders, seqs, vector_row[chosen[order]], known, first, spans, words)
+        total += int(counts[PAIRS])
     return total
 
 
