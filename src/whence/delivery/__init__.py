@@ -7,7 +7,7 @@
 - `whence.delivery.ses`: the same for reports with ordering stamps, which need no bounds on clocks and delays.
 - `whence.delivery.batch`: deliver a table of reports at once; the same deliveries, exactly.
 - `whence.delivery.stamped`: deliver rows of a history under several policies; the same deliveries again.
-- `whence.delivery.orderings`: simpler orders, to compare with.
+- `whence.delivery.orderings`: the order of arrival, to compare with.
 
 A delivery is a pure function of the reports: the same rows give the same deliveries, in the same order, however they
 are cut into batches and in whatever order rows of one arrival time come. One literal record::
