@@ -226,15 +226,15 @@ class Gateway(Guarded):
     def _forward(self, local: LocalStamp, arrival: Arrival) -> Forward:
         """Stamp a message for the other gateways, and log it."""
         sent = local.sent(tr_ns=arrival.tr_ns)
-        known = self._log.behind(sent)
+        causes = self._log.behind(sent)
         self._forwarded += 1
-        level = known.get(self.subgroup, (0, 0))[0] + 1
-        known[self.subgroup] = (level, self._forwarded)
-        self._log.add(sent, known)
+        level = causes.get(self.subgroup, (0, 0))[0] + 1
+        causes[self.subgroup] = (level, self._forwarded)
+        self._log.add(sent, causes)
         if self._literal is None:
-            return Forward(local, GlobalStamp.of(self.subgroup, known))
+            return Forward(local, GlobalStamp.of(self.subgroup, causes))
         vt = self._literal.received(*arrival)
-        printed = {name: (vt.get(name, 0), known.get(name, (0, 0))[1]) for name in vt.keys() | known.keys()}
+        printed = {name: (vt.get(name, 0), causes.get(name, (0, 0))[1]) for name in vt.keys() | causes.keys()}
         return Forward(local, GlobalStamp.of(self.subgroup, printed))
 
     def _check_global(self, stamp: GlobalStamp) -> None:

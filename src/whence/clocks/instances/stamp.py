@@ -172,12 +172,12 @@ class AutonomousStamp(CausalStamp):
         )
 
 
-def write_line(bits: BitWriter, line: str, known: list[str]) -> None:
-    """Write the name of a line: the text of a root, or the event that opened it on one of the `known` lines."""
+def write_line(bits: BitWriter, line: str, lines: list[str]) -> None:
+    """Write the name of a line: the text of a root, or the event that opened it on one of these `lines`."""
     parent, below, number = line.rpartition(BELOW)
     bits.put(bool(below), 1)
     if below:
-        bits.number(known.index(parent), 0)
+        bits.number(lines.index(parent), 0)
         bits.number(int(number), HALVINGS)
         return
     raw = check_name(line)
@@ -185,13 +185,13 @@ def write_line(bits: BitWriter, line: str, known: list[str]) -> None:
     bits.put(int.from_bytes(raw), 8 * len(raw))
 
 
-def read_line(bits: BitReader, known: list[str]) -> str:
+def read_line(bits: BitReader, lines: list[str]) -> str:
     """Read what `write_line` wrote."""
     if bits.take(1):
         parent = bits.number(0)
-        if parent >= len(known):
-            raise StampError(f"a line was opened on line {parent} of {len(known)}")
-        line = EventName(known[parent], bits.number(HALVINGS)).opened()
+        if parent >= len(lines):
+            raise StampError(f"a line was opened on line {parent} of {len(lines)}")
+        line = EventName(lines[parent], bits.number(HALVINGS)).opened()
         check_name(line)
         return line
     length = bits.take(8)
