@@ -79,24 +79,18 @@ def _step(
     one.
     """
     before, after = stretch[1], following[0]
-    most_drift = int(MOST_DRIFT * (following[1].time - stretch[0].time)) + 1
+    gain = int(MOST_DRIFT * (following[1].time - stretch[0].time)) + 1
     low = high = None
     old, new = above.time[:0], above.time[:0]
     if after.low is not None and before.high is not None:
         low = after.low - before.high
-        if low > most_drift:
-            old, new = (
-                above.time[above.value + most_drift < after.low],
-                below.time[-below.value > before.high + most_drift],
-            )
+        if low > gain:
+            old, new = above.time[above.value + gain < after.low], below.time[-below.value > before.high + gain]
     if after.high is not None and before.low is not None:
         high = after.high - before.low
-        if high < -most_drift:
-            old, new = (
-                below.time[-below.value > after.high + most_drift],
-                above.time[above.value + most_drift < before.low],
-            )
-    if not (low is not None and low > most_drift) and not (high is not None and high < -most_drift):
+        if high < -gain:
+            old, new = below.time[-below.value > after.high + gain], above.time[above.value + gain < before.low]
+    if not (low is not None and low > gain) and not (high is not None and high < -gain):
         return None
     first = max(old[(old >= stretch[0].time) & (old <= before.time)].tolist(), default=stretch[0].time)
     last = min(new[(new > first) & (new <= following[1].time)].tolist(), default=following[1].time)
@@ -177,8 +171,8 @@ def _ends(above: _Points, below: _Points, first: int, last: int, level: int) -> 
     times = np.concatenate((upper[1], time))
 
     def moment(at: int) -> Moment:
-        time_of = np.array([at], np.int64)
-        behind, ahead = int(lines.at_least_negated(time_of, time_of)[0]), int(lines.at_most(time_of, time_of)[0])
+        instant = np.array([at], np.int64)
+        behind, ahead = int(lines.at_least_negated(instant, instant)[0]), int(lines.at_most(instant, instant)[0])
         return Moment(at, -behind if behind < UNBOUNDED else None, ahead if ahead < UNBOUNDED else None)
 
     return moment(int(times.min())), moment(int(times.max()))

@@ -13,9 +13,9 @@ class MessageLog:
     """The messages that the gateway received from each member and sent into the subgroup itself, bounded.
 
     The messages of one source that may precede a later message are a *prefix* of its messages: along a source's sends
-    LT, RT and (for the gateway's own) Ts only grow, and `may_precede` asks each of them to be small. So each entry
-    joins the causes of all earlier ones of its source, and the newest entry that may precede stands for the whole
-    prefix.
+    LT, RT and (for the gateway's own) Ts only grow, and `may_precede` asks each of them to be small. So each entry has
+    the causes of itself and of all earlier ones of its source, and the newest entry that may precede stands for the
+    whole prefix.
 
     At most `limit` entries of each source are kept. Dropped entries count as causes of every later message: that can
     order a message needlessly after them, and never leaves out a cause.

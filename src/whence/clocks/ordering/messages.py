@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 class Gap(NamedTuple):
-    """Sends of one sender that were missing when a message was delivered: counters after `have`, up to `need`."""
+    """A sender with sends that were missing when a message was delivered: the counter reached here, and the one needed."""
 
     sender: str
     have: int
