@@ -26,7 +26,7 @@ from whence.history.clock_tables import between_clocks, store_clocks
 from whence.history.clocks import added, measure_segment
 from whence.history.questions.clocks import Clock, Clocks
 from whence.history.reading import open_run
-from whence.measures.clock_pairs import pairs_of
+from whence.measures.clock_pairs import count_pairs
 from whence.measures.offsets import estimate_offsets
 
 START = 1_700_000_000_000_000_000
@@ -193,7 +193,7 @@ def test_clocks_that_messages_bound_on_one_side_say_so_with_the_bound() -> None:
     sent = [("hub", name, START + at * SECOND) for at in range(50) for name in ("left", "right")]
     codes = {name: code for code, name in enumerate(names)}
     times = [time for _, _, time in sent]
-    pairs = pairs_of(
+    pairs = count_pairs(
         names,
         np.array([codes[a] for a, _, _ in sent], np.int32),
         np.array([codes[b] for _, b, _ in sent], np.int32),

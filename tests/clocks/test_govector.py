@@ -13,7 +13,7 @@ from tests.clocks.test_decoders import EXAMPLES, INPUTS_EACH, mutated
 from tests.sources.reading import rows
 from whence.clocks import ClockError, Relation, StampError, VectorClock, VectorStamp, relation
 from whence.clocks.govector import GoVector, GoVectorMessage
-from whence.clocks.msgpack_values import MOST_DEPTH, Extension, Reader, packed
+from whence.clocks.msgpack_values import MOST_DEPTH, Extension, Reader, pack_value
 from whence.sources.shiviz import ShiViz
 
 INTEGERS = st.integers(-(2**63), 2**64 - 1)
@@ -56,19 +56,19 @@ def unpacked(data):
 @given(VALUES)
 def test_values_are_spelled_as_another_library_spells_them(value):
     """A payload would arrive as something else, or not at all."""
-    data = packed(value)
+    data = pack_value(value)
     assert data == msgpack.packb(theirs(value))
     back = read(data)
     assert back == value
-    assert packed(back) == data, "types are kept: True is not 1, and 1 is not 1.0"
+    assert pack_value(back) == data, "types are kept: True is not 1, and 1 is not 1.0"
 
 
 @pytest.mark.parametrize("size", [0, 15, 16, 31, 32, 255, 256, 65_535, 65_536])
 def test_every_length_has_its_spelling(size):
     """A message that is one byte longer than the last one that worked would be unreadable to the peer."""
     for value in ("x" * size, b"x" * size, [None] * size, dict.fromkeys(range(size)), Extension(5, b"x" * size)):
-        assert packed(value) == msgpack.packb(theirs(value))
-        assert read(packed(value)) == value
+        assert pack_value(value) == msgpack.packb(theirs(value))
+        assert read(pack_value(value)) == value
 
 
 LONG_SPELLINGS = {
@@ -188,7 +188,7 @@ BAD = {
     "a map as a key": A + b"\x81\x80\x01\x81" + A + b"\x01",
     "too deep": A + b"\x91" * (MOST_DEPTH + 1) + b"\xc0\x81" + A + b"\x01",
     "deep without end": A + b"\x91" * 500_000,
-    "too long": A + packed(b"x" * 2**20) + b"\x81" + A + b"\x01",
+    "too long": A + pack_value(b"x" * 2**20) + b"\x81" + A + b"\x01",
 }
 
 

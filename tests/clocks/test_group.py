@@ -259,7 +259,7 @@ def refusals() -> dict[str, tuple[type[ClockError], str, Callable[[World], objec
         "elapsed went back": (ClockDrift, "went back", elapsed_went_back),
         "overtaken": (ClockError, "overtake", overtaken),
         "other subgroup": (ClockError, "through the gateways", lambda w: w.a.receive(w.c.send())),
-        "stranger": (ClockError, "no process of X", lambda w: w.a.receive(LocalStamp("X", "z", 1, 1))),
+        "stranger": (ClockError, "not a process of X", lambda w: w.a.receive(LocalStamp("X", "z", 1, 1))),
         "LT out of reach": (ClockError, "counting", lambda w: w.a.receive(LocalStamp("X", "b", 1, gone))),
         "VT out of reach": (
             ClockError,
@@ -273,7 +273,7 @@ def refusals() -> dict[str, tuple[type[ClockError], str, Callable[[World], objec
         ),
         "own local": (
             ClockError,
-            "own stamp",
+            "gateway itself",
             lambda w: w.gateway("X").receive_local(LocalStamp("X", "x", 1, 1)),
         ),
         "unknown subgroup": (

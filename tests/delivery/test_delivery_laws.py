@@ -1,4 +1,4 @@
-"""One function, computed report by report, as a table and by spans of time: each against the definition."""
+"""One function, computed report by report and as a table: each against the definition."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ from heapq import heappop, heappush
 from itertools import product
 from random import Random
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.delivery.records import to_columns
 from whence.delivery.batch import Deliveries, deliver_batch
-from whence.delivery.chunks import GuaranteeBroken, deliver_in_chunks, deliver_span, halo_ticks
-from whence.delivery.gaps import missing_before
 from whence.delivery.observer import Observer
 from whence.delivery.policies import CBD, DAPW, MAX_TICKS, Exact, PhysicalAndC, PhysicalOnly, StampPolicy
-from whence.delivery.rows import from_columns, to_columns
 from whence.events.report import MAX_TIME, Report
 
 CHECKING = (CBD, PhysicalOnly, PhysicalAndC)
@@ -96,7 +93,7 @@ def policies(draw: st.DrawFn) -> StampPolicy:
 
 
 @st.composite
-def tables(draw: st.DrawFn, *, kept_promises: bool = False) -> tuple[list[Report], StampPolicy]:
+def tables(draw: st.DrawFn) -> tuple[list[Report], StampPolicy]:
     """Reports in any order, with duplicates, late ones and ties; values that need one word, two, or ranks."""
     policy = draw(policies())
     count = draw(st.sampled_from([0, 1, 2, 5, 12, 40]))
@@ -107,19 +104,14 @@ def tables(draw: st.DrawFn, *, kept_promises: bool = False) -> tuple[list[Report
     seqs = draw(st.sampled_from([(1, 2, 3), (1, 2, 3, 5, 8, 9, 12, 15, 20, 31), (4, (1 << 62) + 5)]))
     width = policy.eps + 1
     rows: list[Report] = []
-    stamps: dict[tuple[int, int], tuple[int, int, tuple[int, ...]]] = {}
     for _ in range(count):
         message = random.choice((0, 1, 2, 9)), random.choice(seqs)
         r = random.randrange(span) + (far if random.random() < 0.05 else 0)
         c = random.randint(0, policy.eps)
         stamp = (r, c, tuple(random.choices(kn_values, k=width)))
-        if kept_promises:
-            r, c, _ = stamp = stamps.setdefault(message, stamp)
-            arrival = random.randint(r + c - policy.eps, r + policy.delta + policy.eps)
-        else:
-            arrival = r + random.choice((-9, -1, 0, 1, 2, 3, 5, 8, 25))
+        arrival = r + random.choice((-9, -1, 0, 1, 2, 3, 5, 8, 25))
         rows.append(Report(*message, *stamp, arrival))
-        if not kept_promises and random.random() < 0.2:
+        if random.random() < 0.2:
             rows.append(Report(*message, r + random.choice((-1, 0, 1)), c, stamp[2][::-1], arrival))
     return rows, policy
 
@@ -164,63 +156,6 @@ def test_a_table_at_once(table: tuple[list[Report], StampPolicy]) -> None:
     assert len(set(found.order.tolist())) == len(found)
 
 
-@given(tables(kept_promises=True), st.integers(1, 70))
-def test_spans_of_time(table: tuple[list[Report], StampPolicy], chunk_ticks: int) -> None:
-    """A parallel run would differ from a sequential one, at the seams of its tasks."""
-    rows, policy = table
-    if rows and max(row.r for row in rows) > 1000:
-        chunk_ticks = 1 << 50
-    found = deliver_in_chunks(to_columns(rows), policy, chunk_ticks=chunk_ticks)
-    assert told(rows, found, policy) == expected(rows, policy)
-    assert found.duplicates + len(found) == len(rows)
-
-
-@given(tables(), st.integers(1, 70))
-def test_spans_of_time_that_break_a_promise(table: tuple[list[Report], StampPolicy], chunk_ticks: int) -> None:
-    """Reports outside eps or delta would give a wrong order without a word."""
-    rows, policy = table
-    columns = to_columns(rows)
-    if rows and max(row.r for row in rows) > 1000:
-        chunk_ticks = 1 << 50
-    ahead = any(row.r + row.c - row.arrival > policy.eps for row in rows)
-    slow = any(row.arrival - row.r > policy.delta + policy.eps for row in rows)
-    if ahead or slow:
-        with pytest.raises(GuaranteeBroken, match=r"raise (eps|delta)"):
-            deliver_in_chunks(columns, policy, chunk_ticks=chunk_ticks)
-    found = deliver_in_chunks(columns, policy, chunk_ticks=chunk_ticks, when_broken="whole-table")
-    if ahead or slow:
-        assert told(rows, found, policy) == expected(rows, policy)
-    distinct = list({(row.process, row.seq): row for row in rows if row.r + row.c - row.arrival <= policy.eps}.values())
-    found = deliver_in_chunks(to_columns(distinct), policy, chunk_ticks=chunk_ticks, distinct=True)
-    assert told(distinct, found, policy) == expected(distinct, policy)
-
-
-@given(tables(kept_promises=True), st.integers(-10, 80), st.integers(0, 40))
-def test_a_span_from_just_its_halo(table: tuple[list[Report], StampPolicy], start: int, ticks: int) -> None:
-    """A task that reads only its span and the halo would miss what earlier reports hold back."""
-    rows, policy = table
-    near = [row for row in rows if start - halo_ticks(policy) <= row.arrival < start + ticks]
-    found = deliver_span(to_columns(near), policy, start, start + ticks)
-    whole = [each for each in definition(rows, policy) if start <= each[1] < start + ticks]
-    assert told(near, found, policy) == [(used(row, policy), at, late) for row, at, late in whole]
-
-
-@given(tables(), st.integers(0, 40))
-def test_missing_messages_as_columns(table: tuple[list[Report], StampPolicy], cut: int) -> None:
-    """A stored history would not tell which messages never came before a delivery, or tell it twice at a seam."""
-    rows, policy = table
-    order = [row for row, _, _ in definition(rows, policy)]
-    columns = to_columns(order)
-    first, highest = missing_before(columns.process[:cut], columns.seq[:cut])
-    second, _ = missing_before(columns.process[cut:], columns.seq[cut:], highest=highest)
-    delivered: dict[int, int] = {}
-    counts = []
-    for row in order:
-        counts.append(max(0, row.seq - 1 - delivered.get(row.process, 0)))
-        delivered[row.process] = max(row.seq, delivered.get(row.process, 0))
-    assert np.concatenate([first, second]).tolist() == counts
-
-
 @given(tables())
 def test_cutting_stamps_on_the_wire_or_when_comparing(table: tuple[list[Report], StampPolicy]) -> None:
     """A sender that saves bytes would be ordered differently from an observer that ignores them (section 6.5)."""
@@ -240,12 +175,6 @@ def test_the_largest_values_allowed() -> None:
     ]
     for policy in (Exact(MAX_TICKS, MAX_TICKS), DAPW(0.999999, MAX_TICKS, MAX_TICKS), CBD(1, MAX_TICKS, MAX_TICKS)):
         assert told(rows, deliver_batch(to_columns(rows), policy), policy) == expected(rows, policy)
-
-
-@given(tables())
-def test_records_and_columns_hold_the_same(table: tuple[list[Report], StampPolicy]) -> None:
-    rows, _ = table
-    assert from_columns(to_columns(rows)) == rows
 
 
 @pytest.mark.parametrize("count", [16, 17, 32, 33, 50, 1500])

@@ -56,6 +56,20 @@ def test_every_report_is_accounted_for(capacity: int, when_full: str, seed: int)
     assert observer.counters.early == sum(each.early for each in out)
 
 
+@given(st.integers(0, 1 << 32), st.integers(1, 40))
+def test_a_buffer_refuses_only_what_exceeds_its_capacity(seed: int, messages: int) -> None:
+    """A buffer of the size that the load needs would refuse reports, or hold more than it was allowed."""
+    random = Random(seed)
+    rows = [report(0, seq, random.randrange(30), arrival=random.randrange(40)) for seq in range(1, messages + 1)]
+    rows.sort(key=lambda row: row.arrival)
+    policy = CBD(0.5, 3, 8)
+    out, _ = offer_all(Observer(policy), rows)
+    # At each tick the arrivals of the tick join the buffer before deliveries leave it.
+    held = [sum(each.report.arrival <= row.arrival <= each.at for each in out) for row in rows]
+    assert offer_all(Observer(policy, capacity=max(held)), rows)[1] == []
+    assert max(held) == 1 or offer_all(Observer(policy, capacity=max(held) - 1), rows)[1]
+
+
 def test_a_full_buffer_refuses_and_says_so() -> None:
     """A producer would not know that it must offer again, and the deliveries of that moment would be lost."""
     observer = Observer(Exact(0, 3), capacity=2)

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.delivery.records import to_columns
 from whence.causality.ordering import NO_TIME
 from whence.causality.skeleton import Skeleton
 from whence.causality.stamps import default_tick, eps_ticks
@@ -22,7 +23,6 @@ from whence.delivery import stamped
 from whence.delivery.batch import deliver_batch
 from whence.delivery.observer import Observer
 from whence.delivery.policies import CBD, DAPW, Exact, PhysicalAndC, PhysicalOnly, StampPolicy
-from whence.delivery.rows import to_columns
 from whence.events.report import Report
 from whence.history import layout
 from whence.history.delivering import SegmentDeliveries, deliver_segment

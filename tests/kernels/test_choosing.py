@@ -186,7 +186,7 @@ def test_what_is_kept_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(compiling, "cache_folder", lambda: tmp_path)
     recipe = compiling.Recipe(_sum_of_squares, "int64(int64[::1], int64)")
     assert not recipe.is_on_disk()
-    assert recipe.compiled()(np.arange(3), 0) == 8
+    assert recipe.compile()(np.arange(3), 0) == 8
     assert compiling.Recipe(_sum_of_squares, "int64(int64[::1], int64)").is_on_disk()
     monkeypatch.setitem(_sum_of_squares.__globals__, "_mixed", _squared)
     assert not compiling.Recipe(_sum_of_squares, "int64(int64[::1], int64)").is_on_disk()

@@ -16,12 +16,12 @@ from whence.measures.clock_pairs import (
     NO_NEXT,
     ClockPairs,
     bins_for,
-    fitted,
+    count_pairs,
+    fit_pairs,
     joined_bins,
-    merged,
+    merge_pairs,
     no_pairs,
     occupied_bins,
-    pairs_of,
 )
 
 Message = tuple[str, str, int, int, int]
@@ -45,7 +45,7 @@ def cells_of(messages: list[Message], random: Random, level: int) -> ClockPairs:
     random.shuffle(names)
     sender, receiver = (np.array([names.index(each[at]) for each in messages], np.int32) for at in (0, 1))
     send, receive, position = (np.array([each[at] for each in messages], np.int64) for at in (2, 3, 4))
-    return pairs_of(names, sender, receiver, send, receive, position, level=level)
+    return count_pairs(names, sender, receiver, send, receive, position, level=level)
 
 
 def counted(messages: list[Message], level: int) -> dict[tuple[str, str, int, int], tuple[int, ...]]:
@@ -88,7 +88,7 @@ def test_cells_of_every_cutting_are_those_counted_one_by_one(seed: int, level: i
     parts: list[list[Message]] = [[] for _ in range(random.choice((1, 2, 5)))]
     for message in messages:
         random.choice(parts).append(message)
-    whole = merged([no_pairs(level), *(cells_of(part, random, level) for part in parts)])
+    whole = merge_pairs([no_pairs(level), *(cells_of(part, random, level) for part in parts)])
     assert told(whole) == expected
     assert list(whole.names) == sorted({name for message in messages for name in message[:2]})
     keys = list(told(whole))
@@ -100,7 +100,7 @@ def test_too_many_cells_are_joined_by_widening_bins_no_further_than_needed(seed:
     """Many clocks over a long time would fill the driver's memory, or lose more of time than they must."""
     random = Random(seed)
     messages = drawn(random)
-    found = fitted(cells_of(messages, random, 0), most=most)
+    found = fit_pairs(cells_of(messages, random, 0), most=most)
     assert told(found) == counted(messages, found.level)
     if len(found) > most:
         assert found.level == 63
@@ -134,4 +134,4 @@ def test_fewer_bins_for_more_clocks() -> None:
 def test_cells_of_different_widths_are_refused() -> None:
     """Bins of two widths side by side would count nothing wrong and mean nothing."""
     with pytest.raises(ValueError, match="choose one level"):
-        merged([no_pairs(1), no_pairs(2)])
+        merge_pairs([no_pairs(1), no_pairs(2)])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.measures.difference_bounds import UNBOUNDED, bounds_from, contradictions, matrix_of, tightened
+from whence.measures.difference_bounds import UNBOUNDED, bounds_from, contradictions, tighten, to_matrix
 
 
 def _two_in_a_row(bounds: list[list[float]]) -> list[list[float]]:
@@ -26,7 +26,7 @@ def test_who_contradicts_whom(seed: int, count: int) -> None:
     edges = [(a, b) for a, b in edges if a != b]
     weights = [random.randint(-4, 20) for _ in edges]
     ends = np.array(edges, np.int64).reshape(-1, 2)
-    given_bounds = matrix_of(count, ends[:, 0], ends[:, 1], np.array(weights, np.int64))
+    given_bounds = to_matrix(count, ends[:, 0], ends[:, 1], np.array(weights, np.int64))
     chains = [[float(bound) if bound < UNBOUNDED else float("inf") for bound in row] for row in given_bounds.tolist()]
     expected = [[False] * count for _ in range(count)]
     for _ in range(count.bit_length() + 1):
@@ -35,7 +35,7 @@ def test_who_contradicts_whom(seed: int, count: int) -> None:
             break
         chains = _two_in_a_row(chains)
     assert contradictions(given_bounds).tolist() == expected
-    assert (tightened(given_bounds) is None) == any(map(any, expected))
+    assert (tighten(given_bounds) is None) == any(map(any, expected))
 
 
 @pytest.mark.parametrize("count", [3, 4, 8])
@@ -43,7 +43,7 @@ def test_a_long_circle_is_found(count: int) -> None:
     """A contradiction that only many clocks together show."""
     ring = np.arange(count)
     weights = np.where(ring == 0, -count, 1)
-    found = contradictions(matrix_of(count, ring, (ring + 1) % count, weights))
+    found = contradictions(to_matrix(count, ring, (ring + 1) % count, weights))
     assert found.any()
     assert np.array_equal(found, found.T)
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whence.measures import offsets as module
-from whence.measures.clock_pairs import bins_for, fitted, occupied_bins, pairs_of
+from whence.measures.clock_pairs import bins_for, count_pairs, fit_pairs, occupied_bins
 from whence.measures.offsets import ClockEstimate, Offsets, estimate_offsets
 
 MILLION = 10**6
@@ -41,7 +41,7 @@ def estimate(clocks: list[Clock], sent: list[Sent], *, resolution: int = 0) -> O
 
     rows = np.array([(a, b, read(a, left), read(b, came)) for a, b, left, came in sent], np.int64).reshape(-1, 4)
     bins = occupied_bins(rows[:, 2:].ravel(), most=bins_for(len(clocks)))
-    pairs = pairs_of(
+    pairs = count_pairs(
         names,
         rows[:, 0].astype(np.int32),
         rows[:, 1].astype(np.int32),
@@ -50,7 +50,7 @@ def estimate(clocks: list[Clock], sent: list[Sent], *, resolution: int = 0) -> O
         np.arange(len(rows)),
         level=bins.level,
     )
-    return estimate_offsets(fitted(pairs), resolution=dict.fromkeys(names, resolution))
+    return estimate_offsets(fit_pairs(pairs), resolution=dict.fromkeys(names, resolution))
 
 
 def number(name: str) -> int:

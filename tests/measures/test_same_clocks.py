@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.measures.clock_pairs import WIDEST, ClockPairs, no_pairs, pairs_of
-from whence.measures.same_clocks import SameClocks, same_clocks
+from whence.measures.clock_pairs import WIDEST, ClockPairs, count_pairs, no_pairs
+from whence.measures.same_clocks import SameClocks, find_same_clocks
 
 MS = 1_000_000
 START = 1_700_000_000_000 * MS
@@ -23,7 +23,7 @@ def cells(told: list[Told]) -> ClockPairs:
     names = sorted({name for each in told for name in each[:2]})
     columns = [np.array([names.index(each[side]) for each in told], np.int32) for side in (0, 1)]
     times = [np.array([each[side] for each in told], np.int64) for side in (2, 3)]
-    return pairs_of(names, *columns, *times, np.arange(len(told)), level=WIDEST)
+    return count_pairs(names, *columns, *times, np.arange(len(told)), level=WIDEST)
 
 
 def calls(random: Random, ahead: dict[str, int], path: tuple[str, ...], count: int) -> tuple[list[Told], list[Told]]:
@@ -42,7 +42,7 @@ def calls(random: Random, ahead: dict[str, int], path: tuple[str, ...], count: i
 
 def found(requests: list[Told], answers: list[Told], **options: object) -> tuple[SameClocks, ...]:
     made = cells(answers) if answers else no_pairs(WIDEST)
-    return same_clocks(cells(requests), made, **{"resolution": {}, "left_out": ()} | options)  # type: ignore[arg-type]
+    return find_same_clocks(cells(requests), made, **{"resolution": {}, "left_out": ()} | options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("seed", range(5))

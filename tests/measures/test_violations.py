@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whence.events.columns import Truth
-from whence.measures.violations import Violations, count_violations, count_window
-from whence.measures.windows import count_in_windows
+from whence.measures.violations import Violations, count_violations
 
 
 class History:
@@ -44,16 +43,15 @@ class History:
                 vector[message, sender] = max(vector[message, sender], self.numbers[other] * spread)
         return Truth(np.array(self.senders, np.int64), np.array(self.numbers, np.int32) * spread, vector)
 
-    def count(self, order: list[int], own: range) -> Violations:
-        before, after, pairs, reach = set[int](), set[int](), 0, 0
+    def count(self, order: list[int]) -> Violations:
+        before, after, pairs = set[int](), set[int](), 0
         for place, effect in enumerate(order):
-            for other, cause in enumerate(order[place + 1 :], place + 1):
+            for cause in order[place + 1 :]:
                 if cause in self.pasts[effect]:
-                    before |= {place} & set(own)
-                    after |= {other} & set(own)
-                    pairs += place in own
-                    reach = max(reach, other - place if other in own else 0)
-        return Violations(len(own), len(before), len(after), len(before | after), pairs, reach)
+                    before.add(effect)
+                    after.add(cause)
+                    pairs += 1
+        return Violations(len(order), len(before), len(after), len(before | after), pairs)
 
 
 @st.composite
@@ -71,24 +69,7 @@ def deliveries(draw: st.DrawFn) -> tuple[History, Truth, list[int]]:
 def test_counts_are_exact(case: tuple[History, Truth, list[int]]) -> None:
     """Every figure drawn from these counts would be wrong."""
     history, truth, order = case
-    assert count_violations(truth, np.array(order, np.int64)) == history.count(order, range(len(order)))
-
-
-@given(deliveries(), st.integers(1, 70))
-def test_windows_add_up(case: tuple[History, Truth, list[int]], window: int) -> None:
-    """A parallel count would miss the pairs that lie across two tasks, or count them twice."""
-    history, truth, order = case
-    found = count_in_windows(truth, np.array(order, np.int64), window_messages=window)
-    assert found == history.count(order, range(len(order)))
-
-
-@given(deliveries(), st.integers(0, 60), st.integers(0, 60))
-def test_one_window(case: tuple[History, Truth, list[int]], start: int, length: int) -> None:
-    """A task that counts only its own share would claim pairs of its neighbours."""
-    history, truth, order = case
-    start = min(start, len(order))
-    own = range(start, min(start + length, len(order)))
-    assert count_window(truth, np.array(order, np.int64), own.start, own.stop) == history.count(order, own)
+    assert count_violations(truth, np.array(order, np.int64)) == history.count(order)
 
 
 @pytest.mark.parametrize(("processes", "disorder"), [(2, 1_000_000), (12, 1_000_000), (12, 300)])
@@ -108,25 +89,22 @@ def test_long_disordered_orders(processes: int, disorder: int) -> None:
     # Most of process 0 is lost, so that vectors know of far more than was delivered.
     order = order[(process[order] != 0) | (seq[order] % 100 < 20) & (order < messages // 2)]
     messages = len(order)
-    before, after, pairs, reach = np.zeros(messages, bool), np.zeros(messages, bool), 0, 0
+    before, after, pairs = np.zeros(messages, bool), np.zeros(messages, bool), 0
     for place, effect in enumerate(order):
         causes = order[place + 1 :]
         inverted = vector[effect, process[causes]] >= seq[causes]
         before[place] = inverted.any()
         after[place + 1 :] |= inverted
         pairs += int(inverted.sum())
-        reach = max(reach, int(np.flatnonzero(inverted)[-1]) + 1 if inverted.any() else 0)
-    expected = Violations(messages, before.sum(), after.sum(), (before | after).sum(), pairs, reach)
-    truth = Truth(process, seq, vector)
-    assert count_violations(truth, order) == expected
-    assert count_in_windows(truth, order, window_messages=3000) == expected
+    expected = Violations(messages, before.sum(), after.sum(), (before | after).sum(), pairs)
+    assert count_violations(Truth(process, seq, vector), order) == expected
 
 
 def test_percentages_are_those_of_the_paper() -> None:
     """A figure's axis would show another measure than its label."""
-    counts = Violations(messages=200, before_cause=30, after_effect=10, involved=35, pairs=50, reach=9)
+    counts = Violations(messages=200, before_cause=30, after_effect=10, involved=35, pairs=50)
     assert (counts.average_pct, counts.messages_pct, counts.pairs_pct) == (10.0, 17.5, 25.0)
-    assert Violations(0, 0, 0, 0, 0, 0).average_pct == 0
+    assert Violations(0, 0, 0, 0, 0).average_pct == 0
 
 
 def test_orders_that_are_none_are_refused() -> None:
@@ -138,16 +116,3 @@ def test_orders_that_are_none_are_refused() -> None:
         count_violations(truth, np.array([0, 3]))
     with pytest.raises(ValueError, match="senders are 0 to 0"):
         count_violations(Truth(truth.process, truth.seq, truth.vector[:, :1]), np.array([0, 1]))
-
-
-def test_a_pair_just_across_a_seam() -> None:
-    """The bound on the reach would be one block short, and a pair that just crosses into the next window lost."""
-    messages, effect, cause = 300, 128, 131
-    process, seq = np.ones(messages, np.int32), np.zeros(messages, np.int64)
-    process[[effect, cause]] = 0
-    seq[effect], seq[cause] = 2, 1
-    seq[process == 1] = range(1, messages - 1)
-    vector = np.zeros((messages, 2), np.int32)
-    vector[np.arange(messages), process] = seq
-    found = count_in_windows(Truth(process, seq, vector), np.arange(messages), window_messages=129)
-    assert found == Violations(messages, 1, 1, 2, 1, cause - effect)

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from tests.delivery.records import from_columns
 from whence.delivery.batch import deliver_batch
 from whence.delivery.policies import CBD, Exact
-from whence.delivery.rows import from_columns
 from whence.measures.violations import count_violations
 from whence.simulation import closest, simulate
 
@@ -76,7 +76,7 @@ def test_exact_delivery_is_a_sort():
 
 
 def test_inverted_pairs_lie_within_delta_plus_2_eps():
-    """What lets violations be counted in windows: a cause is never delivered more than that after its effect."""
+    """How wrong an order without waiting can be: a cause is never delivered more than that after its effect."""
     for reports, truth in runs(10):
         done = deliver_batch(reports, CBD(0, EPS, DELTA))
         rows = done.order.tolist()

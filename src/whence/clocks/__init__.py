@@ -1,13 +1,12 @@
-"""Takes nothing; gives clocks and their stamps: the vocabulary that everything else speaks.
+"""Clocks, and the stamps that they put on events. Need nothing but the standard library.
 
-One literal record, a stamp of each sort::
+A clock takes what its process does (`local`, `send`, `receive`) and gives stamps. One literal stamp of each sort::
 
-    VectorClock("orders").local()      <orders:1>            causal: tells all four relations
-    LamportClock("orders").local()     orders@1              ordered: sorts, and cannot say concurrent
-    GroupMember(...).send()            LocalStamp            neither: "may precede" or "surely concurrent"
+    VectorClock("orders").local()      <orders:1>               causal: tells all four relations
+    LamportClock("orders").local()     orders@1                 ordered: sorts, and cannot say concurrent
+    GroupMember("p1", group).send()    G/p1@1 at 1700000000ns   neither: "may precede" or "surely concurrent"
 
-`docs/stamp.md` says which clock to take. Nothing here needs more than the standard library. Names are loaded when they are
-used: who needs one clock does not wait for the others.
+`docs/stamp.md` says which clock to choose. A name's module is loaded when the name is first used.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# At once: the function has the name of its module, which importing the module later would put in its place.
+# Not lazily: importing the module later would replace the function of the same name by the module.
 from whence.clocks.relation import CausalStamp, OrderedStamp, Relation, Stamp, relation
 
 if TYPE_CHECKING:
@@ -184,6 +183,6 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     for module, names in _PLACES.items():
         if name in names:
-            found = globals()[name] = getattr(import_module(f"whence.clocks.{module}"), name)
-            return found
+            value = globals()[name] = getattr(import_module(f"whence.clocks.{module}"), name)
+            return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

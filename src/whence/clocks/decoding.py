@@ -1,4 +1,4 @@
-"""A stamp of whichever clock: for logs and messages that may carry any."""
+"""Read a stamp of any clock, for logs and messages that may carry several kinds."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ STAMPS: dict[str, type[Stamp]] = {
     "local-group": LocalStamp,
     "global-group": GlobalStamp,
 }
-"""Every stamp type by the name that its JSON form carries."""
+"""Every stamp type, by the name in its JSON form."""
 
 _BY_KIND = {stamp.kind: stamp for stamp in STAMPS.values()}
 
 
 def stamp_from_bytes(data: bytes) -> Stamp:
-    """The stamp in these bytes, of the clock that their first byte names; raises `StampError`."""
+    """Read a stamp of the clock that the first byte names; raises `StampError`."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise StampError(f"a stamp is bytes, not {type(data).__name__}")
     kind = kind_of(bytes(data[:1]))
     if kind not in _BY_KIND:
-        raise StampError(f"byte 0: a {kind.name.lower()} is no stamp; give it to the channel it belongs to")
+        raise StampError(f"byte 0: a {kind.name.lower()} is not a stamp; give it to its channel")
     return _BY_KIND[kind].from_bytes(data)
 
 
 def stamp_from_json(value: object) -> Stamp:
-    """The stamp in this JSON value, of the clock that its key ``clock`` names; raises `StampError`."""
+    """Read a stamp of the clock that the key ``clock`` names; raises `StampError`."""
     clock = value.get("clock") if isinstance(value, Mapping) else None
     if not isinstance(clock, str) or clock not in STAMPS:
         raise StampError(f'"clock" is one of {", ".join(STAMPS)}, not {clock!r:.60}')

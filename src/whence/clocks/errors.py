@@ -1,4 +1,4 @@
-"""What can go wrong with clocks and stamps. Every message says what, where, and what to do next."""
+"""Errors of clocks and stamps. Every message says what is wrong, where, and what to do next."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ class WhenceError(Exception):
 
 
 class StampError(WhenceError, ValueError):
-    """Bytes or JSON that are not the stamp they were taken for."""
+    """Bytes or JSON that are not a stamp of the expected kind."""
 
 
 class ClockError(WhenceError):
-    """An operation that the clock must refuse because the answer would not be true."""
+    """An operation that the clock refuses, because its answer would be wrong."""
 
 
 class UnstampedMessage(ClockError):
-    """A message without a stamp reached a participant that was not told to accept such messages."""
+    """A message without a stamp, given to a clock that does not accept such messages."""
 
 
 class ClockDrift(ClockError):
-    """A reading breaks the bound the clock was given; every stamp after it would be wrong."""
+    """A reading that breaks the bound of the clock; every later stamp would be wrong."""
 
 
 class Retired(ClockError):
-    """An instance that was duplicated, combined or handed over was asked to act again."""
+    """An operation on an instance that was duplicated, combined or handed over before."""

@@ -1,4 +1,4 @@
-"""One lock a clock, shared by its single operations and by groups of them."""
+"""A lock for each clock, held by single operations and by groups of them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Guarded:
             clock.receive(stamp)
             reply = clock.send()
 
-    No other thread's operation comes between those of a group. HAZARD: do not wait for a message inside a group; the
-    thread that would take it in needs the same lock.
+    No operation of another thread comes between those of a group. HAZARD: do not wait for a message inside a group: the
+    thread that receives it needs the same lock.
     """
 
     __slots__ = ("_lock",)
@@ -33,13 +33,13 @@ class Guarded:
         )
 
     def grouped(self) -> AbstractContextManager[object]:
-        """Hold the clock for several operations."""
+        """Hold the clock for several operations, as a context manager."""
         return self._lock
 
 
 @contextmanager
 def holding(one: Guarded, other: Guarded) -> Iterator[None]:
-    """Hold two clocks at once; whichever way round two threads ask, they take the locks in one order."""
+    """Hold two clocks. Locks are always acquired in one order, so two threads cannot block each other."""
     first, second = sorted((one, other), key=id)
     with first.grouped(), second.grouped():
         yield

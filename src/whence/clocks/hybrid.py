@@ -6,9 +6,9 @@ Properties, for events stamped by `HybridClock`:
 - `wall_ns` is never behind the process's own reading and never more than `max_offset_ns` ahead of it;
 - `logical` is bounded by the number of events that share one `wall_ns`.
 
-HAZARD: physical time comes in as a function, and the clock believes it. A reading that jumps back is survived (`logical`
-counts on); a *stamp* further ahead than `max_offset_ns` is refused with `ClockDrift` and changes nothing, since taking it
-in would drag this clock, and everyone it talks to, into the future. Source: Kulkarni et al., Logical Physical Clocks, 2014.
+HAZARD: the clock trusts the function that reads physical time. A reading that jumps back does no harm (`logical` counts
+on). A *stamp* further ahead than `max_offset_ns` raises `ClockDrift` and changes nothing: merging it would move this clock,
+and all that it sends to, into the future. Source: Kulkarni et al., Logical Physical Clocks, 2014.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class HybridStamp(OrderedStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = json_form.fields(value, "hybrid", {"wall_ns", "logical", "process"})
+        found = json_form.read_fields(value, "hybrid", {"wall_ns", "logical", "process"})
         return cls(
-            json_form.integer(found["wall_ns"], "wall_ns"),
-            json_form.integer(found["logical"], "logical"),
-            json_form.name(found["process"]),
+            json_form.read_integer(found["wall_ns"], "wall_ns"),
+            json_form.read_integer(found["logical"], "logical"),
+            json_form.read_name(found["process"]),
         )
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ class HybridClock(Guarded):
         return self._event(0, 0)
 
     def receive(self, stamp: HybridStamp) -> HybridStamp:
-        """Stamp the receipt of a message, or raise `ClockDrift` and stay as it was."""
+        """Stamp the receipt of a message; on `ClockDrift` nothing has changed."""
         require(stamp, HybridStamp, "a HybridClock receives")
         return self._event(stamp.wall_ns, stamp.logical)
 

@@ -1,4 +1,4 @@
-"""Checks shared by every stamp's `from_json`: what is found is named, nothing is coerced."""
+"""Check the JSON values that every stamp's `from_json` reads; convert nothing."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from whence.clocks.errors import StampError
 from whence.clocks.wire import MAX_COUNTER, check_name
 
 
-def fields(
+def read_fields(
     value: object, clock: str, required: set[str], *, optional: frozenset[str] = frozenset()
 ) -> Mapping[str, Any]:
-    """The object's fields, when it is a `clock` stamp with just these keys."""
+    """Return the object's fields; `StampError` unless it is a `clock` stamp with exactly these keys."""
     if not isinstance(value, Mapping):
         raise StampError(f"a {clock} stamp in JSON is an object, not {type(value).__name__}")
     if value.get("clock") != clock:
@@ -26,19 +26,19 @@ def fields(
     return value
 
 
-def integer(value: object, name: str, *, least: int = 0, most: int = MAX_COUNTER) -> int:
-    """A JSON integer in range; booleans and floats are refused."""
+def read_integer(value: object, name: str, *, least: int = 0, most: int = MAX_COUNTER) -> int:
+    """Return a JSON integer from `least` to `most`; `StampError` for anything else, booleans and floats included."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise StampError(f"{name} is an integer, not {value!r:.60}")
     if not least <= value <= most:
-        # str() of an int with thousands of digits raises; such a number is not worth printing anyway.
-        found = str(value) if abs(value) < 1 << 64 else "a number of more than 64 bits"
-        raise StampError(f"{name} runs from {least} to {most}, found {found}")
+        # str() raises for an int with thousands of digits.
+        shown = str(value) if abs(value) < 1 << 64 else "a number of more than 64 bits"
+        raise StampError(f"{name} runs from {least} to {most}, found {shown}")
     return value
 
 
-def name(value: object) -> str:
-    """A process id."""
+def read_name(value: object) -> str:
+    """Return a process id; `StampError` for what cannot be one."""
     check_name(value)
     assert isinstance(value, str)
     return value

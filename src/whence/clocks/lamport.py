@@ -44,15 +44,15 @@ class LamportStamp(OrderedStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = json_form.fields(value, "lamport", {"time", "process"})
-        return cls(json_form.integer(found["time"], "time"), json_form.name(found["process"]))
+        found = json_form.read_fields(value, "lamport", {"time", "process"})
+        return cls(json_form.read_integer(found["time"], "time"), json_form.read_name(found["process"]))
 
     def __repr__(self) -> str:
         return f"{self.process}@{self.time}"
 
 
 class LamportClock(Guarded):
-    """Counts what this process did and heard of. Thread-safe."""
+    """A counter that is larger than all counters in this process's past. Thread-safe."""
 
     __slots__ = ("_time", "process")
 

@@ -1,8 +1,8 @@
-"""MessagePack values in and out, as far as messages of other vector-clock libraries need it.
+"""Read and write MessagePack values, as far as messages of other vector-clock libraries need it.
 
-What is written is the shortest spelling, as the specification (github.com/msgpack/msgpack, spec.md) advises. What is read
-may be spelled in any way the specification allows, because other libraries choose differently: ``5`` in one byte or in
-nine. Anything that two readers could understand differently is refused: a key given twice, text that is not UTF-8.
+Values are written in their shortest spelling, as the specification (github.com/msgpack/msgpack, spec.md) advises. Any
+spelling that the specification allows is read, because other libraries choose differently: ``5`` in one byte or in
+nine. What two readers could understand differently is refused: a key that comes twice, text that is not UTF-8.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from whence.clocks.errors import StampError
 
 MOST_DEPTH: Final = 64
-"""Arrays and maps inside each other."""
+"""How deep arrays and maps may be nested."""
 
 _NIL, _FALSE, _TRUE = 0xC0, 0xC2, 0xC3
 _CONSTANTS: Final[dict[int, Any]] = {_NIL: None, _FALSE: False, _TRUE: True}
@@ -43,7 +43,7 @@ class Extension(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Sized:
-    """How a kind of value announces its length: a short form within the first byte, then one, two or four bytes."""
+    """How a kind of value announces its length: within the first byte, or in one, two or four bytes after it."""
 
     short: int
     short_most: int
@@ -65,17 +65,17 @@ _MAP = _Sized(0x80, 15, {0xDE: 2, 0xDF: 4})
 _EXTENSION = _Sized(0, -1, {0xC7: 1, 0xC8: 2, 0xC9: 4})
 
 
-def packed(value: object, *, depth: int = 0) -> bytes:
-    """The value's bytes.
+def pack_value(value: object, *, depth: int = 0) -> bytes:
+    """Encode a value.
 
-    A value is None, a bool, an integer of 64 bits with or without sign, a float, text, bytes, a list of values, a dict
-    whose keys are text, integers or bytes, or an `Extension`. Anything else raises `StampError`.
+    It is None, a bool, an integer of 64 bits with or without sign, a float, text, bytes, a list of values, a dict whose
+    keys are text, integers or bytes, or an `Extension`. Anything else raises `StampError`.
     """
     kind = type(value)
     if value is None or kind is bool:
         return bytes((_NIL if value is None else _TRUE if value else _FALSE,))
     if isinstance(value, int) and kind is int:
-        return _packed_integer(value)
+        return _pack_integer(value)
     if isinstance(value, float) and kind is float:
         return b"\xcb" + _NUMBERS[0xCB].pack(value)
     if isinstance(value, str):
@@ -97,16 +97,16 @@ def packed(value: object, *, depth: int = 0) -> bytes:
     if depth == MOST_DEPTH:
         raise StampError(f"more than {MOST_DEPTH} lists and dicts inside each other")
     if isinstance(value, list):
-        return _ARRAY.head(len(value)) + b"".join(packed(each, depth=depth + 1) for each in value)
+        return _ARRAY.head(len(value)) + b"".join(pack_value(item, depth=depth + 1) for item in value)
     assert isinstance(value, dict)
     out = [_MAP.head(len(value))]
-    for key, each in value.items():
+    for key, item in value.items():
         _check_key(key)
-        out += (packed(key), packed(each, depth=depth + 1))
+        out += (pack_value(key), pack_value(item, depth=depth + 1))
     return b"".join(out)
 
 
-def _packed_integer(value: int) -> bytes:
+def _pack_integer(value: int) -> bytes:
     if -32 <= value <= 127:
         return struct.pack(">b", value)
     for code in (0xCC, 0xCD, 0xCE, 0xCF) if value >= 0 else (0xD0, 0xD1, 0xD2, 0xD3):
@@ -123,7 +123,7 @@ def _check_key(key: object) -> None:
 
 
 class Reader:
-    """Reads one value after the other; every failure is a `StampError` that names the byte."""
+    """A reader of one value after the other; every failure is a `StampError` that names the byte."""
 
     __slots__ = ("_data", "_position")
 
@@ -132,11 +132,11 @@ class Reader:
         self._position = 0
 
     def fail(self, expected: str) -> StampError:
-        """The error for the current position."""
+        """Make the error for the current position."""
         return StampError(f"byte {self._position} of {len(self._data)}: expected {expected}")
 
     def value(self, *, depth: int = 0) -> Any:
-        """The next value. What it announces is checked against the bytes that are left before memory is taken."""
+        """Read the next value. Announced sizes are checked against the remaining bytes before memory is allocated."""
         code = self._bytes(1)[0]
         if code <= 0x7F or code >= 0xE0:
             return code if code <= 0x7F else code - 256
@@ -159,7 +159,7 @@ class Reader:
             self._check_items(2 * size, depth)
             return self._map(size, depth)
         self._position -= 1
-        raise self.fail(f"a value, found the byte {code:#x}, which begins none")
+        raise self.fail(f"a value, found the byte {code:#x}, with which no value begins")
 
     def end(self) -> None:
         """Refuse bytes after the last value."""
@@ -167,27 +167,27 @@ class Reader:
             raise self.fail(f"the end, found {len(self._data) - self._position} more bytes")
 
     def _map(self, size: int, depth: int) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+        entries: dict[Any, Any] = {}
         for _ in range(size):
             start = self._position
             key = self.value(depth=depth + 1)
-            if type(key) not in (str, int, bytes) or key in found:
+            if type(key) not in (str, int, bytes) or key in entries:
                 self._position = start
-                raise self.fail("a key of text, integer or bytes that was not there before")
-            found[key] = self.value(depth=depth + 1)
-        return found
+                raise self.fail("a key of text, integer or bytes that the map does not have yet")
+            entries[key] = self.value(depth=depth + 1)
+        return entries
 
     def _size(self, code: int, kind: _Sized) -> int | None:
-        """The length that a first byte announces, or None if it begins another kind of value."""
+        """Read the length that a first byte announces; None if it begins another kind of value."""
         if kind.short <= code <= kind.short + kind.short_most:
             return code - kind.short
         width = kind.codes.get(code)
         return None if width is None else int(self._number(_SIZES[width]))
 
     def _check_items(self, count: int, depth: int) -> None:
-        left = len(self._data) - self._position
-        if count > left:
-            raise self.fail(f"at most {left} items in the {left} bytes left, found {count}")
+        remaining = len(self._data) - self._position
+        if count > remaining:
+            raise self.fail(f"at most {remaining} items in the {remaining} remaining bytes, found {count}")
         if depth == MOST_DEPTH:
             raise self.fail(f"at most {MOST_DEPTH} arrays and maps inside each other")
 

@@ -1,12 +1,12 @@
-"""What two stamps say of the events that carry them.
+"""What two stamps say about the events that carry them.
 
-A stamp is either *causal* or *ordered*, and the type says which:
+A stamp is either *causal* or *ordered*, and its type says which:
 
-- a `CausalStamp` answers all four ways, CONCURRENT included;
+- a `CausalStamp` tells all four relations, CONCURRENT included;
 - an `OrderedStamp` only sorts: ``e -> f`` implies ``stamp(e) < stamp(f)``, and the converse does not hold.
 
-`relation` takes causal stamps only. Asking it about ordered ones is a type error, for mypy and at run time, because any
-answer would be a guess.
+`relation` takes causal stamps only. Ordered stamps are a type error, for mypy and at run time: the answer would be a
+guess.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from whence.clocks.wire import Kind
 
 
 class Relation(Enum):
-    """How one event stands to another under happened-before."""
+    """How one event is related to another by happened-before."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -42,9 +42,9 @@ class Stamp(ABC):
     Guarantees of every stamp type:
 
     - ``T.from_bytes(s.to_bytes()) == s`` and ``T.from_json(s.to_json()) == s``;
-    - decoding is canonical: bytes that are accepted are exactly the bytes `to_bytes` would give, so nothing is read
-      as something else; anything different raises `StampError` and no other exception;
-    - sizes announced by the input are checked against the input's length before memory is taken.
+    - decoding is canonical: it accepts exactly the bytes that `to_bytes` gives, and raises `StampError`, and nothing
+      else, for all others;
+    - decoding checks announced sizes against the length of the input before it allocates memory.
     """
 
     __slots__ = ()
@@ -53,24 +53,24 @@ class Stamp(ABC):
 
     @abstractmethod
     def to_bytes(self) -> bytes:
-        """The compact wire form; its first byte names the codec version and the clock."""
+        """Give the compact wire form; its first byte names the codec version and the clock."""
 
     @classmethod
     @abstractmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read `to_bytes` back, or raise `StampError`."""
+        """Read what `to_bytes` gave; raises `StampError`."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """A form that `json.dumps` takes; the key ``clock`` names the clock."""
+        """Give a value for `json.dumps`; its key ``clock`` names the clock."""
 
     @classmethod
     @abstractmethod
     def from_json(cls, value: object) -> Self:
-        """Read `to_json` back, or raise `StampError`."""
+        """Read what `to_json` gave; raises `StampError`."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Pickled as its bytes: compact, and checked when it is read by another process.
+        # As bytes: compact, and checked when another process reads them.
         return type(self).from_bytes, (self.to_bytes(),)
 
     def __copy__(self) -> Self:
@@ -87,7 +87,7 @@ class CausalStamp(Stamp):
 
     @abstractmethod
     def relation_to(self, other: Self) -> Relation:
-        """How this stamp's event stands to the other's; both must be of one computation."""
+        """Tell how this stamp's event is related to the other's; both must be of one computation."""
 
 
 @total_ordering
@@ -101,7 +101,7 @@ class OrderedStamp(Stamp):
 
     @abstractmethod
     def sort_key(self) -> tuple[Any, ...]:
-        """The tuple by which stamps of one clock type sort."""
+        """Give the tuple by which stamps of one clock type sort."""
 
     def __lt__(self, other: Self) -> bool:
         if type(other) is not type(self):
@@ -113,7 +113,7 @@ C = TypeVar("C", bound=CausalStamp)
 
 
 def relation(a: C, b: C) -> Relation:
-    """How the event stamped `a` stands to the event stamped `b`.
+    """Tell how the event stamped `a` is related to the event stamped `b`.
 
     Raises `TypeError` for ordered stamps, which cannot know, and for stamps of different clocks.
     """
@@ -127,7 +127,7 @@ def relation(a: C, b: C) -> Relation:
         if not issubclass(kind, CausalStamp):
             raise TypeError(
                 f"{kind.__name__} has no relation"
-                + (": ask it may_precede or surely_concurrent" if issubclass(kind, Stamp) else "; it is no stamp")
+                + (": ask it may_precede or surely_concurrent" if issubclass(kind, Stamp) else "; it is not a stamp")
             )
     if type(a) is not type(b):
         raise TypeError(f"stamps of different clocks have no relation: {type(a).__name__} and {type(b).__name__}")
@@ -138,7 +138,7 @@ S = TypeVar("S", bound=Stamp)
 
 
 def require(stamp: object, kind: type[S], who: str) -> S:
-    """The stamp, when it is of this kind; `TypeError` that says what was given to whom otherwise."""
+    """Return the stamp; `TypeError` that says who needs what if it is of another kind."""
     if not isinstance(stamp, kind):
         raise TypeError(f"{who} a {kind.__name__}, not {type(stamp).__name__}")
     return stamp

@@ -1,4 +1,4 @@
-"""Bytes in and out, for every stamp codec.
+"""Read and write the bytes of stamps, for every stamp codec.
 
 Layout shared by all stamps: one byte ``version << 4 | kind``, then the clock's own fields. Integers are unsigned LEB128
 in their shortest form; text is its UTF-8 length and bytes. The reader accepts one spelling of each value only, so two
@@ -13,15 +13,15 @@ from whence.clocks.errors import StampError
 
 VERSION = 1
 MAX_STAMP_BYTES = 1 << 20
-"""No stamp is longer; a longer input is refused before it is looked at."""
+"""The longest stamp; longer input is refused unread."""
 MAX_NAME_BYTES = 255
-"""A process id in UTF-8."""
+"""The longest process id, in UTF-8."""
 MAX_COUNTER = (1 << 63) - 1
-"""Counters fit a signed 64-bit integer everywhere: in Arrow, Spark, Java, and in the packed lanes of a vector."""
+"""The largest counter: fits a signed 64-bit integer in Arrow, Spark and Java, and a lane of a packed vector."""
 
 
 class Kind(IntEnum):
-    """The low half of a stamp's first byte."""
+    """What a stamp's first byte names, in its low half."""
 
     LAMPORT = 1
     HYBRID = 2
@@ -38,7 +38,7 @@ class Kind(IntEnum):
 
 
 class Writer:
-    """Builds one stamp's bytes."""
+    """A buffer that one stamp's bytes are written to."""
 
     __slots__ = ("_out",)
 
@@ -70,14 +70,14 @@ class Writer:
         self._out += value
 
     def done(self) -> bytes:
-        """The finished stamp."""
+        """Return the finished stamp; `StampError` if it is too long."""
         if len(self._out) > MAX_STAMP_BYTES:
             raise StampError(f"a stamp of {len(self._out)} bytes is over the limit of {MAX_STAMP_BYTES}")
         return bytes(self._out)
 
 
 class Reader:
-    """Reads one stamp's bytes; every failure is a `StampError` that names the byte."""
+    """A reader of one stamp's bytes; every failure is a `StampError` that names the byte."""
 
     __slots__ = ("data", "position")
 
@@ -88,16 +88,16 @@ class Reader:
             raise StampError(f"{len(data)} bytes are over the limit of {MAX_STAMP_BYTES} for a stamp")
         self.data = bytes(data)
         self.position = 1
-        found = kind_of(self.data)
-        if found is not kind:
-            raise StampError(f"byte 0: expected a {kind.name.lower()} stamp, found {found.name.lower()}")
+        actual = kind_of(self.data)
+        if actual is not kind:
+            raise StampError(f"byte 0: expected a {kind.name.lower()} stamp, found {actual.name.lower()}")
 
     def fail(self, expected: str) -> StampError:
-        """The error for the current position."""
+        """Make the error for the current position."""
         return StampError(f"byte {self.position} of {len(self.data)}: expected {expected}")
 
     def varint(self, *, at_most: int = MAX_COUNTER) -> int:
-        """An unsigned integer no larger than `at_most`, in its shortest spelling."""
+        """Read an unsigned integer of at most `at_most`, in its shortest spelling."""
         data, start = self.data, self.position
         value = shift = 0
         position = start
@@ -120,31 +120,33 @@ class Reader:
         return value
 
     def count(self, *, least_bytes_each: int) -> int:
-        """A number of items to follow, refused when the rest of the input could not hold them."""
+        """Read the number of items that follow; refuse more than the rest of the input can hold."""
         start = self.position
         value = self.varint()
-        left = len(self.data) - self.position
-        if value * least_bytes_each > left:
+        remaining = len(self.data) - self.position
+        if value * least_bytes_each > remaining:
             self.position = start
-            raise self.fail(f"at most {left // least_bytes_each} items in the {left} bytes left, found {value}")
+            raise self.fail(
+                f"at most {remaining // least_bytes_each} items in the {remaining} remaining bytes, found {value}"
+            )
         return value
 
     def byte(self) -> int:
-        """One raw byte."""
+        """Read one raw byte."""
         if self.position >= len(self.data):
             raise self.fail("a byte, found the end")
         self.position += 1
         return self.data[self.position - 1]
 
     def raw(self, length: int) -> bytes:
-        """The next `length` bytes."""
+        """Read the next `length` bytes."""
         if self.position + length > len(self.data):
             raise self.fail(f"{length} bytes")
         self.position += length
         return self.data[self.position - length : self.position]
 
     def text(self) -> str:
-        """A process id."""
+        """Read a process id."""
         length = self.varint(at_most=MAX_NAME_BYTES)
         if length == 0:
             raise self.fail("a process id that is not empty")
@@ -162,9 +164,9 @@ class Reader:
 
 
 def kind_of(data: bytes) -> Kind:
-    """Which clock made these bytes; raises `StampError` for none of ours."""
+    """Tell which clock made these bytes; `StampError` for bytes that none of ours made."""
     if not data:
-        raise StampError("an empty byte string is no stamp")
+        raise StampError("an empty byte string is not a stamp")
     version, code = data[0] >> 4, data[0] & 0x0F
     if version != VERSION:
         raise StampError(f"byte 0: codec version {version} is not known here; this reader knows version {VERSION}")
@@ -175,7 +177,7 @@ def kind_of(data: bytes) -> Kind:
 
 
 def check_name(value: object) -> bytes:
-    """A process id's UTF-8 bytes; raises `StampError` for what cannot be one."""
+    """Return a process id's UTF-8 bytes; `StampError` for what cannot be an id."""
     if not isinstance(value, str) or not value:
         raise StampError(f"a process id is a string that is not empty, not {value!r:.60}")
     try:

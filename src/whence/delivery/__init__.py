@@ -1,20 +1,19 @@
-"""Takes stamped reports; gives deliveries: each report in its place, how long it waited, what is missing before it.
+"""Deliver stamped reports: put each in its place, and say how long it waited and what is missing before it.
 
-- `whence.delivery.policies`: when to deliver, as data; `POLICIES` names them all.
+- `whence.delivery.policies`: when to deliver, as data; `POLICIES` has them all by name.
+- `whence.delivery.options`: policies as a command line names them.
 - `whence.delivery.rules`: what a policy means: the order (`key`) and the due time (`due`) of a report.
-- `whence.delivery.observer`: one report at a time, as they come.
+- `whence.delivery.observer`: deliver one report at a time, as they come.
 - `whence.delivery.ses`: the same for reports with ordering stamps, which need no bounds on clocks and delays.
-- `whence.delivery.batch`: a table of reports at once; the same deliveries, exactly.
-- `whence.delivery.chunks`: the same again by spans of time that can run in parallel.
-- `whence.delivery.gaps`: the messages known to be missing, for deliveries made in batch or by chunks.
-- `whence.delivery.rows`: records to columns and back.
-- `whence.delivery.orderings`: simpler orders, to compare with.
+- `whence.delivery.batch`: deliver a table of reports at once; the same deliveries, exactly.
+- `whence.delivery.stamped`: deliver rows of a history under several policies; the same deliveries again.
+- `whence.delivery.orderings`: the order of arrival, to compare with.
 
 A delivery is a pure function of the reports: the same rows give the same deliveries, in the same order, however they
-are cut into batches and whatever order rows of one arrival time come in. One literal record::
+are cut into batches and in whatever order rows of one arrival time come. One literal record::
 
     Delivery(report=Report(process=3, seq=17, r=120, c=2, kn=(4, 1, 0), arrival=127), at=142, waited=15, late=False,
              early=False, missing=(Gap(process=3, have=14, need=16),))
 
-The online observer imports neither NumPy nor numba; `batch`, `chunks` and `gaps` do.
+The online observer imports neither NumPy nor numba; `batch` and `stamped` do.
 """

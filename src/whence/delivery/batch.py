@@ -1,7 +1,7 @@
-"""A table of reports delivered at once; the same deliveries as `whence.delivery.observer.Observer`, exactly.
+"""Deliver a table of reports at once; the same deliveries as `whence.delivery.observer.Observer`, exactly.
 
-Steps: drop duplicates, pack the sort keys, sort. For the timed policies (Exact, DAPW) the key starts with the
-delivery time and the sort is the answer; check before delivery (CBD) sorts by key and then runs through the arrivals.
+Steps: drop duplicates, pack the sort keys, sort. For the timed policies (Exact, DAPW) the key starts with the delivery
+time and the sort is the answer; check before delivery (CBD) sorts by key and then runs through the arrivals.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class Deliveries:
     """Deliveries as columns, in the order of delivery."""
 
     order: Longs
-    """The report's row in the table given."""
+    """By delivery: the report's row in the table."""
     at: Longs
     """The observer's clock at the delivery."""
     waited: Longs
     """``at`` minus the arrival."""
     late: NDArray[np.bool_]
-    """The report arrived after its due time."""
+    """Whether the report arrived after its due time."""
     duplicates: int
-    """Rows not delivered because another row of the same message was; delivered and duplicate rows are all rows."""
+    """How many rows were not delivered because another row of the same message was; all other rows were delivered."""
 
     def __len__(self) -> int:
         return len(self.order)
@@ -56,10 +56,10 @@ class _Table:
     due: Longs
 
     def place(self, rule: Rule) -> list[Longs]:
-        """What is compared before kn."""
+        """Return the columns that are compared before kn."""
         if rule.checks_queue:
             return [self.lead]
-        # Within one delivery time the second field orders like r + c and needs few bits.
+        # At one delivery time the second field orders as r + c does, in fewer bits.
         at = np.maximum(self.arrival, self.due)
         return [at, self.lead - at]
 
@@ -91,6 +91,7 @@ def deliver_batch(reports: Reports, policy: StampPolicy) -> Deliveries:
 
 
 def _check_before_delivery(table: _Table, keys: PackedKeys) -> tuple[Longs, Longs]:
+    """Deliver under CBD; return rows and times in the order of delivery."""
     arrival, due = table.arrival, table.due
     rows: Longs | None = None
     if not is_ascending(arrival):
@@ -102,6 +103,7 @@ def _check_before_delivery(table: _Table, keys: PackedKeys) -> tuple[Longs, Long
 
 
 def _checked(reports: Reports, rule: Rule) -> _Table:
+    """Check the columns and cut them to what the rule uses."""
     rows = len(reports)
     for name in ("seq", "r", "c", "kn", "arrival"):
         column = getattr(reports, name)
@@ -129,27 +131,30 @@ def _checked(reports: Reports, rule: Rule) -> _Table:
 
 
 def _within(name: str, column: Ints, least: int, most: int) -> None:
+    """Raise `ValueError` for a column with values outside of its range."""
     if column.size and not (least <= column.min() and column.max() <= most):
         row = int(np.argwhere((column < least) | (column > most))[0][0])
         raise ValueError(f"{name} of a report runs from {least} to {most}, and row {row} has {column[row]}")
 
 
 def _without_duplicates(table: _Table, rule: Rule) -> Longs | None:
-    """The rows that count, ascending; None for all."""
+    """Return the rows that count, ascending; None for all."""
     repeated = repeated_rows(table.process, table.seq)
     if not len(repeated):
         return None
-    few = table.take(repeated)
-    by_claim = np.lexsort([few.process, few.seq, few.arrival, *few.place(rule), *few.kn.T, few.due][::-1])
-    process, seq = few.process[by_claim], few.seq[by_claim]
+    copies = table.take(repeated)
+    by_priority = np.lexsort(
+        [copies.process, copies.seq, copies.arrival, *copies.place(rule), *copies.kn.T, copies.due][::-1]
+    )
+    process, seq = copies.process[by_priority], copies.seq[by_priority]
     kept = np.ones(len(table.seq), np.bool_)
-    kept[repeated[by_claim[1:]]] = (process[1:] != process[:-1]) | (seq[1:] != seq[:-1])
+    kept[repeated[by_priority[1:]]] = (process[1:] != process[:-1]) | (seq[1:] != seq[:-1])
     return np.flatnonzero(kept)
 
 
 @kernel("Tuple((int64[::1], boolean[::1]))(int64[::1], int64[::1], int64[::1], int64[::1])")
 def waits(order: Longs, at: Longs, arrival: Longs, due: Longs) -> tuple[Longs, NDArray[np.bool_]]:
-    """How long each delivery waited, and whether its report came after its due time."""
+    """Return how long each delivery waited, and whether its report came after its due time."""
     waited, late = np.empty(len(order), np.int64), np.empty(len(order), np.bool_)
     for place in range(len(order)):
         row = order[place]
@@ -160,7 +165,7 @@ def waits(order: Longs, at: Longs, arrival: Longs, due: Longs) -> tuple[Longs, N
 
 @kernel("boolean(int64[::1])")
 def is_ascending(values: Longs) -> bool:
-    """Whether no value is smaller than the one before it."""
+    """Tell whether no value is smaller than the one before it."""
     falls = 0
     for row in range(1, len(values)):
         falls += values[row] < values[row - 1]

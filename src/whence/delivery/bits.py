@@ -1,4 +1,4 @@
-"""Counting and finding bits of 64-bit words, for compiled loops."""
+"""Count and find bits of 64-bit words, in compiled loops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from whence.kernels import inlined
 
 @inlined
 def bits_set(word: np.uint64) -> int:
-    """How many bits are 1: pairs, nibbles and bytes are summed side by side. LLVM makes one instruction of it."""
+    """Count the bits that are 1: sums pairs, nibbles and bytes side by side. LLVM makes one instruction of it."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -18,11 +18,11 @@ def bits_set(word: np.uint64) -> int:
 
 @inlined
 def lowest_bit(word: np.uint64) -> int:
-    """The place of the lowest 1; the word must not be 0."""
+    """Return the place of the lowest 1; the word must not be 0."""
     return bits_set((word & (~word + np.uint64(1))) - np.uint64(1))
 
 
 @inlined
 def bit(place: int) -> np.uint64:
-    """A word with one 1, at ``place % 64``."""
+    """Return a word with one 1, at ``place % 64``."""
     return np.uint64(1) << np.uint64(place & 63)

@@ -1,7 +1,7 @@
-"""Rows of one message that comes more than once, found among many rows.
+"""Find rows of messages that come more than once.
 
-Numbers of a sender usually leave few out, so one bit a number says whether it was seen; tables whose numbers lie far apart
-are sorted instead.
+Numbers of a sender usually have few gaps, so one bit for each number records whether it was seen; tables whose numbers
+are far apart are sorted instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Longs = NDArray[np.int64]
 
 
 def repeated_rows(process: NDArray[np.int32], seq: Longs) -> Longs:
-    """Every row of each message that has more than one, ascending."""
+    """Return every row of each message that has more than one, ascending."""
     rows = len(seq)
     if rows < 2:
         return np.empty(0, np.int64)
@@ -34,7 +34,7 @@ def repeated_rows(process: NDArray[np.int32], seq: Longs) -> Longs:
 
 @kernel("UniTuple(int64[::1], 2)(int32[::1], int64[::1], int64)")
 def seq_spans(process: NDArray[np.int32], seq: Longs, processes: int) -> tuple[Longs, Longs]:
-    """Each sender's smallest number, and how many numbers lie from it to the largest; 0 for a sender without rows."""
+    """Return each sender's smallest number, and how many numbers there are from it to the largest; 0 without rows."""
     first = np.full(processes, np.iinfo(np.int64).max, np.int64)
     last = np.full(processes, np.int64(-1), np.int64)
     for row in range(len(seq)):
@@ -50,7 +50,7 @@ def seq_spans(process: NDArray[np.int32], seq: Longs, processes: int) -> tuple[L
 
 @kernel("int64[::1](int32[::1], int64[::1], int64[::1], int64[::1], int64)")
 def rows_marked_twice(process: NDArray[np.int32], seq: Longs, first: Longs, start: Longs, total: int) -> Longs:
-    """The rows of numbers that come twice; a sender's numbers are marked from `start` on."""
+    """Return the rows of numbers that come twice; a sender's numbers are marked from `start` on."""
     once = np.zeros((total + 63) >> 6, np.uint64)
     repeats = 0
     for row in range(len(seq)):
@@ -65,11 +65,11 @@ def rows_marked_twice(process: NDArray[np.int32], seq: Longs, first: Longs, star
         place = start[process[row]] + seq[row] - first[process[row]]
         twice[place >> 6] |= once[place >> 6] & bit(place)
         once[place >> 6] |= bit(place)
-    found = np.empty(2 * repeats, np.int64)
+    rows = np.empty(2 * repeats, np.int64)
     count = 0
     for row in range(len(seq)):
         place = start[process[row]] + seq[row] - first[process[row]]
         if twice[place >> 6] & bit(place):
-            found[count] = row
+            rows[count] = row
             count += 1
-    return found[:count]
+    return rows[:count]

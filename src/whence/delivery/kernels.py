@@ -1,8 +1,8 @@
 """Check before delivery over columns, compiled: a queue whose smallest key waits until it is due.
 
-The queue is a set of ranks kept as bits, with a bit above every 64 that says whether any of them is set, and so on
-up. As ranks are known beforehand, taking the smallest and adding one touch one word each nearly always, and log64 of
-the number of rows at worst: sorting first and this together took a half to a fifth of the time of a heap of keys.
+The queue is a set of ranks kept as bits, with a bit above every 64 that says whether any of them is set, and so on up.
+As ranks are known beforehand, removing the smallest and adding one touch one word each nearly always, and log64 of the
+number of rows at worst: sorting first and this together took a half to a fifth of the time of a heap of keys.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Words = NDArray[np.uint64]
 
 @part
 def _levels(ranks: int) -> Longs:
-    """Where each level of words starts; the last entry is the number of words."""
+    """Return where each level of words starts; the last entry is the number of words."""
     starts = [0]
     words = (ranks + 63) >> 6
     starts.append(words)
@@ -31,25 +31,26 @@ def _levels(ranks: int) -> Longs:
 
 @inlined
 def _add(words: Words, starts: Longs, rank: int) -> None:
+    """Add a rank to the set."""
     for level in range(len(starts) - 1):
         word = starts[level] + (rank >> 6)
-        was = words[word]
-        words[word] = was | bit(rank)
-        if was != 0:
+        before = words[word]
+        words[word] = before | bit(rank)
+        if before != 0:
             break
         rank >>= 6
 
 
 @inlined
 def _remove_smallest(words: Words, starts: Longs, smallest: int, none: int) -> int:
-    """Take out the smallest rank; gives the smallest of the rest, or `none`."""
+    """Remove the smallest rank; return the smallest of the rest, or `none`."""
     rank = smallest
     for level in range(len(starts) - 1):
         word = starts[level] + (rank >> 6)
-        left = words[word] & ~bit(rank)
-        words[word] = left
-        if left != 0:
-            rank = (rank >> 6 << 6) + lowest_bit(left)
+        remaining = words[word] & ~bit(rank)
+        words[word] = remaining
+        if remaining != 0:
+            rank = (rank >> 6 << 6) + lowest_bit(remaining)
             for lower in range(level - 1, -1, -1):
                 rank = (rank << 6) + lowest_bit(words[starts[lower] + rank])
             return rank

@@ -1,8 +1,8 @@
-"""Sort keys of reports, packed into as few 64-bit words as hold them.
+"""Pack the sort keys of reports into as few 64-bit words as hold them.
 
-Comparing one or two words is what makes sorting fast. Each field takes just the bits its values in this table need
-(smallest to largest); fields follow each other from the most significant bit on. When they need more than two words,
-ranks from a full sort take their place: slower to make, and the same order.
+Comparing one or two words makes sorting fast. Each field takes just the bits that its values in this table need
+(smallest to largest); fields follow each other from the most significant bit on. If they need more than two words,
+ranks from a full sort replace them: slower to make, and the same order.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from whence.kernels import inlined, kernel
 Longs = NDArray[np.int64]
 
 WORD_BITS = 63
-"""Words are compared as signed integers, so the sign bit stays 0."""
+"""The bits used of a word: words are compared as signed integers, so the sign bit stays 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackedKeys:
-    """Row a sorts before row b iff ``(high[a], low[a]) < (high[b], low[b])``; `low` is empty when one word does."""
+    """Row a sorts before row b iff ``(high[a], low[a]) < (high[b], low[b])``; `low` is empty if one word is enough."""
 
     high: Longs
     low: Longs
 
     def take(self, rows: Longs) -> PackedKeys:
-        """The keys of these rows, in this order."""
+        """Return the keys of these rows, in this order."""
         return PackedKeys(self.high[rows], self.low[rows] if len(self.low) else self.low)
 
 
 def pack(fields: list[Longs], counts: NDArray[np.int32], process: NDArray[np.int32], seq: Longs) -> PackedKeys:
-    """Keys that sort by `fields`, the columns of `counts`, process, seq; no two rows share both process and seq.
+    """Make keys that sort by `fields`, the columns of `counts`, process, seq; no two rows share both process and seq.
 
-    `fields` holds one or two columns; values of `counts` are 0 or more.
+    `fields` has one or two columns; values of `counts` are 0 or more.
     """
     if not len(seq):
         return PackedKeys(np.empty(0, np.int64), np.empty(0, np.int64))
@@ -58,6 +58,7 @@ def pack(fields: list[Longs], counts: NDArray[np.int32], process: NDArray[np.int
 
 
 def _ranks(fields: list[Longs], counts: NDArray[np.int32], process: NDArray[np.int32], seq: Longs) -> PackedKeys:
+    """Make keys of ranks."""
     columns: list[NDArray[Any]] = [*fields, *counts.T, process, seq]
     ranks = np.empty(len(seq), np.int64)
     ranks[np.lexsort(columns[::-1])] = np.arange(len(seq))
@@ -66,7 +67,7 @@ def _ranks(fields: list[Longs], counts: NDArray[np.int32], process: NDArray[np.i
 
 @kernel("int64[:](int32[:, ::1])")
 def column_maxima(counts: NDArray[np.int32]) -> Longs:
-    """The largest value of each column, 0 or more."""
+    """Return the largest value of each column, 0 or more."""
     most = np.zeros(counts.shape[1], np.int32)
     for row in range(counts.shape[0]):
         for column in range(counts.shape[1]):
@@ -76,6 +77,7 @@ def column_maxima(counts: NDArray[np.int32]) -> Longs:
 
 @inlined
 def _shift_in(above: int, word: int, value: int, bits: int, mask: int, two_words: bool) -> tuple[int, int]:
+    """Append a field of `bits` bits to a key."""
     if two_words:
         above = (above << bits) | (word >> (63 - bits))
     return above, ((word << bits) & mask) | value
@@ -112,7 +114,7 @@ def pack_rows(
         above, word = _shift_in(above, word, process[row] - least[2], bits[2], mask, two_words)
         above, word = _shift_in(above, word, seq[row] - least[3], bits[3], mask, two_words)
         if two_words:
-            # Left-aligned, so that the first word alone tells most rows apart.
+            # Left-aligned, so that the first word alone distinguishes most rows.
             above, word = _shift_in(above, word, 0, unused, mask, two_words)
             high[row] = above
             low[row] = word

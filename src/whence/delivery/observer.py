@@ -1,4 +1,4 @@
-"""The observer, one report at a time: offer reports as they arrive, get deliveries back.
+"""Deliver online: offer reports one at a time, as they arrive, and get deliveries back.
 
 ::
 
@@ -13,13 +13,13 @@ Time is half-open: ``advance(now)`` says that every report arriving before `now`
 deliveries of times before `now`. So the deliveries do not depend on the order in which reports of one tick are
 offered, nor on when `advance` is called, and they equal those of `whence.delivery.batch.deliver_batch`.
 
-HAZARD: that holds while the buffer has room. When it is full, what happens depends on who comes first; `when_full`
-chooses, and the counters and flags tell. An observer can be pickled between calls and goes on where it was.
+HAZARD: that holds while the buffer has room. When it is full, deliveries depend on the order of offers; `when_full`
+chooses what happens, and counters and flags record it. An observer can be pickled between calls and goes on from there.
 
-What `missing` says: the numbers between the sender's highest message delivered so far and this one. They are causes
-of this message, since a process's messages are ordered, and they were not delivered before it. Each gap is told once,
-by the first delivery after it. Nothing is concluded from the stamp: kn counts the events a sender knew of, not whose
-they were nor whether they were messages, so an empty `missing` does not mean that no cause is missing.
+`missing` names the numbers between the sender's highest message delivered so far and this one. They are causes of this
+message, since a process's messages are ordered, and they were not delivered before it. Only the first delivery after a
+gap names it. Nothing is concluded from the stamp: kn counts the events a sender knew of, not whose they were nor
+whether they were messages, so an empty `missing` does not mean that no cause is missing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from whence.delivery.seen import DEFAULT_MAX_GAPS, Gap, SeenMessages, Sighting
 from whence.events.report import Report
 
 WhenFull: TypeAlias = Literal["refuse", "deliver-early"]
+"""What happens to a report that comes when the buffer is full."""
 DEFAULT_CAPACITY = 1_000_000
+"""How many reports may wait by default."""
 
 _Waiting: TypeAlias = tuple[tuple[int, ...], int, Report]
 """Place in the heap, due time, report."""
@@ -42,7 +44,7 @@ _Waiting: TypeAlias = tuple[tuple[int, ...], int, Report]
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A report put in its place."""
+    """A delivered report."""
 
     report: Report
     at: int
@@ -50,16 +52,16 @@ class Delivery:
     waited: int
     """``at - report.arrival``."""
     late: bool
-    """It arrived after its due time, so effects of it may have been delivered before it."""
+    """Whether it arrived after its due time, so that effects of it may have been delivered before it."""
     early: bool
-    """A full buffer forced it out, so causes of it may be delivered after it."""
+    """Whether a full buffer forced it out, so that causes of it may be delivered after it."""
     missing: tuple[Gap, ...]
     """Causes known to be missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What became of every report offered: ``offered = delivered + duplicate + refused`` plus what is still waiting."""
+    """What happened to the reports: ``offered = delivered + duplicate + refused`` plus those still waiting."""
 
     delivered: int = 0
     duplicate: int = 0
@@ -71,9 +73,9 @@ class Counters:
 
 
 class ReportRefused(WhenceError):
-    """The observer did not take the report in; its state is as if the report had not been offered.
+    """The observer refused the report; its state is as if the report had not been offered.
 
-    Deliveries that fell due meanwhile are kept and come with the next call.
+    Deliveries that became due meanwhile are kept and come with the next call.
     """
 
     def __init__(self, report: Report, why: str) -> None:
@@ -92,7 +94,7 @@ class Observer:
         when_full: WhenFull = "refuse",
         max_gaps: int = DEFAULT_MAX_GAPS,
     ) -> None:
-        """`capacity` bounds the reports waiting, `max_gaps` the memory for duplicates (see `whence.delivery.seen`)."""
+        """`capacity` bounds the waiting reports, `max_gaps` the memory for duplicates (see `whence.delivery.seen`)."""
         if capacity < 1:
             raise ValueError(f"capacity is 1 or more reports, not {capacity}")
         if when_full not in get_args(WhenFull):
@@ -114,23 +116,23 @@ class Observer:
 
     @property
     def counters(self) -> Counters:
-        """What became of the reports so far."""
+        """What happened to the reports so far."""
         return Counters(self._delivered, self._duplicate, self._refused, self._late, self._early)
 
     @property
     def waiting(self) -> int:
-        """Reports in the buffer."""
+        """How many reports are in the buffer."""
         return len(self._heap) + len(self._this_tick)
 
     def gaps(self, process: int) -> list[Gap]:
-        """The sender's messages that have not come although a later one has."""
+        """Return the sender's messages that have not come although a later one has."""
         return self._seen.gaps(process)
 
     def offer(self, report: Report, now: int) -> list[Delivery]:
-        """Advance to `now`, then take in a report that arrives at `now`.
+        """Advance to `now`, then accept a report that arrives at `now`.
 
         Gives the deliveries of times before `now`, plus one at `now` if a full buffer forced it out. Raises
-        `ReportRefused` when the report cannot be taken in, `ValueError` when it makes no sense here.
+        `ReportRefused` if the report cannot be accepted, `ValueError` if it makes no sense here.
         """
         if report.arrival != now:
             raise ValueError(f"the report arrived at {report.arrival} and is offered at {now}: offer it at its arrival")
@@ -144,16 +146,16 @@ class Observer:
         self._advance_to(now)
         self._kn_length = len(report.kn)
         place = key if self._rule.checks_queue else (max(now, due), *key)
-        self._take_in((place, due, report), now)
+        self._accept((place, due, report), now)
         return self._emit()
 
     def advance(self, now: int) -> list[Delivery]:
-        """The deliveries of times before `now`; every report that arrives before `now` must have been offered."""
+        """Give the deliveries of times before `now`; every report that arrives before `now` must have been offered."""
         self._advance_to(now)
         return self._emit()
 
     def flush(self) -> list[Delivery]:
-        """The deliveries still to come if no report follows, at their own times. Ends the observer."""
+        """Give the deliveries still to come if no report follows, at their own times. Ends the observer."""
         self._settle_tick()
         while self._heap:
             self._deliver_head(max(self._heap[0][1], self._clock))
@@ -172,19 +174,20 @@ class Observer:
         self._now = now
 
     def _settle_tick(self) -> None:
-        """Move the reports of the tick that has ended to the heap; until then nothing of that tick is delivered."""
+        """Move the reports of the tick that has ended to the heap; until then none of them is delivered."""
         for waiting in self._this_tick.values():
             heappush(self._heap, waiting)
             self._clock = waiting[2].arrival
         self._this_tick.clear()
 
-    def _take_in(self, newcomer: _Waiting, now: int) -> None:
+    def _accept(self, newcomer: _Waiting, now: int) -> None:
+        """Add a report to the buffer, unless it is a duplicate; `ReportRefused` if it cannot be added."""
         report = newcomer[2]
         message = (report.process, report.seq)
         sighting = self._seen.sight(*message)
         if sighting is Sighting.DUPLICATE:
             self._duplicate += 1
-            # Copies of one tick that differ: the smallest counts, whichever was offered first.
+            # If copies of one tick differ, the smallest counts, whichever was offered first.
             first = self._this_tick.get(message)
             if first is not None and newcomer[:2] < first[:2]:
                 self._this_tick[message] = newcomer

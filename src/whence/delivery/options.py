@@ -1,4 +1,4 @@
-"""Policies as a command line names them, several at once: ``NAME`` or ``NAME:PHI``, such as ``exact`` and ``cbd:0.6``."""
+"""Parse policies as a command line names them: ``NAME`` or ``NAME:PHI``, such as ``exact`` and ``cbd:0.6``."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from whence.delivery.policies import POLICIES, Phi, StampPolicy, policy_from_nam
 
 @dataclass(frozen=True, slots=True)
 class PolicyOption:
-    """One policy as asked for, before eps and delta are known."""
+    """One policy of a command line, before eps and delta are known."""
 
     policy: str
     phi: Fraction | None
 
     @property
     def name(self) -> str:
-        """What the policy's deliveries go by: ``exact``, ``cbd-0.6``."""
+        """The name of the policy's deliveries: ``exact``, ``cbd-0.6``."""
         return self.policy if self.phi is None else f"{self.policy}-{float(self.phi):g}"
 
     def in_ticks(self, *, eps_ticks: int, delta_ticks: int, elements: int | None = None) -> StampPolicy:
-        """The policy itself; `elements` is for those that compare kn."""
-        given: dict[str, object] = {"eps": eps_ticks, "delta": delta_ticks}
+        """Make the policy; `elements` is for policies that compare kn."""
+        options: dict[str, object] = {"eps": eps_ticks, "delta": delta_ticks}
         if self.phi is not None:
-            given["phi"] = self.phi
-        if elements is not None and _has(self.policy, "elements"):
-            given["elements"] = elements
-        return policy_from_name(self.policy, **given)
+            options["phi"] = self.phi
+        if elements is not None and _takes_option(self.policy, "elements"):
+            options["elements"] = elements
+        return policy_from_name(self.policy, **options)
 
 
 def read_policies(texts: Sequence[str], *, phi: Phi | None = None) -> list[PolicyOption]:
-    """What the texts ask for, in their order; `phi` is for those that need one and do not say it.
+    """Parse the texts, in their order; `phi` is for those that need one and do not have it.
 
     Raises `ValueError` that says what is allowed.
     """
@@ -41,7 +41,7 @@ def read_policies(texts: Sequence[str], *, phi: Phi | None = None) -> list[Polic
         name, colon, own_phi = text.partition(":")
         if name not in POLICIES:
             raise ValueError(f"no delivery policy is called {name!r:.60}; there are {', '.join(POLICIES)}")
-        takes_phi = _has(name, "phi")
+        takes_phi = _takes_option(name, "phi")
         if colon and not takes_phi:
             raise ValueError(f"policy {name} always waits for all of its time and takes no phi: write {name}")
         chosen = own_phi if colon else phi
@@ -60,7 +60,7 @@ def read_policies(texts: Sequence[str], *, phi: Phi | None = None) -> list[Polic
 def policies_from_options(
     texts: Sequence[str], *, eps: int, delta: int, tick: int, phi: Phi | None = None, elements: int | None = None
 ) -> dict[str, StampPolicy]:
-    """The policies that the texts ask for, by name, in ticks; eps, delta and tick are in one unit.
+    """Make the policies that the texts name, by name, in ticks; eps, delta and tick are in one unit.
 
     Both are rounded up: cut to ticks, a difference of two times can be one tick more than the times' own.
     """
@@ -70,5 +70,6 @@ def policies_from_options(
     return {option.name: option.in_ticks(**ticks, elements=elements) for option in read_policies(texts, phi=phi)}
 
 
-def _has(policy: str, option: str) -> bool:
-    return any(each.name == option for each in fields(POLICIES[policy]))
+def _takes_option(policy: str, option: str) -> bool:
+    """Tell whether a policy has this option."""
+    return any(field.name == option for field in fields(POLICIES[policy]))

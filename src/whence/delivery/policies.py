@@ -1,4 +1,4 @@
-"""When to deliver, as data: frozen values that name a trade between causal order and delay.
+"""Policies of delivery, as data: frozen values that choose between causal order and delay.
 
 | policy | delivers | source |
 |---|---|---|
@@ -9,10 +9,9 @@
 | `PhysicalAndC` | CBD with kn taken as 0 | 6.5, there called DPC2 |
 | `whence.delivery.ses.SES` | by what the stamps record, with a time-out; needs no bounds | Berry, 4.3 |
 
-`eps` bounds the difference between any two clocks, `delta` the time a report takes on its sender's clock. HAZARD:
-both are promises about the system. If a report takes longer, it is delivered late and flagged; if clocks drift
-further, or a receive can fall between two ticks (then give eps one more tick than the drift), the order can be wrong
-without a flag.
+`eps` bounds the difference between any two clocks, `delta` the time a report takes by its sender's clock. HAZARD: both
+are promises about the system. If a report takes longer, it is delivered late and flagged. If clocks drift further, or a
+receive can fall between two ticks (then make eps one tick more than the drift), the order can be wrong without a flag.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from typing import ClassVar, TypeAlias
 from whence.delivery.rules import MILLION, Rule
 
 UNITS = ("tick", "s", "ms", "us", "ns")
-"""Units of eps, delta, r and arrival: one unit for all of them, in whole numbers."""
+"""The units of eps, delta, r and arrival: one unit for all of them, in whole numbers."""
 MAX_TICKS = 1 << 42
-"""Upper limit of eps and of delta, so that due times stay exact in 64 bits: 73 minutes in nanoseconds."""
+"""The most ticks of eps and of delta, so that due times stay exact in 64 bits: 73 minutes in nanoseconds."""
 
 Phi: TypeAlias = Fraction | Decimal | float | str
 """A fraction of the full wait: 0.4, "0.4", "40%", Fraction(2, 5). Kept as a whole number of millionths."""
@@ -130,7 +129,7 @@ class PhysicalAndC:
 
 
 StampPolicy: TypeAlias = Exact | DAPW | CBD | PhysicalOnly | PhysicalAndC
-"""Policies that order by bounded stamps ``<r, c, kn>``; the batch and the chunks take these."""
+"""The policies that order by bounded stamps ``<r, c, kn>``, online and in batch."""
 
 POLICIES: Mapping[str, type[StampPolicy]] = MappingProxyType(
     {policy.name: policy for policy in (Exact, DAPW, CBD, PhysicalOnly, PhysicalAndC)}
@@ -139,19 +138,18 @@ POLICIES: Mapping[str, type[StampPolicy]] = MappingProxyType(
 
 
 def policy_from_name(name: str, **options: object) -> StampPolicy:
-    """The policy a command line means: ``policy_from_name("cbd", phi="40%", eps="5ms", delta="10ms")``.
+    """Make a policy from the words of a command line: ``policy_from_name("cbd", phi="40%", eps="5ms", delta="10ms")``.
 
-    Text is read as numbers; a unit written after eps or delta becomes the policy's unit, and must be the same
-    everywhere.
+    Text is parsed as numbers; a unit after eps or delta becomes the policy's unit, and must be the same everywhere.
     """
     if name not in POLICIES:
         raise ValueError(f"no delivery policy is called {name!r:.60}; there are {', '.join(POLICIES)}")
     policy = POLICIES[name]
-    known = [each.name for each in fields(policy)]
-    unknown = [option for option in options if option not in known]
+    allowed = [option.name for option in fields(policy)]
+    unknown = [option for option in options if option not in allowed]
     if unknown:
-        raise ValueError(f"policy {name} has no option {unknown[0]!r:.60}; it takes {', '.join(known)}")
-    needed = [each for each in ("phi", "eps", "delta") if each in known and each not in options]
+        raise ValueError(f"policy {name} has no option {unknown[0]!r:.60}; it takes {', '.join(allowed)}")
+    needed = [option for option in ("phi", "eps", "delta") if option in allowed and option not in options]
     if needed:
         raise ValueError(f"policy {name} needs {', '.join(needed)}")
     values = dict(options)
@@ -173,14 +171,15 @@ def policy_from_name(name: str, **options: object) -> StampPolicy:
 
 
 def _read_ticks(option: str, text: str) -> tuple[int, str]:
-    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text)
-    if found is None:
+    """Parse a whole number and its unit, which may be empty."""
+    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text)
+    if match is None:
         raise ValueError(f"{option} is a whole number, with a unit or without (10, 10ms), not {text!r:.60}")
-    return int(found[1]), found[2]
+    return int(match[1]), match[2]
 
 
 def _check(policy: StampPolicy) -> None:
-    """Refuse what no policy can mean, and keep numbers in one form so that equal policies compare equal."""
+    """Refuse values that no policy can have, and keep numbers in one form so that equal policies compare equal."""
     for name in ("eps", "delta"):
         object.__setattr__(policy, name, _whole(name, getattr(policy, name), least=0, most=MAX_TICKS))
     if not isinstance(policy, Exact):
@@ -195,6 +194,7 @@ def _check(policy: StampPolicy) -> None:
 
 
 def _whole(name: str, value: object, *, least: int, most: int, meaning: str = "") -> int:
+    """Return a whole number in range; `ValueError` for anything else."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -205,6 +205,7 @@ def _whole(name: str, value: object, *, least: int, most: int, meaning: str = ""
 
 
 def _millionths(phi: Phi) -> int:
+    """Return phi as a whole number of millionths; `ValueError` if it is not one."""
     expected = "phi is a fraction of the full wait from 0 to 1 (or 0% to 100%)"
     if isinstance(phi, bool):
         raise ValueError(f"{expected}, not {phi}")

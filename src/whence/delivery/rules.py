@@ -1,12 +1,12 @@
 """What a policy means for one report: its place in the order, and when it is due.
 
-Words of Kulkarni & Arumugam, Approximate Causal Observer (2005), sections 3 and 4:
+In the terms of Kulkarni & Arumugam, Approximate Causal Observer (2005), sections 3 and 4:
 
-- ``key(m) = (r + c, kn[c], kn[c-1], ..., process, seq)``: the tuple that their `less` compares. The paper ends it
-  with the process; `seq` is added so that two messages of one process and one tick have an order too.
+- ``key(m) = (r + c, kn[c], kn[c-1], ..., process, seq)``: the tuple that their `less` compares. The paper ends it with
+  the process; `seq` is added so that two messages of one process and one tick have an order too.
 - ``due(m) = ceil(r + phi * (c + delta + eps))``: their `delcond`, rounded up to a whole tick.
 
-Partial stamps (section 6.5) drop parts of the stamp from both: `uses_c` False takes c as 0, and `elements` keeps the
+Partial stamps (section 6.5) drop parts of the stamp from both: `uses_c` False treats c as 0, and `elements` keeps the
 first k elements of kn (0 for none).
 """
 
@@ -21,7 +21,7 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A policy reduced to numbers; build it with ``policy.rule()``.
+    """A policy as numbers; made by ``policy.rule()``.
 
     All arithmetic is on integers: phi is a whole number of millionths, so every machine rounds every due time alike.
     """
@@ -30,13 +30,13 @@ class Rule:
     eps: int
     delta: int
     elements: int | None
-    """Elements of kn compared; None for all that the stamps carry."""
+    """How many elements of kn are compared; None for all that the stamps have."""
     uses_c: bool
     checks_queue: bool
     """Check before delivery (CBD): a message also waits for every smaller one in the buffer that is not due."""
 
     def compared(self, carried: int) -> int:
-        """How many elements are compared when stamps carry `carried`; `ValueError` when the stamps carry too few."""
+        """Return how many elements are compared if stamps have `carried`; `ValueError` if the stamps have too few."""
         if self.elements is None:
             return carried
         if self.elements > carried:
@@ -47,11 +47,11 @@ class Rule:
         return self.elements
 
     def key(self, report: Report) -> tuple[int, ...]:
-        """The report's place: sort by this and, without late arrivals, causes come before effects."""
+        """Return the report's sort key: sorted by it, causes come before effects, unless reports are late."""
         c = report.c if self.uses_c else 0
         return (report.r + c, *report.kn[: self.compared(len(report.kn))], report.process, report.seq)
 
     def due(self, report: Report) -> int:
-        """The first reading of the observer's clock at which the report may be delivered."""
+        """Return the first reading of the observer's clock at which the report may be delivered."""
         wait = (report.c if self.uses_c else 0) + self.delta + self.eps
         return report.r - (-self.phi_millionths * wait) // MILLION

@@ -1,7 +1,7 @@
-"""Which messages have been seen, in memory that losses cannot fill.
+"""Remember which messages have been seen, in bounded memory.
 
 Numbers of one sender are kept as ranges, so an unbroken stream costs one range however long it is, and each loss adds
-one until it is filled. Past `max_gaps` gaps of one sender the oldest gap is forgotten: a number at or below it can
+one until it is filled. Beyond `max_gaps` gaps of one sender the oldest gap is forgotten: a number at or below it may
 then be a duplicate or a message that comes very late, and `sight` says so (FORGOTTEN) instead of guessing.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 DEFAULT_MAX_GAPS = 4096
+"""How many gaps of a sender are remembered by default."""
 
 
 class Sighting(Enum):
@@ -24,7 +25,7 @@ class Sighting(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Messages ``have + 1`` to ``need`` of a sender that are causes of a delivery and were not delivered before it."""
+    """Messages ``have + 1`` to ``need`` of a sender: causes of a delivery that were not delivered before it."""
 
     process: int
     have: int
@@ -42,6 +43,7 @@ class _Ranges:
         self.forgotten = 0
 
     def add(self, seq: int, max_gaps: int) -> None:
+        """Add a number; forget the oldest gap if there are more than `max_gaps`."""
         firsts, lasts = self.firsts, self.lasts
         after = bisect_right(firsts, seq)
         joins_left = after > 0 and lasts[after - 1] == seq - 1
@@ -74,21 +76,21 @@ class SeenMessages:
         self._senders: dict[int, _Ranges] = {}
 
     def sight(self, process: int, seq: int) -> Sighting:
-        """What is known of this number, before it is added."""
+        """Tell what is known of this number, before it is added."""
         ranges = self._senders.get(process)
         if ranges is None:
             return Sighting.NEW
         if seq <= ranges.forgotten:
             return Sighting.FORGOTTEN
-        at = bisect_right(ranges.firsts, seq) - 1
-        return Sighting.DUPLICATE if at >= 0 and seq <= ranges.lasts[at] else Sighting.NEW
+        index = bisect_right(ranges.firsts, seq) - 1
+        return Sighting.DUPLICATE if index >= 0 and seq <= ranges.lasts[index] else Sighting.NEW
 
     def add(self, process: int, seq: int) -> None:
         """Record a number that `sight` called NEW."""
         self._senders.setdefault(process, _Ranges()).add(seq, self._max_gaps)
 
     def gaps(self, process: int) -> list[Gap]:
-        """The sender's messages not seen so far although a later one was, from the oldest gap that is remembered."""
+        """Return the sender's messages not seen so far although a later one was, from the oldest gap that is remembered."""
         ranges = self._senders.get(process)
         if ranges is None:
             return []

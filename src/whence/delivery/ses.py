@@ -1,11 +1,11 @@
-"""Causal order by what the stamps record (Schiper-Eggli-Sandoz) instead of by clocks: no eps and no delta, but a time-out.
+"""Deliver in causal order by what the stamps record (Schiper-Eggli-Sandoz): no eps and no delta, but a time-out.
 
 Senders stamp their reports with `whence.clocks.OrderingClock.send(observer)`. A report is delivered as soon as every
-report that was sent before it to the observer has been delivered, so a report waits only for those it depends on, and
-without losses the order is exact whatever the clocks do. A lost report holds up those that depend on it for `timeout`;
+report that was sent before it to the observer has been delivered. So a report waits only for those it depends on, and
+without losses the order is exact whatever the clocks do. A lost report delays those that depend on it by `timeout`;
 then they are delivered with the gap named, and what arrives after them is flagged late.
 
-Deliveries are a pure function of the reports: those of one tick are taken in one fixed order.
+Deliveries are a pure function of the reports: those of one tick are handled in one fixed order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from whence.delivery.policies import MAX_TICKS, UNITS
 
 @dataclass(frozen=True, slots=True)
 class SES:
-    """Deliver in causal order by recorded stamps; give up waiting for a missing report after `timeout`."""
+    """Deliver in causal order by recorded stamps; wait for a missing report no longer than `timeout`."""
 
     name: ClassVar[str] = "ses"
 
@@ -42,29 +42,29 @@ class OrderedReport:
 
     stamp: OrderingStamp
     arrival: int
-    """The observer's clock when the report came in."""
+    """The observer's clock when the report arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class SesDelivery:
-    """A report put in its place."""
+    """A delivered report."""
 
     report: OrderedReport
     at: int
     waited: int
     late: bool
-    """Something that depends on it was delivered before it."""
+    """Whether a report that depends on it was delivered before it."""
     missing: tuple[Gap, ...]
-    """Reports that it depends on and that were given up."""
+    """Reports that it depends on and that did not come in time."""
 
 
 class SesObserver:
     """Delivers reports under `SES`, with the interface of `whence.delivery.observer.Observer`. Not thread-safe."""
 
     def __init__(self, policy: SES, *, process: str = "observer", capacity: int = 1_000_000) -> None:
-        """`process`: the name under which the senders address the observer.
+        """`process`: the name by which senders address the observer.
 
-        `capacity` bounds the reports waiting; one more raises `ClockError` and is not taken in.
+        `capacity` bounds the waiting reports; one more raises `ClockError` and is not accepted.
         """
         self.policy = policy
         self.duplicates = 0
@@ -77,11 +77,11 @@ class SesObserver:
 
     @property
     def waiting(self) -> int:
-        """Reports that wait for others."""
+        """How many reports wait for others."""
         return self._order.waiting + len(self._this_tick)
 
     def offer(self, report: OrderedReport, now: int) -> list[SesDelivery]:
-        """Advance to `now`, then take in a report that arrives at `now`; gives the deliveries of times before `now`."""
+        """Advance to `now`, then accept a report that arrives at `now`; give the deliveries of times before `now`."""
         if report.arrival != now:
             raise ValueError(f"the report arrived at {report.arrival} and is offered at {now}: offer it at its arrival")
         self._advance_to(now)
@@ -89,12 +89,12 @@ class SesObserver:
         return self._emit()
 
     def advance(self, now: int) -> list[SesDelivery]:
-        """The deliveries of times before `now`; every report that arrives before `now` must have been offered."""
+        """Give the deliveries of times before `now`; every report that arrives before `now` must have been offered."""
         self._advance_to(now)
         return self._emit()
 
     def flush(self) -> list[SesDelivery]:
-        """The deliveries still to come if no report follows, at their own times."""
+        """Give the deliveries still to come if no report follows, at their own times."""
         self._settle_tick()
         self._give_up_before(None)
         return self._emit()
@@ -108,7 +108,7 @@ class SesObserver:
             self._now = now
 
     def _settle_tick(self) -> None:
-        """Take in the reports of the tick that has ended, in an order that does not depend on how they were offered."""
+        """Submit the reports of the tick that has ended, in an order that does not depend on how they were offered."""
         for report in sorted(self._this_tick, key=_fixed_order):
             self._clock = report.arrival
             waiting = self._order.submit(report.stamp, partial(self._deliver, report))
@@ -135,6 +135,6 @@ class SesObserver:
 
 
 def _fixed_order(report: OrderedReport) -> tuple[int, str, int]:
-    """Causes before effects, which know of more events, then by name."""
+    """Return a sort key: causes before effects, which know of more events, then by name."""
     stamp = report.stamp
     return sum(stamp.clock.values()), stamp.sender, stamp.clock[stamp.sender]

@@ -1,8 +1,8 @@
-"""Sorting packed keys that arrive nearly in order.
+"""Sort packed keys that arrive nearly in order.
 
-Rows are dealt into about as many buckets as there are rows, by the top bits of their keys, and each bucket is sorted
-by itself. Rows that come by arrival fall into neighbouring buckets, so the dealing stays within the cache; a full
-bucket costs O(log of its size) a row, so no input is slow.
+Rows are distributed to about as many buckets as there are rows, by the top bits of their keys, and each bucket is
+sorted by itself. Rows that come by arrival fall into neighbouring buckets, so this stays within the cache. A full
+bucket costs O(log of its size) for each row, so no input is slow.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from whence.kernels import inlined, kernel, part
 Longs = NDArray[np.int64]
 
 MOST_BY_NUMPY = 500_000
-"""Rows up to which NumPy sorts: a tenth of a second at most, where compiling takes six."""
+"""Up to so many rows NumPy sorts: a tenth of a second at most, while compiling takes six."""
 RUN = 16
-"""Rows sorted by insertion before merging starts."""
+"""How many rows are sorted by insertion before merging starts."""
 
 
 @inlined
@@ -29,6 +29,7 @@ def _less(key: int, row: int, other_key: int, other: int, low: Longs) -> bool:
 
 @part
 def _insertion_sort(keys: Longs, rows: Longs, start: int, stop: int, low: Longs) -> None:
+    """Sort a few rows in place."""
     for place in range(start + 1, stop):
         key, row = keys[place], rows[place]
         free = place
@@ -42,6 +43,7 @@ def _insertion_sort(keys: Longs, rows: Longs, start: int, stop: int, low: Longs)
 def _merge_sort(
     keys: Longs, rows: Longs, start: int, stop: int, low: Longs, left_keys: Longs, left_rows: Longs
 ) -> None:
+    """Sort many rows in place; `left_keys` and `left_rows` are scratch space."""
     for run in range(start, stop, RUN):
         _insertion_sort(keys, rows, run, min(run + RUN, stop), low)
     width = RUN
@@ -51,36 +53,36 @@ def _merge_sort(
             end = min(right + width, stop)
             left_keys[:width] = keys[left:right]
             left_rows[:width] = rows[left:right]
-            taken, place = 0, left
-            while taken < width and right < end:
-                if _less(keys[right], rows[right], left_keys[taken], left_rows[taken], low):
+            merged, place = 0, left
+            while merged < width and right < end:
+                if _less(keys[right], rows[right], left_keys[merged], left_rows[merged], low):
                     keys[place], rows[place] = keys[right], rows[right]
                     right += 1
                 else:
-                    keys[place], rows[place] = left_keys[taken], left_rows[taken]
-                    taken += 1
+                    keys[place], rows[place] = left_keys[merged], left_rows[merged]
+                    merged += 1
                 place += 1
-            while taken < width:
-                keys[place], rows[place] = left_keys[taken], left_rows[taken]
-                taken += 1
+            while merged < width:
+                keys[place], rows[place] = left_keys[merged], left_rows[merged]
+                merged += 1
                 place += 1
         width *= 2
 
 
 def argsort_packed(high: Longs, low: Longs) -> Longs:
-    """The rows in ascending order of ``(high, low)``, equal ones in row order; `low` may be empty.
+    """Return the rows in ascending order of ``(high, low)``, equal ones in row order; `low` may be empty.
 
     The span of `high` must be below 2**63.
     """
     if len(high) > MOST_BY_NUMPY:
         return deal_and_sort(high, low)
-    found: Longs = np.lexsort((low, high)) if len(low) else np.argsort(high, kind="stable")
-    return found
+    order: Longs = np.lexsort((low, high)) if len(low) else np.argsort(high, kind="stable")
+    return order
 
 
 @kernel("int64[::1](int64[::1], int64[::1])", work=lambda high, low: 8 * len(high))
 def deal_and_sort(high: Longs, low: Longs) -> Longs:
-    """What `argsort_packed` gives, by buckets."""
+    """Do as `argsort_packed`, by buckets."""
     count = len(high)
     rows = np.empty(count, np.int64)
     if count == 0:

@@ -1,18 +1,18 @@
-"""Deliveries of stored rows, each event once, under several policies; from no more rows than they depend on.
+"""Deliver stored rows, each event once, under several policies; from no more rows than they depend on.
 
-The same deliveries as `whence.delivery.batch.deliver_batch`, by the same rules. What is different: rows come in history
+The same deliveries as `whence.delivery.batch.deliver_batch`, by the same rules. The differences: rows come in history
 order, computations one after the other; the sort by key, the dearest step, is done once for all policies that compare
-alike; and keys of any length are cheap, because most rows are told apart by the first words.
+alike; and keys of any length are cheap, because the first words distinguish most rows.
 
-**Which rows a delivery depends on.** Let W be the wait ``ceil(phi * (delta + eps))`` and all numbers be ticks. A message m
-is delivered at the first time s, from its arrival on, at which every smaller or equal m' that has arrived is due. As m
-itself is one of them, ``s >= due(m) >= r(m) + W``. So a smaller m' delays m only if ``due(m') > r(m) + W``; and
-``due(m') <= r(m') + c(m') + W``. Hence ``r(m) < r(m') + c(m') <= r(m) + c(m)``: whatever delta and the arrivals are, *a
-delivery depends on rows within eps of causal time before it, and on none after its own tick*. Likewise::
+**Which rows a delivery depends on.** Let W be the wait ``ceil(phi * (delta + eps))`` and all numbers be ticks. A
+message m is delivered at the first time s, from its arrival on, at which every smaller or equal m' that has arrived is
+due. As m itself is one of them, ``s >= due(m) >= r(m) + W``. So a smaller m' delays m only if ``due(m') > r(m) + W``;
+and ``due(m') <= r(m') + c(m') + W``. Hence ``r(m) < r(m') + c(m') <= r(m) + c(m)``: whatever delta and the arrivals
+are, *a delivery depends on rows within eps of causal time before it, and on none after its own tick*. Likewise::
 
     max(arrival, r + W)  <=  at  <=  max(arrival, r + c + W)
 
-A policy that does not use c delivers every report when it arrives and is due, whichever comes last; nothing delays it.
+A policy that does not use c delivers every report when it has arrived and is due; nothing delays it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 NO_LOW: Longs = np.empty(0, np.int64)
+"""No second words of keys."""
 MAX_LINE = 1 << 61
-"""Ticks that the computations of one table may take, one after the other, before ranks take their place."""
+"""The most ticks that the computations of one table may take, one after the other; beyond that, ranks replace times."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +45,7 @@ class StampedRows:
     starts: Longs
     """int64[k + 1]: where each computation's rows start."""
     process: Ints
-    """The tie-breaker of keys, within a computation."""
+    """Breaks ties of keys, within a computation."""
     r: Longs
     c: Ints
     kn: Ints
@@ -62,20 +63,20 @@ class Placed:
     at: Longs
     late: Flags
     lead: Longs
-    """By row: what its key starts with. Deliveries of one time and one lead stand side by side."""
+    """By row: the first field of its key. Deliveries of one time and one lead are next to each other."""
 
 
 def wait_ticks(rule: Rule) -> int:
-    """W: how long after its physical time a report is held at least, unless it arrives later."""
+    """Return W: how long after its physical time a report is held at least, unless it arrives later."""
     return -(-rule.phi_millionths * (rule.delta + rule.eps) // MILLION)
 
 
 def prompt_ticks(rule: Rule) -> int:
-    """How long a report may take at most and still be there, whenever an effect of its event is due.
+    """Return how long a report may take at most and still be there, whenever an effect of its event is due.
 
-    An effect is due at its own reading and W, or later. The reading of its cause is at most eps larger, if the clocks keep
-    their bound. So a report that takes up to ``W - eps`` has come by then. A report that itself takes longer than W is
-    delivered when it comes, and nothing is sure to have come by then.
+    An effect is due at its own reading plus W, or later. The reading of its cause is at most eps larger, if the clocks
+    keep their bound. So a report that takes up to ``W - eps`` has come by then. A report that itself takes longer than
+    W is delivered when it comes, and nothing is sure to have come by then.
     """
     return wait_ticks(rule) - rule.eps
 
@@ -88,7 +89,7 @@ class Deliverer:
         self._key_orders: dict[tuple[bool, int], Longs] = {}
 
     def deliver(self, rule: Rule) -> Placed:
-        """Deliver every row; exact for those whose computation's rows are there, as far as they depend on them."""
+        """Deliver every row; exact for rows whose computation has all rows that they depend on."""
         rows = self._rows
         c = rows.c.astype(np.int64) if rule.uses_c else np.zeros(len(rows.r), np.int64)
         lead = rows.r + c
@@ -105,6 +106,7 @@ class Deliverer:
         return Placed(order, inverse(order), at, late, lead)
 
     def _by_key(self, rule: Rule, lead: Longs) -> Longs:
+        """Return the rows in the order of their keys; sorts once for all rules that compare alike."""
         compared = rule.compared(self._rows.kn.shape[1])
         kind = (rule.uses_c, compared)
         if kind not in self._key_orders:
@@ -114,7 +116,7 @@ class Deliverer:
 
 
 def key_order(lead: Longs, kn: Ints, process: Ints) -> Longs:
-    """Rows by ``(lead, kn..., process)``, equal ones as they stand."""
+    """Return the rows by ``(lead, kn..., process)``, equal ones in row order."""
     if not len(lead):
         return np.empty(0, np.int64)
     bits = [int(most).bit_length() for most in column_maxima(np.ascontiguousarray(kn))]
@@ -143,10 +145,10 @@ def key_order(lead: Longs, kn: Ints, process: Ints) -> Longs:
 
 
 class Line:
-    """Times of several computations on one line, each computation's after those of the one before it.
+    """Times of several computations on one axis, each computation's after those of the one before it.
 
-    Within a computation, which of two times is earlier stays as it is. So a computation's rows are sorted among
-    themselves, and do not hold up those of others.
+    Within a computation the order of times does not change. So a computation's rows are sorted among themselves, and do
+    not delay those of others.
     """
 
     def __init__(self, starts: Longs, *columns: Longs) -> None:
@@ -166,7 +168,7 @@ class Line:
             self._rank(np.repeat(np.arange(len(firsts)), np.diff(starts)[firsts]))
 
     def _rank(self, computation: Longs) -> None:
-        """Ranks in place of times that together are too far apart."""
+        """Replace times that together are too far apart by ranks."""
         times, owner = np.concatenate(self.columns), np.tile(computation, len(self.columns))
         order = np.lexsort((times, owner))
         times, owner = times[order], owner[order]
@@ -177,7 +179,7 @@ class Line:
         self.columns = list(ranks.reshape(len(self.columns), len(computation)))
 
     def back(self, on_line: Longs, rows: Longs) -> Longs:
-        """The times of these rows that are at these places of the line."""
+        """Return the times of these rows, which are at these places of the axis."""
         return self._times[on_line] if self._shift is None else on_line - self._shift[rows]
 
 
@@ -192,7 +194,7 @@ def _check_before_delivery(arrival: Longs, due: Longs, by_key: Longs) -> tuple[L
 
 
 def inverse(order: Longs) -> Longs:
-    """Each row's place in the order."""
+    """Return each row's place in the order."""
     places = np.empty(len(order), np.int64)
     places[order] = np.arange(len(order))
     return places

@@ -1,1 +1,6 @@
-"""Takes stamps; gives events and reports: the records that everything after the clocks works on."""
+"""Reports of events, as records and as columns: what sources give and everything else works on.
+
+`schema.REPORTS` are the columns of a table of reports; `report.Report` is one stamped message::
+
+    Report(process=3, seq=17, r=120, c=2, kn=(4, 1, 0), arrival=127)
+"""

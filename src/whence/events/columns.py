@@ -1,11 +1,11 @@
-"""Reports and their truth as NumPy columns: what the kernels of delivery and measures take.
+"""Stamped reports and their truth as NumPy columns, for the kernels of delivery and measures.
 
 One literal record, the first row of each column of `Reports`::
 
     process=3  seq=17  r=120  c=2  kn=[4, 1, 0, ...]  arrival=127
 
-says: the 17th message of process 3 was sent at its clock's 120, with ``c = 2``, knowing of 4 events at reading 122 and of
-1 at 121, and reached the observer when the observer's own clock read 127.
+says: process 3 sent its 17th message when its clock read 120, with ``c = 2``; it knew of 4 events at reading 122 and of
+1 at 121. The report arrived when the observer's own clock read 127.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Ints = NDArray[np.signedinteger[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """Messages as the observer got them, in any row order; all clock readings in one unit (ticks)."""
+    """Messages as the observer received them, in any row order; all clock readings in one unit (ticks)."""
 
     process: Ints
     """int32: the sender, 0 <= process < processes."""
@@ -30,11 +30,12 @@ class Reports:
     r: Ints
     """int64: the sender's physical clock at the send."""
     c: Ints
-    """int32: how far the largest clock reading the sender knew of lay ahead of r."""
+    """int32: how far the largest clock reading that the sender knew of was ahead of r."""
     kn: Ints
-    """int32, two-dimensional: ``kn[:, i]`` is the stamp's ``kn[c - i]``, the elements in the order `less` compares them."""
+    """int32, two-dimensional: ``kn[:, i]`` is the stamp's ``kn[c - i]``, the elements in the order `less` compares
+    them."""
     arrival: Ints
-    """int64: the observer's clock when the report came in."""
+    """int64: the observer's clock when the report arrived."""
 
     def __len__(self) -> int:
         return len(self.process)
@@ -50,4 +51,5 @@ class Truth:
     process: Ints
     seq: Ints
     vector: Ints
-    """int32, two-dimensional: messages of each process sent in the row's causal past, its own send included."""
+    """int32, two-dimensional: how many messages of each process were sent in the row's causal past, its own send
+    included."""

@@ -1,7 +1,7 @@
-"""Rows of reports as the bytes of one message: what stands in a broker between the collector and the stream.
+"""Encode rows of reports as the bytes of one broker message, from the collector to the stream.
 
-An Arrow stream that holds the columns with a value in them, in the order of `REPORTS`, compressed. Most reports have
-values in few columns, and a message holds a hundred reports: columns that are empty would be most of its bytes.
+A compressed Arrow stream with only those columns that have a value, in the order of `REPORTS`. Most reports have values
+in few columns, and a message has a hundred reports: empty columns would be most of its bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class BadPayload(WhenceError):
 
 
 def encode_reports(rows: pa.Table) -> bytes:
-    """The bytes of these rows, which have columns of `REPORTS`."""
+    """Encode these rows, which have columns of `REPORTS`."""
     kept = [each for each in REPORTS if each.name in rows.column_names and rows[each.name].null_count < len(rows)]
     schema = pa.schema([each.with_nullable(True) for each in kept])
     # Column by column: taking and casting whole tables costs twice as much for a hundred rows.
@@ -36,12 +36,12 @@ def _one(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
 
 
 def decode_reports(payload: bytes) -> pa.Table:
-    """The rows that bytes hold, with the columns that have values. Raises `BadPayload`."""
+    """Read rows, with the columns that have values, and check them. Raises `BadPayload`."""
     return check_reports(read_reports(payload))
 
 
 def read_reports(payload: bytes) -> pa.Table:
-    """The rows that bytes hold, which are still to be checked. Raises `BadPayload`."""
+    """Read rows without checking them; call `check_reports` next. Raises `BadPayload`."""
     try:
         with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
             return reader.read_all()
@@ -50,7 +50,7 @@ def read_reports(payload: bytes) -> pa.Table:
 
 
 def check_reports(rows: pa.Table) -> pa.Table:
-    """These rows, if their columns are those of reports and whole. Raises `BadPayload`."""
+    """Return the rows if their columns are those of reports and intact. Raises `BadPayload`."""
     try:
         wanted = pa.schema([REPORTS.field(name).with_nullable(True) for name in rows.column_names])
         rows.validate(full=True)

@@ -1,11 +1,11 @@
-"""A report as a record: one stamped message as the collector got it. `whence.events.columns` is the same as columns.
+"""A report as a record: one stamped message as the collector received it. `whence.events.columns` has columns of them.
 
 One literal record::
 
     Report(process=3, seq=17, r=120, c=2, kn=(4, 1, 0), arrival=127)
 
-says: the 17th message of process 3 was sent at its clock's 120, with ``c = 2``, knowing of 4 events at reading 122
-and of 1 at 121, and reached the observer when the observer's own clock read 127.
+says: process 3 sent its 17th message when its clock read 120, with ``c = 2``; it knew of 4 events at reading 122 and of
+1 at 121. The report arrived when the observer's own clock read 127.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dataclasses import dataclass
 MAX_INT32 = (1 << 31) - 1
 MAX_SEQ = (1 << 63) - 1
 MAX_TIME = 1 << 60
-"""Clock readings lie within plus or minus this, so that adding delays to them cannot overflow 64 bits."""
+"""Clock readings are within plus or minus this, so that adding delays to them cannot overflow 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One stamped message; the fields mean what the columns of the same name mean in `Reports`.
+    """One stamped message; the fields mean the same as the columns in `Reports`.
 
-    Values that the columns could not hold are refused here, so that a report is accepted one by one exactly when it is
+    Raises `ValueError` for values that the columns could not hold, so that a record is accepted exactly if it is
     accepted as a row.
     """
 
@@ -33,11 +33,11 @@ class Report:
     r: int
     """The sender's physical clock at the send, in the policy's unit."""
     c: int
-    """How far the largest clock reading the sender knew of lay ahead of r."""
+    """How far the largest clock reading that the sender knew of was ahead of r."""
     kn: tuple[int, ...]
     """``kn[i]`` is the stamp's ``kn[c - i]``: the elements in the order `less` compares them."""
     arrival: int
-    """The observer's clock when the report came in."""
+    """The observer's clock when the report arrived."""
 
     def __post_init__(self) -> None:
         _require("process", self.process, 0, MAX_INT32)

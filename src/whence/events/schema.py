@@ -1,4 +1,4 @@
-r"""The rows that every source gives: one a report, the ones that cannot be read included.
+r"""The columns of reports: every source gives one row for each report, unreadable ones included.
 
 One literal row, as JSON::
 
@@ -8,21 +8,21 @@ One literal row, as JSON::
      "line_phase": null, "line_joins": null, "line_since": null, "channel_key": null, "channel_bytes": null,
      "file": "shop.jsonl", "place": 2, "reason": null, "text": null}
 
-A row with a `reason` is set aside: it says why, and `text` holds what was read. All other rows have a process, a kind,
-and a ``seq`` or a ``time``, which was read from the clock ``clock_name`` or, without one, from the process's own. What an
-event has to do with others is said in these ways:
+A row with a `reason` is quarantined: it says why, and `text` has what was read. All other rows have a process, a kind,
+and a ``seq`` or a ``time``, which was read from the clock ``clock_name`` or, without one, from the process's own. These
+columns relate an event to others:
 
-- by message keys: a send has ``sends``, a receive has ``receives``;
-- by ``channel_key``: sends and receives of one channel are matched in their order, message by message or, where they
-  have ``channel_bytes``, byte by byte;
-- by ``line``: one of the things that a process does, such as a request, a task or a span. Its events follow each other.
-  The first row of a line, or its row of phase ``start``, tells by ``line_parent`` which line it was started from. Where
-  the phase ``first`` says that a row is the first, nobody has to look for rows of the line before it; a start
-  that receives something was started by that, and not from a line of its process. A row of
-  phase ``end`` tells by ``line_parent`` which line goes on after it, and by ``line_since`` when it began. ``line_joins``
-  names lines that were waited for. A row whose line is its own parent belongs to a span that another row starts.
+- message keys: a send has ``sends``, a receive has ``receives``;
+- ``channel_key``: sends and receives of one channel are matched in their order, message by message or, if they have
+  ``channel_bytes``, byte by byte;
+- ``line``: one thing that a process does, such as a request, a task or a span. Its events follow each other. In the first
+  row of a line, or its row of phase ``start``, ``line_parent`` names the line that started it; a start that receives a
+  message was started by that, and not by a line of its process. The phase ``first`` says that a row is the first of its
+  line, so that no earlier row is missing. In a row of phase ``end``, ``line_parent`` names the line that goes on after it,
+  and ``line_since`` is when it began. ``line_joins`` names lines that it waited for. A row whose line is its own parent
+  belongs to a span that another row starts.
 
-What a key means that begins with `SPAN`, `ANSWER` or `STAMPED` is told in `whence.events.keys`.
+`whence.events.keys` says what keys mean that begin with `SPAN`, `ANSWER` or `STAMPED`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ REPORTS: Final = pa.schema(
         pa.field("text", pa.string()),
     ]
 )
-"""Columns of a table of reports, in this order."""
+"""The columns of a table of reports, in this order."""
 
 COLUMNS: Final = tuple(REPORTS.names)
 """The names of `REPORTS`."""
@@ -72,17 +72,17 @@ LOCAL: Final = "local"
 SEND: Final = "send"
 RECEIVE: Final = "receive"
 KINDS: Final = (LOCAL, SEND, RECEIVE)
-"""What an event's ``kind`` may be."""
+"""The values of an event's ``kind``."""
 
 START: Final = "start"
 END: Final = "end"
 FIRST: Final = "first"
 PHASES: Final = (START, END, FIRST)
-"""What an event's ``line_phase`` may be: of a span, none for an event between start and end; of any other line, none for an
-event of which nobody says that it is the first."""
+"""The values of an event's ``line_phase``. Null for an event between the start and the end of a span, and for an event of
+another line that is not known to be its first."""
 
 TEXT_LIMIT_CHARACTERS: Final = 2_000
-"""How much of a bad row's text is kept."""
+"""How much of an unreadable row's text is kept."""
 
 __all__ = [
     "REPORTS",

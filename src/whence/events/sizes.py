@@ -1,4 +1,4 @@
-"""How large reports are in memory. A few compressed bytes may hold much, so a report that is too large is set aside."""
+"""Limit the size of reports in memory: a few compressed bytes may hold much, so too large reports are quarantined."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from whence.events.schema import REPORTS, TEXT_LIMIT_CHARACTERS
 Longs = NDArray[np.int64]
 
 REPORT_BYTES = 1 << 20
-"""Most bytes of the texts of a report. Of a larger one, which is set aside, the beginning is kept."""
+"""The most bytes of text in a report. A larger one is quarantined, with the beginning of its text."""
 _KEPT = ("computation", "process", "arrival", "file", "place", "reason")
 _NAME_BYTES = 4_096
-"""A name that is longer is not kept with what is set aside."""
+"""Longer names are not kept in the quarantine."""
 
 
 def without_large(rows: pa.Table, most_bytes: int = REPORT_BYTES) -> pa.Table:
-    """The rows, of which those with more bytes of text are set aside."""
+    """Replace rows with more bytes of text by rows with a reason, which quarantines them."""
     if rows.nbytes <= most_bytes:
         return rows
     sizes = text_bytes(rows)
@@ -31,7 +31,7 @@ def without_large(rows: pa.Table, most_bytes: int = REPORT_BYTES) -> pa.Table:
     refused = pa.Table.from_pylist(
         [_refused(rows.slice(int(row), 1), int(sizes[row]), most_bytes) for row in np.flatnonzero(large)], REPORTS
     )
-    # In their places, as the rows after them have positions, too.
+    # At the same positions, because positions of rows are used later.
     whole = pa.concat_tables([rows.filter(pa.array(~large)), refused], promote_options="permissive")
     order = np.empty(len(rows), np.int64)
     order[np.concatenate((np.flatnonzero(~large), np.flatnonzero(large)))] = np.arange(len(rows))
@@ -39,7 +39,7 @@ def without_large(rows: pa.Table, most_bytes: int = REPORT_BYTES) -> pa.Table:
 
 
 def text_bytes(rows: pa.Table) -> Longs:
-    """By row: the bytes of its texts."""
+    """Return, by row, the bytes of its texts."""
     sizes = np.zeros(len(rows), np.int64)
     for column in rows.columns:
         if pa.types.is_string(column.type):
@@ -60,7 +60,7 @@ def _chunks(lists: Any) -> list[tuple[Any, int]]:
 
 
 def _refused(row: pa.Table, size: int, most_bytes: int) -> dict[str, Any]:
-    """What is kept of a report that is too large."""
+    """Make the row that is kept of a report that is too large."""
     kept: dict[str, Any] = {"computation": ""}
     for name in _KEPT:
         value = row[name][0].as_py() if name in row.column_names else None

@@ -1,4 +1,4 @@
-"""Keeps pandas out of commands and of tasks, none of which uses it."""
+"""Keep pandas from being imported by commands and tasks, which do not use it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 def leave_pandas_out() -> None:
     """Let pyarrow convert values without importing pandas.
 
-    At its first conversion pyarrow imports pandas, if it is installed, to know its columns when it sees them: a third of a
-    second. It asks once and keeps the answer. An explicit conversion to pandas still works, and so does importing it.
+    At its first conversion pyarrow imports pandas, if it is installed, to recognise its columns: a third of a second.
+    It tries once and keeps the result. An explicit conversion to pandas still works, and so does importing it.
     """
     if "pandas" in sys.modules:
         return

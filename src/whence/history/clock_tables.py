@@ -16,7 +16,7 @@ from whence.history.manifest import ClocksSummary, SameClock
 from whence.history.reading import Run
 from whence.history.sealing import write_sealed_table
 from whence.history.storage import Store
-from whence.measures.clock_pairs import COLUMNS, NO_NEXT, ClockPairs, fitted
+from whence.measures.clock_pairs import COLUMNS, NO_NEXT, ClockPairs, fit_pairs
 from whence.measures.clock_steps import Moment, Step
 from whence.measures.offsets import (
     DRIFTS,
@@ -29,7 +29,7 @@ from whence.measures.offsets import (
     Offsets,
     estimate_offsets,
 )
-from whence.measures.same_clocks import SameClocks, same_clocks
+from whence.measures.same_clocks import SameClocks, find_same_clocks
 from whence.measures.waits import Waits
 
 CLOCKS_TABLE, CLOCK_PAIRS_TABLE = "clocks", "clock_pairs"
@@ -90,13 +90,13 @@ PER_UNIT = {"ns": 0, "us": 1, "ms": 1, "s": 1}
 
 def store_clocks(store: Store, run: str, found: SegmentClocks, *, unit: str | None) -> ClocksSummary:
     """Estimate, write both tables, and give the manifest's ``clocks``. `unit` is that of times, if it is known."""
-    pairs = fitted(found.pairs)
+    pairs = fit_pairs(found.pairs)
     resolution = {name: resolution_of(*counted, unit) for name, counted in found.events.items()}
     offsets = estimate_offsets(pairs, resolution=resolution)
     tables = {CLOCKS_TABLE: clocks_table(offsets, found, resolution), CLOCK_PAIRS_TABLE: pairs_table(pairs)}
     files = {name: write_sealed_table(store, run, name, table) for name, table in tables.items()}
     moving = [each.name for each in offsets.clocks if each.verdict in (DRIFTS, WANDERS, STEPS, ERRATIC)]
-    same = same_clocks(pairs, found.answers, resolution=resolution, left_out=moving)
+    same = find_same_clocks(pairs, found.answers, resolution=resolution, left_out=moving)
     return summary(offsets, found, pairs, files, same)
 
 

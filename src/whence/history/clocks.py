@@ -27,7 +27,16 @@ from numpy.typing import NDArray
 from whence.causality.ordering import NO_TIME
 from whence.history.answered import answered
 from whence.history.reading import Run
-from whence.measures.clock_pairs import MAX_CELLS, WIDEST, Bins, ClockPairs, merged, no_pairs, occupied_bins, pairs_of
+from whence.measures.clock_pairs import (
+    MAX_CELLS,
+    WIDEST,
+    Bins,
+    ClockPairs,
+    count_pairs,
+    merge_pairs,
+    no_pairs,
+    occupied_bins,
+)
 from whence.measures.waits import Waits
 
 Longs = NDArray[np.int64]
@@ -96,7 +105,7 @@ def measure_segment(run: Run, number: int, *, level: int) -> SegmentClocks:
     delays = (arrival - time)[reported]
     answers = _answers(run, number, names, clock, time)
     return SegmentClocks(
-        pairs_of(list(names), sender, receiver, send, receive, position, level=level),
+        count_pairs(list(names), sender, receiver, send, receive, position, level=level),
         _events_of(list(names), clock, time),
         _rounded(between),
         _rounded(delays),
@@ -119,7 +128,7 @@ def _answers(run: Run, number: int, names: dict[str, int], clock: Ints, time: Lo
     waited = ~pc.fill_null(failed, False).to_numpy()[found.client]
     chosen = waited & (server != client) & (found.began != NO_TIME) & (time[found.client] != NO_TIME)
     rows = found.client[chosen]
-    return pairs_of(
+    return count_pairs(
         list(names),
         server[chosen],
         client[chosen],
@@ -193,8 +202,8 @@ def added(parts: Iterable[SegmentClocks], *, level: int) -> SegmentClocks:
     for part in parts:
         waiting.append(part.pairs)
         if sum(map(len, waiting)) > 4 * MAX_CELLS:
-            waiting = [merged(waiting)]
-        answers = merged([answers, part.answers])
+            waiting = [merge_pairs(waiting)]
+        answers = merge_pairs([answers, part.answers])
         for name, (count, power) in part.events.items():
             before, least = events.get(name, (0, COARSEST))
             events[name] = (before + count, min(least, power))
@@ -203,7 +212,7 @@ def added(parts: Iterable[SegmentClocks], *, level: int) -> SegmentClocks:
             reports + part.report_delays,
             early + part.early_reports,
         )
-    return SegmentClocks(merged(waiting), events, messages, reports, early, answers)
+    return SegmentClocks(merge_pairs(waiting), events, messages, reports, early, answers)
 
 
 def _longs(column: Any) -> Longs:

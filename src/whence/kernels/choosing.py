@@ -1,11 +1,12 @@
-"""When a kernel is compiled, and what runs until then.
+"""Decide when a kernel is compiled; run it as plain Python until then.
 
-numba makes a loop about a hundred times faster, takes most of a second to import, and a second or more to compile one loop:
-longer than all of a small log takes in plain Python. So a kernel starts as the Python function that it is. It is compiled
-once the time that it has taken, and that the next call would take, comes to what compiling costs. A process that ends
-soon compiles nothing; one that goes on comes to compiled speed by itself.
+numba makes a loop about a hundred times faster, takes most of a second to import, and a second or more to compile one
+loop: longer than plain Python needs for a small log. So a kernel starts as the Python function that it is. It is
+compiled once the time that it has taken, and that the next call would take, reaches the price of compiling. A process
+that ends soon compiles nothing; a longer one reaches compiled speed by itself.
 
-Results do not depend on the choice: integers wrap, arrays of a wrong type are refused, numbers are returned as Python's.
+Results do not depend on the choice: integers wrap, arrays of a wrong type are refused, numbers are returned as
+Python's.
 """
 
 from __future__ import annotations
@@ -23,23 +24,24 @@ from typing import Any, Final, TypeVar, cast
 import numpy as np
 
 from whence.kernels.compiling import Recipe, Signature
-from whence.kernels.values import as_python, check_arrays, elements_of, expected_arrays, same, separate_copies
+from whence.kernels.values import are_same, check_arrays, copy_arguments, count_elements, expected_arrays, to_python
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 MODES: Final = ("auto", "plain", "compiled", "both")
+"""The values of WHENCE_KERNELS."""
 SECONDS_AN_ELEMENT: Final = 0.4e-6
-"""What plain Python takes for each element of the arrays that a kernel is given."""
+"""The time of plain Python for each element of the arrays."""
 SECONDS_TO_IMPORT: Final = 0.5
-"""What numba takes."""
+"""The time of importing numba."""
 SECONDS_TO_LOAD: Final = 0.02
-"""What a kernel takes that was compiled on this machine before."""
+"""The time of loading a kernel that was compiled on this machine before."""
 MOST_ELEMENTS_COMPARED: Final = 1_000
 """``both`` runs larger calls compiled only: plain Python would take too long."""
 
 
 class Disagreement(AssertionError):
-    """A kernel gave one result in plain Python and another one compiled."""
+    """A kernel gave different results in plain Python and compiled."""
 
 
 class Kernel:
@@ -70,7 +72,7 @@ class Kernel:
         if mode == "auto" and self._compiled is not None:
             self.called["compiled"] += 1
             return self._compiled(*arguments)
-        elements = elements_of(arguments) if self._work is None else self._work(*arguments)
+        elements = count_elements(arguments) if self._work is None else self._work(*arguments)
         if mode == "both" and self._may_be_plain and elements <= MOST_ELEMENTS_COMPARED:
             return self._run_both(arguments)
         expected = elements * SECONDS_AN_ELEMENT
@@ -80,29 +82,29 @@ class Kernel:
         try:
             return self._run_plain(arguments)
         finally:
-            # Loops within loops take longer than their arrays tell.
+            # Nested loops take longer than the sizes of their arrays suggest.
             self._count(time.perf_counter() - start - expected)
 
     def pays(self, seconds: float) -> bool:
-        """Whether compiled code should do what takes so many seconds without it; if not, they count as spent.
+        """Tell whether to run compiled what takes so many seconds in plain Python; if not, count them as spent.
 
-        This kernel's time must come to the price of loading or compiling it, and the time of all kernels together to that
-        and the import of numba.
+        The time of this kernel must reach the price of loading or compiling it, and the time of all kernels together
+        that price and the import of numba.
         """
         if _state.mode != "auto":
             return _state.mode != "plain"
         if self._compiled is not None:
             return True
-        own, total = self._seconds + seconds, _state.seconds + seconds
-        if own > SECONDS_TO_LOAD and own > self._price and _numba_is_installed():
+        this_kernel, all_kernels = self._seconds + seconds, _state.seconds + seconds
+        if this_kernel > SECONDS_TO_LOAD and this_kernel > self._price and _numba_is_installed():
             to_import = 0.0 if "numba" in sys.modules else SECONDS_TO_IMPORT
-            if total > self._price + to_import:
+            if all_kernels > self._price + to_import:
                 return True
         self._count(seconds)
         return False
 
     def _count(self, seconds: float) -> None:
-        # Threads may lose a part of the sum to each other: it is an estimate anyway.
+        # Not locked: threads may overwrite a part of the sum, which is an estimate anyway.
         if seconds > 0:
             self._seconds += seconds
             _state.seconds += seconds
@@ -115,47 +117,48 @@ class Kernel:
         check_arrays(self.name, self._expected, arguments)
         self.called["plain"] += 1
         with np.errstate(all="ignore"):
-            return as_python(self._function(*arguments))
+            return to_python(self._function(*arguments))
 
     def _run_compiled(self, arguments: tuple[Any, ...]) -> Any:
         if _state.mode == "plain":
-            raise RuntimeError(f"{self.name} runs compiled only, and WHENCE_KERNELS is 'plain'")
+            raise RuntimeError(f"{self.name} runs compiled only, and WHENCE_KERNELS is 'plain': choose another mode")
         with self._compiling:
             if self._compiled is None:
-                self._compiled = self._recipe.compiled()
+                self._compiled = self._recipe.compile()
         self.called["compiled"] += 1
         return self._compiled(*arguments)
 
     def _run_both(self, arguments: tuple[Any, ...]) -> Any:
-        others = separate_copies(arguments)
-        found, other = self._run_compiled(arguments), self._run_plain(others)
-        if not (same(found, other) and same(arguments, others)):
+        plain_arguments = copy_arguments(arguments)
+        result, plain_result = self._run_compiled(arguments), self._run_plain(plain_arguments)
+        if not (are_same(result, plain_result) and are_same(arguments, plain_arguments)):
             raise Disagreement(
-                f"{self.name} gave {found!r} compiled and {other!r} in plain Python, or left other arrays"
+                f"{self.name} gave {result!r} compiled and {plain_result!r} in plain Python, or changed its arrays "
+                "differently"
             )
-        return found
+        return result
 
 
 def kernel(signature: Signature, *, work: Callable[..., int] | None = None, plain: bool = True) -> Callable[[F], F]:
-    """Mark a function of arrays and numbers as one that is compiled where that pays.
+    """Mark a function of arrays and numbers that is compiled when that pays.
 
-    `signature` is numba's, as text, or a function that makes it from ``numba.types``. `work` takes the arguments and tells
-    how many steps the function takes, where that is not about the number of elements in its arrays. One that is not
-    `plain` is always compiled: whoever calls it asks `Kernel.pays` first.
+    `signature` is numba's, as text, or a function that makes it from ``numba.types``. `work` takes the arguments and
+    returns the number of steps, if that is not about the number of elements in the arrays. With ``plain=False`` it
+    always runs compiled: callers ask `Kernel.pays` first.
 
-    What a kernel calls is marked `whence.kernels.part` or `inlined`; kernels do not call kernels.
+    Functions that a kernel calls are marked `whence.kernels.part` or `inlined`; kernels do not call kernels.
     """
 
-    def marked(function: F) -> F:
-        made = Kernel(function, signature, work, plain)
-        KERNELS[made.name] = made
-        return cast("F", made)
+    def mark(function: F) -> F:
+        wrapped = Kernel(function, signature, work, plain)
+        KERNELS[wrapped.name] = wrapped
+        return cast("F", wrapped)
 
-    return marked
+    return mark
 
 
 KERNELS: Final[dict[str, Kernel]] = {}
-"""Those of all modules imported so far, by name."""
+"""The kernels of all modules imported so far, by name."""
 
 
 class _State:

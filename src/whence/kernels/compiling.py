@@ -1,7 +1,8 @@
-"""The one place that meets numba: functions that kernels call, and machine code that is kept on disk.
+"""Compile kernels with numba, and keep machine code on disk. No other module imports numba.
 
-Compiled code is kept in a folder named by what it was made from: the source of the kernel and of all its parts, and the
-constants that they name. So a change of any of them is seen, wherever it is; numba alone looks at the kernel's own file.
+Compiled code is kept in a folder named by the hash of what it was made from: the source of the kernel and of all its
+parts, and the constants that they name. So a change of any of them is noticed; numba alone looks at the kernel's own
+file.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Signature = str | Callable[[Any], Any]
 Inlining = Literal["never", "always"]
 
 SECONDS_A_CODE_BYTE: Final = 0.0007
-"""What compiling takes for each byte of Python's code of a kernel and its parts."""
+"""The time of compiling for each byte of the Python code of a kernel and its parts."""
 
 _PARTS: Final[dict[Callable[..., Any], Inlining]] = {}
 _compiled_parts: Final[dict[Callable[..., Any], Any]] = {}
@@ -39,9 +40,9 @@ def part(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Mark a function that is woven into the kernels that call it.
+    """Mark a function whose body is put into the kernels that call it.
 
-    A call would count references to every array it is given. Weaving in takes longer to compile.
+    A call would count references to every array argument. Inlining takes longer to compile.
     """
     _PARTS[function] = "always"
     return function
@@ -54,31 +55,31 @@ class Recipe:
         self._function = function
         self._signature = signature
 
-    def compiled(self) -> Callable[..., Any]:
-        """The compiled function, from disk if it is there; raises ModuleNotFoundError without numba."""
+    def compile(self) -> Callable[..., Any]:
+        """Compile the function, or load it from disk; raises ModuleNotFoundError without numba."""
         import numba
 
         with _compiling:
-            function = _calling_compiled(self._function)
+            function = _with_compiled_parts(self._function)
             signature = self._signature if isinstance(self._signature, str) else self._signature(numba.types)
             if self._folder is not None:
                 config: Any = numba.config
                 before, config.CACHE_DIR = config.CACHE_DIR, str(self._folder)
                 try:
                     return numba.njit(signature, cache=True, nogil=True)(function)
-                except Exception:  # A folder that is full or damaged costs time, nothing else.
+                except Exception:  # A full or damaged folder only costs time.
                     pass
                 finally:
                     config.CACHE_DIR = before
             return numba.njit(signature, nogil=True)(function)
 
     def is_on_disk(self) -> bool:
-        """Whether machine code was kept; of another processor, perhaps, which numba finds out."""
+        """Tell whether machine code is kept; numba checks whether it is for this processor."""
         return self._folder is not None and self._folder.is_dir() and any(self._folder.rglob("*.nbc"))
 
     def seconds_to_compile(self) -> float:
-        """An estimate."""
-        return SECONDS_A_CODE_BYTE * sum(len(function.__code__.co_code) for function in _reached(self._function))
+        """Estimate the time of compiling."""
+        return SECONDS_A_CODE_BYTE * sum(len(function.__code__.co_code) for function in _with_parts(self._function))
 
     @cached_property
     def _folder(self) -> Path | None:
@@ -86,15 +87,15 @@ class Recipe:
         if folder is None:
             return None
         made_from = sha256()
-        for function in _reached(self._function):
+        for function in _with_parts(self._function):
             made_from.update(inspect.getsource(function).encode())
             for name in function.__code__.co_names:
                 made_from.update(f"{name}={_constant(function.__globals__.get(name))}\n".encode())
         return folder / f"{self._function.__name__}-{made_from.hexdigest()[:16]}"
 
 
-def _calling_compiled(function: Any) -> FunctionType:
-    """The same function, calling the compiled parts where it called the plain ones."""
+def _with_compiled_parts(function: Any) -> FunctionType:
+    """Copy the function so that it calls compiled parts instead of plain ones."""
     import numba
 
     names = dict(function.__globals__)
@@ -102,23 +103,24 @@ def _calling_compiled(function: Any) -> FunctionType:
         called = names.get(name)
         if callable(called) and called in _PARTS:
             if called not in _compiled_parts:
-                _compiled_parts[called] = numba.njit(_calling_compiled(called), inline=_PARTS[called])
+                _compiled_parts[called] = numba.njit(_with_compiled_parts(called), inline=_PARTS[called])
             names[name] = _compiled_parts[called]
-    made = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
-    made.__module__, made.__qualname__ = function.__module__, function.__qualname__
-    return made
+    copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+    copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
+    return copy
 
 
-def _reached(function: Callable[..., Any]) -> list[Any]:
-    """The function, and the parts that it calls, and those that they call."""
-    found: list[Any] = [function]
-    for each in found:
-        called = (each.__globals__.get(name) for name in each.__code__.co_names)
-        found += [one for one in called if callable(one) and one in _PARTS and one not in found]
-    return found
+def _with_parts(function: Callable[..., Any]) -> list[Any]:
+    """List the function, the parts that it calls, and the parts that they call."""
+    functions: list[Any] = [function]
+    for caller in functions:
+        called = (caller.__globals__.get(name) for name in caller.__code__.co_names)
+        functions += [callee for callee in called if callable(callee) and callee in _PARTS and callee not in functions]
+    return functions
 
 
 def _constant(value: Any) -> str:
+    """Spell a value that a kernel names; empty for what is not a constant."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{value.shape}{sha256(value.tobytes()).hexdigest()}"
     return repr(value) if isinstance(value, int | float | str | bytes | tuple | np.generic) else ""
@@ -126,29 +128,29 @@ def _constant(value: Any) -> str:
 
 @cache
 def cache_folder() -> Path | None:
-    """Where compiled code is kept: NUMBA_CACHE_DIR, or beside the package, or in a private folder below TMPDIR.
+    """Choose where compiled code is kept: NUMBA_CACHE_DIR, beside the package, or in a private folder below TMPDIR.
 
-    None where nothing can be written: then each process compiles for itself.
+    None if no folder can be written: then each process compiles for itself.
     """
     return next((folder for folder in _candidates() if _is_writable(folder)), None)
 
 
 def _candidates() -> Iterator[Path]:
-    # Code that checks bounds is other code, and numba does not tell them apart.
+    # Code that checks bounds is different, and numba would not notice.
     name = "kernels-checked" if os.environ.get("NUMBA_BOUNDSCHECK", "0") not in ("", "0") else "kernels"
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    if given:
-        yield Path(given) / name
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        yield Path(chosen) / name
         return
     yield Path(__file__).parent / "__pycache__" / name
     try:
         private = Path(tempfile.gettempdir()) / f"whence-{os.getuid()}"
         private.mkdir(mode=0o700, exist_ok=True)
-        found = private.lstat()
+        status = private.lstat()
     except OSError:
         return
-    # Compiled code is loaded and run: nobody else may have put it there.
-    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+    # Compiled code is loaded and run: nobody else may be able to write there.
+    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
         yield private / name
 
 

@@ -1,4 +1,4 @@
-"""Arguments and results of kernels: what compiled code would refuse, and what it would return."""
+"""Treat arguments and results of plain Python as compiled code does: refuse the same arrays, return the same types."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _READ_ARRAY = re.compile(r"Array\((\w+), (\d), 'C', True\)")
 
 
 class ExpectedArray(NamedTuple):
-    """What an argument must be for compiled code to take it."""
+    """The array type that compiled code accepts as an argument."""
 
     dtype: np.dtype[Any]
     dimensions: int
     contiguous: bool
     written: bool
 
-    def fits(self, given: Any) -> bool:
+    def fits(self, value: Any) -> bool:
         return (
-            isinstance(given, np.ndarray)
-            and given.dtype == self.dtype
-            and given.ndim == self.dimensions
-            and (given.flags.c_contiguous or not self.contiguous)
-            and (given.flags.writeable or not self.written)
+            isinstance(value, np.ndarray)
+            and value.dtype == self.dtype
+            and value.ndim == self.dimensions
+            and (value.flags.c_contiguous or not self.contiguous)
+            and (value.flags.writeable or not self.written)
         )
 
 
 def expected_arrays(signature: str) -> tuple[ExpectedArray | None, ...]:
-    """By argument of a signature in numba's spelling: which array it is; None for a number."""
+    """Parse a signature in numba's spelling: for each argument its array type; None for a number."""
     depth, start = 0, len(signature)
     pieces: list[str] = []
     stop = len(signature) - 1
@@ -52,12 +52,12 @@ def expected_arrays(signature: str) -> tuple[ExpectedArray | None, ...]:
 
 
 def _expected(argument: str) -> ExpectedArray | None:
-    found = _READ_ARRAY.fullmatch(argument)
-    if found:
-        return ExpectedArray(_dtype(found[1]), int(found[2]), contiguous=True, written=False)
-    found = _ARRAY.fullmatch(argument)
-    if found:
-        return ExpectedArray(_dtype(found[1]), found[2].count(",") + 1, found[2].endswith("::1"), written=True)
+    match = _READ_ARRAY.fullmatch(argument)
+    if match:
+        return ExpectedArray(_dtype(match[1]), int(match[2]), contiguous=True, written=False)
+    match = _ARRAY.fullmatch(argument)
+    if match:
+        return ExpectedArray(_dtype(match[1]), match[2].count(",") + 1, match[2].endswith("::1"), written=True)
     return None
 
 
@@ -66,60 +66,60 @@ def _dtype(name: str) -> np.dtype[Any]:
 
 
 def check_arrays(name: str, expected: Sequence[ExpectedArray | None], arguments: Sequence[Any]) -> None:
-    """Raise TypeError for an array that the compiled function would not take, so that small calls fail as large ones do."""
-    for place, (wanted, given) in enumerate(zip(expected, arguments, strict=False)):
-        if wanted is not None and not wanted.fits(given):
-            raise TypeError(f"argument {place} of {name} does not fit: {wanted}, and it is {_described(given)}")
+    """Raise TypeError for an array that the compiled function would refuse, so that small calls fail as large ones do."""
+    for index, (needed, value) in enumerate(zip(expected, arguments, strict=False)):
+        if needed is not None and not needed.fits(value):
+            raise TypeError(f"argument {index} of {name} does not fit: needs {needed}, found {_describe(value)}")
 
 
-def _described(given: Any) -> str:
-    if not isinstance(given, np.ndarray):
-        return f"a {type(given).__name__}"
-    flags = given.flags
-    return f"{given.dtype} of {given.ndim} dimensions, contiguous={flags.c_contiguous}, writeable={flags.writeable}"
+def _describe(value: Any) -> str:
+    if not isinstance(value, np.ndarray):
+        return f"a {type(value).__name__}"
+    flags = value.flags
+    return f"{value.dtype} of {value.ndim} dimensions, contiguous={flags.c_contiguous}, writeable={flags.writeable}"
 
 
-def elements_of(arguments: Sequence[Any]) -> int:
-    """How many elements the arrays have, those in tuples included."""
+def count_elements(arguments: Sequence[Any]) -> int:
+    """Count the elements of the arrays, those in tuples included."""
     count = 0
     for argument in arguments:
         if isinstance(argument, np.ndarray):
             count += argument.size
         elif isinstance(argument, tuple):
-            count += elements_of(argument)
+            count += count_elements(argument)
     return count
 
 
-def as_python(result: Any) -> Any:
-    """Numbers as Python's, as compiled code returns them; arrays as they are."""
+def to_python(result: Any) -> Any:
+    """Convert numbers to Python's, as compiled code returns them; leave arrays as they are."""
     if isinstance(result, np.generic):
         return result.item()
     if isinstance(result, tuple):
-        return tuple(map(as_python, result))
+        return tuple(map(to_python, result))
     return result
 
 
-def separate_copies(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same values in memory of their own; arrays that were one and the same memory still are."""
-    made: dict[Any, Any] = {}
+def copy_arguments(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Copy the values; arrays that shared one memory share one copy."""
+    copies: dict[Any, Any] = {}
 
-    def copied(value: Any) -> Any:
+    def copy(value: Any) -> Any:
         if isinstance(value, np.ndarray):
-            where = (value.ctypes.data, value.shape, value.strides, value.dtype.str)
-            return made.setdefault(where, value.copy())
+            memory = (value.ctypes.data, value.shape, value.strides, value.dtype.str)
+            return copies.setdefault(memory, value.copy())
         if isinstance(value, tuple):
-            inside = map(copied, value)
-            return type(value)(*inside) if hasattr(value, "_fields") else tuple(inside)
+            items = map(copy, value)
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
         return value
 
-    return tuple(map(copied, arguments))
+    return tuple(map(copy, arguments))
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two results are equal, types and the types of elements included."""
+def are_same(one: Any, other: Any) -> bool:
+    """Tell whether two results are equal, including their types and the types of elements."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         exact = one.dtype == other.dtype and one.shape == other.shape
         return exact and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
     if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(map(are_same, one, other))
     return type(one) is type(other) and bool(one == other)

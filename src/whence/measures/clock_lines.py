@@ -1,10 +1,10 @@
-"""What messages in both directions show of pairs of clocks, each of which runs at a rate of its own.
+"""Bound how pairs of clocks, each with its own constant rate, differ, by messages in both directions.
 
-When clock a shows x, clock b shows ``x + D(x)``, and for constant rates D is a line. A message that a sent at x and that
-took d by the two clocks says ``D(x) <= d``; one that a received at x says ``D(x) >= -d``. The line runs between: below
-all points of the one sort, above all of the other. The slopes it can have are those of the tightest such lines, and so
-are its values at a time (the convex hull method of Moon, Skelly and Towsley, *Estimation and Removal of Clock Skew from
-Network Delay Measurements*, 1999, for both directions at once). Nothing is assumed of delays but that none is negative.
+When clock a shows x, clock b shows ``x + D(x)``, and for constant rates D is a line. A message that a sent at x and
+that took d by the two clocks says ``D(x) <= d``; one that a received at x says ``D(x) >= -d``. The line runs between:
+below all points of the one sort, above all of the other. Its possible slopes are those of the tightest such lines, and
+so are its values at a time (the convex hull method of Moon, Skelly and Towsley, *Estimation and Removal of Clock Skew
+from Network Delay Measurements*, 1999, for both directions at once). Delays are only assumed not to be negative.
 
 Bounds are rounded outwards by more than floating-point numbers lose.
 """
@@ -23,7 +23,7 @@ Longs = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 
 LOST = 2.0**-46
-"""How much of a number rounding may lose, with room."""
+"""The share of a number that rounding may lose, with a margin."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,12 +34,12 @@ class Points:
     at: Doubles
     """Times, counted from the pair's origin."""
     value: Doubles
-    """Counted from the pair's pivot."""
+    """Differences, counted from the pair's pivot."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Corridors:
-    """By pair, what bounds its line from above and from below."""
+    """The points that bound the line of each pair from above and from below."""
 
     origin: Longs
     pivot: Longs
@@ -50,11 +50,11 @@ class Corridors:
 
     @property
     def empty(self) -> NDArray[np.bool_]:
-        """Which pairs have no line that fits."""
+        """By pair: whether no line fits."""
         return self.least_slope > self.largest_slope
 
     def narrowed(self, least_slope: Doubles, largest_slope: Doubles) -> Corridors:
-        """The same, where something else bounds the slopes, too."""
+        """Return the same, with these bounds on the slopes as well."""
         return replace(
             self,
             least_slope=np.maximum(self.least_slope, least_slope),
@@ -62,21 +62,22 @@ class Corridors:
         )
 
     def at_most(self, first: Longs, last: Longs) -> Longs:
-        """By pair: the largest value of a line at a time from `first` to `last`; `UNBOUNDED` where nothing bounds it.
+        """Return, by pair, the largest value of a line at a time from `first` to `last`; `UNBOUNDED` without a bound.
 
         The largest value at a time is a convex function of time, so it is largest at an end.
         """
         return self._highest(self.above, 1.0, self.least_slope, self.largest_slope, first, last, self.pivot)
 
     def at_least_negated(self, first: Longs, last: Longs) -> Longs:
-        """By pair: minus the smallest value of a line there."""
+        """Return, by pair, minus the smallest value of a line at a time from `first` to `last`."""
         return self._highest(self.below, -1.0, -self.largest_slope, -self.least_slope, first, last, -self.pivot)
 
     def _highest(
         self, points: Points, sign: float, least: Doubles, largest: Doubles, first: Longs, last: Longs, pivot: Longs
     ) -> Longs:
+        """Return `at_most` for these points, with differences multiplied by `sign`."""
         values = sign * points.value
-        found = np.maximum(
+        highest = np.maximum(
             *(
                 _highest_below(
                     (time - self.origin).astype(np.float64), points.starts, points.at, values, least, largest
@@ -84,22 +85,26 @@ class Corridors:
                 for time in (first, last)
             )
         )
-        bounded = np.isfinite(found)
-        whole = np.ceil(np.where(bounded, found, 0)).astype(np.int64)
+        bounded = np.isfinite(highest)
+        whole = np.ceil(np.where(bounded, highest, 0)).astype(np.int64)
         return np.where(bounded, whole + pivot, UNBOUNDED)
 
 
-def corridors(pairs: int, above: tuple[Longs, Longs, Longs], below: tuple[Longs, Longs, Longs]) -> Corridors:
-    """The lines between points, given as columns of pair, time and value; each pair has a point of one sort at least."""
+def find_corridors(pairs: int, above: tuple[Longs, Longs, Longs], below: tuple[Longs, Longs, Longs]) -> Corridors:
+    """Find the lines between points, given as columns of pair, time and value.
+
+    Each pair needs a point of one sort at least.
+    """
     origin, pivot = np.zeros(pairs, np.int64), np.zeros(pairs, np.int64)
     for pair, time, value in (below, above):
         origin[pair], pivot[pair] = time, value
-    sorts = [_points(pairs, *each, origin, pivot) for each in (above, below)]
-    least, largest = _slopes(sorts[0].starts, sorts[0].at, sorts[0].value, sorts[1].starts, sorts[1].at, sorts[1].value)
-    return Corridors(origin, pivot, sorts[0], sorts[1], least - _lost(least), largest + _lost(largest))
+    upper, lower = (_points(pairs, *columns, origin, pivot) for columns in (above, below))
+    least, largest = _slopes(upper.starts, upper.at, upper.value, lower.starts, lower.at, lower.value)
+    return Corridors(origin, pivot, upper, lower, least - _lost(least), largest + _lost(largest))
 
 
 def _lost(slopes: Doubles) -> Doubles:
+    """Return how much rounding may have changed these slopes."""
     return np.where(np.isfinite(slopes), LOST * np.abs(slopes) + 1e-18, 0)
 
 
@@ -107,7 +112,7 @@ def _points(pairs: int, pair: Longs, time: Longs, value: Longs, origin: Longs, p
     order = np.argsort(pair, kind="stable")
     owner = pair[order]
     starts = np.searchsorted(owner, np.arange(pairs + 1)).astype(np.int64)
-    # Small differences of large integers are exact as integers, and then as floating-point numbers.
+    # Differences of large integers are exact as integers and, being small, as floating-point numbers.
     at, shown = time[order] - origin[owner], value[order] - pivot[owner]
     return Points(starts, at.astype(np.float64), shown.astype(np.float64))
 
@@ -119,6 +124,7 @@ def _points(pairs: int, pair: Longs, time: Longs, value: Longs, origin: Longs, p
 def _slopes(
     above_starts: Longs, above_at: Doubles, above: Doubles, below_starts: Longs, below_at: Doubles, below: Doubles
 ) -> tuple[Doubles, Doubles]:
+    """Return, by pair, the least and the largest slope of a line that fits."""
     pairs = len(above_starts) - 1
     least, largest = np.full(pairs, -np.inf), np.full(pairs, np.inf)
     for pair in range(pairs):
@@ -138,9 +144,9 @@ def _slopes(
 def _highest_below(
     time: Doubles, starts: Longs, at: Doubles, values: Doubles, least_slope: Doubles, largest_slope: Doubles
 ) -> Doubles:
-    """By pair: the least of what each point allows with the steepest slope from it, and each two on both sides."""
+    """Return, by pair, the least bound: that of each point with the steepest slope, and of each two on both sides."""
     pairs = len(starts) - 1
-    found = np.full(pairs, np.inf)
+    highest = np.full(pairs, np.inf)
     for pair in range(pairs):
         now, lowest, widest = time[pair], np.inf, 0.0
         first, stop = starts[pair], starts[pair + 1]
@@ -158,5 +164,5 @@ def _highest_below(
                 if at[j] > now:
                     share = (now - at[i]) / (at[j] - at[i])
                     lowest = min(lowest, values[i] + share * (values[j] - values[i]))
-        found[pair] = lowest + LOST * (widest + abs(lowest))
-    return found
+        highest[pair] = lowest + LOST * (widest + abs(lowest))
+    return highest

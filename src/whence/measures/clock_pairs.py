@@ -1,12 +1,12 @@
-"""What messages between two clocks show of them: counts and least differences, by pair of clocks and time.
+"""Count messages, and keep the least differences that they show, by pair of clocks and time.
 
-A message from clock a to clock b with the wall times s and r says that b was ahead of a by ``r - s`` at most, because no
-message arrives before it is sent. So of many messages the one of least difference says most, and a *cell* keeps it:
+A message from clock a to clock b with the wall times s and r says that b was ahead of a by at most ``r - s``, because
+no message arrives before it is sent. So of many messages the one of least difference says most, and a *cell* keeps it:
 the messages of one pair whose sends lie in one bin of time by a's clock, and whose receives lie in one by b's.
 
-Cells of several tables of messages add up exactly (`merged`): the result does not depend on how they were cut. Bins
-are powers of two wide and lie at multiples of their width, so that wider ones are unions of narrower ones; which width is
-used depends on the times alone (`occupied_bins`).
+Cells of several tables of messages add up exactly (`merge_pairs`): the result does not depend on how they were cut.
+Bins are powers of two wide and lie at multiples of their width, so that wider ones are unions of narrower ones; the
+width depends on the times alone (`occupied_bins`).
 """
 
 from __future__ import annotations
@@ -24,30 +24,31 @@ Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]
 
 MAX_BINS = 256
+"""The most bins of time."""
 FEWEST_BINS = 16
-"""Bins that times are sorted into, however many clocks there are, unless cells become too many."""
+"""The fewest bins of time, however many clocks there are, unless cells become too many."""
 MAX_CELLS = 200_000
-"""Cells that are kept; beyond it bins are made wider, until there is one for all times."""
+"""The most cells; beyond it bins are made wider, until there is one for all times."""
 NO_NEXT = int(np.iinfo(np.int64).max)
 """`ClockPairs.next_least` of a cell with one message."""
 DENSE_BINS = 1 << 12
-"""Bins in a row that are numbered as they are; beyond it those that are occupied."""
+"""Up to so many, bins are numbered by their distance from the first; beyond it only occupied ones are numbered."""
 DENSE_BITS = 20
-"""Bits of times within which bins are looked for without sorting all times."""
+"""The bits of times within which bins are found without sorting all times."""
 WIDEST = 63
 """The level of the widest bins: one for the times before 0, and one for the others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClockPairs:
-    """Cells, ordered by sender, receiver, send bin and receive bin. Messages from a clock to itself are among them."""
+    """Cells, ordered by sender, receiver, send bin and receive bin. Includes messages from a clock to itself."""
 
     names: tuple[str, ...]
-    """The clocks, ascending; no two are equal."""
+    """The clocks, ascending and distinct."""
     level: int
-    """Bin k holds the times from ``k << level`` to the next."""
+    """Bin k has the times from ``k << level`` to before ``k + 1 << level``."""
     sender: Ints
-    """The clock of the sends, as a place in `names`."""
+    """The clock of the sends, as an index of `names`."""
     receiver: Ints
     send_bin: Longs
     receive_bin: Longs
@@ -55,11 +56,11 @@ class ClockPairs:
     least: Longs
     """The least of receive time - send time."""
     least_send: Longs
-    """The send time of that message; among equals the first one."""
+    """The send time of that message; of equal ones, the first."""
     least_position: Longs
-    """The position of the event that received it; among equals the first one."""
+    """The position of the event that received it; of equal ones, the first."""
     next_least: Longs
-    """The least difference of all others; `NO_NEXT` without others."""
+    """The least difference of all other messages; `NO_NEXT` without others."""
     largest: Longs
     before_cause: Longs
     """Messages whose receive time is before their send time."""
@@ -75,22 +76,22 @@ class ClockPairs:
         return self.least_send + self.least
 
     def take(self, chosen: NDArray[np.bool_]) -> Self:
-        """Some of the cells."""
-        columns = {each: getattr(self, each)[chosen] for each in COLUMNS}
+        """Return some of the cells."""
+        columns = {name: getattr(self, name)[chosen] for name in COLUMNS}
         return type(self)(self.names, self.level, **columns)
 
 
 COLUMNS = tuple(field.name for field in fields(ClockPairs) if field.name not in ("names", "level"))
-"""Those of `ClockPairs` that have an entry a cell."""
+"""The fields of `ClockPairs` that have an entry for each cell."""
 
 
 def no_pairs(level: int) -> ClockPairs:
-    """No cells."""
+    """Return no cells, of this level."""
     none = np.empty(0, np.int32)
     return ClockPairs((), level, none, none, *[np.empty(0, np.int64)] * 10)
 
 
-def pairs_of(
+def count_pairs(
     names: Sequence[str],
     sender: Ints,
     receiver: Ints,
@@ -100,17 +101,17 @@ def pairs_of(
     *,
     level: int,
 ) -> ClockPairs:
-    """The cells of these messages: clocks as places in `names`, wall times, and the receiving events' positions."""
+    """Make the cells of these messages: clocks as indices of `names`, wall times, and the receiving events' positions."""
     difference = receive - send
     used = np.zeros(len(names), np.bool_)
     used[sender] = True
     used[receiver] = True
-    ranked = sorted((names[place], place) for place in np.flatnonzero(used).tolist())
+    used_names = sorted((names[index], index) for index in np.flatnonzero(used).tolist())
     rank = np.zeros(len(names), np.int32)
-    rank[[place for _, place in ranked]] = np.arange(len(ranked), dtype=np.int32)
-    return _grouped(
+    rank[[index for _, index in used_names]] = np.arange(len(used_names), dtype=np.int32)
+    return _group(
         ClockPairs(
-            tuple(name for name, _ in ranked),
+            tuple(name for name, _ in used_names),
             level,
             rank[sender],
             rank[receiver],
@@ -128,36 +129,36 @@ def pairs_of(
     )
 
 
-def merged(parts: Sequence[ClockPairs]) -> ClockPairs:
-    """The cells of all messages of several tables, which are of one level."""
+def merge_pairs(parts: Sequence[ClockPairs]) -> ClockPairs:
+    """Merge the cells of several tables of messages, which must be of one level."""
     if len({part.level for part in parts}) != 1:
-        raise ValueError(f"cells of levels {[part.level for part in parts]} do not add up: choose one level for all")
+        raise ValueError(f"cells of levels {[part.level for part in parts]} cannot be merged: choose one level for all")
     names = sorted({name for part in parts for name in part.names})
-    place = {name: np.int32(at) for at, name in enumerate(names)}
-    codes = [np.array([place[name] for name in part.names], np.int32) for part in parts]
+    code = {name: np.int32(index) for index, name in enumerate(names)}
+    codes = [np.array([code[name] for name in part.names], np.int32) for part in parts]
 
-    def stacked(column: str) -> NDArray[Any]:
+    def stack(column: str) -> NDArray[Any]:
         if column in ("sender", "receiver"):
-            return np.concatenate([own[getattr(part, column)] for own, part in zip(codes, parts, strict=True)])
+            return np.concatenate([code_of[getattr(part, column)] for code_of, part in zip(codes, parts, strict=True)])
         return np.concatenate([getattr(part, column) for part in parts])
 
-    return _grouped(ClockPairs(tuple(names), parts[0].level, **{each: stacked(each) for each in COLUMNS}))
+    return _group(ClockPairs(tuple(names), parts[0].level, **{name: stack(name) for name in COLUMNS}))
 
 
-def fitted(pairs: ClockPairs, *, most: int = MAX_CELLS) -> ClockPairs:
-    """The same messages in no more than `most` cells, with the narrowest bins for which that holds.
+def fit_pairs(pairs: ClockPairs, *, most: int = MAX_CELLS) -> ClockPairs:
+    """Make bins wider until there are no more than `most` cells; keep the narrowest bins that do.
 
-    Cells stay more only where there are more pairs of clocks than that.
+    There may be more cells only if there are more pairs of clocks than that.
     """
     while len(pairs) > most and pairs.level < WIDEST:
         wider = {"send_bin": pairs.send_bin >> 1, "receive_bin": pairs.receive_bin >> 1}
-        columns = {each: wider.get(each, getattr(pairs, each)) for each in COLUMNS}
-        pairs = _grouped(ClockPairs(pairs.names, pairs.level + 1, **columns))
+        columns = {name: wider.get(name, getattr(pairs, name)) for name in COLUMNS}
+        pairs = _group(ClockPairs(pairs.names, pairs.level + 1, **columns))
     return pairs
 
 
-def _grouped(cells: ClockPairs) -> ClockPairs:
-    """Cells of equal clocks and bins made one."""
+def _group(cells: ClockPairs) -> ClockPairs:
+    """Merge cells of equal clocks and bins."""
     if not len(cells):
         return cells
     key = cells.sender.astype(np.int64) * len(cells.names) + cells.receiver
@@ -169,7 +170,7 @@ def _grouped(cells: ClockPairs) -> ClockPairs:
     group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(key))))
     least = cells.least[order]
     smallest = np.minimum.reduceat(least, starts)
-    # Of those that share the least difference, the first by send time and then by position; the rest are its followers.
+    # Of messages that share the least difference, take the first by send time and then by position.
     sharing = np.flatnonzero(least == smallest[group])
     places = order[sharing]
     by_time = np.lexsort((cells.least_position[places], cells.least_send[places], group[sharing]))
@@ -197,7 +198,7 @@ def _grouped(cells: ClockPairs) -> ClockPairs:
 
 
 def _stable_order(keys: Longs) -> Longs:
-    """What sorts keys that are not negative; by counting where they are few for their number, at a third of the time."""
+    """Return the order that sorts keys of 0 or more; by counting if they are dense, in a third of the time."""
     count = int(keys.max()) + 1
     return _counted_order(keys, count) if count <= 8 * len(keys) else np.argsort(keys, kind="stable")
 
@@ -217,7 +218,7 @@ def _counted_order(keys: Longs, count: int) -> Longs:
 
 
 def _numbered(bins: Longs) -> tuple[Longs, int]:
-    """Small numbers in the same order, and how many there may be."""
+    """Replace bins by small numbers in the same order; return also the limit of these numbers."""
     first = int(bins.min())
     count = int(bins.max()) - first + 1
     if count <= DENSE_BINS:
@@ -228,16 +229,16 @@ def _numbered(bins: Longs) -> tuple[Longs, int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bins:
-    """Which bins of a width hold times, ascending."""
+    """The bins of one width that have times, ascending."""
 
     level: int
     occupied: Longs
 
 
 def occupied_bins(times: Longs, *, most: int = MAX_BINS) -> Bins:
-    """The bins of these times, as narrow as they can be if no more than `most` are to be occupied.
+    """Find the bins of these times, as narrow as they can be with no more than `most` of them occupied.
 
-    Times far from all others, such as those of a clock that stands at 1970, take one bin and widen no other.
+    Times far from all others, such as those of a clock that shows 1970, take one bin and widen no other.
     """
     if not len(times):
         return Bins(0, times)
@@ -253,29 +254,29 @@ def occupied_bins(times: Longs, *, most: int = MAX_BINS) -> Bins:
 
 
 def joined_bins(parts: Sequence[Bins], *, most: int = MAX_BINS) -> Bins:
-    """The bins of all times of several tables, each of which was given the same `most` or a larger one."""
+    """Join the bins of several tables, each of which was made with the same `most` or a larger one."""
     level = max((part.level for part in parts), default=0)
-    found = [part.occupied >> (level - part.level) for part in parts]
-    return _narrowest(np.unique(np.concatenate([np.empty(0, np.int64), *found])), level, most)
+    occupied = [part.occupied >> (level - part.level) for part in parts]
+    return _narrowest(np.unique(np.concatenate([np.empty(0, np.int64), *occupied])), level, most)
 
 
 def bins_for(clocks: int) -> int:
-    """How many bins keep the cells of so many clocks few enough, if each sends to each."""
+    """Return how many bins keep the cells of so many clocks few enough, if each sends to each."""
     return int(np.clip(MAX_CELLS // max(1, clocks * (clocks - 1)), FEWEST_BINS, MAX_BINS))
 
 
 def _narrowest(ascending: Longs, level: int, most: int) -> Bins:
-    """`ascending` are bins of `level`; the narrowest width is found by halving the range of widths."""
+    """Widen bins of `level`, given ascending, as little as needed; finds the width by bisection."""
 
-    def wider(by: int) -> Longs:
+    def widen(by: int) -> Longs:
         shifted = ascending >> by
         return shifted[np.append(True, np.diff(shifted) != 0)] if len(shifted) else shifted
 
     low, high = 0, WIDEST - level
     while low < high:
         middle = (low + high) // 2
-        if len(wider(middle)) <= most:
+        if len(widen(middle)) <= most:
             high = middle
         else:
             low = middle + 1
-    return Bins(level + low, wider(low))
+    return Bins(level + low, widen(low))

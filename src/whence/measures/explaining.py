@@ -1,4 +1,4 @@
-"""The simplest explanation of what a group's clocks showed, and the clocks that do not fit into it."""
+"""Find the simplest explanation of what a group's clocks showed, and the clocks that do not fit it."""
 
 from __future__ import annotations
 
@@ -18,34 +18,33 @@ Model = Callable[[Messages, int | None], Fit | Refused]
 
 @dataclass(frozen=True, slots=True)
 class Peel:
-    """A clock without which there is one contradiction less, and the others of which that was as likely."""
+    """A clock that was left out because it contradicts others, and the clocks that were as likely to be wrong."""
 
     clock: int
     alternatives: tuple[int, ...]
 
 
-def peeled(
-    messages: Messages, model: Model, *, most: int, reference: int | None = None
-) -> tuple[Fit, list[Peel]] | None:
-    """A fit without some clocks, and these; None if more than `most` would have to go."""
-    gone: list[Peel] = []
+def peel(messages: Messages, model: Model, *, most: int, reference: int | None = None) -> tuple[Fit, list[Peel]] | None:
+    """Leave clocks out until the model fits; return the fit and these clocks. None if more than `most` would have to go."""
+    left_out: list[Peel] = []
     while True:
-        found = model(messages, reference)
-        if isinstance(found, Fit):
-            return found, gone
-        if len(gone) == most:
+        outcome = model(messages, reference)
+        if isinstance(outcome, Fit):
+            return outcome, left_out
+        if len(left_out) == most:
             return None
-        talk = np.zeros_like(found.between)
-        talk[messages.sender, messages.receiver] = True
-        agrees = (talk & talk.T & ~found.between).sum(axis=1)
-        gone.append(likeliest(found.between.sum(axis=1), agrees, RoughPlaces(messages).strangeness))
-        messages = messages.without(gone[-1].clock)
+        has_messages = np.zeros_like(outcome.between)
+        has_messages[messages.sender, messages.receiver] = True
+        agrees = (has_messages & has_messages.T & ~outcome.between).sum(axis=1)
+        left_out.append(choose_wrong(outcome.between.sum(axis=1), agrees, RoughPlaces(messages).strangeness))
+        messages = messages.without(left_out[-1].clock)
 
 
-def likeliest(contradicts: Longs, agrees: Longs, strange: Longs) -> Peel:
-    """The clock that contradicts most others and, of several, agrees with fewest and is strange to most; counts by clock.
+def choose_wrong(contradicts: Longs, agrees: Longs, strange: Longs) -> Peel:
+    """Choose the clock to leave out, by counts for each clock.
 
-    Messages between two clocks that contradict each other do not tell which of them is wrong; those with others may.
+    It contradicts most others; of several such, it agrees with fewest and is strange to most. Messages between two
+    clocks that contradict each other do not tell which of them is wrong; those with others may.
     """
     rank = np.stack((contradicts, -agrees, strange))
     first = int(np.lexsort((np.arange(len(contradicts)), *-rank[::-1]))[0])
@@ -55,31 +54,31 @@ def likeliest(contradicts: Longs, agrees: Longs, strange: Longs) -> Peel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation:
-    """How a group's messages are explained."""
+    """The explanation of a group's messages."""
 
     fits: tuple[Fit, ...]
-    """Against one reference: one for all times, or one for each of several stretches of time, from one of which to the
-    next clocks may do what they like."""
+    """Against one reference: one fit for all times, or one for each of several stretches of time, between which clocks
+    may change in any way."""
     gone: tuple[Peel, ...]
-    """Clocks that fit to nothing; they have no bounds in `fits`."""
+    """Clocks that fit nothing; they have no bounds in `fits`."""
 
 
-def explained(messages: Messages, *, stretches: Sequence[int] = (4, 16)) -> Explanation:
-    """The simplest model that explains the messages.
+def explain(messages: Messages, *, stretches: Sequence[int] = (4, 16)) -> Explanation:
+    """Find the simplest model that explains the messages.
 
-    Constant offsets, then constant rates; then either with few clocks left out; then rates that change from one
+    Tries constant offsets, then constant rates; then either with few clocks left out; then rates that change from one
     stretch of time to the next.
     """
     for model in (constant_offsets, constant_rates):
-        found = model(messages, None)
-        if isinstance(found, Fit):
-            return Explanation((found,), ())
+        fit = model(messages, None)
+        if isinstance(fit, Fit):
+            return Explanation((fit,), ())
     most = max(1, messages.count // 8)
-    tries = [peeled(messages, model, most=most) for model in (constant_offsets, constant_rates)]
-    few = [each for each in tries if each is not None]
-    if few:
-        fit, gone = min(few, key=lambda each: len(each[1]))
-        return Explanation((fit,), tuple(gone))
+    attempts = [peel(messages, model, most=most) for model in (constant_offsets, constant_rates)]
+    fitting = [attempt for attempt in attempts if attempt is not None]
+    if fitting:
+        best, left_out = min(fitting, key=lambda attempt: len(attempt[1]))
+        return Explanation((best,), tuple(left_out))
     for parts in stretches:
         fits, whole = _in_stretches(messages, parts)
         if whole:
@@ -88,13 +87,13 @@ def explained(messages: Messages, *, stretches: Sequence[int] = (4, 16)) -> Expl
 
 
 def _in_stretches(messages: Messages, parts: int) -> tuple[list[Fit], bool]:
-    """A fit for each of so many stretches of time, and whether all clocks fit to it."""
+    """Fit each of so many stretches of time; return the fits, and whether all clocks fit."""
     edges = np.quantile(messages.send, np.linspace(0, 1, parts + 1)[1:-1], method="lower")
     place = np.searchsorted(edges, messages.send, side="right")
     reference: int | None = None
-    found: dict[int, tuple[Fit, list[Peel]]] = {}
-    for part in sorted(range(parts), key=lambda each: abs(each - parts // 2)):
-        best = peeled(messages.take(place == part), constant_rates, most=messages.count, reference=reference)
-        assert best is not None  # Without any clock left there is nothing to contradict.
-        reference, found[part] = best[0].reference, best
-    return [found[part][0] for part in range(parts)], not any(gone for _, gone in found.values())
+    results: dict[int, tuple[Fit, list[Peel]]] = {}
+    for part in sorted(range(parts), key=lambda number: abs(number - parts // 2)):
+        best = peel(messages.take(place == part), constant_rates, most=messages.count, reference=reference)
+        assert best is not None  # Without any clock there is no contradiction.
+        reference, results[part] = best[0].reference, best
+    return [results[part][0] for part in range(parts)], not any(left_out for _, left_out in results.values())

@@ -1,9 +1,9 @@
-"""What an order of delivery contradicts, counted over rows whose causes are known, without a vector for each row.
+"""Count what an order of delivery contradicts, over rows whose causes are known, without a vector for each row.
 
-An *inverted pair* is a cause placed after its effect, as in `whence.measures.violations`. An event stands before one of
-its causes iff the latest place in its causal past is after its own, and that maximum passes from direct causes to
-effects: two numbers a row instead of a vector. Likewise, backwards, for events that stand after an effect. Only to
-count the pairs themselves are vectors needed, and only of the events that stand before a cause.
+An *inverted pair* is a cause placed after its effect, as in `whence.measures.violations`. An event is placed before one
+of its causes iff the latest place in its causal past is after its own. That maximum passes from direct causes to
+effects: two numbers for each row instead of a vector. Events placed after an effect are found likewise, backwards.
+Vectors are only needed to count the pairs themselves, and only those of the events placed before a cause.
 """
 
 from __future__ import annotations
@@ -16,20 +16,24 @@ from numpy.typing import NDArray
 from whence.causality.skeleton import Skeleton
 from whence.delivery.duplicates import seq_spans
 from whence.kernels import kernel
-from whence.measures.violations import sweep
+from whence.measures.violations import PAIRS, sweep
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 
 VECTOR_BYTES = 128 << 20
-"""Memory for vectors at a time."""
+"""The most memory for vectors at a time."""
 NO_PLACE = -1
+"""Before all places."""
 LAST_PLACE = np.iinfo(np.int64).max
+"""After all places."""
+NO_COLUMN = -1
+"""In place of a column: none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inversions:
-    """Counts over the events of one stretch of a history; stretches add up. As `Violations`, without the reach."""
+    """Counts over the events of one stretch of a history; counts of stretches add up. As `Violations`."""
 
     events: int
     before_cause: int
@@ -39,7 +43,7 @@ class Inversions:
     involved: int
     """Events that are one or the other, or both."""
     pairs: int
-    """Inverted pairs; each belongs to its effect."""
+    """Inverted pairs; each is counted with its effect."""
 
     def __add__(self, other: Inversions) -> Inversions:
         return Inversions(
@@ -56,7 +60,7 @@ class Rows:
     """Rows of one or several computations, one after the other, each in an order in which causes come first."""
 
     skeleton: Skeleton
-    """Causes before the rows are left out: they are not in the wrong place, which the caller must know."""
+    """Causes before the rows are left out: the caller must know that they are not in the wrong place."""
     column: Ints
     """By process: its number among those of its computation, from 0."""
 
@@ -64,41 +68,41 @@ class Rows:
 def count_inversions(rows: Rows, place: Longs, start: int, stop: int) -> Inversions:
     """Count for the rows ``start <= row < stop``, given the place of every row in the order; no two rows share one.
 
-    Exact if the rows hold every cause that stands after one of these rows, every effect that stands before one, and all
-    that lies between in causal order. Places of one computation all come before those of the next.
+    Exact if the rows include every cause that is placed after one of these rows, every effect that is placed before
+    one, and all that lies between in causal order. All places of one computation come before those of the next.
     """
     skeleton = rows.skeleton
     latest, earliest = np.empty(len(skeleton), np.int64), np.empty(len(skeleton), np.int64)
     far_places(skeleton.process, skeleton.offsets, skeleton.back, place, len(rows.column), latest, earliest)
     before, after = latest > place, earliest < place
-    own = slice(start, stop)
-    effects = start + np.flatnonzero(before[own])
+    counted = slice(start, stop)
+    effects = start + np.flatnonzero(before[counted])
     return Inversions(
         stop - start,
         len(effects),
-        int(after[own].sum()),
-        int((before[own] | after[own]).sum()),
+        int(after[counted].sum()),
+        int((before[counted] | after[counted]).sum()),
         _pairs(rows, place, np.flatnonzero(after), effects),
     )
 
 
 def _pairs(rows: Rows, place: Longs, causes: Longs, effects: Longs) -> int:
-    """Inverted pairs of one of these causes and one of these effects; `causes` are all rows that stand after an effect.
+    """Count inverted pairs of one of these causes and one of these effects; `causes` are all rows placed after an effect.
 
-    Vectors count causes only, so they need a column only for processes that have some: where a few processes were slow,
-    that is few.
+    Vectors count causes only, so they need columns only for processes that have some: if only a few processes were
+    slow, few.
     """
     if not len(effects):
         return 0
     skeleton = rows.skeleton
     column_of, columns = _columns_in_use(rows.column, skeleton.process[causes])
-    # Causes are numbered by column. Computations that share one come one after the other in the order, too, so that
-    # when an effect's turn comes, no cause of another computation with a smaller number is still to come.
+    # Causes are numbered by column. Computations that share a column come one after the other in the order, too. So
+    # when an effect is reached, no cause of another computation with a smaller number is still to come.
     column, number = column_of[skeleton.process[causes]], np.empty(len(causes), np.int64)
     number_rows(column, np.zeros(columns, np.int64), number)
     numbers = np.zeros(len(skeleton), np.int32)
     numbers[causes] = number
-    # Effects that are no causes take part in a column of their own, of which nothing is known.
+    # Effects that are not causes have a column of their own, which no vector counts.
     others = effects[numbers[effects] == 0]
     chosen = np.concatenate((causes, others))
     order = np.argsort(place[chosen])
@@ -108,25 +112,25 @@ def _pairs(rows: Rows, place: Longs, causes: Longs, effects: Longs) -> int:
     words = np.concatenate(([0], np.cumsum((spans + 63) >> 6))).astype(np.int64)
     total = 0
     at_once = max(1, VECTOR_BYTES // (4 * columns + 4))
-    for at in range(0, len(effects), at_once):
-        wanted = effects[at : at + at_once]
+    for first_effect in range(0, len(effects), at_once):
+        wanted = effects[first_effect : first_effect + at_once]
         known = np.zeros((len(wanted) + 1, columns + 1), np.int32)
         know_causes(
             skeleton.process, skeleton.offsets, skeleton.back, column_of, numbers, int(causes[0]), wanted, known
         )
-        # Rows that are no effects of this round know nothing.
+        # Rows that are not effects of this round have an empty vector.
         vector_row = np.zeros(len(skeleton), np.int64)
         vector_row[wanted] = np.arange(1, len(wanted) + 1)
-        counts = sweep(senders, seqs, vector_row[chosen[order]], known, 0, len(order), first, spans, words)
-        total += int(counts[3])
+        counts, _ = sweep(senders, seqs, vector_row[chosen[order]], known, first, spans, words)
+        total += int(counts[PAIRS])
     return total
 
 
 def _columns_in_use(column: Ints, processes: Ints) -> tuple[Ints, int]:
-    """By process: its column, counting only those in which one of `processes` is; and how many there are."""
+    """Return, by process, its column, counting only columns that one of `processes` has; and how many there are."""
     used = np.zeros(int(column.max()) + 1, np.bool_)
     used[column[processes]] = True
-    return np.where(used, np.cumsum(used) - 1, -1).astype(np.int32)[column], int(used.sum())
+    return np.where(used, np.cumsum(used) - 1, NO_COLUMN).astype(np.int32)[column], int(used.sum())
 
 
 @kernel("void(int32[::1], int64[::1], int64[::1])")
@@ -143,8 +147,8 @@ def know_causes(
 ) -> None:
     """Fill ``known[i + 1]`` with the last number of each column in the past of row ``wanted[i]``, itself included.
 
-    The last column is left alone. `numbers` is 0 for rows without one, and all rows before `start` have none. A send's
-    vector is kept until its last receive: memory is a vector a process and a vector a message in flight.
+    The last column is not filled. `numbers` is 0 for rows without one, and all rows before `start` have none. A send's
+    vector is kept until its last receive: memory is a vector for each process and for each message in flight.
     """
     stop = wanted[-1] + 1
     uses = np.zeros(stop, np.int32)
@@ -158,22 +162,22 @@ def know_causes(
     slots = np.empty((64, columns), np.int32)
     free = np.arange(63, -1, -1)
     frees = 64
-    asked = 0
+    filled = 0
     for row in range(start, stop):
-        own = process[row]
+        owner = process[row]
         for entry in range(offsets[row], offsets[row + 1]):
             cause = row - back[entry]
             if cause < start:
                 continue
             slot = slot_of[cause]
-            for at in range(columns):
-                current[own, at] = max(current[own, at], slots[slot, at])
+            for index in range(columns):
+                current[owner, index] = max(current[owner, index], slots[slot, index])
             uses[cause] -= 1
             if uses[cause] == 0:
                 free[frees] = slot
                 frees += 1
         if numbers[row]:
-            current[own, column[own]] = numbers[row]
+            current[owner, column[owner]] = numbers[row]
         if uses[row]:
             if frees == 0:
                 more = np.empty((2 * len(slots), columns), np.int32)
@@ -183,17 +187,20 @@ def know_causes(
                 slots = more
             frees -= 1
             slot_of[row] = free[frees]
-            slots[free[frees]] = current[own]
-        if asked < len(wanted) and wanted[asked] == row:
-            asked += 1
-            known[asked, :columns] = current[own]
+            slots[free[frees]] = current[owner]
+        if filled < len(wanted) and wanted[filled] == row:
+            filled += 1
+            known[filled, :columns] = current[owner]
 
 
 @kernel("void(int32[::1], int64[::1], int64[::1], int64[::1], int64, int64[::1], int64[::1])")
 def far_places(
     process: Ints, offsets: Longs, back: Longs, place: Longs, processes: int, latest: Longs, earliest: Longs
 ) -> None:
-    """Fill `latest`, the last place in each row's past, and `earliest`, the first one in its future, itself left out."""
+    """Fill `latest`, the last place in each row's past, and `earliest`, the first one in its future.
+
+    The row itself is in neither.
+    """
     of_process = np.full(processes, NO_PLACE, np.int64)
     for row in range(len(process)):
         most = of_process[process[row]]

@@ -1,7 +1,7 @@
-"""A model of how the clocks of a group stand to each other, fitted to their messages: constant offsets.
+"""Fit constant offsets to the messages of a group of clocks.
 
-A *fit* bounds all differences at some moments: whatever offsets, and rates, the clocks of the model really had lie within.
-Where none exist, the contradiction is told by the clocks between which it shows.
+A *fit* bounds all differences at some moments: the true offsets, and rates, of clocks that follow the model lie within.
+If there is no fit, `Refused` names the clocks that contradict each other.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.measures.choosing import reference_of
-from whence.measures.difference_bounds import UNBOUNDED, contradictions, matrix_of, tightened
+from whence.measures.choosing import choose_reference
+from whence.measures.difference_bounds import UNBOUNDED, contradictions, tighten, to_matrix
 
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 RATE_UNIT = 1e-15
-"""Logarithms of rates are integers in this unit."""
+"""The unit in which logarithms of rates are integers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Messages:
-    """Messages between different clocks of a group of `count`, as numbers from 0."""
+    """Messages between different clocks of a group of `count`; clocks are numbers from 0."""
 
     count: int
     sender: Longs
@@ -31,22 +31,22 @@ class Messages:
     send: Longs
     receive: Longs
     bound: Longs
-    """By how much the receiver's clock can have been ahead of the sender's, at most."""
+    """How far the receiver's clock can have been ahead of the sender's, at most."""
     left_out: frozenset[int] = frozenset()
-    """Clocks that have no messages here because they were left out."""
+    """Clocks that were left out, and so have no messages here."""
 
     def without(self, clock: int) -> Messages:
-        """Those of the other clocks."""
+        """Return the messages of the other clocks."""
         others = self.take((self.sender != clock) & (self.receiver != clock))
         return replace(others, left_out=self.left_out | {clock})
 
     def take(self, chosen: Flags | Longs) -> Messages:
-        """Some of them, told by a truth value each or by their places."""
+        """Return some of the messages, chosen by a truth value for each or by their indices."""
         columns = ("sender", "receiver", "send", "receive", "bound")
         return replace(self, **{column: getattr(self, column)[chosen] for column in columns})
 
     def spans(self) -> tuple[Longs, Longs]:
-        """By clock: the first and the last time it shows; `UNBOUNDED` and less than that for clocks without messages."""
+        """Return, by clock, the first and the last time it shows; `UNBOUNDED` and its negative without messages."""
         firsts, lasts = np.full(self.count, UNBOUNDED), np.full(self.count, -UNBOUNDED)
         for clock, time in ((self.sender, self.send), (self.receiver, self.receive)):
             np.minimum.at(firsts, clock, time)
@@ -54,7 +54,7 @@ class Messages:
         return firsts, lasts
 
     def moments(self, clock: int, count: int) -> tuple[int, ...]:
-        """So many times from the first that a clock shows to the last."""
+        """Return so many times, evenly from the first that a clock shows to the last."""
         firsts, lasts = self.spans()
         first, last = int(firsts[clock]), int(lasts[clock])
         return tuple(first + (last - first) * step // (count - 1) for step in range(count)) if first <= last else (0,)
@@ -70,29 +70,29 @@ class Ends:
         self._rows = order % max(1, len(messages.sender))
 
     def of(self, clock: int) -> Messages:
-        """Those that the clock sent and those that it received."""
+        """Return the messages that the clock sent and those that it received."""
         first, last = np.searchsorted(self._clocks, [clock, clock + 1])
         return self._messages.take(self._rows[first:last])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """Bounds against a reference that hold for a group's clocks; `UNBOUNDED` for those that messages do not bound."""
+    """Bounds of a group's clocks against a reference; `UNBOUNDED` for clocks that messages do not bound."""
 
     reference: int
     moments: tuple[int, ...]
-    """By the reference's clock."""
+    """Times by the reference's clock."""
     ahead: tuple[Longs, ...]
     """At each moment, by clock: how far ahead of the reference it is at most."""
     behind: tuple[Longs, ...]
-    """How far behind."""
+    """At each moment, by clock: how far behind the reference it is at most."""
     rates: tuple[Longs, Longs] | None
-    """By clock: the largest logarithms of its rate over the reference's, and of the reference's over its, in `RATE_UNIT`;
-    None for constant offsets."""
+    """By clock: the largest logarithms of its rate over the reference's, and of the reference's over its, in
+    `RATE_UNIT`; None for constant offsets."""
     eps_low: int
-    """Two clocks differ by this much at least."""
+    """Some two clocks differ by at least this."""
     eps_high: int
-    """No two that are bounded against each other differ by more."""
+    """No two clocks that are bounded against each other differ by more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,24 +104,24 @@ class Refused:
 
 
 def constant_offsets(messages: Messages, reference: int | None) -> Fit | Refused:
-    """Offsets that never change, against this reference or the median clock."""
-    given = matrix_of(messages.count, messages.sender, messages.receiver, messages.bound)
-    found = tightened(given)
-    if found is None:
-        return Refused(contradictions(given))
-    middle = reference_of(found, messages) if reference is None else reference
+    """Fit offsets that never change, against this reference or the median clock."""
+    bounds = to_matrix(messages.count, messages.sender, messages.receiver, messages.bound)
+    tightest = tighten(bounds)
+    if tightest is None:
+        return Refused(contradictions(bounds))
+    middle = choose_reference(tightest, messages) if reference is None else reference
     moments = messages.moments(middle, 2)
-    return fit_of(middle, moments, (found,) * len(moments), None)
+    return make_fit(middle, moments, (tightest,) * len(moments), None)
 
 
-def fit_of(reference: int, moments: tuple[int, ...], upper: tuple[Longs, ...], rates: Longs | None) -> Fit:
-    """From bounds for all pairs."""
+def make_fit(reference: int, moments: tuple[int, ...], upper: tuple[Longs, ...], rates: Longs | None) -> Fit:
+    """Make a fit from bounds for all pairs at each moment."""
     return Fit(
         reference,
         moments,
-        tuple(each[reference] for each in upper),
-        tuple(each[:, reference] for each in upper),
+        tuple(bounds[reference] for bounds in upper),
+        tuple(bounds[:, reference] for bounds in upper),
         None if rates is None else (rates[reference], rates[:, reference]),
-        max(-int(each.min(initial=0)) for each in upper),
-        max(int(each[each < UNBOUNDED].max(initial=0)) for each in upper),
+        max(-int(bounds.min(initial=0)) for bounds in upper),
+        max(int(bounds[bounds < UNBOUNDED].max(initial=0)) for bounds in upper),
     )

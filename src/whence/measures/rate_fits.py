@@ -1,7 +1,8 @@
-"""A model of how the clocks of a group stand to each other: constant rates.
+"""Fit constant rates to the messages of a group of clocks.
 
-A pair's line is a function of one of its clocks' time (`whence.measures.clock_lines`), so that bounds for one moment ask for
-what that clock showed then. At first it may be any time that the clock shows at all; each round of bounds narrows it.
+A pair's line is a function of the time of one of its clocks (`whence.measures.clock_lines`). So bounds for one moment
+need to know what that clock showed then. At first it may be any time that the clock shows at all; each round of bounds
+narrows it.
 """
 
 from __future__ import annotations
@@ -9,34 +10,35 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.measures.choosing import reference_of
-from whence.measures.clock_lines import Corridors, corridors
-from whence.measures.difference_bounds import UNBOUNDED, contradictions, matrix_of, tightened
-from whence.measures.offset_fits import RATE_UNIT, Fit, Messages, Refused, fit_of
+from whence.measures.choosing import choose_reference
+from whence.measures.clock_lines import Corridors, find_corridors
+from whence.measures.difference_bounds import UNBOUNDED, contradictions, tighten, to_matrix
+from whence.measures.offset_fits import RATE_UNIT, Fit, Messages, Refused, make_fit
 
 Longs = NDArray[np.int64]
 
 MOST_DRIFT = 1e-3
-"""How much a clock gains on another at most while it is said to drift: ten times what bad quartz does. Without a limit,
-a line would explain any two messages."""
+"""How much a drifting clock gains on another at most: ten times what bad quartz does. Without a limit, a line would
+explain any two messages."""
 MOMENTS = 5
-"""Moments at which offsets are told, from the reference's first message to its last."""
+"""How many moments have offsets, from the reference's first message to its last."""
 ROUNDS = 4
-"""After these, what is left to narrow is smaller than a clock's resolution: each gains a factor of a thousand or more."""
+"""How often bounds are narrowed. What remains is smaller than a clock's resolution: each round gains a factor of a
+thousand or more."""
 
 
 def constant_rates(messages: Messages, reference: int | None) -> Fit | Refused:
-    """Clocks that gain or lose at a constant rate, no more than `MOST_DRIFT` on each other, against a reference as above.
+    """Fit clocks that gain or lose at a constant rate, against this reference or the median clock.
 
-    Every pair is bounded by its own messages, and then by the bounds of the others: sound, and where a pair exchanges
-    messages, not far from the tightest.
+    No clock gains more than `MOST_DRIFT` on another. Every pair is bounded by its own messages, and then by the bounds
+    of the others. That is sound and, for pairs that exchange messages, not far from the tightest.
     """
     count = messages.count
     low, high = np.minimum(messages.sender, messages.receiver), np.maximum(messages.sender, messages.receiver)
     keys, pair = np.unique(low * count + high, return_inverse=True)
     a, b = keys // count, keys % count
     onward = messages.sender < messages.receiver
-    lines = corridors(
+    lines = find_corridors(
         len(keys),
         (pair[onward], messages.send[onward], messages.bound[onward]),
         (pair[~onward], messages.receive[~onward], -messages.bound[~onward]),
@@ -47,48 +49,48 @@ def constant_rates(messages: Messages, reference: int | None) -> Fit | Refused:
         return Refused(between | between.T)
     logarithms = np.concatenate((np.log1p(lines.largest_slope), -np.log1p(lines.least_slope))) / RATE_UNIT
     both = np.concatenate((a, b)), np.concatenate((b, a))
-    given = matrix_of(count, *both, np.ceil(logarithms).astype(np.int64) + 1)
-    rates = tightened(given)
+    bounds = to_matrix(count, *both, np.ceil(logarithms).astype(np.int64) + 1)
+    rates = tighten(bounds)
     if rates is None:
-        return Refused(contradictions(given))
+        return Refused(contradictions(bounds))
     lines = lines.narrowed(np.expm1(-rates[b, a] * RATE_UNIT), np.expm1(rates[a, b] * RATE_UNIT))
     firsts, lasts = messages.spans()
     if reference is None:
-        ever = _at(lines, count, a, b, firsts, lasts)
-        if isinstance(ever, Refused):
-            return ever
-        reference = reference_of(ever, messages)
+        at_any_time = _bound_pairs(lines, count, a, b, firsts, lasts)
+        if isinstance(at_any_time, Refused):
+            return at_any_time
+        reference = choose_reference(at_any_time, messages)
     moments = messages.moments(reference, MOMENTS)
     upper: list[Longs] = []
     for moment in moments:
-        # A clock that the reference's time is not compared with in any message may show an earlier or later time than any.
+        # A clock without messages at the reference's moment may show a time before its first message or after its last.
         beyond = moments[-1] - moments[0]
-        found = _narrowed(lines, count, a, b, firsts - beyond, lasts + beyond, reference, moment)
-        if isinstance(found, Refused):
-            return found
-        upper.append(found)
-    return fit_of(reference, moments, tuple(upper), rates)
+        at_moment = _narrow_bounds(lines, count, a, b, firsts - beyond, lasts + beyond, reference, moment)
+        if isinstance(at_moment, Refused):
+            return at_moment
+        upper.append(at_moment)
+    return make_fit(reference, moments, tuple(upper), rates)
 
 
-def _narrowed(
+def _narrow_bounds(
     lines: Corridors, count: int, a: Longs, b: Longs, first: Longs, last: Longs, reference: int, moment: int
 ) -> Longs | Refused:
-    """Bounds for all pairs when the reference shows `moment` and each other clock a time from `first` to `last`."""
+    """Bound all pairs when the reference shows `moment` and each other clock a time from `first` to `last`."""
     first[reference] = last[reference] = moment
-    found = _at(lines, count, a, b, first, last)
+    bounds = _bound_pairs(lines, count, a, b, first, last)
     for _ in range(ROUNDS - 1):
-        if isinstance(found, Refused):
-            return found
-        ahead, behind = found[reference], found[:, reference]
+        if isinstance(bounds, Refused):
+            return bounds
+        ahead, behind = bounds[reference], bounds[:, reference]
         first = np.where(behind < UNBOUNDED, np.maximum(first, moment - behind), first)
         last = np.where(ahead < UNBOUNDED, np.minimum(last, moment + ahead), last)
-        found = _at(lines, count, a, b, first, last)
-    return found
+        bounds = _bound_pairs(lines, count, a, b, first, last)
+    return bounds
 
 
-def _at(lines: Corridors, count: int, a: Longs, b: Longs, first: Longs, last: Longs) -> Longs | Refused:
-    """Bounds for all pairs, where clock a of each shows a time from ``first[a]`` to ``last[a]``."""
-    bounds = (lines.at_most(first[a], last[a]), lines.at_least_negated(first[a], last[a]))
-    given = matrix_of(count, np.concatenate((a, b)), np.concatenate((b, a)), np.concatenate(bounds))
-    found = tightened(given)
-    return Refused(contradictions(given)) if found is None else found
+def _bound_pairs(lines: Corridors, count: int, a: Longs, b: Longs, first: Longs, last: Longs) -> Longs | Refused:
+    """Bound all pairs, if clock a of each shows a time from ``first[a]`` to ``last[a]``."""
+    sides = (lines.at_most(first[a], last[a]), lines.at_least_negated(first[a], last[a]))
+    bounds = to_matrix(count, np.concatenate((a, b)), np.concatenate((b, a)), np.concatenate(sides))
+    tightest = tighten(bounds)
+    return Refused(contradictions(bounds)) if tightest is None else tightest

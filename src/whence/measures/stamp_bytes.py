@@ -1,4 +1,4 @@
-"""What a bounded stamp costs on the wire under a policy.
+"""Compute the size of a bounded stamp on the wire under a policy.
 
 The layout is that of `whence.clocks.bounded.layout.BoundedFormat`; fields that a policy does not use are not sent.
 """
@@ -10,7 +10,7 @@ from whence.delivery.policies import StampPolicy
 
 
 def stamp_bytes(policy: StampPolicy, processes: int, *, events_per_tick: int = 2) -> int:
-    """The bytes of each stamp among this many processes, of which each has at most `events_per_tick` events a tick."""
+    """Return the bytes of a stamp among this many processes, each with at most `events_per_tick` events in a tick."""
     if processes < 1:
         raise ValueError(f"processes is 1 or more, not {processes}")
     rule = policy.rule()

@@ -1,4 +1,4 @@
-"""How often an order of delivery contradicts happened-before, counted exactly.
+"""Count exactly how often an order of delivery contradicts happened-before.
 
 An *inverted pair* is a cause delivered after its effect. From the pairs follow:
 
@@ -11,10 +11,10 @@ An *inverted pair* is a cause delivered after its effect. From the pairs follow:
 
 Messages that were not delivered count for nothing: they cannot be in the wrong place.
 
-How it is counted: walking through the deliveries, the smallest number of each sender that is still to come is kept. A
-delivery is before one of its causes iff its vector reaches one of these numbers, which is one comparison of two short
-arrays. Only then are bits counted: one bit a message still to come, up to the vector's entry. Where so many are
-inverted that this walk grows long, a Fenwick tree over the words of bits takes its place.
+How: walk through the deliveries, and keep the smallest number of each sender that is still to come. A delivery is
+before one of its causes iff its vector reaches one of these numbers, which is one comparison of two short arrays. Only
+then count bits: one for each message still to come, up to the vector's entry. If so many are inverted that these walks
+grow long, a Fenwick tree over the words of bits replaces them.
 """
 
 from __future__ import annotations
@@ -33,14 +33,18 @@ Longs = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 NONE_LEFT = np.iinfo(np.int32).max
-"""In place of a sender's smallest number to come, when there is none: no vector reaches it."""
+"""In place of a sender's smallest number to come, if none is to come: no vector reaches it."""
+NO_REPEAT = -1
+"""In place of the place of a message that comes again, if none does."""
+BEFORE_CAUSE, AFTER_EFFECT, INVOLVED, PAIRS = range(4)
+"""The counts of `sweep`."""
 PATIENCE = 64
-"""Words walked a message, on average, before the Fenwick tree is built."""
+"""How many words are walked for each message, on average, before the Fenwick tree is built."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violations:
-    """Counts over one order of delivery, or over one window of it; windows add up."""
+    """Counts over one order of delivery."""
 
     messages: int
     """Messages delivered."""
@@ -52,8 +56,6 @@ class Violations:
     """Messages that are one or the other, or both."""
     pairs: int
     """Inverted pairs."""
-    reach: int
-    """The largest distance of an inverted pair in places of the order; 0 without one."""
 
     @property
     def average_pct(self) -> float:
@@ -70,82 +72,53 @@ class Violations:
         """Inverted pairs per message, in percent; can exceed 100."""
         return 100 * self.pairs / self.messages if self.messages else 0.0
 
-    def __add__(self, other: Violations) -> Violations:
-        return Violations(
-            self.messages + other.messages,
-            self.before_cause + other.before_cause,
-            self.after_effect + other.after_effect,
-            self.involved + other.involved,
-            self.pairs + other.pairs,
-            max(self.reach, other.reach),
-        )
-
 
 def count_violations(truth: Truth, order: Ints) -> Violations:
     """Count over deliveries of the truth's rows in this order; rows left out were not delivered.
 
-    Raises `ValueError` when a message is delivered twice, or a row does not exist.
+    Raises `ValueError` if a message is delivered twice, or a row does not exist.
     """
-    return count_window(truth, order, 0, len(order))
-
-
-def in_fixed_types(truth: Truth) -> Truth:
-    """The same truth in the types that the compiled loops take; not a copy where it has them already."""
-    return Truth(
-        np.ascontiguousarray(truth.process, np.int32),
-        np.ascontiguousarray(truth.seq, np.int64),
-        np.ascontiguousarray(truth.vector, np.int32),
-    )
-
-
-def count_window(truth: Truth, order: Ints, start: int, stop: int) -> Violations:
-    """Count for the messages at places ``start <= place < stop`` of the order.
-
-    Pairs belong to the place of the effect. Exact if the order given reaches as far before `start` and after `stop` as
-    inverted pairs do (`Violations.reach` of the whole), so windows of a long order can be counted on their own.
-    """
-    truth = in_fixed_types(truth)
-    processes = truth.vector.shape[1]
+    senders, seqs = np.ascontiguousarray(truth.process, np.int32), np.ascontiguousarray(truth.seq, np.int64)
+    vector = np.ascontiguousarray(truth.vector, np.int32)
+    processes = vector.shape[1]
     rows = np.ascontiguousarray(order, np.int64)
-    if len(rows) and not (rows.min() >= 0 and rows.max() < len(truth.process)):
-        raise ValueError(f"the order names rows {rows.min()} to {rows.max()}; the truth has {len(truth.process)}")
-    process, seq = truth.process[rows], truth.seq[rows]
+    if len(rows) and not (rows.min() >= 0 and rows.max() < len(senders)):
+        raise ValueError(f"the order names rows {rows.min()} to {rows.max()}; the truth has {len(senders)}")
+    process, seq = senders[rows], seqs[rows]
     if len(rows) and not (process.min() >= 0 and process.max() < processes):
         raise ValueError(f"senders are 0 to {processes - 1}, the columns of vector; found {process.max()}")
-    vector = truth.vector
     first, spans = seq_spans(process, seq, processes)
     if float(spans.astype(np.float64).sum()) > 64.0 * len(rows) + 4096 or (len(rows) and seq.max() >= NONE_LEFT):
-        process, seq, rows, vector = _renumbered(process, seq, rows, vector)
+        process, seq, rows, vector = _renumber(process, seq, rows, vector)
         first, spans = seq_spans(process, seq, processes)
     words = np.zeros(processes + 1, np.int64)
     words[1:] = np.cumsum((spans + 63) >> 6)
-    counts = sweep(process, seq, rows, vector, start, stop, first, spans, words)
-    if counts[0] < 0:
-        place = -1 - counts[0]
+    counts, repeat = sweep(process, seq, rows, vector, first, spans, words)
+    if repeat != NO_REPEAT:
         raise ValueError(
-            f"message {truth.seq[order[place]]} of process {truth.process[order[place]]} is in the order twice: "
+            f"message {truth.seq[order[repeat]]} of process {truth.process[order[repeat]]} is in the order twice: "
             "count over deliveries without duplicates"
         )
-    return Violations(stop - start, *(int(count) for count in counts))
+    return Violations(len(rows), *(int(count) for count in counts))
 
 
-def _renumbered(
+def _renumber(
     process: NDArray[np.int32], seq: Longs, rows: Longs, vector: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], Longs, Longs, NDArray[np.int32]]:
-    """The same messages with numbers that leave nothing out, for senders whose numbers are far apart."""
+    """Renumber messages without gaps, for senders whose numbers are far apart."""
     numbers = np.empty_like(seq)
     vectors = np.empty((len(rows), vector.shape[1]), np.int32)
     for sender in range(vector.shape[1]):
-        own = process == sender
-        delivered = np.unique(seq[own])
-        numbers[own] = np.searchsorted(delivered, seq[own]) + 1
+        of_sender = process == sender
+        delivered = np.unique(seq[of_sender])
+        numbers[of_sender] = np.searchsorted(delivered, seq[of_sender]) + 1
         vectors[:, sender] = np.searchsorted(delivered, vector[rows, sender], side="right")
     return process, numbers, np.arange(len(rows), dtype=np.int64), vectors
 
 
 @inlined
 def _words_between(words: Words, start: int, stop: int, last: np.uint64) -> int:
-    """Bits set in the words from `start` to before `stop`, and in `last`."""
+    """Count the bits set in the words from `start` to before `stop`, and in `last`."""
     count = bits_set(last)
     for word in range(start, stop):
         count += bits_set(words[word])
@@ -154,7 +127,7 @@ def _words_between(words: Words, start: int, stop: int, last: np.uint64) -> int:
 
 @part
 def _build_tree(words: Words, starts: Longs, tree: Longs) -> None:
-    """A Fenwick tree over the bit counts of each sender's words; place i of a sender is entry i of its part."""
+    """Build a Fenwick tree over the bit counts of each sender's words; place i of a sender is entry i of its part."""
     for sender in range(len(starts) - 1):
         start, size = starts[sender], starts[sender + 1] - starts[sender]
         for place in range(size):
@@ -166,6 +139,7 @@ def _build_tree(words: Words, starts: Longs, tree: Longs) -> None:
 
 @inlined
 def _tree_take(tree: Longs, start: int, size: int, place: int) -> None:
+    """Count one bit less in the sender's word at `place`."""
     while place < size:
         tree[start + place] -= 1
         place |= place + 1
@@ -173,7 +147,7 @@ def _tree_take(tree: Longs, start: int, size: int, place: int) -> None:
 
 @inlined
 def _tree_count(tree: Longs, start: int, place: int) -> int:
-    """Bits set in the sender's words before `place`."""
+    """Count the bits set in the sender's words before `place`."""
     count = 0
     while place > 0:
         count += tree[start + place - 1]
@@ -182,42 +156,40 @@ def _tree_count(tree: Longs, start: int, place: int) -> int:
 
 
 @kernel(
-    "int64[::1](int32[::1], int64[::1], int64[::1], int32[:, ::1], int64, int64, int64[::1], int64[::1], int64[::1])"
+    "Tuple((int64[::1], int64))(int32[::1], int64[::1], int64[::1], int32[:, ::1], int64[::1], int64[::1], int64[::1])"
 )
 def sweep(
     process: NDArray[np.int32],
     seq: Longs,
     rows: Longs,
     vector: NDArray[np.int32],
-    start: int,
-    stop: int,
     first: Longs,
     spans: Longs,
     starts: Longs,
-) -> Longs:
-    """Counts in the order of `Violations`' fields after the first; ``[-1 - place]`` for a message that comes again.
+) -> tuple[Longs, int]:
+    """Count for an order of delivery; return the counts and the place of the first message that comes again, or `NO_REPEAT`.
 
-    `process` and `seq` are in the order of delivery, `vector` by `rows`. A sender's messages are bits from
-    ``64 * starts[sender]`` on, the first for its number ``first[sender]``.
+    `process` and `seq` are in the order of delivery, `vector` by `rows`. A sender's messages are bits from ``64 *
+    starts[sender]`` on, the first for its number ``first[sender]``.
     """
     senders = vector.shape[1]
+    counts = np.zeros(PAIRS + 1, np.int64)
     words = np.zeros(starts[-1], np.uint64)
     smallest = np.full(senders, NONE_LEFT, np.int32)
     for place in range(len(process)):
         sender = process[place]
         at = (starts[sender] << 6) + seq[place] - first[sender]
         if words[at >> 6] & bit(at):
-            return np.array([-1 - place], np.int64)
+            return counts, place
         words[at >> 6] |= bit(at)
         smallest[sender] = min(np.int64(smallest[sender]), seq[place])
-    # Numbers up to exposed[sender] were in the past of something delivered; exposed_at says since which place.
+    # Numbers up to exposed[sender] are in the past of a delivered message; -1: none are.
     exposed = np.full(senders, -1, np.int64)
-    exposed_at = np.empty(starts[-1] << 6, np.int64)
     tree = np.zeros(0, np.int64)
     reached = np.zeros((senders + 7) >> 3 << 3, np.uint8)
     reached_by_eight = reached.view(np.uint64)
-    walked = before_cause = after_effect = involved = pairs = reach = 0
-    for place in range(stop):
+    walked = 0
+    for place in range(len(process)):
         sender, number = process[place], seq[place]
         at = (starts[sender] << 6) + number - first[sender]
         word = at >> 6
@@ -240,33 +212,25 @@ def sweep(
             for cause in range(senders):
                 reached[cause] = row[cause] >= smallest[cause]
             for eight in range(len(reached_by_eight)):
-                left = reached_by_eight[eight]
-                while left != 0:
-                    cause = (eight << 3) + (lowest_bit(left) >> 3)
-                    left &= left - np.uint64(1)
+                bytes_set = reached_by_eight[eight]
+                while bytes_set != 0:
+                    cause = (eight << 3) + (lowest_bit(bytes_set) >> 3)
+                    bytes_set &= bytes_set - np.uint64(1)
                     known = min(np.int64(row[cause]), first[cause] + spans[cause] - 1)
                     base = (starts[cause] << 6) - first[cause]
-                    if known > exposed[cause]:
-                        for number in range(max(exposed[cause] + 1, smallest[cause]), known + 1):
-                            exposed_at[base + number] = place
-                        exposed[cause] = known
-                    if place < start:
-                        continue
+                    exposed[cause] = max(exposed[cause], known)
                     last = (base + known) >> 6
                     cut = words[last] & (np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(63 - ((base + known) & 63)))
                     if len(tree):
-                        pairs += _tree_count(tree, starts[cause], last - starts[cause]) + bits_set(cut)
+                        counts[PAIRS] += _tree_count(tree, starts[cause], last - starts[cause]) + bits_set(cut)
                     else:
                         head = (base + smallest[cause]) >> 6
-                        pairs += _words_between(words, head, last, cut)
+                        counts[PAIRS] += _words_between(words, head, last, cut)
                         walked += last - head
             if not len(tree) and walked > PATIENCE * (place + 1024):
                 tree = np.zeros(starts[-1], np.int64)
                 _build_tree(words, starts, tree)
-        if place >= start:
-            before_cause += before
-            after_effect += after
-            involved += before or after
-            if after:
-                reach = max(reach, place - exposed_at[at])
-    return np.array([before_cause, after_effect, involved, pairs, reach], np.int64)
+        counts[BEFORE_CAUSE] += before
+        counts[AFTER_EFFECT] += after
+        counts[INVOLVED] += before or after
+    return counts, NO_REPEAT

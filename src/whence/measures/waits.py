@@ -1,8 +1,8 @@
-"""Waits counted by value, so that those of many tasks add up to exact percentiles.
+"""Count waits by value, so that those of many tasks add up to exact percentiles.
 
-Percentiles are nearest ranks, as in `whence.measures.delays`. They are exact while no more than `MAX_VALUES` different
-waits occur; beyond that, values are rounded down to a width that is doubled until they fit, and `width` says so. The
-largest and the mean stay exact.
+Percentiles are nearest ranks, as in `whence.measures.delays`. They are exact while there are no more than `MAX_VALUES`
+different waits. Beyond that, values are rounded down to a width that is doubled until they fit, and `width` says so.
+The largest and the mean stay exact.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from whence.measures.delays import Delays, nearest_rank
 Longs = NDArray[np.int64]
 
 MAX_VALUES = 1 << 16
+"""The most different waits that are counted exactly."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,12 +36,12 @@ class Waits:
 
     @classmethod
     def none(cls) -> Self:
-        """No waits."""
+        """Return no waits."""
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), 1, 0, 0)
 
     @classmethod
     def of(cls, waited: Longs) -> Self:
-        """These waits, each 0 or more."""
+        """Count these waits, each 0 or more."""
         if not len(waited):
             return cls.none()
         largest = int(waited.max())
@@ -54,15 +55,16 @@ class Waits:
 
     @classmethod
     def _fitted(cls, values: Longs, counts: Longs, width: int, largest: int, total: int) -> Self:
+        """Make the counts, with values rounded to a width at which they are few enough."""
         while len(values) > MAX_VALUES:
             width *= 2
-            values, counts = _added(values // width * width, counts)
+            values, counts = _add_up(values // width * width, counts)
         return cls(values, counts, width, largest, total)
 
     def __add__(self, other: Waits) -> Waits:
         width = max(self.width, other.width)
         values = np.concatenate((self.values, other.values)) // width * width
-        values, counts = _added(values, np.concatenate((self.counts, other.counts)))
+        values, counts = _add_up(values, np.concatenate((self.counts, other.counts)))
         return Waits._fitted(values, counts, width, max(self.largest, other.largest), self.total + other.total)
 
     @property
@@ -70,7 +72,7 @@ class Waits:
         return int(self.counts.sum())
 
     def delays(self) -> Delays | None:
-        """The percentiles; None without any wait."""
+        """Return the percentiles; None without any wait."""
         count = self.deliveries
         if not count:
             return None
@@ -81,7 +83,8 @@ class Waits:
         return Delays(count, p50, p95, p99, self.largest, self.total / count)
 
 
-def _added(values: Longs, counts: Longs) -> tuple[Longs, Longs]:
+def _add_up(values: Longs, counts: Longs) -> tuple[Longs, Longs]:
+    """Add up the counts of equal values."""
     distinct, place = np.unique(values, return_inverse=True)
     sums = np.zeros(len(distinct), np.int64)
     np.add.at(sums, place, counts)

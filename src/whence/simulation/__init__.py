@@ -1,4 +1,4 @@
-"""Takes parameters and a seed; gives a computation as reports, with the truth about it: a source like any other.
+"""Simulate a computation: take parameters and a seed, give reports and the truth about them.
 
 ::
 
@@ -6,8 +6,7 @@
 
 gives `whence.events.columns.Reports` and `Truth`. The same seed gives the same bytes on every machine; runs of
 different seeds are independent. Besides the observer paper's model there are its extensions (`Bursts`, `Relays`,
-`replay` of a recorded trace), HCG's structured group (`simulate_group`) and histories that fork and join
-(`fork_join`).
+`replay` of a recorded trace), HCG's structured group (`simulate_group`) and histories that fork and join (`fork_join`).
 """
 
 from whence.simulation.delay import Delay

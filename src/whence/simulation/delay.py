@@ -1,8 +1,8 @@
-"""Message delays in whole ticks, as a table of integer thresholds (Approximate Causal Observer, section 5, G2).
+"""Draw message delays in whole ticks, from a table of integer thresholds (Approximate Causal Observer, section 5, G2).
 
-A delay is drawn from a normal distribution, drawn again when below 0, and the message is lost when it is above
-delta. Only whole ticks matter, so the distribution becomes one threshold a tick. The normal's integral is summed
-with `decimal`, which rounds alike everywhere; a C library's `erf` does not.
+A delay is drawn from a normal distribution, drawn again if below 0, and the message is lost if it is above delta. Only
+whole ticks matter, so the distribution becomes one threshold for each tick. The normal's integral is summed with
+`decimal`, which rounds alike everywhere; a C library's `erf` does not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from whence.simulation.draws import DRAWS
 
 Rounding = Literal["down", "nearest", "up"]
-"""What becomes of a delay's fraction of a tick. An unrounded delay is rounded up: clocks show whole ticks only."""
+"""How a delay's fraction of a tick is rounded. An unrounded delay is rounded up: clocks show whole ticks only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class Delay:
 
     @classmethod
     def custom(cls, mean_ticks: float, sd_ticks: float) -> Self:
-        """N(mean, sd) in ticks; an sd of 0 is a constant delay."""
+        """Make N(mean, sd) in ticks; an sd of 0 is a constant delay."""
         return cls(mean_ticks, sd_ticks, in_ticks=True)
 
     def ticks(self, delta: int) -> tuple[Decimal, Decimal]:
-        """Mean and standard deviation in ticks; a mean outside 0..delta, or an sd below 0, is refused."""
+        """Return mean and standard deviation in ticks; `ValueError` for a mean outside 0..delta, or an sd below 0."""
         scale = 1 if self.in_ticks else delta
         mean, sd = Decimal(self.mean) * scale, Decimal(self.sd) * scale
         if not (mean.is_finite() and 0 <= mean <= delta):
@@ -50,7 +50,7 @@ class Delay:
         return mean, sd
 
     def last_draws(self, delta: int, rounding: Rounding) -> NDArray[np.int64]:
-        """For each delay 0..delta the largest draw (`whence.simulation.draws.draw`) that means it; beyond all, lost."""
+        """Return, for each delay 0..delta, the largest draw (`draws.draw`) that means it; larger draws mean lost."""
         mean, sd = self.ticks(delta)
         if sd == 0:
             constant = int(mean.to_integral_value(_ROUNDED[rounding]))
@@ -69,7 +69,7 @@ Delay.quarter = Delay(0.25, 0.125)
 
 
 def _normal(distance: Decimal, sd: Decimal) -> Decimal:
-    """The share of N(0, sd) below `distance`, to 30 digits and more."""
+    """Return the share of N(0, sd) below `distance`, to 30 digits and more."""
     z = distance / sd
     if abs(z) > 12:
         return Decimal(1 if z > 0 else 0)

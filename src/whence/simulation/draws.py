@@ -1,9 +1,8 @@
-"""Random draws from integers only, so that a seed gives the same run on every machine.
+"""Draw random numbers by integer arithmetic only, so that a seed gives the same run on every machine.
 
 The generator is SplitMix64 (Steele, Lea & Flood 2014): a counter that steps by the golden ratio, then a mixing
-function. Its state is an array of one uint64. Probabilities come in as *last accepted draws*: of the 2**63 possible
-draws, those up to and including that one mean yes, so that 0 and 1 are exact and no floating point is needed where
-it is hot.
+function. Its state is an array of one uint64. Probabilities are given as *last accepted draws*: of the 2**63 possible
+draws, those up to and including that one mean yes. So 0 and 1 are exact, and inner loops need no floating point.
 """
 
 from __future__ import annotations
@@ -17,7 +16,10 @@ from numpy.typing import NDArray
 from whence.kernels import inlined
 
 DRAWS = 1 << 63
-"""`draw` gives one of this many values, from 0."""
+"""How many values `draw` has, from 0."""
+
+NO_DRAW = -1
+"""The last accepted draw of the probability 0: no draw means yes."""
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -27,14 +29,14 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 
 def last_accepted(probability: float) -> int:
-    """The largest draw that means yes; -1 when none does."""
+    """Return the largest draw that means yes; `NO_DRAW` if none does."""
     return int(probability * DRAWS) - 1
 
 
 def seeded(seed: int) -> NDArray[np.uint64]:
-    """A generator's state for a seed from 0 to 2**64 - 1.
+    """Make a generator's state for a seed from 0 to 2**64 - 1.
 
-    Neighbouring seeds start far apart on the generator's one cycle: the seed is hashed.
+    The seed is hashed, so that neighbouring seeds start far apart on the generator's one cycle.
     """
     if not 0 <= seed < 1 << 64:
         raise ValueError(f"a seed runs from 0 to 2**64 - 1, not {seed}")
@@ -52,13 +54,13 @@ def _next(state: Any) -> Any:
 
 @inlined
 def draw(state: Any) -> Any:
-    """A uniform int64 from 0 to 2**63 - 1."""
+    """Draw a uniform int64 from 0 to 2**63 - 1."""
     return np.int64(_next(state) >> _1)
 
 
 @inlined
 def below(state: Any, limit: int) -> Any:
-    """A uniform int64 from 0 to limit - 1, for limits up to 2**32 (Lemire's multiplication, with rejection)."""
+    """Draw a uniform int64 from 0 to limit - 1, for limits up to 2**32 (Lemire's multiplication, with rejection)."""
     wide = np.uint64(limit)
     product = (_next(state) >> _32) * wide
     if product & _LOW < wide:
@@ -70,7 +72,7 @@ def below(state: Any, limit: int) -> Any:
 
 @inlined
 def exponential(state: Any, mean: int) -> Any:
-    """An exponential gap in whole units, rounded down, of a mean below 2**31; by comparisons alone (von Neumann 1951).
+    """Draw an exponential gap in whole units, rounded down, with a mean below 2**31; by comparisons (von Neumann 1951).
 
     Each round draws uniforms while they fall. An odd number of them accepts the first one as the fraction; an even
     number adds a whole mean and starts again.

@@ -1,16 +1,15 @@
 """Messages under way: which copy arrives when, without a heap.
 
-Arrival times lie a bounded number of ticks ahead, so each timeline (the most advanced clock, or each sender's) has
-a ring of lists, one a tick:
+Arrival times lie a bounded number of ticks ahead, so each timeline (the most advanced clock, or each sender's) has a
+ring of lists, one for each tick:
 
-- ``copies``, int32: for each copy under way its message (a row of the stamps), its recipient and the next of its
-  list;
+- ``copies``, int32: for each copy under way its message (a row of the stamps), its recipient and the next of its list;
 - ``due``, int32[timeline, tick & (ring - 1)]: the first and the last copy of a list, so that copies arrive in send
   order;
 - ``inbox``, int32[process]: the latest of the copies that have arrived and are not yet received;
 - ``spare``, int64: the first spare message and the first spare copy, and how many copies are spare.
 
-Spare rows are reused last-in first-out, so that a run touches little memory; tables that run out double.
+Spare rows are reused last-in first-out, so that a run touches little memory; full tables are doubled.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from whence.kernels import inlined
 from whence.simulation.stamping import HOLDERS, NEXT_SPARE
 
 NONE = -1
+"""No copy, no message or no timeline."""
 MESSAGE, RECIPIENT, NEXT = range(3)
 FIRST, LAST = range(2)
 SPARE_MESSAGE, SPARE_COPY, SPARE_COPIES = range(3)
@@ -30,7 +30,7 @@ SPARE_MESSAGE, SPARE_COPY, SPARE_COPIES = range(3)
 
 @inlined
 def spare_messages(heads: Any, spare: Any, first: int) -> None:
-    """Chain the rows from `first` on, which are new."""
+    """Add the new rows, from `first` on, to the spare messages."""
     for message in range(first, heads.shape[0]):
         heads[message, NEXT_SPARE] = spare[SPARE_MESSAGE]
         spare[SPARE_MESSAGE] = message
@@ -38,7 +38,7 @@ def spare_messages(heads: Any, spare: Any, first: int) -> None:
 
 @inlined
 def spare_copies(copies: Any, spare: Any, first: int) -> None:
-    """Chain the copies from `first` on, which are new."""
+    """Add the new copies, from `first` on, to the spare ones."""
     for copy in range(first, copies.shape[0]):
         copies[copy, NEXT] = spare[SPARE_COPY]
         spare[SPARE_COPY] = copy
@@ -47,7 +47,7 @@ def spare_copies(copies: Any, spare: Any, first: int) -> None:
 
 @inlined
 def doubled(table: Any) -> Any:
-    """The same rows, and as many new ones."""
+    """Return the same rows, and as many new ones."""
     longer = np.zeros((2 * table.shape[0], table.shape[1]), table.dtype)
     longer[: table.shape[0]] = table
     return longer
@@ -55,7 +55,7 @@ def doubled(table: Any) -> Any:
 
 @inlined
 def new_message(heads: Any, spare: Any) -> Any:
-    """A spare row, held by the sender until `let_go`; the caller has seen that there is one."""
+    """Take a spare row, held by the sender until `let_go`; the caller has checked that there is one."""
     message = spare[SPARE_MESSAGE]
     spare[SPARE_MESSAGE] = heads[message, NEXT_SPARE]
     heads[message, HOLDERS] = 1
@@ -64,7 +64,7 @@ def new_message(heads: Any, spare: Any) -> Any:
 
 @inlined
 def let_go(heads: Any, spare: Any, message: int) -> None:
-    """One fewer needs the message; with the last one its row becomes spare."""
+    """Count one holder of the message less; after the last one its row becomes spare."""
     heads[message, HOLDERS] -= 1
     if heads[message, HOLDERS] == 0:
         heads[message, NEXT_SPARE] = spare[SPARE_MESSAGE]
@@ -73,7 +73,7 @@ def let_go(heads: Any, spare: Any, message: int) -> None:
 
 @inlined
 def new_copy(copies: Any, heads: Any, spare: Any, message: int, recipient: int) -> Any:
-    """A copy under way, in no list yet; the caller has seen that there is a spare one."""
+    """Take a spare copy, in no list yet; the caller has checked that there is one."""
     copy = spare[SPARE_COPY]
     spare[SPARE_COPY] = copies[copy, NEXT]
     spare[SPARE_COPIES] -= 1
@@ -86,7 +86,7 @@ def new_copy(copies: Any, heads: Any, spare: Any, message: int, recipient: int) 
 
 @inlined
 def end_copy(copies: Any, heads: Any, spare: Any, copy: int) -> None:
-    """The copy has been received."""
+    """Make a received copy spare."""
     copies[copy, NEXT] = spare[SPARE_COPY]
     spare[SPARE_COPY] = copy
     spare[SPARE_COPIES] += 1
@@ -96,20 +96,20 @@ def end_copy(copies: Any, heads: Any, spare: Any, copy: int) -> None:
 @inlined
 def put_due(due: Any, copies: Any, copy: int, timeline: int, tick: int) -> None:
     """Let the copy arrive when the timeline reaches the tick."""
-    at = tick & (due.shape[1] - 1)
-    last = due[timeline, at, LAST]
+    place = tick & (due.shape[1] - 1)
+    last = due[timeline, place, LAST]
     if last == NONE:
-        due[timeline, at, FIRST] = copy
+        due[timeline, place, FIRST] = copy
     else:
         copies[last, NEXT] = copy
-    due[timeline, at, LAST] = copy
+    due[timeline, place, LAST] = copy
 
 
 @inlined
 def pop_due(due: Any, timeline: int, tick: int) -> Any:
-    """The head of the list due at this tick, which is emptied; walk it by `NEXT`."""
-    at = tick & (due.shape[1] - 1)
-    copy = due[timeline, at, FIRST]
-    due[timeline, at, FIRST] = NONE
-    due[timeline, at, LAST] = NONE
+    """Empty the list due at this tick and return its head; follow `NEXT` from there."""
+    place = tick & (due.shape[1] - 1)
+    copy = due[timeline, place, FIRST]
+    due[timeline, place, FIRST] = NONE
+    due[timeline, place, LAST] = NONE
     return copy

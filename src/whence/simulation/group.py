@@ -1,10 +1,10 @@
 """The structured group of the HCG evaluation (section 4, Figures 7 and 8): a gateway and its local processes.
 
-Each process sends a message to one other, drawn uniformly, again and again; every message takes the same time.
-Physical clocks are perfectly synchronised (tau = 0). The reading of Figure 8 that meets its stated ratios (HCG
-orders 15-20% fewer than LT, about twice as many as VT, about 35 points too many) compares *consecutive arrivals at
-the gateway*, with exponential gaps whose mean lies between half a delay and one delay: 16-21% fewer, 1.8-2.0 times
-as many, 33-35 points. Strictly periodic sends do not meet all three at any period.
+Each process sends a message to one other, drawn uniformly, again and again; every message takes the same time. Physical
+clocks are perfectly synchronised (tau = 0). One reading of Figure 8 meets its stated ratios (HCG orders 15-20% fewer
+than LT, about twice as many as VT, about 35 points too many): compare *consecutive arrivals at the gateway*, with
+exponential gaps whose mean lies between half a delay and one delay. It gives 16-21% fewer, 1.8-2.0 times as many, 33-35
+points. Strictly periodic sends do not meet all three at any period.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ GATEWAY = 0
 """The gateway's number; the local processes follow."""
 
 Gaps = Literal["exponential", "periodic"]
-"""Between two sends of a process: exponential, or always the same after a start at a drawn moment."""
+"""The times between two sends of a process: exponential, or always the same after a drawn start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The parameters of Figure 8; what is not allowed raises `ValueError`."""
+    """The parameters of Figure 8; `ValueError` for values that are not allowed."""
 
     gap: int
     """lambda: the mean time between two sends of one process, in the delay's unit; from 1."""
@@ -39,7 +39,7 @@ class Group:
     processes: int = 4
     """The gateway and its local processes; at least 2."""
     messages: int = 20_000
-    """The run ends when the gateway has received this many; at least 2."""
+    """How many messages the gateway receives until the run ends; at least 2."""
     gaps: Gaps = "exponential"
 
     def __post_init__(self) -> None:
@@ -58,9 +58,9 @@ class GroupMessages(NamedTuple):
     sender: Ints
     """int32."""
     recipient: Ints
-    """int32; messages to `GATEWAY` are the ones whose order is in question."""
+    """int32; only messages to `GATEWAY` are compared."""
     sent: Ints
-    """int64, Ts; as physical clocks agree it is the stamp RT, too."""
+    """int64, Ts; since physical clocks agree it is also the stamp RT."""
     received: Ints
     """int64, Tr."""
     linear: Ints
@@ -95,7 +95,7 @@ def simulate_group(group: Group, seed: int) -> GroupMessages:
 
 
 def ordered_ratios(messages: GroupMessages) -> Ordered:
-    """The three curves of Figure 8 at one lambda."""
+    """Compute the three curves of Figure 8 at one lambda."""
     arrivals = np.flatnonzero(messages.recipient == GATEWAY)
     order = arrivals[np.argsort(messages.received[arrivals], kind="stable")]
     first, second = order[:-1], order[1:]
@@ -107,7 +107,7 @@ def ordered_ratios(messages: GroupMessages) -> Ordered:
 
 
 def _precedes(messages: GroupMessages, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether, row by row, message a happened before message b; they are never the same one."""
+    """Tell, row by row, whether message a happened before message b; they are never the same one."""
     sender = messages.sender[a]
     return messages.vector[b, sender] >= messages.vector[a, sender]
 
@@ -120,23 +120,23 @@ _SENDER, _RECIPIENT, _SENT, _LINEAR = range(4)
     work=lambda processes, delay, gap, periodic, wanted, state: 20 * processes * wanted,
 )
 def exchange(n: int, delay: int, gap: int, periodic: bool, wanted: int, state: Any) -> Any:
-    """Send, and receive in the order sent: as every message takes equally long, that is the order of arrival."""
+    """Send, and receive in the order sent, which is the order of arrival, since all messages take equally long."""
     table, vector = np.zeros((64, 4), np.int64), np.zeros((64, n), np.int32)
     clock, seen = np.zeros(n, np.int64), np.zeros((n, n), np.int32)
     following = np.empty(n, np.int64)
     for j in range(n):
         following[j] = below(state, gap) if periodic else exponential(state, gap)
-    count, taken, at_gateway = 0, 0, 0
+    count, received, at_gateway = 0, 0, 0
     while True:
         j = int(np.argmin(following))
         now = following[j]
-        while taken < count and table[taken, _SENT] + delay <= now:
-            k = table[taken, _RECIPIENT]
-            clock[k] = max(clock[k], table[taken, _LINEAR])
+        while received < count and table[received, _SENT] + delay <= now:
+            k = table[received, _RECIPIENT]
+            clock[k] = max(clock[k], table[received, _LINEAR])
             for other in range(n):
-                seen[k, other] = max(seen[k, other], vector[taken, other])
+                seen[k, other] = max(seen[k, other], vector[received, other])
             at_gateway += k == GATEWAY
-            taken += 1
+            received += 1
         if at_gateway >= wanted:
             return table[:count].copy(), vector[:count].copy()
         if count == len(table):

@@ -1,4 +1,4 @@
-"""What is simulated: the parameters of the observer paper's section 5, with an option for each point it leaves open."""
+"""The parameters of the observer paper's section 5, with an option for each point that it leaves open."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ Recipients = Literal["all", "one"]
 Delays = Literal["shared", "independent"]
 """Whether a message has one delay, and one fate, for all its copies, or each copy its own."""
 ArrivesBy = Literal["most_advanced", "sender"]
-"""Whose clock must read st + x for a copy to arrive. Either way the sender's then reads st + delta at most: G2."""
+"""Whose clock must read st + x for a copy to arrive. In both cases the sender's clock then reads st + delta at most:
+G2."""
 Receives = Literal["merged", "before_send", "on_arrival"]
 """When arrived copies are received.
 
@@ -28,16 +29,16 @@ _LARGEST = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """Delays that swell for a while: each process is in a normal or a burst state, which may change at each tick.
+    """Delays that grow for a while: each process is in a normal or a burst state, which may change at each tick.
 
-    HAZARD: in a burst every delay is multiplied, so G2 holds with ``delta * multiplier`` only
-    (`Model.longest_delay`) and an observer that waits for delta sees late reports. That is what this is for.
+    HAZARD: in a burst every delay is multiplied. So G2 holds with ``delta * multiplier`` only (`Model.longest_delay`),
+    and an observer that waits for delta gets late reports, which is the purpose.
     """
 
     enter: float
-    """Probability, at a tick in the normal state, of a burst's beginning."""
+    """The probability that a burst begins at a tick in the normal state."""
     leave: float
-    """Probability, at a tick in a burst, of its end; the mean length is 1 / leave ticks."""
+    """The probability that a burst ends at one of its ticks; the mean length is 1 / leave ticks."""
     multiplier: int
 
     def __post_init__(self) -> None:
@@ -70,7 +71,7 @@ class Relays:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A run's parameters. What is not allowed raises `ValueError`, which says what is.
+    """The parameters of a run; `ValueError` says what is allowed.
 
     The defaults of the options are the `closest` reading.
     """
@@ -82,13 +83,14 @@ class Model:
     delta: int
     """G2: a copy arrives within this many ticks or never; at least 1."""
     rate: float
-    """Probability of a send at each tick of a process; above 0 and up to 1."""
+    """The probability of a send at each tick of a process; above 0 and up to 1."""
     _: KW_ONLY
     delay: Delay = Delay.half
     loss: float = 0.0
-    """Probability, for each copy on its own, of being lost besides those delayed beyond delta; from 0 and below 1."""
+    """The probability, for each copy separately, of being lost, besides those delayed beyond delta; from 0 and below
+    1."""
     messages: int = 20_000
-    """The run ends when this many reports have reached the observer."""
+    """How many reports reach the observer until the run ends."""
     recipients: Recipients = "all"
     delays: Delays = "shared"
     rounding: Rounding = "down"
@@ -114,10 +116,10 @@ class Model:
 
     @property
     def compared(self) -> int:
-        """How many elements of ``kn`` the stamps carry, which are all that `less` compares.
+        """How many elements of ``kn`` the stamps have; `less` compares all of them.
 
-        Figure 1's program compares eps of them, which is exact when every event happens at a tick. Where a receive
-        may happen between ticks the program must run with eps + 1.
+        Figure 1's program compares eps of them, which is exact if every event happens at a tick. If a receive may
+        happen between ticks, the program must run with eps + 1.
         """
         return self.eps + 1 if self.receives == "on_arrival" else self.eps
 
@@ -134,7 +136,7 @@ class Model:
 
 
 class Parameters(TypedDict, total=False):
-    """What a preset reading leaves to the caller; the fields of `Model` of the same names."""
+    """The fields of `Model` that a preset reading leaves to the caller."""
 
     delay: Delay
     loss: float
@@ -144,7 +146,7 @@ class Parameters(TypedDict, total=False):
 
 
 def closest(processes: int, eps: int, delta: int, rate: float, **parameters: Unpack[Parameters]) -> Model:
-    """The reading of section 5 whose results come closest to the stated ones.
+    """Make the reading of section 5 whose results come closest to the stated ones.
 
     Measured at n = 10, eps = delta = 10 and rate 0.1 where nothing else is said, with `Delay.half` / `Delay.quarter`;
     due times rounded up, ties by `less`, late reports delivered on arrival; the measure is the mean of two shares, of
@@ -183,10 +185,10 @@ def closest(processes: int, eps: int, delta: int, rate: float, **parameters: Unp
 
 
 def literal(processes: int, eps: int, delta: int, rate: float, **parameters: Unpack[Parameters]) -> Model:
-    """The reading of section 5 word by word: one other process a message, a delay a copy, on the sender's clock.
+    """Make the literal reading of section 5: each message to one process, each copy its own delay, by the sender's clock.
 
     Delays are rounded up because a real-valued one has passed when the clock first shows more, and a tick without a
-    message is no event ("at most one event" a tick, section 2). Measured as in `closest`:
+    message is not an event ("at most one event" a tick, section 2). Measured as in `closest`:
 
     - far below what is stated: DPC1 2.8 / 6.0, DPC2 1.6 / 3.2, two kn elements 0.7 / 1.5, DAPW at eps = 30 at worst
       13 / 19; Figure 4d is missed (8.3 at rate 0.5), and CBD is not far below DAPW;
@@ -208,9 +210,9 @@ def literal(processes: int, eps: int, delta: int, rate: float, **parameters: Unp
     )
 
 
-def _check(allowed: bool, name: str, what: str, found: object) -> None:
+def _check(allowed: bool, name: str, allowed_values: str, value: object) -> None:
     if not allowed:
-        raise ValueError(f"{name} must be {what}, not {found!r}")
+        raise ValueError(f"{name} must be {allowed_values}, not {value!r}")
 
 
 _OPTIONS: dict[str, tuple[str, ...]] = {

@@ -1,8 +1,8 @@
 """The observer paper's simulation (section 5) as one kernel: steps, sends, arrivals, stamps.
 
-A step picks one of the n + 1 clocks, uniformly and again while its increment would break G1, and increments it.
-Then, in this order: copies that the new reading makes due arrive, the process receives what has arrived, and
-perhaps it sends. The observer only ticks.
+A step draws one of the n + 1 clocks, uniformly and again while its increment would break G1, and increments it. Then,
+in this order: copies that are due at the new reading arrive, the process receives what has arrived, and perhaps it
+sends. The observer only ticks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whence.kernels import inlined, kernel
-from whence.simulation.draws import below, draw
+from whence.simulation.draws import NO_DRAW, below, draw
 from whence.simulation.flight import (
     MESSAGE,
     NEXT,
@@ -30,11 +30,20 @@ from whence.simulation.flight import (
     spare_copies,
     spare_messages,
 )
-from whence.simulation.stamping import count_event, new_bodies, new_heads, raise_to, report, row_types, stamp, take_in
+from whence.simulation.stamping import (
+    count_event,
+    merge_stamp,
+    new_bodies,
+    new_heads,
+    raise_to,
+    report,
+    row_types,
+    stamp,
+)
 
 
 class Plan(NamedTuple):
-    """A `Model` as the integers the kernel works on; probabilities as last accepted draws, options as 0 or 1."""
+    """A `Model` as the integers of the kernel; probabilities as last accepted draws, options as 0 or 1."""
 
     processes: int
     eps: int
@@ -59,8 +68,8 @@ class Plan(NamedTuple):
 
 
 @inlined
-def drawn_delay(state: Any, last_delay: Any) -> Any:
-    """A delay in ticks, or `NONE` for a message that is lost on the way."""
+def draw_delay(state: Any, last_delay: Any) -> Any:
+    """Draw a delay in ticks; `NONE` for a message that is lost on the way."""
     drawn = draw(state)
     low, high = 0, len(last_delay)
     while low < high:
@@ -74,7 +83,7 @@ def drawn_delay(state: Any, last_delay: Any) -> Any:
 
 @inlined
 def _through_relays(plan: Any, sender: int, reached: int) -> Any:
-    """When a report that reaches its first relay at a reading leaves its last one."""
+    """Return when a report leaves its last relay, if it reaches its first one at the reading `reached`."""
     for hop in range(plan.relay_hops):
         phase = (sender + hop) % plan.relay_count * plan.relay_period // plan.relay_count
         reached += (phase - reached) % plan.relay_period
@@ -85,7 +94,10 @@ def _through_relays(plan: Any, sender: int, reached: int) -> Any:
 def _arrive(
     plan: Any, copies: Any, inbox: Any, spare: Any, copy: int, rt: Any, heads: Any, bodies: Any, rows: Any, row: int
 ) -> Any:
-    """A copy has come: the observer's becomes a row, a process's is received now or at its next tick. The next row."""
+    """Let a copy arrive; return the number of the next row.
+
+    The observer's becomes a row; a process receives its copy now, or at its next tick.
+    """
     recipient = copies[copy, RECIPIENT]
     mask = plan.known_ring - 1
     if recipient == plan.processes:
@@ -95,7 +107,7 @@ def _arrive(
         end_copy(copies, heads, spare, copy)
     elif plan.on_arrival:
         raise_to(heads, bodies, recipient, rt[recipient], mask)
-        take_in(heads, bodies, recipient, copies[copy, MESSAGE], plan.width, mask)
+        merge_stamp(heads, bodies, recipient, copies[copy, MESSAGE], plan.width, mask)
         count_event(bodies, recipient, rt[recipient], mask)
         end_copy(copies, heads, spare, copy)
     else:
@@ -111,7 +123,7 @@ def _signature(types: Any) -> Any:
 
 @kernel(_signature)
 def observe(plan: Any, last_delay: Any, state: Any, rows: Any) -> Any:
-    """Fill `rows` with reports in the order they reach the observer; the number of steps (clock increments) it took."""
+    """Fill `rows` with reports in the order they reach the observer; return the number of steps (clock increments)."""
     n = plan.processes
     mask = plan.known_ring - 1
     spare = np.array([NONE, NONE, 0])
@@ -155,7 +167,7 @@ def observe(plan: Any, last_delay: Any, state: Any, rows: Any) -> Any:
         if j == n:
             continue
 
-        if plan.last_enter >= 0 and draw(state) <= (plan.last_leave if bursting[j] else plan.last_enter):
+        if plan.last_enter != NO_DRAW and draw(state) <= (plan.last_leave if bursting[j] else plan.last_enter):
             bursting[j] = not bursting[j]
         sends = draw(state) <= plan.last_send
         copy = inbox[j]
@@ -166,7 +178,7 @@ def observe(plan: Any, last_delay: Any, state: Any, rows: Any) -> Any:
         inbox[j] = NONE
         while copy != NONE:
             following = copies[copy, NEXT]
-            take_in(heads, bodies, j, copies[copy, MESSAGE], plan.width, mask)
+            merge_stamp(heads, bodies, j, copies[copy, MESSAGE], plan.width, mask)
             end_copy(copies, heads, spare, copy)
             copy = following
         count_event(bodies, j, now, mask)
@@ -189,21 +201,21 @@ def observe(plan: Any, last_delay: Any, state: Any, rows: Any) -> Any:
         if not plan.to_all:
             only = below(state, n - 1)
             only += only >= j
-        delay = drawn_delay(state, last_delay) if plan.shared_delay else 0
-        reads = now if plan.by_sender else highest
+        delay = draw_delay(state, last_delay) if plan.shared_delay else 0
+        timeline_reading = now if plan.by_sender else highest
         for recipient in range(n + 1):
             if recipient == j or (only != NONE and recipient != only and recipient != n):
                 continue
             if not plan.shared_delay:
-                delay = drawn_delay(state, last_delay)
-            lost = plan.last_loss >= 0 and draw(state) <= plan.last_loss
+                delay = draw_delay(state, last_delay)
+            lost = plan.last_loss != NO_DRAW and draw(state) <= plan.last_loss
             if delay == NONE or lost:
                 continue
             arrives = now + (delay * plan.multiplier if bursting[j] else delay)
             if recipient == n and plan.relay_hops > 0:
-                arrives = _through_relays(plan, j, max(arrives, reads))
+                arrives = _through_relays(plan, j, max(arrives, timeline_reading))
             copy = new_copy(copies, heads, spare, message, recipient)
-            if arrives > reads:
+            if arrives > timeline_reading:
                 put_due(due, copies, copy, j if plan.by_sender else 0, arrives)
             else:
                 row = _arrive(plan, copies, inbox, spare, copy, rt, heads, bodies, rows, row)

@@ -1,11 +1,11 @@
-"""The compiled part of `whence.simulation.rawlogs`: a system that runs, report by report, and how its messages are named.
+"""The compiled part of `whence.simulation.rawlogs`: run a system, report by report, and spell its messages' names.
 
 True time is one counter of nanoseconds that no process sees. Three kinds of things happen in its order: a process acts
 (a local event or a send), a message arrives (a receive), a report arrives at the collector (a row). Messages and
 reports under way wait in heaps by the time they are due. All draws are integers, so a seed gives the same rows
 everywhere.
 
-State is kept in arrays, so that a run stops after any row and goes on from there; memory depends on what is under way,
+State is kept in arrays, so that a run can stop after any row and go on later; memory depends on how much is under way,
 not on how long the run is.
 """
 
@@ -19,10 +19,14 @@ from whence.kernels import inlined, kernel
 from whence.simulation.draws import below, draw, exponential
 
 NEVER = (1 << 63) - 1
+"""A time after all others."""
 NO_EVENT = -1
+NO_SENDER = -1
+NO_READING = -(1 << 62)
+"""The clock of a process before its first event."""
 LOCAL, SEND, RECEIVE = range(3)
 NAMES_OF_A_KIND = 4
-"""A local event has one of these many names, a message one of as many others."""
+"""How many names local events have; messages have as many others."""
 _TAIL_DOUBLINGS = 10
 
 # Settings of a run.
@@ -30,11 +34,11 @@ EVENTS, ACTION_GAP, LAST_LOCAL, LAST_MULTICAST, FANOUT, DELAY, REPORT_DELAY, REP
 LAST_LOST, LAST_DUPLICATED, EPS_AMPLITUDE, RESOLUTION, START = range(8, 13)
 SETTINGS = 13
 
-# What a run has come to.
+# The progress of a run.
 NOW, NEXT_ACTION, MADE, MESSAGES_DUE, REPORTS_DUE = range(5)
 PROGRESS = 5
 
-# Each process: where its clock's deviation started and how it drifts (in 2**-20), and what it has done so far.
+# A process: where its clock's deviation started and how it drifts (in 2**-20), and what it has done so far.
 PHASE, DRIFT, SENDS, SEQ, CLOCK, LATEST_REPORT, LATEST_EVENT = range(7)
 OF_A_PROCESS = 7
 
@@ -42,58 +46,58 @@ OF_A_PROCESS = 7
 TO, FROM, NUMBER, NAME, SENT_BY = range(5)
 OF_A_MESSAGE = 5
 
-# A report: what a row tells, and the truth about it. A lost one becomes a row, too, which the caller leaves out.
+# A report: the fields of a row, and the truth about it. A lost one becomes a row, too, which the caller leaves out.
 R_PROCESS, R_TIME, R_KIND, R_FROM, R_NUMBER, R_NAME, R_SEQ, R_ARRIVAL, R_EVENT, R_BEFORE, R_CAUSE, R_LOST = range(12)
 OF_A_REPORT = 12
 
 
 @inlined
 def push(due: Any, slots: Any, size: int, time: int) -> Any:
-    """Give a free slot that becomes due at `time`; `slots` beyond the heap's size are the free ones."""
+    """Add a slot that becomes due at `time`, and return it; `slots` beyond the size of the heap are free."""
     slot = slots[size]
-    at = size
-    while at > 0:
-        parent = (at - 1) >> 1
+    place = size
+    while place > 0:
+        parent = (place - 1) >> 1
         if due[parent] <= time:
             break
-        due[at] = due[parent]
-        slots[at] = slots[parent]
-        at = parent
-    due[at] = time
-    slots[at] = slot
+        due[place] = due[parent]
+        slots[place] = slots[parent]
+        place = parent
+    due[place] = time
+    slots[place] = slot
     return slot
 
 
 @inlined
 def pop(due: Any, slots: Any, size: int) -> Any:
-    """Take out the slot that is due first; it is free from then on, and keeps its values until the next push."""
+    """Remove the slot that is due first. It is free from then on, and keeps its values until the next push."""
     slot = slots[0]
     last = size - 1
     time = due[last]
     moved = slots[last]
-    at = 0
+    place = 0
     while True:
-        child = 2 * at + 1
+        child = 2 * place + 1
         if child >= last:
             break
         if child + 1 < last and due[child + 1] < due[child]:
             child += 1
         if due[child] >= time:
             break
-        due[at] = due[child]
-        slots[at] = slots[child]
-        at = child
-    due[at] = time
-    slots[at] = moved
+        due[place] = due[child]
+        slots[place] = slots[child]
+        place = child
+    due[place] = time
+    slots[place] = moved
     slots[last] = slot
     return slot
 
 
 @inlined
 def long_tailed(state: Any, mean: int) -> Any:
-    """An exponential time, doubled as often as one draw in four says: about one in x**2 exceeds x times the usual.
+    """Draw an exponential time, doubled as often as draws of one in four say: one in about x**2 is x times the usual.
 
-    The mean of the whole is about 1.5 times the given one; no time is more than 2**10 times an exponential one.
+    The mean of the result is about 1.5 times `mean`; no time is more than 2**10 times an exponential one.
     """
     if mean == 0:
         return np.int64(0)
@@ -108,10 +112,10 @@ def long_tailed(state: Any, mean: int) -> Any:
 
 @inlined
 def reading(settings: Any, actor: Any, now: int) -> Any:
-    """What the process's clock shows: true time plus a deviation that drifts to and fro between its bounds.
+    """Read the process's clock: true time plus a deviation that drifts to and fro between its bounds.
 
-    Never less than its last reading, and more than it when the resolution is 1 ns. The deviation stays within its
-    bounds all the same, because no two events have the same true time.
+    Never less than its last reading, and more than it if the resolution is 1 ns. The deviation stays within its bounds
+    all the same, because no two events have the same true time.
     """
     resolution = settings[RESOLUTION]
     amplitude = settings[EPS_AMPLITUDE]
@@ -144,7 +148,7 @@ def advance(
     reports: Any,
     rows: Any,
 ) -> Any:
-    """Run on until the rows are full, a heap needs room, or nothing is left to come; how many rows were filled."""
+    """Run on until the rows are full, a heap needs room, or the run has ended; return how many rows were filled."""
     filled = 0
     targets = np.empty(settings[FANOUT] + 1, np.int64)
     while filled < len(rows):
@@ -178,7 +182,7 @@ def advance(
             progress[NEXT_ACTION] = now + exponential(state, settings[ACTION_GAP])
             process = np.int64(turns[below(state, len(turns))])
             name = below(state, NAMES_OF_A_KIND)
-            kind, sender, number = LOCAL, np.int64(NO_EVENT), np.int64(0)
+            kind, sender, number = LOCAL, np.int64(NO_SENDER), np.int64(0)
             if draw(state) > settings[LAST_LOCAL]:
                 kind, sender = SEND, process
                 actors[process, SENDS] += 1
@@ -257,16 +261,16 @@ def _write_digits(data: Any, end: int, number: int) -> None:
 
 @kernel("Tuple((int32[::1], uint8[::1]))(int64[:, ::1])")
 def spell_messages(rows: Any) -> Any:
-    """Offsets and bytes of the ids of the rows' messages, ``p3-17`` for the 17th of process 3; nothing for local events."""
+    """Spell the rows' messages, ``p3-17`` for the 17th of process 3: return offsets and bytes; empty for local events."""
     offsets = np.zeros(len(rows) + 1, np.int32)
     for row in range(len(rows)):
         length = 0
-        if rows[row, R_FROM] >= 0:
+        if rows[row, R_FROM] != NO_SENDER:
             length = 2 + _digits(rows[row, R_FROM]) + _digits(rows[row, R_NUMBER])
         offsets[row + 1] = offsets[row] + length
     data = np.empty(offsets[-1], np.uint8)
     for row in range(len(rows)):
-        if rows[row, R_FROM] >= 0:
+        if rows[row, R_FROM] != NO_SENDER:
             end = offsets[row + 1]
             _write_digits(data, end, rows[row, R_NUMBER])
             end -= _digits(rows[row, R_NUMBER]) + 1

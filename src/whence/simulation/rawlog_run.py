@@ -1,4 +1,4 @@
-"""Runs the compiled system of `whence.simulation.rawlog_kernel` with the parameters of a raw log, batch by batch."""
+"""Run the compiled system of `whence.simulation.rawlog_kernel` with the parameters of a raw log, batch by batch."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from whence.simulation.rawlogs import RawLog
 
 BATCH_ROWS = 1_000_000
-"""Rows of a table that is filled and handed on: 100 MB."""
+"""The rows of one batch: 100 MB."""
 
 
 def generate(log: RawLog, size: int = BATCH_ROWS) -> Iterator[NDArray[np.int64]]:
-    """All reports in the order of arrival, lost ones included, in tables of `size` rows that are overwritten by the next."""
+    """Yield all reports in the order of arrival, lost ones included, in tables of `size` rows.
+
+    HAZARD: each table is overwritten by the next.
+    """
     settings, turns, actors = _settings(log), _turns(log), _actors(log)
     state, progress = seeded(log.seed), np.zeros(core.PROGRESS, np.int64)
     messages, reports = _Waiting(core.OF_A_MESSAGE, 2 * log.fanout), _Waiting(core.OF_A_REPORT, 8)
@@ -28,8 +31,8 @@ def generate(log: RawLog, size: int = BATCH_ROWS) -> Iterator[NDArray[np.int64]]
     filled = 0
     while True:
         under_way = (messages.due, messages.slots, messages.values, reports.due, reports.slots, reports.values)
-        found = core.advance(state, settings, progress, turns, actors, *under_way, rows[filled:])
-        filled += found
+        added = core.advance(state, settings, progress, turns, actors, *under_way, rows[filled:])
+        filled += added
         messages.make_room(int(progress[core.MESSAGES_DUE]), log.fanout)
         reports.make_room(int(progress[core.REPORTS_DUE]), 2)
         ended = progress[core.MADE] == log.events and progress[core.REPORTS_DUE] == 0
@@ -41,7 +44,7 @@ def generate(log: RawLog, size: int = BATCH_ROWS) -> Iterator[NDArray[np.int64]]
 
 
 class _Waiting:
-    """A heap of things under way with their values, as the kernel keeps it; slots beyond the heap's size are free."""
+    """A heap of things under way and their values, as the kernel needs it; slots beyond the heap's size are free."""
 
     def __init__(self, width: int, room: int) -> None:
         self.due = np.zeros(room, np.int64)
@@ -49,7 +52,7 @@ class _Waiting:
         self.values = np.zeros((room, width), np.int64)
 
     def make_room(self, used: int, at_once: int) -> None:
-        """Double until as many can be added at once as the kernel asks for."""
+        """Double the heap until `at_once` more fit, which is what the kernel asks for."""
         room = len(self.due)
         while used + at_once >= room:
             self.due = np.concatenate([self.due, np.zeros(room, np.int64)])
@@ -77,22 +80,22 @@ def _settings(log: RawLog) -> NDArray[np.int64]:
 
 
 def _turns(log: RawLog) -> NDArray[np.int32]:
-    """Processes by how often they act: one of these is drawn for each action."""
-    often = [1 + _drawn(log, "often", process) % log.unevenness for process in range(log.processes)]
-    return np.repeat(np.arange(log.processes, dtype=np.int32), often)
+    """List processes as often as they act, relative to each other: one entry is drawn for each action."""
+    times = [1 + _draw_trait(log, "often", process) % log.unevenness for process in range(log.processes)]
+    return np.repeat(np.arange(log.processes, dtype=np.int32), times)
 
 
 def _actors(log: RawLog) -> NDArray[np.int64]:
     actors = np.zeros((log.processes, core.OF_A_PROCESS), np.int64)
     for process, actor in enumerate(actors):
-        actor[core.PHASE] = _drawn(log, "phase", process) % max(1, 2 * log.eps_ns)
-        ppm = _drawn(log, "drift", process) % (2 * log.drift_ppm + 1) - log.drift_ppm
+        actor[core.PHASE] = _draw_trait(log, "phase", process) % max(1, 2 * log.eps_ns)
+        ppm = _draw_trait(log, "drift", process) % (2 * log.drift_ppm + 1) - log.drift_ppm
         actor[core.DRIFT] = ppm * (1 << 20) // 10**6
-        actor[core.CLOCK] = -(1 << 62)
+        actor[core.CLOCK] = core.NO_READING
         actor[core.LATEST_EVENT] = core.NO_EVENT
     return actors
 
 
-def _drawn(log: RawLog, what: str, process: int) -> int:
-    """A number for one trait of one process, the same everywhere."""
+def _draw_trait(log: RawLog, what: str, process: int) -> int:
+    """Draw a number for one trait of one process, the same everywhere."""
     return int.from_bytes(sha256(f"{log.seed} {what} {process}".encode()).digest()[:8], "little")

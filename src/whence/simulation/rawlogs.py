@@ -1,16 +1,16 @@
-"""Raw logs of a simulated system whose clocks lie: what a collector of any size has to make sense of.
+"""Raw logs of a simulated system with wrong clocks, of any size.
 
 Processes act at random moments: local events, messages to one other process, now and then to several. Each event is
-written down with the process's own clock, which deviates and drifts, and its report reaches the collector after a
-delay of its own; rows stand in the order of arrival. Delays have a long tail: about one in x**2 takes x times the usual.
+written down with the process's own clock, which deviates and drifts, and its report reaches the collector after a delay
+of its own; rows are in the order of arrival. Delays have a long tail: about one in x**2 takes x times the usual.
 Nothing in a row says what is true; the truth about a small log comes from `RawLog.truth`.
 
 One literal row of `RawLog.table`::
 
     process="p3"  time=1700000000120417733  kind="receive"  message="p8-17"  name="request"
 
-HAZARD: without the column ``seq``, the order of a process's events shows in their times only. Times of one process
-differ from event to event when `resolution_ns` is 1; with a coarser clock, ask for ``seq`` or for `reports_in_order`.
+HAZARD: without the column ``seq``, only times show the order of a process's events. Times of one process differ from
+event to event if `resolution_ns` is 1; with a coarser clock, use ``seq`` or `reports_in_order`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from whence.simulation.rawlog_run import BATCH_ROWS, generate
 
 KINDS = ("local", "send", "receive")
 NAMES = ("read", "write", "compute", "flush", "request", "reply", "update", "notice")
-"""What events are called: the first half local events, the others messages, at both ends."""
+"""The names of events: the first half of local events, the others of messages, at both ends."""
 
 _DAY_NS = 86_400 * 10**9
 
@@ -41,13 +41,13 @@ class RawTruth(NamedTuple):
     """What really happened; events are numbered from 0 in the order of true time, which no process sees."""
 
     row_event: Ints
-    """int64: the event that each row of the table reports; a duplicate's is the same, a lost one's is in no row."""
+    """int64: the event that each row of the table reports. A duplicate's is the same; a lost one's is in no row."""
     process: Ints
     """int64, for each event: its process."""
     seq: Ints
     """int64, for each event: its number within its process, from 1."""
     edges: Ints
-    """int64[m, 2]: cause and effect, the event before it in its process and the send of what it received.
+    """int64[m, 2]: cause and effect; causes are the event before it in its process and the send of its message.
 
     An event happened before another iff there is a path. A cause always has the smaller number.
     """
@@ -55,22 +55,22 @@ class RawTruth(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RawLog:
-    """A log that is generated as it is written; the same parameters give the same rows. `ValueError` says what is wrong.
+    """A log that is generated as it is written; the same parameters give the same rows. `ValueError` says what is allowed.
 
     The parameters with a share (`local`, `multicast`, `lost`, `duplicated`) are probabilities from 0 to 1.
     """
 
     processes: int
-    """At least 2; called ``p0``, ``p1`` and so on."""
+    """How many processes, at least 2; their names are ``p0``, ``p1`` and so on."""
     events: int
     _: KW_ONLY
     seed: int = 1
     eps_ns: int = 10_000_000
-    """No clock is ever more than half of this from true time, so an event's causal time exceeds its time by this at most."""
+    """Twice the most that a clock differs from true time, so an event's causal time exceeds its time by this at most."""
     drift_ppm: int = 50
-    """Clocks run up to this much too fast or too slow; at half of eps they turn round."""
+    """How much clocks run too fast or too slow at most; at half of eps from true time they turn round."""
     resolution_ns: int = 1
-    """What clocks' readings are multiples of (of this after `start_ns`)."""
+    """Clocks' readings are multiples of this, counted from `start_ns`."""
     gap_ns: int = 1_000_000
     """Mean time between two actions of a process, over all processes."""
     unevenness: int = 4
@@ -83,7 +83,7 @@ class RawLog:
     delay_ns: int = 1_000_000
     """Scale of messages' delays; the mean is about 1.5 times this."""
     report_delay_ns: int = 3_000_000
-    """Scale of reports' delays; with 0, rows stand in the order of true time."""
+    """Scale of reports' delays; with 0, rows are in the order of true time."""
     reports_in_order: bool = False
     """Whether the reports of one process arrive in its order."""
     lost: float = 0.0
@@ -91,9 +91,10 @@ class RawLog:
     duplicated: float = 0.0
     """Share of reports that arrive twice."""
     with_seq: bool = False
-    """Whether there is a column ``seq``: the event's number within its process, from 1, lost ones counted."""
+    """Whether there is a column ``seq``: the event's number within its process, from 1, lost ones included."""
     with_arrival: bool = False
-    """Whether there is a column ``arrival``: the collector's clock, which is true, when the report came."""
+    """Whether there is a column ``arrival``: the time when the report arrived, by the collector's clock, which is
+    true."""
     integer_messages: bool = False
     """Whether messages are named by an int64 instead of a string such as ``p3-17``."""
     start_ns: int = 1_700_000_000 * 10**9
@@ -139,18 +140,18 @@ class RawLog:
         return pa.schema(columns)
 
     def table(self) -> pa.Table:
-        """The whole log in memory, in the order of arrival."""
+        """Return the whole log in memory, in the order of arrival."""
         batches = [self._arrow(rows).cast(self.schema) for rows in self._batches()]
         return pa.concat_tables(batches).combine_chunks() if batches else self.schema.empty_table()
 
     def truth(self) -> RawTruth:
-        """The truth about `table`, for logs that fit into memory several times."""
-        every = [rows.copy() for rows in generate(self)]
-        rows = np.concatenate(every) if every else np.empty((0, core.OF_A_REPORT), np.int64)
+        """Return the truth about `table`; needs memory for several copies of the log."""
+        batches = [rows.copy() for rows in generate(self)]
+        rows = np.concatenate(batches) if batches else np.empty((0, core.OF_A_REPORT), np.int64)
         process, seq, before, cause = np.empty((4, self.events), np.int64)
         event = rows[:, core.R_EVENT]
-        for found, column in ((process, core.R_PROCESS), (seq, core.R_SEQ), (before, core.R_BEFORE)):
-            found[event] = rows[:, column]
+        for by_event, column in ((process, core.R_PROCESS), (seq, core.R_SEQ), (before, core.R_BEFORE)):
+            by_event[event] = rows[:, column]
         cause[event] = rows[:, core.R_CAUSE]
         numbers = np.arange(self.events)
         pairs = [np.stack([source, numbers], axis=1)[source != core.NO_EVENT] for source in (before, cause)]
@@ -159,10 +160,10 @@ class RawLog:
     def write_parquet(
         self, directory: Path, *, rows_per_file: int = 2_000_000, progress: Callable[[int], None] | None = None
     ) -> list[Path]:
-        """Write ``part-00000.parquet`` and so on, with row groups of a million rows at most; memory does not grow with them.
+        """Write ``part-00000.parquet`` and so on, with row groups of at most a million rows; memory is bounded.
 
-        The directory is made if need be and must not hold Parquet files yet. After each row group, `progress` is
-        called with the number of rows written so far.
+        Creates the directory if need be; it must not have Parquet files yet. After each row group, calls `progress`
+        with the number of rows written so far.
         """
         directory.mkdir(parents=True, exist_ok=True)
         if any(directory.glob("*.parquet")):
@@ -191,14 +192,14 @@ class RawLog:
         return paths
 
     def write_json_lines(self, path: Path) -> None:
-        """Write one JSON object a line, without a ``message`` where there is none; for small logs."""
+        """Write one JSON object on each line, without a ``message`` if there is none; for small logs."""
         with path.open("w", encoding="utf-8", newline="\n") as out:
             for rows in self._batches():
                 for row in self._arrow(rows).cast(self.schema).to_pylist():
                     out.write(json.dumps({name: value for name, value in row.items() if value is not None}) + "\n")
 
     def _batches(self, size: int = BATCH_ROWS) -> Iterator[NDArray[np.int64]]:
-        """Rows that arrive, in tables that are overwritten by the next."""
+        """Yield the rows that arrive, in tables that the next overwrites."""
         for rows in generate(self, size):
             yield rows if self.lost == 0 else rows[rows[:, core.R_LOST] == 0]
 
@@ -217,9 +218,9 @@ class RawLog:
     def _messages(self, rows: NDArray[np.int64]) -> pa.Array:
         sender = rows[:, core.R_FROM]
         if self.integer_messages:
-            return pa.array((sender << 40) + rows[:, core.R_NUMBER], mask=sender == core.NO_EVENT)
+            return pa.array((sender << 40) + rows[:, core.R_NUMBER], mask=sender == core.NO_SENDER)
         offsets, data = core.spell_messages(np.ascontiguousarray(rows))
-        valid = np.packbits(sender != core.NO_EVENT, bitorder="little")
+        valid = np.packbits(sender != core.NO_SENDER, bitorder="little")
         buffers = [pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
         return pa.Array.from_buffers(pa.string(), len(rows), buffers)
 
@@ -229,6 +230,6 @@ def _named(codes: NDArray[np.signedinteger], names: list[str] | tuple[str, ...])
 
 
 def _parquet_writer(path: Path, schema: pa.Schema) -> pyarrow.parquet.ParquetWriter:
-    """Strings as plain strings to every reader, although they are handed over as codes."""
+    """Make a writer that stores strings as plain strings, although they are handed over as codes."""
     named = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     return pyarrow.parquet.ParquetWriter(path, schema, compression="zstd", use_dictionary=named, store_schema=False)

@@ -1,4 +1,4 @@
-"""A recorded trace instead of synthetic traffic: the same stamping rules, on events that did happen."""
+"""Stamp a recorded trace instead of synthetic traffic, by the same rules."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from whence.kernels import kernel
 from whence.simulation.delay import Delay, Rounding
 from whence.simulation.draws import seeded
 from whence.simulation.flight import NONE
-from whence.simulation.observed import drawn_delay
+from whence.simulation.observed import draw_delay
 from whence.simulation.stamping import (
     HIGH,
     Rows,
     count_event,
+    merge_stamp,
     new_bodies,
     new_heads,
     new_rows,
@@ -26,13 +27,12 @@ from whence.simulation.stamping import (
     ring_length,
     row_types,
     stamp,
-    take_in,
 )
 
 LOCAL, SEND, RECEIVE = range(3)
 """The values of `Trace.kind`."""
 NEVER = -1
-"""As `Trace.arrival`: the send's report did not reach the observer."""
+"""As `Trace.arrival`: the report of the send did not reach the observer."""
 
 
 class TraceError(ValueError):
@@ -41,31 +41,30 @@ class TraceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Events in columns, each process's in the order it had them; otherwise in any order.
+    """Events in columns, each process's in its own order, otherwise in any order.
 
-    One literal row: ``process=3 kind=SEND message=17 wall=120 arrival=127`` says that process 3, at its clock's
-    120, sent message 17, whose report reached the observer at the observer's 127.
+    One literal row: ``process=3 kind=SEND message=17 wall=120 arrival=127`` says that process 3, when its clock read
+    120, sent message 17, whose report reached the observer when the observer's clock read 127.
     """
 
     process: Ints
-    """0 and up; the largest one tells how many processes there are."""
+    """0 and up; the largest one is the number of processes minus 1."""
     kind: Ints
     """`LOCAL`, `SEND` or `RECEIVE`."""
     message: Ints
     """The message sent or received, named by any integer; one send, any number of receives. Ignored if local."""
     wall: Ints
-    """The process's clock in ticks, from 0; never back."""
+    """The process's clock in ticks, from 0; it never goes back."""
     arrival: Ints
-    """For a send, the observer's clock when its report came in, or `NEVER`; ignored for other events."""
+    """For a send, the observer's clock when its report arrived, or `NEVER`; ignored for other events."""
 
 
 def replay(trace: Trace, eps: int) -> tuple[Reports, Truth]:
-    """Stamp a trace whose clocks were never more than `eps` ticks apart; its reports, by arrival, and the truth.
+    """Stamp a trace whose clocks were never more than `eps` ticks apart; return its reports, by arrival, and the truth.
 
-    Events may share a tick, and receives may lie between ticks, so stamps carry eps + 1 elements of ``kn``. Raises
+    Events may share a tick, and receives may lie between ticks, so stamps have eps + 1 elements of ``kn``. Raises
     `TraceError` for a message received and never sent, or sent twice; for a clock that goes back; for receives that
-    wait for each other; and for a receive that shows two clocks further apart than eps, whose stamps would be
-    wrong.
+    wait for each other; and for a receive that shows two clocks further apart than eps, whose stamps would be wrong.
     """
     if eps < 1:
         raise ValueError(f"eps must be an integer from 1, not {eps}")
@@ -79,26 +78,28 @@ def replay(trace: Trace, eps: int) -> tuple[Reports, Truth]:
     rows = new_rows(int(np.count_nonzero(arrival != NEVER)), processes, eps + 1)
     order = np.argsort(process, kind="stable").astype(np.int64)
     starts = np.searchsorted(process[order], np.arange(processes + 1)).astype(np.int64)
-    stopped, at = stamp_all(processes, eps, ring_length(eps + 1), order, starts, kind, wall, arrival, slot, rows)
-    if stopped == _DRIFT:
+    outcome, event = stamp_all(processes, eps, ring_length(eps + 1), order, starts, kind, wall, arrival, slot, rows)
+    if outcome == _DRIFT:
         raise TraceError(
-            f"event {at}: process {process[at]} at {wall[at]} received a message that knows of a clock more than "
-            f"eps = {eps} ticks ahead; replay with a larger eps, or correct the wall times"
+            f"event {event}: process {process[event]} at {wall[event]} received a message whose past has a clock reading "
+            f"more than eps = {eps} ticks ahead; replay with a larger eps, or correct the wall times"
         )
-    if stopped == _DEADLOCK:
-        raise TraceError(f"event {at}: process {process[at]} receives what is sent only after it: a causal loop")
+    if outcome == _DEADLOCK:
+        raise TraceError(
+            f"event {event}: process {process[event]} receives a message that is sent only after it: a causal loop"
+        )
     by_arrival = np.argsort(rows.arrival, kind="stable")
-    kept = Rows(*(column[by_arrival] for column in rows))
-    reports = Reports(kept.process, kept.seq, kept.r, kept.c, kept.kn, kept.arrival)
-    return reports, Truth(kept.process, kept.seq, kept.vector)
+    ordered = Rows(*(column[by_arrival] for column in rows))
+    reports = Reports(ordered.process, ordered.seq, ordered.r, ordered.c, ordered.kn, ordered.arrival)
+    return reports, Truth(ordered.process, ordered.seq, ordered.vector)
 
 
 def drawn_arrivals(
     wall: Ints, delta: int, seed: int, *, delay: Delay = Delay.half, rounding: Rounding = "down"
 ) -> NDArray[np.int64]:
-    """Arrivals for a trace without any: each reading plus a drawn delay, or `NEVER` where that would be above delta.
+    """Draw arrivals for a trace without any: each reading plus a delay, or `NEVER` if that is above delta.
 
-    The observer's clock is taken to agree with the sender's.
+    Assumes that the observer's clock agrees with the sender's.
     """
     readings = np.ascontiguousarray(wall, np.int64)
     return np.asarray(_draw_arrivals(readings, delay.last_draws(delta, rounding), seeded(seed)))
@@ -116,28 +117,28 @@ def _check_columns(trace: Trace, process: NDArray[np.int64], kind: NDArray[np.in
     order = np.argsort(process, kind="stable")
     back = np.flatnonzero((np.diff(process[order]) == 0) & (np.diff(wall[order]) < 0))
     if len(back):
-        at = order[back[0] + 1]
-        raise TraceError(f"event {at}: the clock of process {process[at]} goes back to {wall[at]}")
+        event = order[back[0] + 1]
+        raise TraceError(f"event {event}: the clock of process {process[event]} goes back to {wall[event]}")
 
 
 def _slots(trace: Trace, kind: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Messages numbered from 0, one a send, at their sends and their receives."""
+    """Number messages from 0; return, by event, the number of its message at its send and its receives."""
     message = np.asarray(trace.message)
     sends = np.flatnonzero(kind == SEND)
     names, first = np.unique(message[sends], return_index=True)
     if len(names) < len(sends):
-        again = np.setdiff1d(sends, sends[first])[0]
-        raise TraceError(f"event {again}: message {message[again]} is sent a second time")
+        repeat = np.setdiff1d(sends, sends[first])[0]
+        raise TraceError(f"event {repeat}: message {message[repeat]} is sent a second time")
     receives = np.flatnonzero(kind == RECEIVE)
-    found = np.searchsorted(names, message[receives])
-    known = found < len(names)
-    known[known] = names[found[known]] == message[receives][known]
-    if not known.all():
-        lost = receives[~known][0]
-        raise TraceError(f"event {lost}: message {message[lost]} is received and never sent")
+    number = np.searchsorted(names, message[receives])
+    is_sent = number < len(names)
+    is_sent[is_sent] = names[number[is_sent]] == message[receives][is_sent]
+    if not is_sent.all():
+        unsent = receives[~is_sent][0]
+        raise TraceError(f"event {unsent}: message {message[unsent]} is received and never sent")
     slot = np.full(len(message), NONE, np.int64)
     slot[sends[first]] = np.arange(len(names))
-    slot[receives] = found
+    slot[receives] = number
     return slot
 
 
@@ -162,24 +163,24 @@ def stamp_all(
     slot: Any,
     rows: Any,
 ) -> Any:
-    """Stamp events as far as receives find their sends; how it ended, and at which event."""
+    """Stamp events as far as receives find their sends; return how it ended, and at which event."""
     mask = ring - 1
     messages = max(0, slot.max() + 1)
     heads, bodies = new_heads(processes, messages), new_bodies(processes, messages, mask)
     sent = np.zeros(messages, np.bool_)
-    at = starts[:processes].copy()
-    row, done = 0, 0
-    while done < len(order):
-        before = done
+    next_place = starts[:processes].copy()
+    row, stamped = 0, 0
+    while stamped < len(order):
+        before = stamped
         for j in range(processes):
-            while at[j] < starts[j + 1]:
-                event = order[at[j]]
+            while next_place[j] < starts[j + 1]:
+                event = order[next_place[j]]
                 message = processes + slot[event]
                 if kind[event] == RECEIVE and not sent[slot[event]]:
                     break
                 raise_to(heads, bodies, j, wall[event], mask)
                 if kind[event] == RECEIVE:
-                    take_in(heads, bodies, j, message, eps + 1, mask)
+                    merge_stamp(heads, bodies, j, message, eps + 1, mask)
                 if heads[j, HIGH] - wall[event] > eps:
                     return _DRIFT, event
                 count_event(bodies, j, wall[event], mask)
@@ -189,12 +190,12 @@ def stamp_all(
                     if arrival[event] != NEVER:
                         report(heads, bodies, message, arrival[event], rows, row, mask)
                         row += 1
-                at[j] += 1
-                done += 1
-        if done == before:
+                next_place[j] += 1
+                stamped += 1
+        if stamped == before:
             for j in range(processes):
-                if at[j] < starts[j + 1]:
-                    return _DEADLOCK, order[at[j]]
+                if next_place[j] < starts[j + 1]:
+                    return _DEADLOCK, order[next_place[j]]
     return _DONE, 0
 
 
@@ -202,6 +203,6 @@ def stamp_all(
 def _draw_arrivals(wall: Any, last_delay: Any, state: Any) -> Any:
     arrivals = np.empty(len(wall), np.int64)
     for event in range(len(wall)):
-        delay = drawn_delay(state, last_delay)
+        delay = draw_delay(state, last_delay)
         arrivals[event] = NEVER if delay == NONE else wall[event] + delay
     return arrivals

@@ -1,37 +1,37 @@
-"""`simulate`: a model and a seed in, reports and their truth out."""
+"""`simulate`: run a model with a seed; give reports and the truth about them."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from whence.events.columns import Reports, Truth
-from whence.simulation.draws import last_accepted, seeded
+from whence.simulation.draws import NO_DRAW, last_accepted, seeded
 from whence.simulation.model import Model
 from whence.simulation.observed import Plan, observe
 from whence.simulation.stamping import new_rows, ring_length
 
 
 class Run(NamedTuple):
-    """A simulation's result and what it took."""
+    """The result of a simulation, and how long it took."""
 
     reports: Reports
     truth: Truth
     steps: int
-    """Clock increments, of the processes and the observer."""
+    """How often a clock was incremented, of the processes and the observer."""
 
 
 def simulate(model: Model, seed: int) -> tuple[Reports, Truth]:
     """Run the model until `model.messages` reports have reached the observer.
 
-    The rows come in the order of arrival; rows that arrive at one tick, in an order that depends on the run only. The
-    same model and seed give the same bytes on every machine. Runs of different seeds are independent.
+    Rows are in the order of arrival; the order of rows that arrive at one tick depends on the run only. The same model
+    and seed give the same bytes on every machine. Runs of different seeds are independent.
     """
     reports, truth, _ = run(model, seed)
     return reports, truth
 
 
 def run(model: Model, seed: int) -> Run:
-    """`simulate`, with the number of steps."""
+    """Do as `simulate`; also return the number of steps."""
     rows = new_rows(model.messages, model.processes, model.compared)
     steps = observe(_plan(model), model.delay.last_draws(model.delta, model.rounding), seeded(seed), rows)
     reports = Reports(rows.process, rows.seq, rows.r, rows.c, rows.kn, rows.arrival)
@@ -39,6 +39,7 @@ def run(model: Model, seed: int) -> Run:
 
 
 def _plan(model: Model) -> Plan:
+    """Turn a model into the integers of the kernel."""
     bursts, relays = model.bursts, model.relays
     return Plan(
         processes=model.processes,
@@ -55,8 +56,8 @@ def _plan(model: Model) -> Plan:
         on_arrival=int(model.receives == "on_arrival"),
         send_apart=int(model.receives == "before_send"),
         idle_event=int(model.idle_ticks == "local_event"),
-        last_enter=last_accepted(bursts.enter) if bursts else -1,
-        last_leave=last_accepted(bursts.leave) if bursts else -1,
+        last_enter=last_accepted(bursts.enter) if bursts else NO_DRAW,
+        last_leave=last_accepted(bursts.leave) if bursts else NO_DRAW,
         multiplier=bursts.multiplier if bursts else 1,
         relay_hops=relays.hops if relays else 0,
         relay_count=relays.count if relays else 1,

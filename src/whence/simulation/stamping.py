@@ -1,15 +1,14 @@
 """The logical time-stamp program of the observer paper (Figure 1) on arrays, with vector clocks for the truth.
 
-All stamps of a run are rows of one table, in two arrays: first each process's latest, then those of messages.
+All stamps of a run are rows of one table, in two arrays: first the latest of each process, then those of messages.
 
-- ``heads``, int64: sender, seq, r, and the largest reading known of, which is r + c;
-- ``bodies``, int32: a ring of how many events are known of at each reading, then the vector clock, which counts
+- ``heads``, int64: sender, seq, r, and the largest known reading, which is r + c;
+- ``bodies``, int32: a ring with the number of known events at each reading, then the vector clock, which counts
   messages.
 
 Readings in the ring are *absolute* (a reading is at ``reading & mask``), not relative to the process's clock as in
-Figure 1, so nothing is shifted at a tick. Only the readings from r + c downwards that `less` compares are kept,
-`width` of them; what falls below is never compared again, because r + c never falls. The ring's length is a power
-of two, `mask` is 1 less.
+Figure 1, so nothing is shifted at a tick. Only the `width` readings from r + c downwards that `less` compares are kept;
+lower ones are never compared again, because r + c never falls. The ring's length is a power of two; `mask` is 1 less.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Rows(NamedTuple):
 
 
 def new_rows(count: int, processes: int, width: int) -> Rows:
-    """Room for `count` reports."""
+    """Allocate room for `count` reports."""
     return Rows(
         np.empty(count, np.int32),
         np.empty(count, np.int64),
@@ -50,25 +49,25 @@ def new_rows(count: int, processes: int, width: int) -> Rows:
 
 
 def row_types(types: Any) -> Any:
-    """The type of `Rows` in a signature."""
+    """Return the type of `Rows` in a signature."""
     numbers, longs, table = types.int32[::1], types.int64[::1], types.int32[:, ::1]
     return types.NamedTuple((numbers, longs, longs, numbers, table, longs, table), Rows)
 
 
 def ring_length(width: int) -> int:
-    """The power of two that holds `width` entries."""
+    """Return the power of two that holds `width` entries."""
     return 1 << (width - 1).bit_length()
 
 
 @inlined
 def new_heads(processes: int, slots: int) -> Any:
-    """Figure 1's initial state: every clock reads 0."""
+    """Make Figure 1's initial state: every clock reads 0."""
     return np.zeros((processes + slots, 6), np.int64)
 
 
 @inlined
 def new_bodies(processes: int, slots: int, mask: int) -> Any:
-    """Figure 1's initial state: each process knows of one event at reading 0."""
+    """Make Figure 1's initial state: each process knows of one event at reading 0."""
     bodies = np.zeros((processes + slots, mask + 1 + processes), np.int32)
     bodies[:processes, 0] = 1
     return bodies
@@ -76,7 +75,7 @@ def new_bodies(processes: int, slots: int, mask: int) -> Any:
 
 @inlined
 def raise_to(heads: Any, bodies: Any, process: int, reading: int, mask: int) -> None:
-    """Know of a reading; nothing is known of the readings that come into view with it."""
+    """Raise the largest known reading; no events are known at the readings that this adds."""
     high = heads[process, HIGH]
     if reading > high:
         for opened in range(max(high + 1, reading - mask), reading + 1):
@@ -85,37 +84,37 @@ def raise_to(heads: Any, bodies: Any, process: int, reading: int, mask: int) -> 
 
 
 @inlined
-def take_in(heads: Any, bodies: Any, process: int, message: int, width: int, mask: int) -> None:
-    """Merge a received message's stamp. The event it belongs to is counted apart, by `count_event`."""
+def merge_stamp(heads: Any, bodies: Any, process: int, message: int, width: int, mask: int) -> None:
+    """Merge a received message's stamp. Count its event separately, by `count_event`."""
     vector = mask + 1
     if bodies[process, vector + heads[message, SENDER]] >= heads[message, SEQ]:
-        return  # Its send is already in the process's past, and with it all that its stamp says.
+        return  # Its send is in the process's past already, and so is all that its stamp says.
     top = heads[message, HIGH]
     raise_to(heads, bodies, process, top, mask)
     for reading in range(heads[process, HIGH] - width + 1, top + 1):
-        at = reading & mask
-        bodies[process, at] = max(bodies[process, at], bodies[message, at])
-    for at in range(vector, bodies.shape[1]):
-        bodies[process, at] = max(bodies[process, at], bodies[message, at])
+        column = reading & mask
+        bodies[process, column] = max(bodies[process, column], bodies[message, column])
+    for column in range(vector, bodies.shape[1]):
+        bodies[process, column] = max(bodies[process, column], bodies[message, column])
 
 
 @inlined
 def count_event(bodies: Any, process: int, reading: int, mask: int) -> None:
-    """One more event at this reading, which lies less than `width` below the highest one known."""
+    """Count one more event at this reading, which lies less than `width` below the highest known one."""
     bodies[process, reading & mask] += 1
 
 
 @inlined
 def stamp(heads: Any, bodies: Any, process: int, reading: int, message: int, mask: int) -> None:
     """Number a send and write its stamp into the message's row."""
-    own = mask + 1 + process
-    bodies[process, own] += 1
+    own_count = mask + 1 + process
+    bodies[process, own_count] += 1
     heads[message, SENDER] = process
-    heads[message, SEQ] = bodies[process, own]
+    heads[message, SEQ] = bodies[process, own_count]
     heads[message, R] = reading
     heads[message, HIGH] = heads[process, HIGH]
-    for at in range(bodies.shape[1]):
-        bodies[message, at] = bodies[process, at]
+    for column in range(bodies.shape[1]):
+        bodies[message, column] = bodies[process, column]
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""Simulated reports as tables and files, so that a simulation is a source like any other.
+"""Write simulated reports as tables and files, to be read by a source.
 
 One literal line of `write_json_lines` (one line in the file)::
 
@@ -20,7 +20,7 @@ from whence.events.columns import Ints, Reports, Truth
 
 
 def to_arrow(reports: Reports, truth: Truth) -> pa.Table:
-    """The columns of `Reports`, then the truth's ``vector``; ``kn`` and ``vector`` are lists of int32."""
+    """Make a table of the columns of `Reports` and the truth's ``vector``; ``kn`` and ``vector`` are lists of int32."""
     columns = {name: pa.array(getattr(reports, name)) for name in ("process", "seq", "r", "c")}
     columns |= {"kn": _lists(reports.kn), "arrival": pa.array(reports.arrival), "vector": _lists(truth.vector)}
     return pa.table(columns)
@@ -32,7 +32,7 @@ def write_parquet(path: Path, reports: Reports, truth: Truth) -> None:
 
 
 def write_json_lines(path: Path, reports: Reports, *, computation: str = "sim") -> None:
-    """Write the reports as events in JSON, one a line, in row order; the truth is not a part of what is reported."""
+    """Write the reports as events in JSON, one on each line, in row order; without the truth."""
     columns = (reports.process, reports.seq, reports.r, reports.c, reports.kn, reports.arrival)
     with path.open("w", encoding="utf-8", newline="\n") as out:
         for process, seq, r, c, kn, arrival in zip(*(column.tolist() for column in columns), strict=True):
@@ -51,7 +51,7 @@ def write_json_lines(path: Path, reports: Reports, *, computation: str = "sim") 
 
 
 def _lists(table: Ints) -> pa.LargeListArray:
-    """A two-dimensional column, a list a row, without copying the values."""
+    """Make a list for each row of a two-dimensional column, without copying the values."""
     count, width = table.shape
     offsets = np.arange(count + 1) * width
     return pa.LargeListArray.from_arrays(offsets, np.ascontiguousarray(table).ravel())

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from whence.clocks.errors import StampError
 from whence.clocks.govector import GoVectorMessage
-from whence.clocks.json_form import integer
+from whence.clocks.json_form import read_integer
 from whence.clocks.wire import check_name
 from whence.events.schema import LOCAL, RECEIVE, SEND
 from whence.sources.contract import Piece, Records
@@ -194,7 +194,7 @@ def _check_clock(clock: object, text: str, process: str) -> None:
     try:
         for name, count in clock.items():
             check_name(name)
-            integer(count, f"the entry of {name!r:.60}")
+            read_integer(count, f"the entry of {name!r:.60}")
             if "\0" in name:
                 raise StampError("the name of an entry holds a NUL character")
     except StampError as error:

@@ -1,4 +1,9 @@
-"""Checks that ship: takes a clock, gives nothing or the first contradiction with true happened-before."""
+"""Check a clock against true happened-before, on random histories.
+
+::
+
+    check_clock(LamportClock, histories=20)   # the number of pairs compared, or ClockCheckFailed
+"""
 
 from whence.testing.check import ClockCheckFailed, check_clock
 from whence.testing.history import History

@@ -1,4 +1,4 @@
-"""`check_clock`: put any clock to random histories and compare every pair of stamps with the truth."""
+"""`check_clock`: run any clock on random histories and compare every pair of stamps with the truth."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def check_clock(
     processes: int = 4,
     drift: Drift | None = None,
 ) -> int:
-    """Check a clock against true happened-before on random histories; give the number of pairs compared.
+    """Check a clock against true happened-before on random histories; return the number of pairs compared.
 
     `make` builds one clock:
 
-    - ``make(process)`` for clocks with ``local``, ``send`` and ``receive`` (``spawn`` and ``synchronise`` are used where
+    - ``make(process)`` for clocks with ``local``, ``send`` and ``receive`` (``spawn`` and ``synchronise`` are called if
       they exist); with `drift`, ``make(process, physical)``, for clocks that read physical time within bounds;
-    - ``make(process)`` for ordering clocks with ``send(to)``, ``try_deliver`` and ``deliver``: half of the histories lose
-      messages; deliveries must be in causal order, or flagged exactly where they cannot be;
-    - ``make()`` for instances with ``event``, ``duplicate`` and ``combine`` (or ``fork`` and ``join``): pass the function
-      that gives the root, such as ``Instance.root``.
+    - ``make(process)`` for ordering clocks with ``send(to)``, ``try_deliver`` and ``deliver``: half of the histories
+      lose messages; deliveries must be in causal order, or flagged exactly where they cannot be;
+    - ``make()`` for instances with ``event``, ``duplicate`` and ``combine`` (or ``fork`` and ``join``): pass the
+      function that makes the root, such as ``Instance.root``.
 
-    Histories have losses, reorderings and duplicates, and spawns, rendezvous, forks and joins where the clock has them.
-    A `CausalStamp` must give the true relation of every pair. An `OrderedStamp` must never sort an effect before its
+    Histories have losses, reorderings and duplicates; also spawns, rendezvous, forks and joins if the clock has them. A
+    `CausalStamp` must give the true relation of every pair. An `OrderedStamp` must never sort an effect before its
     cause, and must be a total order. Every stamp must survive its binary and its JSON form.
 
     Raises `ClockCheckFailed` at the first contradiction.
@@ -69,7 +69,7 @@ def _play(make: Callable[..., Any], random: Random, *, actions: int, processes: 
 
 
 def _is_root(make: Callable[..., Any]) -> bool:
-    """Whether `make` takes no argument, and so gives a root instance."""
+    """Tell whether `make` takes no argument, and so makes a root instance."""
     try:
         inspect.signature(make).bind()
     except TypeError:
@@ -79,16 +79,16 @@ def _is_root(make: Callable[..., Any]) -> bool:
 
 def _compare(run: Run, seed: int) -> int:
     for event, stamp in run.stamps:
-        _survives(stamp, run.history.labels[event], seed)
+        _check_codecs(stamp, run.history.labels[event], seed)
     compared = 0
     for i, (a, stamp_a) in enumerate(run.stamps):
         for b, stamp_b in run.stamps[i:]:
             truth = run.history.relation(a, b)
-            said = _contradiction(stamp_a, stamp_b, truth)
-            if said:
+            contradiction = _contradiction(stamp_a, stamp_b, truth)
+            if contradiction:
                 labels = run.history.labels
                 raise ClockCheckFailed(
-                    f"history {seed}: event {a} ({labels[a]}) is {truth.name} event {b} ({labels[b]}), but {said}: "
+                    f"history {seed}: event {a} ({labels[a]}) is {truth.name} event {b} ({labels[b]}), but {contradiction}: "
                     f"{stamp_a!r} and {stamp_b!r}"
                 )
             compared += 1
@@ -96,6 +96,7 @@ def _compare(run: Run, seed: int) -> int:
 
 
 def _contradiction(a: Stamp, b: Stamp, truth: Relation) -> str | None:
+    """Say how two stamps contradict the true relation of their events; None if they do not."""
     if isinstance(a, CausalStamp) and isinstance(b, CausalStamp):
         forth, back = a.relation_to(b), b.relation_to(a)
         if forth is not truth or back is not truth.inverse:
@@ -108,11 +109,12 @@ def _contradiction(a: Stamp, b: Stamp, truth: Relation) -> str | None:
         if (truth is Relation.BEFORE and not a < b) or (truth is Relation.AFTER and not b < a):
             return "the effect sorts before its cause"
     else:
-        return "these are no stamps of one clock"
+        return "these are not stamps of one clock"
     return None
 
 
-def _survives(stamp: Stamp, label: str, seed: int) -> None:
+def _check_codecs(stamp: Stamp, label: str, seed: int) -> None:
+    """Raise `ClockCheckFailed` unless the stamp survives its binary and its JSON form."""
     kind = type(stamp)
     for form, back in (("bytes", kind.from_bytes(stamp.to_bytes())), ("JSON", kind.from_json(stamp.to_json()))):
         if back != stamp or hash(back) != hash(stamp):

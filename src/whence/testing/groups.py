@@ -1,4 +1,4 @@
-"""Random histories of structured groups: local networks with bounded delays and skews, gateways over a slow network.
+"""Random histories of structured groups: local networks with bounded delays and skews, gateways on a slow network.
 
 Time is simulated in whole ticks. Half of the local messages take exactly the least delay and receivers often answer at
 once, so that every bound is met with equality. Global messages overtake each other and come twice.
@@ -21,8 +21,8 @@ from whence.clocks.group.structure import Group, Subgroup
 from whence.testing.history import History
 
 Network = Literal["bounded", "causal", "overtaking"]
-"""How local messages reach the gateway: within a delay it knows of and waits for; in causal order, nothing to wait for;
-or each sender's in order only, with the gateway told that the order is causal."""
+"""How local messages reach the gateway. bounded: within a delay that it knows and waits for. causal: in causal order,
+with nothing to wait for. overtaking: only each sender's in order, although the gateway relies on causal order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ class Shape:
     gap: int = 15
     """The mean time between two spontaneous sends of a member."""
     span: int = 200
-    """For how long members send."""
+    """How long members send."""
     skew: Skew = "pairwise"
     network: Network = "bounded"
     log_limit: int = 64
 
 
 def random_shape(seed: int, *, span: int = 45) -> Shape:
-    """A small group with any structure and any bounds, equal and zero ones included."""
+    """Draw a small group with any structure and any bounds, equal and zero ones included."""
     random = Random(seed)
     delta = random.randint(0, 6)
     return Shape(
@@ -64,7 +64,7 @@ def random_shape(seed: int, *, span: int = 45) -> Shape:
 
 @dataclass(slots=True)
 class GroupMessage:
-    """A message: its send event in `GroupHistory.messages`, and the stamps it got."""
+    """A message: its send event in `GroupRun.messages`, and its stamps."""
 
     event: int
     sender: str
@@ -74,7 +74,7 @@ class GroupMessage:
 
 @dataclass(slots=True)
 class GroupRun:
-    """What happened, and what the clocks made of it."""
+    """The true history of a group, and the stamps that its clocks gave."""
 
     group: Group
     messages: History = field(default_factory=History)
@@ -83,12 +83,12 @@ class GroupRun:
     """Happened-before of events: a gateway is a process like the others."""
     sent: list[GroupMessage] = field(default_factory=list)
     stamped: list[tuple[int, LocalStamp]] = field(default_factory=list)
-    """Events of `events` with their local stamps."""
+    """Events of `events`, with their local stamps."""
     relays: dict[str, list[int]] = field(default_factory=dict)
-    """For each subgroup, the messages its gateway delivered, as indices of `sent`, in order."""
+    """By subgroup: the messages that its gateway delivered, in order, as indices of `sent`."""
 
     def global_pairs(self) -> Iterator[tuple[GlobalStamp, GlobalStamp, bool]]:
-        """All ordered pairs of forwarded messages, and whether the first truly happened before the second."""
+        """Yield all ordered pairs of forwarded messages, and whether the first truly happened before the second."""
         forwarded = [(m.event, m.forwarded) for m in self.sent if m.forwarded is not None]
         for a, stamp_a in forwarded:
             for b, stamp_b in forwarded:
@@ -96,7 +96,7 @@ class GroupRun:
                     yield stamp_a, stamp_b, self.messages.precedes(a, b)
 
     def local_pairs(self) -> Iterator[tuple[LocalStamp, LocalStamp, bool]]:
-        """All ordered pairs of stamped events of one subgroup, and whether the first truly happened first."""
+        """Yield all ordered pairs of stamped events of one subgroup, and whether the first truly happened first."""
         for a, stamp_a in self.stamped:
             for b, stamp_b in self.stamped:
                 if a != b and stamp_a.subgroup == stamp_b.subgroup:
@@ -104,7 +104,7 @@ class GroupRun:
 
 
 class GroupHistory:
-    """Plays one random history. The rules in force change no choice: a seed gives one history under both."""
+    """Plays one random history. No random choice depends on the rules: a seed gives one history under both."""
 
     def __init__(self, shape: Shape, random: Random, *, rules: Rules = "sound") -> None:
         self._shape = shape
@@ -168,7 +168,7 @@ class GroupHistory:
         return lambda: epoch + self._now + ahead
 
     def _at(self, time: int, action: Callable[[], None]) -> None:
-        # The second element makes what happens at one tick happen in random order.
+        # The second element puts actions of one tick in random order.
         heappush(self._agenda, (time, self._random.getrandbits(60), action))
 
     def _local_delay(self) -> int:
@@ -176,7 +176,7 @@ class GroupHistory:
             return self._shape.delta
         return self._random.randint(self._shape.delta, self._shape.max_delay)
 
-    def _stamped(self, process: str, stamp: LocalStamp, *causes: int | None) -> int:
+    def _record(self, process: str, stamp: LocalStamp, *causes: int | None) -> int:
         event = self.run.events.add(f"{stamp!r}", self._last_event[process], *causes)
         self._last_event[process] = event
         self.run.stamped.append((event, stamp))
@@ -184,7 +184,7 @@ class GroupHistory:
 
     def _send(self, process: str) -> None:
         stamp = self._members[process].send()
-        event = self._stamped(process, stamp)
+        event = self._record(process, stamp)
         truth = self.run.messages.add(f"{stamp!r}", self._last_message[process])
         self._last_message[process] = truth
         index = len(self.run.sent)
@@ -206,7 +206,7 @@ class GroupHistory:
         self._at(self._now + self._local_delay(), partial(self._receive, target, stamp, event, truth))
 
     def _receive(self, process: str, stamp: LocalStamp, event: int, truth: int) -> None:
-        self._stamped(process, self._members[process].receive(stamp), event)
+        self._record(process, self._members[process].receive(stamp), event)
         self._last_message[process] = self.run.messages.add(f"{process} receives", self._last_message[process], truth)
         if self._now <= self._shape.span and self._random.random() < 0.15:
             self._send(process)
@@ -223,7 +223,7 @@ class GroupHistory:
         under_way.discard(index)
         gateway = self._gateways[name]
         forwards = gateway.receive_local(message.local)
-        # The gateway's receipt has no stamp of its own; what the gateway stamps next comes after it.
+        # The gateway's receipt has no stamp of its own; the event that it stamps next comes after it.
         self._last_event[gateway.process] = self.run.events.add(
             f"{gateway.process} receives {message.local!r}", self._last_event[gateway.process], event
         )
@@ -255,7 +255,7 @@ class GroupHistory:
         for relay in gateway.receive_global(stamp):
             index = self._by_identity[relay.origin.subgroup, relay.origin.number]
             self.run.relays[name].append(index)
-            event = self._stamped(gateway.process, relay.stamp)
+            event = self._record(gateway.process, relay.stamp)
             for target in self.run.group.subgroup(name).members:
                 if self._random.random() < 0.7:
                     self._carry(target, relay.stamp, event, self.run.sent[index].event)

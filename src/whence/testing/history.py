@@ -1,6 +1,6 @@
 """Happened-before by reachability: the truth that clocks are checked against.
 
-Nothing here knows of clocks. An event is added with its direct causes, and its past is the union of theirs.
+Nothing here knows of clocks. Add an event with its direct causes; its past is the union of theirs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class History:
         return len(self._past)
 
     def add(self, label: str, *causes: int | None) -> int:
-        """Record an event with its direct causes (None stands for "no cause") and give its number."""
+        """Record an event with its direct causes (None means "no cause"); return its number."""
         past = 0
         for cause in causes:
             if cause is not None:
@@ -29,16 +29,16 @@ class History:
         return len(self._past) - 1
 
     def precedes(self, a: int, b: int) -> bool:
-        """Whether event `a` happened before event `b`."""
+        """Tell whether event `a` happened before event `b`."""
         return bool(self._past[b] >> a & 1)
 
     def past(self, event: int) -> set[int]:
-        """The numbers of all events that happened before this one."""
+        """Return the numbers of all events that happened before this one."""
         bits = self._past[event]
         return {i for i in range(event) if bits >> i & 1}
 
     def relation(self, a: int, b: int) -> Relation:
-        """How event `a` truly stands to event `b`."""
+        """Tell how event `a` is truly related to event `b`."""
         if a == b:
             return Relation.EQUAL
         if self.precedes(a, b):

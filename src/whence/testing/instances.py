@@ -1,6 +1,6 @@
-"""Random histories of instances that fork and join, in the sense of autonomous causality.
+"""Random histories of instances that fork and join (autonomous causality).
 
-The same three moves under two spellings: ``duplicate`` and ``combine`` (`whence.clocks.Instance`), ``fork`` and ``join``
+The same three moves under two names: ``duplicate`` and ``combine`` (`whence.clocks.Instance`), ``fork`` and ``join``
 (`whence.clocks.IntervalTreeClock`).
 """
 
@@ -14,10 +14,10 @@ from whence.testing.processes import Run
 
 
 class InstanceHistory:
-    """Runs one random history of events, forks, joins and losses over instances grown from one root.
+    """Plays one random history of events, forks, joins and losses over instances grown from one root.
 
-    Only ``event`` gives an event to compare: whether forks and joins count as events is the clock's own business, and
-    reachability passes through them either way.
+    Only events of ``event`` are compared: clocks may or may not count forks and joins as events, and reachability
+    passes through them either way.
     """
 
     def __init__(self, make: Callable[[], Any], random: Random) -> None:

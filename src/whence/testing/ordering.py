@@ -1,4 +1,4 @@
-"""Random histories of causally ordered messages: reordered, duplicated, lost; every delivery compared with the truth."""
+"""Random histories of ordered messages, reordered, duplicated and lost; every delivery is compared with the truth."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from whence.testing.processes import Run
 
 @dataclass(slots=True)
 class Sent:
-    """A message in the truth: who sent it with which counter, to whom, by which event, and when it was delivered."""
+    """A message in the truth: its sender and counter, its destination, its send event, and its place among deliveries."""
 
     stamp: Any
     sender: str
@@ -20,6 +20,7 @@ class Sent:
     to: str
     event: int
     rank: int | None = None
+    """Its place among the deliveries at its destination; None before it is delivered."""
 
 
 class OrderingContradiction(AssertionError):
@@ -29,8 +30,8 @@ class OrderingContradiction(AssertionError):
 class OrderingHistory:
     """Runs clocks with ``send(to)``, ``try_deliver`` and ``deliver(timeout_s=0)`` over a network that loses and reorders.
 
-    Checked at each delivery: undelivered predecessors are named by its own gaps or by earlier ones at that process; it is
-    flagged late exactly when a message that depends on it was delivered there first; a second copy is a duplicate.
+    At each delivery it checks: undelivered predecessors are named by its gaps or by earlier ones at that process; it is
+    flagged late exactly if a message that depends on it was delivered there first; a second copy is a duplicate.
     """
 
     def __init__(self, make: Callable[[str], Any], random: Random, *, loss: float) -> None:
@@ -47,7 +48,7 @@ class OrderingHistory:
         self.run = Run()
 
     def play(self, *, processes: int, actions: int) -> Run:
-        """Play random actions, then let everything still under way arrive."""
+        """Play random actions, then let all messages under way arrive."""
         for i in range(processes):
             name = f"p{i}"
             self._clocks[name], self._last[name] = self._make(name), None
@@ -59,12 +60,12 @@ class OrderingHistory:
                 self._arrive(self._random.randrange(len(self._network)), patience=self._random.random() < 0.8)
         self._copies = 0.0
         while self._network:
-            left = len(self._network)
-            for _ in range(left):
+            waiting = len(self._network)
+            for _ in range(waiting):
                 self._arrive(0, patience=True)
-            if len(self._network) == left:
+            if len(self._network) == waiting:
                 if not self._loss:
-                    raise OrderingContradiction(f"{left} messages wait though none was lost")
+                    raise OrderingContradiction(f"{waiting} messages wait although none was lost")
                 self._arrive(0, patience=False)
         return self.run
 

@@ -1,7 +1,7 @@
 """Random histories of processes that send messages: spawns, rendezvous, losses, reorderings, duplicates.
 
-The history is made by running it: each action is put to the clocks and, once they have stamped it, recorded with its true
-causes. A clock may refuse or hold back a message; then it simply did not happen (yet).
+Each action is first done by the clocks and, once they have stamped it, recorded with its true causes. If a clock
+refuses or holds back a message, it has not happened (yet).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from whence.testing.time import Drift, TickingClocks
 
 @dataclass(slots=True)
 class InFlight:
-    """A message on its way: the stamp it carries and the event that sent it."""
+    """A message on its way: its stamp, and the event that sent it."""
 
     stamp: Any
     cause: int
@@ -28,17 +28,17 @@ class InFlight:
 
 @dataclass(slots=True)
 class Run:
-    """A true history, and the stamps the clocks gave to its events: ``(event number, stamp)``."""
+    """A true history, and the stamps that clocks gave to its events: ``(event number, stamp)``."""
 
     history: History = field(default_factory=History)
     stamps: list[tuple[int, Stamp]] = field(default_factory=list)
 
 
 class ProcessHistory:
-    """Runs one random history over clocks that have ``local``, ``send`` and ``receive``.
+    """Plays one random history over clocks that have ``local``, ``send`` and ``receive``.
 
-    ``spawn`` and ``synchronise`` are used where the clock has them, unless time is bounded (a spawned clock would need a
-    reading of its own).
+    Calls ``spawn`` and ``synchronise`` if the clock has them, unless time is bounded (a spawned clock would need its
+    own reading).
     """
 
     def __init__(self, make: Callable[..., Any], random: Random, *, drift: Drift | None) -> None:
@@ -64,7 +64,7 @@ class ProcessHistory:
         for _ in range(actions):
             if self._time:
                 self._time.tick()
-            # Whoever acts need not be the one that ticked: events happen between ticks, and several at one reading.
+            # The process that acts need not be the one that ticked: events happen between ticks, and several at one reading.
             self._random.choice(moves)(self._random.choice(list(self._clocks)))
         return self.run
 
@@ -97,7 +97,7 @@ class ProcessHistory:
     def _receive(self, process: str) -> None:
         inbox = self._inbox[process]
         if self._time and self._drift:
-            # G2: what has not arrived while its sender's clock was within delta of the send is lost.
+            # G2: a message is lost if it has not arrived while its sender's clock was within delta of the send.
             inbox[:] = [m for m in inbox if self._time.now(m.sender) <= m.sent_at + self._drift.delta]
         if not inbox:
             return

@@ -9,7 +9,7 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """No two clocks differ by more than `eps`; a message that is not lost arrives within `delta` of its sender's clock."""
+    """No two clocks differ by more than `eps`; a message arrives within `delta` of its sender's clock, or is lost."""
 
     eps: int
     delta: int
@@ -24,22 +24,22 @@ class TickingClocks:
         self._reading: dict[str, int] = {}
 
     def start(self, process: str) -> None:
-        """A process joins with a reading that fits everyone's."""
+        """Add a process, with a reading within eps of all others."""
         readings = self._reading.values()
         low = max(readings, default=0) - self._drift.eps
         high = min(readings, default=0) + self._drift.eps
         self._reading[process] = self._random.randint(max(0, low), max(0, high)) if readings else 0
 
     def reader(self, process: str) -> Callable[[], int]:
-        """The function a clock takes as its `physical`."""
+        """Return the function that a clock takes as its `physical`."""
         return lambda: self._reading[process]
 
     def now(self, process: str) -> int:
-        """The current reading of a process."""
+        """Return the current reading of a process."""
         return self._reading[process]
 
     def tick(self) -> None:
-        """Advance one process, chosen at random among those that may; with eps 0 all of them, since none may be alone."""
+        """Advance a random one of the processes that may advance; with eps 0 all of them, since none may be alone."""
         slowest = min(self._reading.values())
         free = [p for p, reading in self._reading.items() if reading < slowest + self._drift.eps]
         for process in [self._random.choice(free)] if free else self._reading:

@@ -1,24 +1,24 @@
 """Bounded stamps ``<r, c, kn>``: an order consistent with causality in a few bytes, where clocks drift little.
 
-Given (paper, section 2): no two clocks ever differ by more than `eps` (G1), and a message that is not lost arrives within
-`delta` (G2). Properties:
+Given (paper, section 2): no two clocks ever differ by more than `eps` (G1), and a message that is not lost arrives
+within `delta` (G2). Properties:
 
 - ``e -> f`` implies ``less(stamp(e), stamp(f))`` for whole stamps. The converse does not hold: there is no `Relation`;
 - ``0 <= c <= eps``, and a stamp's size depends on eps, delta and the number of processes only, never on how long the
   computation runs.
 
-What the parts mean: `r` is the process's own reading; ``r + c`` the largest reading it knows of, anywhere; and ``kn[t]`` how
-many events at reading ``r + t`` it knows of. A stamp keeps the elements in the order `less` compares them: ``kn[c]``,
-``kn[c - 1]``, ... down to ``kn[c - eps]``. Lower ones are never compared again, because ``r + c`` never falls, so dropping
-them, or keeping the first k only, on the wire or when comparing, gives one and the same order. That order of the first k
-elements, for k <= eps, *can* contradict causality: it is what the paper trades for bytes.
+The parts: `r` is the process's own reading; ``r + c`` is the largest reading of any process that it knows of; ``kn[t]``
+is how many events at reading ``r + t`` it knows of. A stamp keeps the elements in the order `less` compares them:
+``kn[c]``, ``kn[c - 1]``, ... down to ``kn[c - eps]``. Lower ones are never compared again, because ``r + c`` never
+falls, so dropping them, or keeping the first k only, on the wire or when comparing, gives one and the same order. That
+order of the first k elements, for k <= eps, *can* contradict causality: it is what the paper trades for bytes.
 
-Where this departs from the paper: its arrays end at ``kn[eps - 1]``, but a receive *between* ticks of the receiver's clock
-can make ``c`` equal to eps, and `less` then contradicts causality. One more element repairs it, so that any number of
-events may share a tick.
+Where this departs from the paper: its arrays end at ``kn[eps - 1]``, but a receive *between* ticks of the receiver's
+clock can make ``c`` equal to eps, and `less` then contradicts causality. One more element repairs it, so that any
+number of events may share a tick.
 
-HAZARD: a reading that goes back, or a stamp further ahead than eps, breaks G1. Both raise `ClockDrift` and change nothing:
-the bound was too small, and every later stamp would be wrong.
+HAZARD: a reading that goes back, or a stamp further ahead than eps, breaks G1. Both raise `ClockDrift` and change
+nothing: the bound was too small, and every later stamp would be wrong.
 
 Source: Kulkarni and Arumugam, Approximate Causal Observer, sections 3 and 6.5.
 """
@@ -36,6 +36,7 @@ from whence.clocks.relation import OrderedStamp, require
 from whence.clocks.wire import MAX_COUNTER, Kind, Reader, Writer, check_name
 
 MAX_ELEMENTS = 1 << 16
+"""The most elements of kn in a stamp."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +49,27 @@ class BoundedStamp(OrderedStamp):
     r: int
     c: int
     kn: tuple[int, ...]
-    """``kn[i]`` is the paper's ``kn[c - i]``."""
+    """Event counts, largest reading first: ``kn[i]`` is the paper's ``kn[c - i]``."""
 
     def sort_key(self) -> tuple[Any, ...]:
         return (self.r + self.c, self.kn, self.process)
 
     def first(self, k: int) -> BoundedStamp:
-        """The stamp with its first `k` elements only: smaller, and more often wrong about what came first."""
+        """Keep the first `k` elements: a smaller stamp, and more often wrong about what came first."""
         if k < 1:
             raise ValueError(f"a stamp keeps at least 1 element, not {k}; see physical_and_c() for none")
         return replace(self, kn=self.kn[:k])
 
     def physical_and_c(self) -> BoundedStamp:
-        """DPC2: the reading and `c`, without elements."""
+        """DPC2: keep the reading and `c`, without elements."""
         return replace(self, kn=())
 
     def physical_only(self) -> BoundedStamp:
-        """DPC1: the reading alone."""
+        """DPC1: keep the reading alone."""
         return replace(self, c=0, kn=())
 
     def to_bytes(self) -> bytes:
-        """The self-contained form; `whence.clocks.BoundedFormat` gives the few bytes that travel with a message."""
+        """Give the self-contained form; `whence.clocks.BoundedFormat` gives the few bytes that travel with a message."""
         out = Writer(self.kind)
         out.text(self.process)
         out.varint(self.r)
@@ -91,15 +92,15 @@ class BoundedStamp(OrderedStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = json_form.fields(value, "bounded", {"process", "r", "c", "kn"})
-        kn = found["kn"]
+        fields = json_form.read_fields(value, "bounded", {"process", "r", "c", "kn"})
+        kn = fields["kn"]
         if not isinstance(kn, list) or len(kn) > MAX_ELEMENTS:
             raise StampError(f"kn is a list of at most {MAX_ELEMENTS} integers")
         return cls(
-            json_form.name(found["process"]),
-            json_form.integer(found["r"], "r"),
-            json_form.integer(found["c"], "c"),
-            tuple(json_form.integer(count, "an element of kn") for count in kn),
+            json_form.read_name(fields["process"]),
+            json_form.read_integer(fields["r"], "r"),
+            json_form.read_integer(fields["c"], "c"),
+            tuple(json_form.read_integer(count, "an element of kn") for count in kn),
         )
 
     def __repr__(self) -> str:
@@ -107,10 +108,10 @@ class BoundedStamp(OrderedStamp):
 
 
 def less(e: BoundedStamp, f: BoundedStamp) -> bool:
-    """The paper's order: ``(r + c, kn[c], kn[c-1], ..., process)``, compared lexicographically.
+    """Compare by the paper's order: ``(r + c, kn[c], kn[c-1], ..., process)``, lexicographically.
 
-    True whenever e's event happened before f's, given G1. Raises `ValueError` for stamps with different numbers of elements,
-    which have no common order.
+    True whenever e's event happened before f's, given G1. Raises `ValueError` for stamps with different numbers of
+    elements, which have no common order.
     """
     require(e, BoundedStamp, "less compares")
     require(f, BoundedStamp, "less compares")
@@ -129,10 +130,10 @@ class BoundedClock(Guarded):
     def __init__(
         self, process: str, eps: int, delta: int, *, physical: Callable[[], int], elements: int | None = None
     ) -> None:
-        """`physical` gives this process's reading in ticks; `eps` and `delta` are in the same ticks.
+        """Start at reading 0. `physical` gives this process's reading in ticks; `eps` and `delta` are in the same ticks.
 
-        `elements`: how many elements of kn the stamps of this computation carry, by default all eps + 1. With fewer, an
-        effect can sort before its cause. Everyone uses the same number: a stamp with fewer than this clock's is refused.
+        `elements`: how many elements of kn the stamps carry, by default all eps + 1. With fewer, an effect can sort
+        before its cause. All clocks of a computation use the same number: a stamp with fewer is refused.
         """
         check_name(process)
         for name, value in (("eps", eps), ("delta", delta)):
@@ -150,7 +151,7 @@ class BoundedClock(Guarded):
         self._physical = physical
         self._r = 0
         self._top = 0
-        """r + c of the latest event: the largest reading known of."""
+        """r + c of the latest event: the largest reading known here."""
         self._kn = (0,) * elements
 
     def local(self) -> BoundedStamp:
@@ -174,31 +175,31 @@ class BoundedClock(Guarded):
             )
         return self._event(stamp)
 
-    def _event(self, heard: BoundedStamp | None) -> BoundedStamp:
+    def _event(self, received: BoundedStamp | None) -> BoundedStamp:
         with self._lock:
             r = self._physical()
             if not isinstance(r, int):
                 raise TypeError(f"`physical` gives whole ticks, not {r!r:.60}")
             if r < self._r or r > MAX_COUNTER:
                 raise ClockDrift(f"{self.process!r} read {r} after {self._r}: a physical clock must not go back")
-            heard_top = heard.r + heard.c if heard else 0
-            top = max(r, self._top, heard_top)
+            received_top = received.r + received.c if received else 0
+            top = max(r, self._top, received_top)
             if top - r > self.eps:
                 raise ClockDrift(
-                    f"{self.process!r} reads {r} and was told of {top}: the clocks differ by at least {top - r} ticks, "
-                    f"and eps is {self.eps}. Run every process with eps >= {top - r}, or synchronise the clocks"
+                    f"{self.process!r} reads {r} and received the reading {top}: the clocks differ by at least {top - r} "
+                    f"ticks, and eps is {self.eps}. Run every process with eps >= {top - r}, or synchronise the clocks"
                 )
-            kn = _seen_from(top, self._top, self._kn, self.elements)
-            if heard:
-                kn = list(map(max, kn, _seen_from(top, heard_top, heard.kn, self.elements)))
+            kn = _shift_elements(top, self._top, self._kn, self.elements)
+            if received:
+                kn = list(map(max, kn, _shift_elements(top, received_top, received.kn, self.elements)))
             if top - r < self.elements:
                 kn[top - r] += 1
             self._r, self._top, self._kn = r, top, tuple(kn)
             return BoundedStamp(self.process, r, top - r, self._kn)
 
 
-def _seen_from(top: int, own_top: int, kn: tuple[int, ...], size: int) -> list[int]:
-    """The elements for readings ``top, top - 1, ...`` out of those for ``own_top, own_top - 1, ...``."""
-    shift = min(top - own_top, size)
+def _shift_elements(top: int, old_top: int, kn: tuple[int, ...], size: int) -> list[int]:
+    """Turn the elements for readings ``old_top, old_top - 1, ...`` into those for ``top, top - 1, ...``."""
+    shift = min(top - old_top, size)
     seen = [0] * shift + list(kn[: size - shift])
     return seen + [0] * (size - len(seen))

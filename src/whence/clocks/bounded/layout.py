@@ -1,6 +1,6 @@
 """Bounded stamps in a few bytes: the modulo-B form, bit by bit.
 
-Everyone that talks agrees on a `BoundedFormat` beforehand, as on eps and delta themselves, so no byte describes the layout:
+All processes agree on a `BoundedFormat` beforehand, as on eps and delta, so no byte describes the layout:
 
 ===========  ======================================  ===================================================================
 field        bits                                    why it is enough
@@ -18,9 +18,8 @@ elements take 4 bytes.
 Where this departs from the paper: ``B >= eps + delta + 1`` is too small when the delay is measured on the sender's clock,
 and ``kn < n`` is exceeded by one (twice n where a receive and a send are two events).
 
-HAZARD: a message that took longer than delta, or clocks further apart than eps, unpack to a wrong `r` that no check can
-find: that is what the modulo costs. It is also what makes the clocks forget a fault: no `r` further than delta + eps back
-or eps ahead survives a trip over the wire.
+HAZARD: if a message takes longer than delta, or clocks are further apart than eps, `unpack` gives a wrong `r`, and no check
+can find that. The modulo also limits faults: no `r` further than delta + eps back or eps ahead passes over the wire.
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ _VERSION_BITS = 3
 
 @dataclass(frozen=True, slots=True)
 class BoundedFormat:
-    """How the stamps of these processes travel. All sizes follow from the parameters."""
+    """The wire format of the stamps of some processes; all sizes follow from the parameters."""
 
     eps: int
     delta: int
     processes: tuple[str, ...]
     elements: int
-    """How many elements of kn travel: 0 (DPC2) to eps + 1 (all)."""
+    """How many elements of kn are sent: 0 (DPC2) to eps + 1 (all)."""
     events_per_tick: int = field(default=2, kw_only=True)
-    """How many events a process makes at one reading of its clock, at most."""
+    """The most events of one process at one reading of its clock."""
 
     def __post_init__(self) -> None:
         for name, low, high in (
@@ -70,7 +69,7 @@ class BoundedFormat:
     def that_fits(
         cls, payload_bytes: int, eps: int, delta: int, processes: Sequence[str], *, events_per_tick: int = 2
     ) -> BoundedFormat:
-        """The format with the most elements that fits a payload, such as the 29 bytes of a mote."""
+        """Choose the format with the most elements that fits a payload, such as the 29 bytes of a mote."""
         names = tuple(processes)
         for elements in range(eps + 1, -1, -1):
             fit = cls(eps, delta, names, elements, events_per_tick=events_per_tick)
@@ -80,12 +79,12 @@ class BoundedFormat:
 
     @property
     def modulus(self) -> int:
-        """B: the number of readings a reader must tell apart."""
+        """B: how many readings a reader must tell apart."""
         return self.delta + 2 * self.eps + 1
 
     @property
     def field_bits(self) -> dict[str, int]:
-        """The width of each field, one element's for ``kn``."""
+        """The width of each field; that of ``kn`` is for one element."""
         return {
             "version": _VERSION_BITS,
             "r": _bits(self.modulus),
@@ -101,10 +100,10 @@ class BoundedFormat:
         return -(-(bits["version"] + bits["r"] + bits["c"] + bits["process"] + self.elements * bits["kn"]) // 8)
 
     def pack(self, stamp: BoundedStamp) -> bytes:
-        """The stamp's bytes; raises `StampError` where the stamp breaks a bound of the format."""
+        """Give the stamp's bytes; `StampError` if the stamp breaks a bound of the format."""
         require(stamp, BoundedStamp, "a BoundedFormat packs")
         if stamp.process not in self.processes:
-            raise StampError(f"{stamp.process!r} is none of the {len(self.processes)} processes of the format")
+            raise StampError(f"{stamp.process!r} is not one of the {len(self.processes)} processes of the format")
         if len(stamp.kn) < self.elements:
             raise StampError(f"the format carries {self.elements} elements, and the stamp has {len(stamp.kn)}")
         bits = self.field_bits
@@ -127,18 +126,18 @@ class BoundedFormat:
         return (packed << 8 * self.size_bytes - used).to_bytes(self.size_bytes)
 
     def unpack(self, data: bytes, now: int) -> BoundedStamp:
-        """The stamp as read by a process whose own clock reads `now`; it has the format's elements only."""
+        """Read a stamp, for a process whose own clock reads `now`; it has the elements of the format only."""
         if not isinstance(now, int):
             raise TypeError(f"`now` is the reader's own reading in whole ticks, not {now!r:.60}")
         if not isinstance(data, bytes) or len(data) != self.size_bytes:
             raise StampError(f"a stamp of this format is {self.size_bytes} bytes")
         bits = self.field_bits
-        packed, left = int.from_bytes(data), 8 * len(data)
+        packed, remaining = int.from_bytes(data), 8 * len(data)
 
         def take(name: str) -> int:
-            nonlocal left
-            left -= bits[name]
-            return packed >> left & (1 << bits[name]) - 1
+            nonlocal remaining
+            remaining -= bits[name]
+            return packed >> remaining & (1 << bits[name]) - 1
 
         version, r_mod, c, index = take("version"), take("r"), take("c"), take("process")
         kn = tuple(take("kn") for _ in range(self.elements))
@@ -147,7 +146,7 @@ class BoundedFormat:
         most = len(self.processes) * self.events_per_tick
         if r_mod >= self.modulus or c > self.eps or index >= len(self.processes) or max(kn, default=0) > most:
             raise StampError("a field is outside its bounds: the sender uses another format")
-        if packed & (1 << left) - 1:
+        if packed & (1 << remaining) - 1:
             raise StampError("the spare bits of a stamp are zero")
         oldest = now - self.delta - self.eps
         r = oldest + (r_mod - oldest) % self.modulus
@@ -157,5 +156,5 @@ class BoundedFormat:
 
 
 def _bits(values: int) -> int:
-    """Bits that tell this many values apart."""
+    """Return how many bits tell so many values apart."""
     return (values - 1).bit_length()

@@ -1,12 +1,13 @@
-"""A channel that carries ordering stamps: the vector as in `whence.clocks.channels.end`, and the records that changed.
+"""A channel for ordering stamps: the vector as in `whence.clocks.channels.end`, and the records that changed.
 
-Each end numbers its messages and, in every message, acknowledges the highest number it has *delivered*. A message carries
-the records (what is outstanding for whom) that changed since the newest message the peer has delivered. The peer has merged
-the others, or has since seen that they were delivered; and what the message needs of the peer itself and does not spell out
-was needed by a message the peer has delivered, and is met. So the deliveries are those that whole stamps would give.
+Each end numbers its messages and, in every message, acknowledges the highest number it has *delivered*. A message
+carries the records (which sends are outstanding for whom) that changed since the newest message that the peer has
+delivered. The peer has merged the other records, or has seen since that their sends were delivered. If a message needs
+a send to the peer that it does not list, then an earlier message that the peer has delivered needed it, too. So
+deliveries are the same as with whole stamps.
 
-HAZARD: this rests on what the peer remembers, so a message that builds on another names the end it was sent to, and an end
-with another identity refuses it with `StaleChannel`.
+HAZARD: this relies on what the peer remembers. So a message that builds on another names the end it was sent to, and an
+end with another identity refuses it with `StaleChannel`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from whence.clocks.vector.stamp import VectorStamp
 from whence.clocks.wire import Kind, Reader, Writer
 
 PENDING = 64
-"""Messages remembered while no acknowledgement comes; an older one can no longer be built on."""
+"""Messages remembered while no acknowledgement comes; later messages cannot build on older ones."""
 
 _PLACE = struct.Struct("<IQQQQ")
 """The lane of the sending process; the message's number; the number it builds on, 0 for none; the identity of the end
@@ -34,7 +35,7 @@ that must have delivered that one; the highest number delivered here."""
 class OrderingChannel(ChannelEnd):
     """One process's end of a channel to one peer. Thread-safe, under its clock's lock.
 
-    An observer's end delivers and never sends; so it never acknowledges, and its peers spell everything out.
+    The end of an observer delivers and never sends. So it never acknowledges, and its peers send every record.
     """
 
     kind = Kind.ORDERING_MESSAGE
@@ -49,7 +50,7 @@ class OrderingChannel(ChannelEnd):
     def _forget_peer(self) -> None:
         super()._forget_peer()
         self._pending: dict[int, int] = {}
-        """The version of the clock's records in each message that was not acknowledged yet."""
+        """By unacknowledged message: the version of the clock's records in it."""
         self._base = 0
         self._base_version = 0
         self._delivered = 0
@@ -58,13 +59,15 @@ class OrderingChannel(ChannelEnd):
     def send(self, to: str | None = None) -> bytes:
         """Stamp a message to the peer, and encode it. A retry may send the same bytes again.
 
-        `to` is the peer's process; once something was heard from it, it need not be said.
+        `to` is the peer's process; it may be left out once a message of the peer has come.
         """
         clock = self._sending_clock()
         with self._held:
             to = to if to is not None else self._peer_process
             if to is None:
-                raise ClockError("nothing was heard from the peer yet: say which process the message is for")
+                raise ClockError(
+                    "no message of the peer has come yet: name the process that this message is for with `to`"
+                )
             version = clock.version
             vector, records = clock.begin_send()
             data = self._message(clock, vector, records, version)
@@ -72,22 +75,22 @@ class OrderingChannel(ChannelEnd):
             return data
 
     def encode(self, stamp: OrderingStamp) -> bytes:
-        """Encode a stamp that `OrderingClock.send` gave: to send the same once more after `reset()`."""
+        """Encode a stamp of `OrderingClock.send`, to send it again after `reset()`."""
         with self._held:
-            # At version 0 no record counts as known, so messages that build on this one spell them all out.
+            # At version 0 no record counts as known, so messages that build on this one carry all of them.
             return self._message(self._sending_clock(), stamp.clock, stamp._outstanding, 0)
 
     def try_deliver(self, data: bytes) -> OrderedDelivery | None:
-        """Deliver the message if nothing it needs is missing; None says that it must wait: offer it again."""
-        return self.clock.try_take(self._incoming(data))
+        """Deliver the message if nothing it needs is missing; None if it must wait: offer it again."""
+        return self.clock.try_deliver_message(self._incoming(data))
 
     def deliver(self, data: bytes, *, timeout_s: float | None = None) -> OrderedDelivery:
-        """Block this thread until the message may be delivered, or until its time-out, and deliver it."""
-        return self.clock.take(self._incoming(data), timeout_s=timeout_s)
+        """Deliver the message when it may be delivered, or at its time-out; blocks this thread until then."""
+        return self.clock.deliver_message(self._incoming(data), timeout_s=timeout_s)
 
     async def deliver_async(self, data: bytes, *, timeout_s: float | None = None) -> OrderedDelivery:
-        """`deliver` for asyncio."""
-        return await self.clock.take_async(self._incoming(data), timeout_s=timeout_s)
+        """Do as `deliver`, without blocking the event loop."""
+        return await self.clock.deliver_message_async(self._incoming(data), timeout_s=timeout_s)
 
     def _sending_clock(self) -> OrderingClock:
         if not isinstance(self.clock, OrderingClock):
@@ -118,9 +121,12 @@ class OrderingChannel(ChannelEnd):
             lane, number, base, receiver, delivered = _PLACE.unpack_from(data, end)
             names = vector._roster.names
             if lane >= len(names) or not vector.known(names[lane]) or not number or base >= number:
-                raise StampError(f"byte {end}: these bytes are no message of an ordering channel")
+                raise StampError(f"byte {end}: these bytes are not a message of an ordering channel")
             if base and receiver != self._me:
-                raise StaleChannel("the message builds on one that this end never delivered")
+                raise StaleChannel(
+                    "the message builds on one that this end never delivered: let its sender reset() and encode the "
+                    "stamp again"
+                )
             records: Mapping[str, Sends] = {}
             if place < len(data):
                 read = Reader(data[place:], self.kind)

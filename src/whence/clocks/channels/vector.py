@@ -1,4 +1,4 @@
-"""A channel that carries vector stamps; see `whence.clocks.channels.end` for how and why it is sound."""
+"""A channel for vector stamps; see `whence.clocks.channels.end` for how it works and why it is sound."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class VectorChannel(ChannelEnd):
             return self._write(self.clock.send())
 
     def encode(self, stamp: VectorStamp) -> bytes:
-        """Encode a stamp for the peer: one that `VectorClock.send` gave, or the same once more after `reset()`."""
+        """Encode a stamp for the peer: one from `VectorClock.send`, or the same again after `reset()`."""
         with self._held:
             return self._write(stamp)
 
     def receive(self, data: bytes) -> VectorStamp:
         """Receive what the peer sent, and stamp the receipt.
 
-        Raises `StampError` for bytes that are no such message, `StaleChannel` when they build on what is not known
-        here; the clock then stays as it was.
+        Raises `StampError` for bytes that are not such a message, `StaleChannel` when this end lacks the names; the
+        clock is then unchanged.
         """
         with self._held:
             stamp, end = self._read(data)

@@ -1,4 +1,4 @@
-"""The gateway of a subgroup: LT and RT towards its members, VT towards other gateways. See `structure`."""
+"""The gateway of a subgroup: LT and RT for its members, VT for other gateways. See `structure`."""
 
 from __future__ import annotations
 
@@ -8,31 +8,33 @@ from typing import NamedTuple
 
 from whence.clocks.errors import ClockDrift, ClockError
 from whence.clocks.group.log import LiteralVector, MessageLog
-from whence.clocks.group.member import LARGEST_HEARD, LocalClock
+from whence.clocks.group.member import LARGEST_RECEIVED, LocalClock
 from whence.clocks.group.stamps import GlobalStamp, LocalStamp
 from whence.clocks.group.structure import Group
 from whence.clocks.guarded import Guarded
 
 DEFAULT_LOG_LIMIT = 64
+"""Messages of each process that the log keeps."""
 DEFAULT_WAITING_LIMIT = 4096
+"""Global messages that may wait for their causes."""
 
 
 class Forward(NamedTuple):
-    """A local message on its way out: the other gateways get it under `stamp`."""
+    """A local message on its way out: send it to the other gateways under `stamp`."""
 
     local: LocalStamp
     stamp: GlobalStamp
 
 
 class Relay(NamedTuple):
-    """A global message delivered: the members of the subgroup get it under `stamp`."""
+    """A global message that is delivered: send it to the members of the subgroup under `stamp`."""
 
     origin: GlobalStamp
     stamp: LocalStamp
 
 
 class Arrival(NamedTuple):
-    """When a held message reached the gateway; and, for the literal rules, what its last relay was then."""
+    """When a held message reached the gateway; for the literal rules, also the gateway's last send before."""
 
     tr_ns: int
     last_ts_ns: int | None
@@ -47,7 +49,8 @@ class Gateway(Guarded):
     that may precede it is still held. Call `release` when time has passed, at `next_release_ns`.
 
     **Inwards**, global messages are delivered causally: in the order of their numbers from each gateway, and after all
-    the numbers their stamps name. Duplicates are dropped. A message with causes missing waits; `missing` tells which.
+    the numbers that their stamps name. Duplicates are dropped. A message whose causes are missing waits; `missing`
+    tells which.
 
     An operation that raises has changed nothing.
     """
@@ -83,7 +86,7 @@ class Gateway(Guarded):
         """Open the gateway of a subgroup.
 
         `physical` is its RT clock, within the group's tau; `elapsed` measures Ts and Tr and must not step. `log_limit`
-        bounds the log for each process; what it drops counts as behind all later messages. `waiting_limit` bounds the
+        bounds the log for each process; dropped messages count as causes of all later ones. `waiting_limit` bounds the
         global messages that wait for their causes; one more is refused, and can be sent again later.
         """
         if log_limit < 1 or waiting_limit < 0:
@@ -106,16 +109,18 @@ class Gateway(Guarded):
         self._waiting_limit = waiting_limit
 
     def receive_local(self, stamp: LocalStamp) -> list[Forward]:
-        """Take a member's message for the group, and give what can go out now: it, and others held until now.
+        """Receive a member's message for the group; give what can go out now: it, and others held until now.
 
-        A message taken before is dropped. Raises `ClockDrift` for a stamp that proves a bound of the subgroup wrong,
-        and `ClockError` for a message that comes after a later one of its sender, when the later one has gone out.
+        Drops a message that came before. Raises `ClockDrift` for a stamp that proves a bound of the subgroup wrong, and
+        `ClockError` for a message that comes when a later one of its sender has gone out.
         """
         with self._lock:
             rt_ns = self._clock.read()
             self._clock.check(stamp, rt_ns)
             if stamp.process == self.process:
-                raise ClockError(f"{stamp!r} is the gateway's own stamp: only its members' messages are forwarded")
+                raise ClockError(
+                    f"{stamp!r} is a stamp of the gateway itself: only its members' messages are forwarded"
+                )
             tr_ns = self._read_elapsed()
             if stamp in self._held or self._log.holds(stamp.sent()):
                 return self._release(tr_ns)
@@ -125,7 +130,7 @@ class Gateway(Guarded):
                     f"{stamp!r} comes after a later message of {stamp.process} went out: it is a very old duplicate, "
                     f"or messages overtake each other in {self.subgroup}; then state its max_delay_ns"
                 )
-            self._clock.event(rt_ns, heard_lt=stamp.lt)
+            self._clock.event(rt_ns, received_lt=stamp.lt)
             self._held[stamp] = Arrival(tr_ns, self._literal.last_ts if self._literal else None)
             return self._release(tr_ns)
 
@@ -138,14 +143,14 @@ class Gateway(Guarded):
     def next_release_ns(self) -> int | None:
         """When, on the `elapsed` clock, `release` can next give something; None when nothing is held."""
         with self._lock:
-            # What is blocked waits for something that is not, so the first of those is the first of all.
+            # A blocked message waits for one that is not blocked, so the first of those is the first of all.
             return min((self._due_ns(stamp) for stamp in self._held if not self._blocked(stamp)), default=None)
 
     def receive_global(self, stamp: GlobalStamp) -> list[Relay]:
-        """Take a message of another gateway, and give all that can be delivered now, causes first.
+        """Receive a message of another gateway; give all that can be delivered now, causes first.
 
-        Raises `ClockError` for a message this group cannot have, and for one that must wait when `waiting_limit` is
-        reached; the caller can have that one sent again once `missing` is empty.
+        Raises `ClockError` for a message that this group cannot have, and for one that must wait when `waiting_limit`
+        is reached; that one can be sent again once `missing` is empty.
         """
         with self._lock:
             self._check_global(stamp)
@@ -165,7 +170,7 @@ class Gateway(Guarded):
             return relays
 
     def missing(self) -> dict[str, tuple[int, int]]:
-        """What waiting messages need, by subgroup: ``(have, need)``, the last number delivered and the last needed."""
+        """Tell what waiting messages need, by subgroup: ``(have, need)``, the last number delivered and the last needed."""
         with self._lock:
             need = dict(self._delivered)
             for stamp in self._waiting.values():
@@ -198,7 +203,7 @@ class Gateway(Guarded):
         if rt_ns - stamp.rt_ns > most_ns:
             raise ClockDrift(
                 f"{stamp!r} took {rt_ns - stamp.rt_ns} ns to the gateway; max_delay_ns and tau_ns of {self.subgroup} "
-                f"allow {most_ns}. What may follow it can have gone out, so it is refused: state bounds that hold"
+                f"allow {most_ns}. It is refused, because its effects may have gone out: state bounds that hold"
             )
 
     def _release(self, now_ns: int) -> list[Forward]:
@@ -212,23 +217,24 @@ class Gateway(Guarded):
     def _due_ns(self, stamp: LocalStamp) -> int:
         if self._local.max_delay_ns is None:
             return self._held[stamp].tr_ns
-        # One later than the last cause can arrive: at that very moment it may be presented after this message.
+        # One later than the last cause can arrive: a cause of that very moment may be handled after this message.
         return self._held[stamp].tr_ns + self._local.max_delay_ns - self._local.delta_ns + 1
 
     def _blocked(self, stamp: LocalStamp) -> bool:
         return any(other.may_precede(stamp, self._bounds) for other in self._held)
 
     def _forward(self, local: LocalStamp, arrival: Arrival) -> Forward:
+        """Stamp a message for the other gateways, and log it."""
         sent = local.sent(tr_ns=arrival.tr_ns)
-        known = self._log.behind(sent)
+        causes = self._log.behind(sent)
         self._forwarded += 1
-        level = known.get(self.subgroup, (0, 0))[0] + 1
-        known[self.subgroup] = (level, self._forwarded)
-        self._log.add(sent, known)
+        level = causes.get(self.subgroup, (0, 0))[0] + 1
+        causes[self.subgroup] = (level, self._forwarded)
+        self._log.add(sent, causes)
         if self._literal is None:
-            return Forward(local, GlobalStamp.of(self.subgroup, known))
+            return Forward(local, GlobalStamp.of(self.subgroup, causes))
         vt = self._literal.received(*arrival)
-        printed = {name: (vt.get(name, 0), known.get(name, (0, 0))[1]) for name in vt.keys() | known.keys()}
+        printed = {name: (vt.get(name, 0), causes.get(name, (0, 0))[1]) for name in vt.keys() | causes.keys()}
         return Forward(local, GlobalStamp.of(self.subgroup, printed))
 
     def _check_global(self, stamp: GlobalStamp) -> None:
@@ -236,7 +242,7 @@ class Gateway(Guarded):
             raise ClockError(f"{stamp!r} was forwarded by this gateway itself")
         for name, level, number in stamp.entries:
             self._group.subgroup(name)
-            if level > LARGEST_HEARD or number > LARGEST_HEARD:
+            if level > LARGEST_RECEIVED or number > LARGEST_RECEIVED:
                 raise ClockError(f"{stamp!r} has a counter that no gateway reaches by counting")
             if name == self.subgroup and number > self._forwarded:
                 raise ClockError(

@@ -1,9 +1,8 @@
 """The stamps of a heterogeneous group: `LocalStamp` inside a subgroup, `GlobalStamp` between gateways.
 
-Both hold only-if knowledge: ``m1 -> m2`` implies ``m1.may_precede(m2)``, and the converse does not hold. So "surely
-concurrent" is an answer to rely on and "may precede" is not a cause. Neither is a `CausalStamp`, whose BEFORE would
-be a guess, nor an `OrderedStamp`: local stamps of different subgroups have no order, and global ones have a partial
-one.
+For both, ``m1 -> m2`` implies ``m1.may_precede(m2)``, and the converse does not hold. So "surely concurrent" is
+certain, and "may precede" does not prove a cause. Neither is a `CausalStamp`, whose BEFORE would be a guess, nor an
+`OrderedStamp`: local stamps of different subgroups have no order, and global ones have a partial one.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from whence.clocks.relation import Stamp
 from whence.clocks.wire import Kind, Reader, Writer
 
 Known = Mapping[str, tuple[int, int]]
-"""What a message may have behind it, for each subgroup: ``(level, number)``, see `GlobalStamp`."""
+"""The possible causes of a message, for each subgroup: ``(level, number)``, see `GlobalStamp`."""
 
 
 def extend(known: dict[str, tuple[int, int]], more: Known) -> None:
-    """Add to what is known, in place, what else is."""
+    """Merge `more` into `known`, in place: keep the larger level and the larger number."""
     for name, (level, number) in more.items():
         old_level, old_number = known.get(name, (-1, -1))
         if level > old_level or number > old_number:
@@ -43,9 +42,9 @@ class LocalStamp(Stamp):
     lt: int
 
     def may_precede(self, other: LocalStamp, bounds: Bounds) -> bool:
-        """Whether this event can have happened before the other; `bounds` is their subgroup's (`Group.bounds`).
+        """Tell whether this event can have happened before the other; `bounds` are those of their subgroup (`Group.bounds`).
 
-        Raises `ClockError` for stamps of different subgroups, whose linear clocks have nothing to do with each other.
+        Raises `ClockError` for stamps of different subgroups: their linear clocks are not related.
         """
         if self.subgroup != other.subgroup:
             raise ClockError(
@@ -55,15 +54,15 @@ class LocalStamp(Stamp):
         return may_precede(self.sent(), other.sent(), bounds)
 
     def surely_concurrent(self, other: LocalStamp, bounds: Bounds) -> bool:
-        """Whether neither event can have happened before the other; an event is not concurrent with itself."""
+        """Tell whether neither event can have happened before the other; False for an event and itself."""
         return self != other and not self.may_precede(other, bounds) and not other.may_precede(self, bounds)
 
     def sent(self, *, ts_ns: int | None = None, tr_ns: int | None = None) -> Sent:
-        """The plain value the rules take; the times are those of the gateway, where it sent or received the message."""
+        """Give the value that the rules take; the times are the gateway's, if it sent or received the message."""
         return Sent(self.process, self.rt_ns, self.lt, ts_ns, tr_ns)
 
     def order_key(self) -> tuple[int, str]:
-        """Sorts the events of *one* subgroup consistently with causality: the timestamp order of section 2."""
+        """Give a key that sorts the events of *one* subgroup by causality: the timestamp order of section 2."""
         return (self.lt, self.process)
 
     def to_bytes(self) -> bytes:
@@ -92,12 +91,12 @@ class LocalStamp(Stamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = json_form.fields(value, "local-group", {"subgroup", "process", "rt_ns", "lt"})
+        fields = json_form.read_fields(value, "local-group", {"subgroup", "process", "rt_ns", "lt"})
         return cls(
-            json_form.name(found["subgroup"]),
-            json_form.name(found["process"]),
-            json_form.integer(found["rt_ns"], "rt_ns"),
-            json_form.integer(found["lt"], "lt"),
+            json_form.read_name(fields["subgroup"]),
+            json_form.read_name(fields["process"]),
+            json_form.read_integer(fields["rt_ns"], "rt_ns"),
+            json_form.read_integer(fields["lt"], "lt"),
         )
 
     def __repr__(self) -> str:
@@ -106,12 +105,12 @@ class LocalStamp(Stamp):
 
 @dataclass(frozen=True, slots=True)
 class GlobalStamp(Stamp):
-    """A message between gateways: the vector VT, with what the receiving gateways need to deliver it causally.
+    """A message between gateways: the vector VT, and the numbers by which gateways deliver it causally.
 
     For each subgroup i the stamp holds ``(name, level, number)``, sorted by name:
 
     - `level` is the paper's VT_i. Under sound rules ``m1 -> m2`` implies ``m1.VT < m2.VT``; messages of one subgroup
-      that are surely concurrent may share a level, so a level says nothing of how many messages there were;
+      that are surely concurrent may share a level, so a level does not count messages;
     - `number` counts messages: those of gateway i up to this number may precede this one. In the entry of its own
       subgroup it is the message's own number, from 1, and ``(subgroup, number)`` is the message's identity.
     """
@@ -127,13 +126,13 @@ class GlobalStamp(Stamp):
         if any(a >= b for a, b in pairwise(names)):
             raise StampError("the entries of a global stamp are sorted by subgroup, each subgroup once")
         if any(level == number == 0 for _, level, number in self.entries):
-            raise StampError("a global stamp leaves out the subgroups of which it knows nothing")
+            raise StampError("a global stamp leaves out subgroups with level and number 0")
         if self.number < 1:
-            raise StampError(f"a global stamp of {self.subgroup} needs an entry with its own number, from 1")
+            raise StampError(f"a global stamp of {self.subgroup} needs an entry for that subgroup with a number from 1")
 
     @classmethod
     def of(cls, subgroup: str, known: Known) -> Self:
-        """The stamp with these entries."""
+        """Make the stamp with these entries; those of zeros are left out."""
         return cls(subgroup, tuple((name, *known[name]) for name in sorted(known) if known[name] != (0, 0)))
 
     @property
@@ -143,19 +142,19 @@ class GlobalStamp(Stamp):
 
     @property
     def vt(self) -> dict[str, int]:
-        """The vector VT; a subgroup that is not there stands at zero."""
+        """The vector VT; a subgroup that is not in it counts as zero."""
         return {name: level for name, level, _ in self.entries if level}
 
     @property
     def number(self) -> int:
-        """Which message of its gateway this is."""
+        """The number of this message among those of its gateway."""
         return next((number for name, _, number in self.entries if name == self.subgroup), 0)
 
     def may_precede(self, other: GlobalStamp) -> bool:
-        """Whether this message can have happened before the other. False is certain, True is not.
+        """Tell whether this message can have happened before the other. False is certain, True is not.
 
-        Sharper than ``self.vt < other.vt`` and implied by happened-before as well: the other's level in its own
-        subgroup exceeds that of everything behind it, and its numbers bound what its gateway had passed on.
+        Sharper than ``self.vt < other.vt``, and implied by happened-before as well: the other's level in its own
+        subgroup exceeds that of all its causes, and its numbers bound what its gateway had relayed.
         """
         if self == other:
             return False
@@ -168,7 +167,7 @@ class GlobalStamp(Stamp):
         )
 
     def surely_concurrent(self, other: GlobalStamp) -> bool:
-        """Whether neither message can have happened before the other; a message is not concurrent with itself."""
+        """Tell whether neither message can have happened before the other; False for a message and itself."""
         return self != other and not self.may_precede(other) and not other.may_precede(self)
 
     def to_bytes(self) -> bytes:
@@ -188,9 +187,9 @@ class GlobalStamp(Stamp):
         if count == 0:
             raise read.fail("an entry")
         entries = tuple((read.text(), read.varint(), read.varint()) for _ in range(count))
-        own = read.varint(at_most=count - 1)
+        index = read.varint(at_most=count - 1)
         read.end()
-        return cls(entries[own][0], entries)
+        return cls(entries[index][0], entries)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -202,15 +201,19 @@ class GlobalStamp(Stamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = json_form.fields(value, "global-group", {"subgroup", "vt", "numbers"})
-        vt, numbers = found["vt"], found["numbers"]
+        fields = json_form.read_fields(value, "global-group", {"subgroup", "vt", "numbers"})
+        vt, numbers = fields["vt"], fields["numbers"]
         if not isinstance(vt, Mapping) or not isinstance(numbers, Mapping) or vt.keys() != numbers.keys():
             raise StampError('"vt" and "numbers" of a global_group stamp are objects with the same subgroups')
         entries = [
-            (json_form.name(name), json_form.integer(vt[name], "vt"), json_form.integer(numbers[name], "numbers"))
+            (
+                json_form.read_name(name),
+                json_form.read_integer(vt[name], "vt"),
+                json_form.read_integer(numbers[name], "numbers"),
+            )
             for name in vt
         ]
-        return cls(json_form.name(found["subgroup"]), tuple(sorted(entries)))
+        return cls(json_form.read_name(fields["subgroup"]), tuple(sorted(entries)))
 
     def __repr__(self) -> str:
         vector = " ".join(f"{name}:{level}" for name, level, _ in self.entries)

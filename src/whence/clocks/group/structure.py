@@ -1,13 +1,13 @@
 """HCG: a large group made of subgroups, each with clocks of its own kind.
 
-Inside a subgroup (a local network) processes stamp with a physical clock RT and a linear clock LT, O(1) bytes a
-message. One gateway of each subgroup talks to the other gateways, over a wide-area network, under a vector VT with
-one element a *subgroup*, not a process. `Group` is the structure everyone agrees on; `GroupMember` and `Gateway` are
-its processes. They hold no network: what they return, the caller carries::
+Inside a subgroup (a local network) processes stamp with a physical clock RT and a linear clock LT, O(1) bytes for each
+message. One gateway of each subgroup talks to the other gateways, over a wide-area network, under a vector VT with one
+element for each *subgroup*, not for each process. `Group` is the structure that all agree on; `GroupMember` and
+`Gateway` are its processes. They have no network: the caller sends what they return::
 
     member.send()            LocalStamp     to members of the same subgroup, and to its gateway for the whole group
     gateway.receive_local()  GlobalStamp    to the other gateways
-    gateway.receive_global() LocalStamp     to the members of that gateway's subgroup, for the message behind it
+    gateway.receive_global() LocalStamp     to the members of that gateway's subgroup
     member.receive()
 
 **Happened-before of messages.** ``m1 -> m2`` when the process that sent m2 had sent or received m1, or a message after
@@ -17,12 +17,12 @@ it, before. A gateway that passes a message on adds nothing to it.
 subgroup, and of their global stamps, for messages that gateways forwarded. So *surely concurrent* is certain. The
 converse does not hold: a smaller stamp is not a cause.
 
-HAZARD: the guarantee rests on bounds that the user states: `tau_ns`, `delta_ns` and `max_delay_ns`. A reading that
-proves one of them wrong raises `ClockDrift` and changes nothing, but a wrong bound that no reading betrays gives
-wrong stamps. HAZARD: messages from one subgroup to another go through the two gateways, and no other way.
+HAZARD: the guarantee needs bounds that the user states: `tau_ns`, `delta_ns` and `max_delay_ns`. A reading that proves
+one of them wrong raises `ClockDrift` and changes nothing. A wrong bound that no reading contradicts gives wrong stamps.
+HAZARD: messages from one subgroup to another must go through the two gateways.
 
 `rules="literal"` assigns VT, and compares local stamps, by the paper's rules as printed. They break the guarantee (see
-`whence.clocks.group.rules`) and are there to be measured. Source: Kawanami, Enokido & Takizawa, sections 2 and 3.
+`whence.clocks.group.rules`) and exist to be measured. Source: Kawanami, Enokido & Takizawa, sections 2 and 3.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from whence.clocks.wire import check_name
 class Subgroup:
     """One local network: its processes, and how long its messages take.
 
-    The delays hold as the gateway's `elapsed` clock measures them, and as the clock behind RT does: any one physical
-    clock of the subgroup where tau bounds pairs of them, UTC where tau bounds their distance from it.
+    The delays hold by the gateway's `elapsed` clock, and by the clock behind RT: any physical clock of the subgroup if
+    tau bounds pairs of them, UTC if tau bounds their distance from it.
     """
 
     gateway: str
     members: tuple[str, ...]
     delta_ns: int
-    """No message inside the subgroup takes less (the paper's delta_j); 0 is always true."""
+    """The least time that a message inside the subgroup takes (the paper's delta_j); 0 is always true."""
     max_delay_ns: int | None
-    """No message to the gateway takes more: the gateway holds what arrives until its causes must have arrived.
+    """The most time that a message to the gateway takes: the gateway holds it until its causes must have arrived.
 
-    None states that the network brings messages to the gateway in causal order by itself, and nothing is held.
+    None: the network itself brings messages to the gateway in causal order, and nothing is held.
     """
 
     def __post_init__(self) -> None:
@@ -69,13 +69,13 @@ class Subgroup:
             raise ValueError(f"max_delay_ns {self.max_delay_ns} is less than delta_ns {self.delta_ns}")
 
     def processes(self) -> Iterator[str]:
-        """The gateway and the members."""
+        """Yield the gateway and the members."""
         yield self.gateway
         yield from self.members
 
 
 class Group:
-    """The structure of a group and its bounds: fixed, and the same at every process. Safe to share."""
+    """The structure of a group and its bounds: fixed, and the same at every process. Safe to share between threads."""
 
     __slots__ = ("_home", "rules", "skew", "subgroups", "tau_ns")
 
@@ -109,31 +109,31 @@ class Group:
         self.rules: Rules = rules
 
     def subgroup(self, name: str) -> Subgroup:
-        """The subgroup of this name, or `ClockError`."""
+        """Return the subgroup of this name; raises `ClockError`."""
         try:
             return self.subgroups[name]
         except KeyError:
             raise ClockError(f"the group has no subgroup {name}; it has {', '.join(sorted(self.subgroups))}") from None
 
     def home(self, process: str) -> str:
-        """The name of the subgroup a process is in, or `ClockError`."""
+        """Return the name of the subgroup of a process; raises `ClockError`."""
         try:
             return self._home[process]
         except KeyError:
             raise ClockError(
-                f"{process} is in no subgroup of the group: add it to the Group of every process"
+                f"{process} is not in any subgroup of the group: add it to the Group of every process"
             ) from None
 
     def bounds(self, subgroup: str) -> Bounds:
-        """What the rules may rely on in a subgroup."""
+        """Return the bounds that hold in a subgroup."""
         return Bounds(largest_skew(self.tau_ns, self.skew), self.subgroup(subgroup).delta_ns)
 
     def may_precede(self, a: LocalStamp, b: LocalStamp) -> bool:
-        """Whether event `a` can have happened before event `b` of the same subgroup, under the rules in force."""
+        """Tell whether event `a` can have happened before event `b` of the same subgroup, by the rules in force."""
         if self.rules == "literal" and a.subgroup == b.subgroup:
             return literal_precedes(a.sent(), b.sent(), tau=self.tau_ns, delta=self.subgroup(a.subgroup).delta_ns)
         return a.may_precede(b, self.bounds(a.subgroup))
 
     def surely_concurrent(self, a: LocalStamp, b: LocalStamp) -> bool:
-        """Whether neither event of the same subgroup can have happened before the other, under the rules in force."""
+        """Tell whether neither event of the same subgroup can have happened before the other, by the rules in force."""
         return a != b and not self.may_precede(a, b) and not self.may_precede(b, a)

@@ -1,1 +1,5 @@
-"""Autonomous causality: instances that duplicate and combine and need no names given to them."""
+"""Autonomous causality: instances that duplicate and combine, and name their own events.
+
+`Instance` gives stamps such as ``notes.1 after {'notes': 2}``: the event's name, and the names used in its past.
+`PaperInstance` keeps the paper's form; `AutonomousProcess` has processes and messages.
+"""

@@ -1,4 +1,4 @@
-"""Instances that duplicate and combine, and need no names given from outside: autonomous causality, for use.
+"""Autonomous causality, for use: instances that duplicate and combine, and need no names from outside.
 
 ::
 
@@ -7,16 +7,16 @@
     phone.event()
     merged = phone.combine(laptop)         # both are retired
 
-Properties: every stamp is exact, names its event, and lists its past (`AutonomousStamp`). A duplication is the last event
-of the instance that duplicates, a combination the first of the one that results (paper, section 4). An instance's `stamp`
-is that of its latest event; until it has one of its own, of the duplication it came from.
+Properties: every stamp is exact, names its event, and lists its past (`AutonomousStamp`). A duplication is the last
+event of the instance that duplicates, a combination the first of the one that results (paper, section 4). An instance's
+`stamp` is that of its latest event; before its first one, of the duplication it came from.
 
-HAZARDS: two roots of one computation need two names. An instance that is copied (pickled, restored from a backup, taken over
-twice) lives twice and gives one name to two events; combining the copies is refused, which is when it shows.
+HAZARDS: two roots of one computation need two names. An instance that is copied (pickled, restored from a backup, taken
+over twice) exists twice and gives one name to two events; combining the copies is refused, and only then does it show.
 
-Where this departs from the paper: stamps are not ``(I, N, Eq)``, which grows with the square of the joins, but a share of
-the natural numbers and the set of those used: `whence.clocks.instances.numbers`. `PaperInstance` keeps the paper's form,
-for study. Source: Baquero and Moura, Causality in Autonomous Mobile Systems.
+Where this departs from the paper: stamps are not ``(I, N, Eq)``, which grows with the square of the joins, but a share
+of the natural numbers and the set of used numbers: `whence.clocks.instances.numbers`. `PaperInstance` keeps the paper's
+form, for study. Source: Baquero and Moura, Causality in Autonomous Mobile Systems.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from whence.clocks.itc.shares import Share, add, depth_of, read_share, write_sha
 from whence.clocks.wire import MAX_COUNTER, MAX_NAME_BYTES, MAX_STAMP_BYTES, VERSION, check_name
 
 _HANDED_OVER = VERSION << 4 | 0x0F
-"""The first byte of an instance that was handed over; no stamp has it."""
+"""The first byte of an instance that was handed over; no stamp begins with it."""
 
 
 class Instance(Guarded):
-    """One live instance. Thread-safe; one that was duplicated, combined or handed over refuses to act."""
+    """One live instance. Thread-safe; refuses to act once it was duplicated, combined or handed over."""
 
     def __init__(self, shares: Mapping[str, Share], used: Mapping[str, Used], stamp: AutonomousStamp | None) -> None:
-        """Use `root`, `duplicate` and `combine`: an instance made by hand may own what another one owns."""
+        """Call `root`, `duplicate` or `combine` instead: an instance made by hand may share numbers with another."""
         super().__init__()
         self._shares = shares
         self._used = used
@@ -56,15 +56,15 @@ class Instance(Guarded):
 
     @classmethod
     def root(cls, name: str = DEFAULT_ROOT) -> Instance:
-        """The first instance of a computation, or of a part of it that will be combined: then under a name of its own."""
+        """Make the first instance of a computation. Roots that will be combined need names of their own."""
         check_name(name)
         if BELOW in name:
-            raise ClockError(f"a root's name has no {BELOW!r}, which stands in the names of lines: {name!r}")
+            raise ClockError(f"a root's name has no {BELOW!r}, which separates the parts of lines' names: {name!r}")
         return cls({name: 1}, {}, None)
 
     @property
     def stamp(self) -> AutonomousStamp:
-        """The stamp of the latest event; refused before the first."""
+        """The stamp of the latest event; raises `ClockError` before the first."""
         if self._stamp is None:
             raise ClockError("nothing has happened in this instance yet: call event() first")
         return self._stamp
@@ -81,27 +81,27 @@ class Instance(Guarded):
             return self._event(self._next_name())
 
     def duplicate(self) -> tuple[Instance, Instance]:
-        """Two instances with this one's past; the duplication is this one's last event.
+        """Make two instances with this one's past; the duplication is this one's last event.
 
-        Let the one that lives longer be the first: where the share cannot be halved any further, the second gets a line
-        of its own, and such lines are nested until their names are too long, which raises `ClockError`.
+        Let the one that lives longer be the first. If the share cannot be halved any further, the second gets a new
+        line. Such lines are nested until their names are too long, which raises `ClockError`.
         """
         with self._lock:
             self._check()
             name = self._next_name()
-            dealt = deal(self._shares)
-            if dealt is None:
+            parts = deal(self._shares)
+            if parts is None:
                 if len(name.opened().encode()) > MAX_NAME_BYTES:
                     raise ClockError("this instance was duplicated too often on one path: combine it with an older one")
-                dealt = dict(self._shares), {name.opened(): 1}
+                parts = dict(self._shares), {name.opened(): 1}
             stamp = self._event(name)
             self._retired = "duplicated"
-            return Instance(dealt[0], self._used, stamp), Instance(dealt[1], self._used, stamp)
+            return Instance(parts[0], self._used, stamp), Instance(parts[1], self._used, stamp)
 
     def observer_copy(self) -> tuple[Instance, Instance]:
-        """As `duplicate`, but the second keeps no share: it can be combined, and makes no events of its own.
+        """Duplicate, but give the second instance no share: it can be combined, and makes no events of its own.
 
-        That is all a message needs, so a process can send for ever without dividing itself.
+        A message needs no more than that, so a process can send for ever without dividing itself.
         """
         with self._lock:
             self._check()
@@ -110,27 +110,27 @@ class Instance(Guarded):
             return Instance(self._shares, self._used, stamp), Instance({}, self._used, stamp)
 
     def combine(self, other: Instance) -> Instance:
-        """One instance with the past and the shares of both; the combination is its first event."""
+        """Make one instance with the past and the shares of both; the combination is its first event."""
         if not isinstance(other, Instance):
-            raise TypeError(f"a Instance is combined with another one, not with {type(other).__name__}")
+            raise TypeError(f"an Instance is combined with another one, not with {type(other).__name__}")
         if other is self:
             raise ClockError("an instance cannot be combined with itself")
         with holding(self, other):
             self._check()
             other._check()
-            owned = self._shares.keys() | other._shares.keys()
-            shares = {line: add(self._shares.get(line, 0), other._shares.get(line, 0)) for line in sorted(owned)}
+            owned_lines = self._shares.keys() | other._shares.keys()
+            shares = {line: add(self._shares.get(line, 0), other._shares.get(line, 0)) for line in sorted(owned_lines)}
             if not shares:
-                raise ClockError("neither instance has a share to take a name from: combine them with one that has")
-            known = self._used.keys() | other._used.keys()
-            used = {line: union(self._used.get(line, 0), other._used.get(line, 0)) for line in sorted(known)}
+                raise ClockError("neither instance has a share to name events from: combine them with one that has")
+            used_lines = self._used.keys() | other._used.keys()
+            used = {line: union(self._used.get(line, 0), other._used.get(line, 0)) for line in sorted(used_lines)}
             combined = Instance(shares, used, None)
             combined._event(combined._next_name())
             self._retired = other._retired = "combined"
             return combined
 
     def hand_over(self) -> bytes:
-        """The instance as bytes, for `take_over` elsewhere; it is retired here. HAZARD: take the bytes over once."""
+        """Retire the instance and give its bytes, for `take_over` elsewhere. HAZARD: take the bytes over only once."""
         with self._lock:
             self._check()
             data = self._to_bytes()
@@ -141,27 +141,27 @@ class Instance(Guarded):
 
     @classmethod
     def take_over(cls, data: bytes) -> Instance:
-        """The instance that was handed over, or `StampError`."""
+        """Read an instance that was handed over; raises `StampError`."""
         if not isinstance(data, bytes | bytearray) or not 1 < len(data) <= MAX_STAMP_BYTES or data[0] != _HANDED_OVER:
-            raise StampError("these bytes are no instance that was handed over")
+            raise StampError("these bytes are not an instance that was handed over")
         bits = BitReader(bytes(data[1:]))
         stamp = AutonomousStamp.read(bits) if bits.take(1) else None
         used = stamp.used if stamp else {}
         shares = {line: read_share(bits) for line in sorted(used) if bits.take(1)}
-        known = sorted(used)
+        used_lines = sorted(used)
         for _ in range(bits.number(0)):
-            line = read_line(bits, known)
+            line = read_line(bits, used_lines)
             shares[line] = read_share(bits)
         bits.end()
         check_lines(dict.fromkeys(shares, 0) | dict(used))
         instance = cls(dict(sorted(shares.items())), used, stamp)
         deepest = max(map(depth_of, shares.values()), default=0)
         if deepest > HALVINGS or not (stamp or shares) or instance._to_bytes() != data:
-            raise StampError("these bytes are no instance that was handed over")
+            raise StampError("these bytes are not an instance that was handed over")
         return instance
 
     def _to_bytes(self) -> bytes:
-        """``header, stamp, which of its lines are owned and what of each, lines that are owned and not yet used``."""
+        """Encode ``header, stamp, which of its lines are owned and the share of each, owned lines not used yet``."""
         bits = BitWriter()
         bits.put(self._stamp is not None, 1)
         if self._stamp is not None:
@@ -183,7 +183,9 @@ class Instance(Guarded):
 
     def _next_name(self) -> EventName:
         if not self._shares:
-            raise ClockError("this instance is a message: it can be combined, and makes no events of its own")
+            raise ClockError(
+                "this instance is a message: it makes no events of its own; combine it with another instance"
+            )
         name = EventName(*choose(self._used, self._shares))
         if name.number > MAX_COUNTER:
             raise ClockError("this instance has used up its numbers: combine it with another one")
@@ -196,4 +198,4 @@ class Instance(Guarded):
 
     def _check(self) -> None:
         if self._retired:
-            raise Retired(f"this instance was {self._retired}; use the instance that came of it")
+            raise Retired(f"this instance was {self._retired}; use the instance that resulted")

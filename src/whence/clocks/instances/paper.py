@@ -1,13 +1,13 @@
-"""Autonomous causality in the paper's own form, ``(I, N, Eq)``, for study: it grows with the square of the joins.
+"""Autonomous causality in the paper's form, ``(I, N, Eq)``, for study: it grows with the square of the joins.
 
 Definition 5.1 as it stands: ids are sequences of 0, 1 and ◇; a duplication is the last event of the instance that
 duplicates, a combination the first of the one that results; new instances begin with a virtual event (N = 0). Two repairs:
 
 - the ancestors of an event are the prefixes of I and of every id in Eq. The recursive A() of definition 5.2 visits each pair
-  from both sides and does not end; `ancestors_literally` keeps it, with a bound, to show that;
+  from both sides and does not end; `ancestors_literally` shows that, with a bound;
 - an event is EQUAL to itself, where definition 5.2 calls it concurrent.
 
-HAZARD: if both sides of a combination went on, they would take one name; here the combined ones retire.
+HAZARD: if both sides of a combination went on, they would give one name twice; here both retire.
 Source: Baquero and Moura, section 5.
 """
 
@@ -58,9 +58,9 @@ class PaperStamp(CausalStamp):
         return self._eq
 
     def ancestors(self) -> set[str]:
-        """Ids of the instances in the past, this one included."""
-        ends = {self._id, *(each for pair in self._eq for each in pair)}
-        return {each[:length] for each in ends for length in range(1, len(each) + 1)}
+        """Return the ids of the instances in the past, this one included."""
+        ends = {self._id, *(instance for pair in self._eq for instance in pair)}
+        return {prefix for instance in ends for prefix in _prefixes(instance)}
 
     def relation_to(self, other: PaperStamp) -> Relation:
         if self._id == other._id:
@@ -94,8 +94,8 @@ class PaperStamp(CausalStamp):
         out.varint(self._n)
         out.varint(len(self._eq))
         for pair in sorted(self._eq):
-            for each in pair:
-                _write_id(out, each)
+            for instance in pair:
+                _write_id(out, instance)
         return out.done()
 
     @classmethod
@@ -114,31 +114,31 @@ class PaperStamp(CausalStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = json_form.fields(value, "paper-autonomous", {"instance", "n", "eq"})
-        eq = found["eq"]
+        fields = json_form.read_fields(value, "paper-autonomous", {"instance", "n", "eq"})
+        eq = fields["eq"]
         if not isinstance(eq, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in eq):
             raise StampError('"eq" is a list of pairs of ids')
         pairs = frozenset((_check_id(a), _check_id(b)) for a, b in eq)
-        return cls(_check_id(found["instance"]), json_form.integer(found["n"], "n"), pairs)
+        return cls(_check_id(fields["instance"]), json_form.read_integer(fields["n"], "n"), pairs)
 
 
 class PaperInstance(Guarded):
-    """One live instance of definition 5.1. Thread-safe; a retired one refuses to act."""
+    """One live instance of definition 5.1. Thread-safe; refuses to act once retired."""
 
     def __init__(self, instance: str, n: int, eq: frozenset[Pair]) -> None:
-        """Use `root`, `duplicate` and `combine`."""
+        """Call `root`, `duplicate` or `combine` instead."""
         super().__init__()
         self._id, self._n, self._eq = instance, n, eq
         self._retired = ""
 
     @classmethod
     def root(cls) -> PaperInstance:
-        """The first instance, "0", with its virtual event."""
+        """Make the first instance, "0", with its virtual event."""
         return cls("0", 0, frozenset())
 
     @property
     def stamp(self) -> PaperStamp:
-        """The stamp of the latest event; a new instance's is its virtual one (N = 0)."""
+        """The stamp of the latest event; for a new instance, of its virtual one (N = 0)."""
         return PaperStamp(self._id, self._n, self._eq)
 
     def event(self) -> PaperStamp:
@@ -149,14 +149,14 @@ class PaperInstance(Guarded):
             return self.stamp
 
     def duplicate(self) -> tuple[PaperInstance, PaperInstance]:
-        """Instances I0 and I1; the duplication is this one's last event."""
+        """Make the instances I0 and I1; the duplication is this one's last event."""
         with self._lock:
             self.event()
             self._retired = "duplicated"
             return PaperInstance(self._id + "0", 0, self._eq), PaperInstance(self._id + "1", 0, self._eq)
 
     def combine(self, other: PaperInstance, *, name_after: Literal["self", "other"] = "self") -> PaperInstance:
-        """The instance that results, named after either side; the combination is its first event."""
+        """Make the instance that results, named after either side; the combination is its first event."""
         if not isinstance(other, PaperInstance):
             raise TypeError(f"a PaperInstance is combined with another one, not with {type(other).__name__}")
         if other is self:
@@ -170,32 +170,32 @@ class PaperInstance(Guarded):
 
     def _check(self) -> None:
         if self._retired:
-            raise Retired(f"instance {self._id} was {self._retired}; use the instance that came of it")
+            raise Retired(f"instance {self._id} was {self._retired}; use the instance that resulted")
 
 
 class Endless(NamedTuple):
-    """How far the recursion of definition 5.2 got before its bound."""
+    """The recursion of definition 5.2, stopped after so many calls."""
 
     calls: int
 
 
 def ancestors_literally(stamp: PaperStamp, *, most_calls: int = 10_000) -> set[str] | Endless:
-    """Definition 5.2's A(), word by word; `Endless` when it has made `most_calls` calls and not ended."""
+    """Apply definition 5.2's A(), word by word; `Endless` if it has not ended after `most_calls` calls."""
     partner: dict[str, str] = {}
     for a, b in sorted(stamp.eq):
         partner[a], partner[b] = b, a
-    found: set[str] = set()
+    ancestors: set[str] = set()
     pending, calls = [stamp.instance], 0
     while pending:
-        each = pending.pop()
+        instance = pending.pop()
         calls += 1
         if calls > most_calls:
             return Endless(most_calls)
-        for prefix in _prefixes(each):
-            found.add(prefix)
+        for prefix in _prefixes(instance):
+            ancestors.add(prefix)
             if prefix in partner:
                 pending.append(partner[prefix])
-    return found
+    return ancestors
 
 
 def _prefixes(instance: str) -> Iterator[str]:
@@ -209,7 +209,7 @@ def _check_id(value: object) -> str:
 
 
 def _write_id(out: Writer, instance: str) -> None:
-    """Two bits a symbol."""
+    """Write an id, two bits for each symbol."""
     packed = 0
     for symbol in instance:
         packed = packed << 2 | SYMBOLS.index(symbol)

@@ -1,4 +1,4 @@
-"""Processes and messages expressed in autonomous causality (paper, section 4): a send duplicates, a receive combines."""
+"""Processes and messages in autonomous causality (paper, section 4): a send duplicates, a receive combines."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from whence.clocks.instances.stamp import AutonomousStamp, EventName
 
 
 class AutonomousMessage:
-    """A message under way: an instance that can only be combined. A process receives it once, and refuses its copies."""
+    """A message under way: an instance that can only be combined. Received once; its copies are refused."""
 
     def __init__(self, instance: Instance) -> None:
-        """Made by `AutonomousProcess.send`, or from bytes with `from_bytes`."""
+        """Use `AutonomousProcess.send` or `from_bytes`."""
         self._instance = instance
 
     @property
@@ -23,23 +23,23 @@ class AutonomousMessage:
         return self._instance.stamp
 
     def to_bytes(self) -> bytes:
-        """The message for the wire; what is left here can no longer be received."""
+        """Give the bytes for the wire; this object can no longer be received."""
         return self._instance.hand_over()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> AutonomousMessage:
-        """The message from the wire, or `StampError`."""
+        """Read a message from the wire; raises `StampError`."""
         return cls(Instance.take_over(data))
 
 
 class AutonomousProcess(Guarded):
-    """A process that stamps its events by an instance of its own. Thread-safe."""
+    """A process that stamps its events by its own instance. Thread-safe."""
 
     def __init__(self, instance: Instance, *, remember: int = 65_536) -> None:
-        """`instance` acts for the process from now on: give it to no one else.
+        """`instance` acts for the process from now on: do not use it elsewhere.
 
-        A copy of one of the last `remember` messages is refused. An older one is taken for a new message: its receipt is
-        stamped once more, and the stamps stay exact, since a message owns no numbers.
+        A copy of one of the last `remember` messages is refused. A copy of an older one counts as a new message: its
+        receipt is stamped once more, and stamps stay exact, since a message owns no numbers.
         """
         if not isinstance(instance, Instance):
             raise TypeError(
@@ -52,7 +52,7 @@ class AutonomousProcess(Guarded):
 
     @classmethod
     def start(cls, *names: str) -> dict[str, AutonomousProcess]:
-        """Processes of one computation, each with an equal share of its root."""
+        """Make the processes of one computation, each with an equal share of its root."""
         instances = deque([Instance.root()] if names else [])
         while len(instances) < len(names):
             instances += instances.popleft().duplicate()
@@ -70,7 +70,7 @@ class AutonomousProcess(Guarded):
             return self._instance.stamp, AutonomousMessage(message)
 
     def receive(self, message: AutonomousMessage) -> AutonomousStamp:
-        """Stamp a receipt. A message that was received before, or a copy of it, raises `Retired` and is no event."""
+        """Stamp a receipt. For a message that was received before, or a copy, raises `Retired` and counts no event."""
         with self._lock:
             if message._instance.retired:
                 raise Retired("this message was received, or put on the wire, before")
@@ -83,7 +83,7 @@ class AutonomousProcess(Guarded):
             return self._instance.stamp
 
     def spawn(self) -> AutonomousProcess:
-        """A new process with this one's past; spawning is an event here."""
+        """Make a new process with this one's past; spawning is an event here."""
         with self._lock:
             self._instance, child = self._instance.duplicate()
             return AutonomousProcess(child)

@@ -1,8 +1,8 @@
-"""The stamp of an event of autonomous causality: its name, and the names of all that it could have been caused by.
+"""The stamp of an event of autonomous causality: its name, and the names of all events that happened before it.
 
-Properties: names are unique for ever; `relation_to` is exact; `past` lists exactly the events that happened before. The size
-follows mostly how many instances are alive at once. It also grows, more slowly than the joins, while many stay alive: what
-an instance with a small share was named is a fact that a list of the past cannot leave out.
+Properties: names are unique for ever; `relation_to` is exact; `past` lists exactly the events that happened before. The
+size depends mostly on how many instances are alive at once. It also grows, more slowly than the joins, while many stay
+alive: a list of the past cannot leave out the names from small shares.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from whence.clocks.errors import StampError
 from whence.clocks.instances.numbers import (
     HALVINGS,
     Used,
-    bounded,
+    check_used,
     contains,
     norm,
     numbers,
@@ -30,12 +30,13 @@ from whence.clocks.relation import CausalStamp, Relation
 from whence.clocks.wire import Kind, Reader, Writer, check_name
 
 DEFAULT_ROOT = "0"
+"""The name of a root that is not given one."""
 BELOW = "/"
-"""Stands between an event's line and its number in the name of the line that the event opened."""
+"""Separates the line and the number of an event in the name of the line that it opened."""
 
 
 class EventName(NamedTuple):
-    """An event's name: the line of numbers that it was taken from, and a number that no other event of that line has.
+    """An event's name: its line of numbers, and its number, which no other event of that line has.
 
     A root's line carries the root's name. The other lines are named after the event that opened them: ``0/17``.
     """
@@ -44,7 +45,7 @@ class EventName(NamedTuple):
     number: int
 
     def opened(self) -> str:
-        """The name of the line that this event opens, when it opens one."""
+        """Give the name of the line that this event would open."""
         return f"{self.line}{BELOW}{self.number}"
 
     def __repr__(self) -> str:
@@ -52,7 +53,7 @@ class EventName(NamedTuple):
 
 
 class AutonomousStamp(CausalStamp):
-    """One event's name and past. A number of the past is a name that was used, by this event or by one before it."""
+    """One event's name and past: the numbers used on each line, by this event and those before it."""
 
     __slots__ = ("_name", "_used")
 
@@ -62,7 +63,7 @@ class AutonomousStamp(CausalStamp):
     _used: Mapping[str, Used]
 
     def __init__(self, name: EventName, used: Mapping[str, Used]) -> None:
-        """Stamps are given by `Instance`; `used` has the event's own name in it."""
+        """`Instance` makes stamps; `used` contains the event's own name."""
         if not contains(used.get(name.line, 0), name.number):
             raise StampError(f"the event {name!r} is not among the names its stamp knows")
         self._name = name
@@ -75,15 +76,15 @@ class AutonomousStamp(CausalStamp):
 
     @property
     def used(self) -> Mapping[str, Used]:
-        """The numbers in use on each line, this event's among them; see `whence.clocks.instances.numbers`."""
+        """The used numbers of each line, this event's included; see `whence.clocks.instances.numbers`."""
         return self._used
 
     def knows(self, name: EventName) -> bool:
-        """Whether the named event is this one or happened before it."""
+        """Tell whether the named event is this one or happened before it."""
         return contains(self._used.get(name.line, 0), name.number)
 
     def past(self) -> Iterator[EventName]:
-        """The names of all events that happened before this one."""
+        """Yield the names of all events that happened before this one."""
         for line, used in self._used.items():
             for number in numbers(used):
                 name = EventName(line, number)
@@ -109,7 +110,7 @@ class AutonomousStamp(CausalStamp):
         return f"{self._name!r} after {self._used}"
 
     def to_bytes(self) -> bytes:
-        """``header, lines (one bit for the lone default one), sets, the event's number``."""
+        """Encode ``header, lines (one bit for the default root alone), sets, the event's number``."""
         bits = BitWriter()
         self.write(bits)
         out = Writer(self.kind)
@@ -132,8 +133,8 @@ class AutonomousStamp(CausalStamp):
         bits.put(lines != [DEFAULT_ROOT], 1)
         if lines != [DEFAULT_ROOT]:
             bits.number(len(lines) - 1, 0)
-            for at, line in enumerate(lines):
-                write_line(bits, line, lines[:at])
+            for index, line in enumerate(lines):
+                write_line(bits, line, lines[:index])
             bits.number(lines.index(self._name.line), 0)
         for line in lines:
             write_used(bits, self._used[line])
@@ -141,18 +142,18 @@ class AutonomousStamp(CausalStamp):
 
     @classmethod
     def read(cls, bits: BitReader) -> Self:
-        """Read `write` back; the caller checks that it writes to the same bits."""
-        lines, own = [DEFAULT_ROOT], 0
+        """Read what `write` wrote; the caller checks that it is the canonical spelling."""
+        lines, index = [DEFAULT_ROOT], 0
         if bits.take(1):
             lines = []
             for _ in range(1 + bits.number(0)):
                 lines.append(read_line(bits, lines))
-            own = bits.number(0)
-        if own >= len(lines):
-            raise StampError(f"the event belongs to line {own} of {len(lines)}")
+            index = bits.number(0)
+        if index >= len(lines):
+            raise StampError(f"the event belongs to line {index} of {len(lines)}")
         used = {line: read_used(bits) for line in lines}
         check_lines(used)
-        return cls(EventName(lines[own], read_member(bits, used[lines[own]])), used)
+        return cls(EventName(lines[index], read_member(bits, used[lines[index]])), used)
 
     def to_json(self) -> dict[str, Any]:
         used = {line: _to_lists(tree) for line, tree in self._used.items()}
@@ -160,21 +161,23 @@ class AutonomousStamp(CausalStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = json_form.fields(value, "autonomous", {"line", "number", "used"})
-        used = found["used"]
+        fields = json_form.read_fields(value, "autonomous", {"line", "number", "used"})
+        used = fields["used"]
         if not isinstance(used, Mapping):
             raise StampError('"used" is an object of sets, one for each line')
-        trees = {json_form.name(line): bounded(_from_lists(tree)) for line, tree in used.items()}
+        trees = {json_form.read_name(line): check_used(_from_lists(tree)) for line, tree in used.items()}
         check_lines(trees)
-        return cls(EventName(json_form.name(found["line"]), json_form.integer(found["number"], "number")), trees)
+        return cls(
+            EventName(json_form.read_name(fields["line"]), json_form.read_integer(fields["number"], "number")), trees
+        )
 
 
-def write_line(bits: BitWriter, line: str, known: list[str]) -> None:
-    """The name of a line: the text of a root, or the event that opened it, on one of the lines known already."""
+def write_line(bits: BitWriter, line: str, lines: list[str]) -> None:
+    """Write the name of a line: the text of a root, or the event that opened it on one of these `lines`."""
     parent, below, number = line.rpartition(BELOW)
     bits.put(bool(below), 1)
     if below:
-        bits.number(known.index(parent), 0)
+        bits.number(lines.index(parent), 0)
         bits.number(int(number), HALVINGS)
         return
     raw = check_name(line)
@@ -182,13 +185,13 @@ def write_line(bits: BitWriter, line: str, known: list[str]) -> None:
     bits.put(int.from_bytes(raw), 8 * len(raw))
 
 
-def read_line(bits: BitReader, known: list[str]) -> str:
-    """Read `write_line` back."""
+def read_line(bits: BitReader, lines: list[str]) -> str:
+    """Read what `write_line` wrote."""
     if bits.take(1):
         parent = bits.number(0)
-        if parent >= len(known):
-            raise StampError(f"a line was opened on line {parent} of {len(known)}")
-        line = EventName(known[parent], bits.number(HALVINGS)).opened()
+        if parent >= len(lines):
+            raise StampError(f"a line was opened on line {parent} of {len(lines)}")
+        line = EventName(lines[parent], bits.number(HALVINGS)).opened()
         check_name(line)
         return line
     length = bits.take(8)
@@ -202,7 +205,7 @@ def read_line(bits: BitReader, known: list[str]) -> str:
 
 
 def check_lines(used: Mapping[str, Used]) -> None:
-    """Refuse a line whose opening is not known: whatever knows its events knows of that, too."""
+    """Refuse a line whose opening event is not in the stamp: it happened before all events of the line."""
     for line in used:
         parent, below, number = line.rpartition(BELOW)
         if below and not (re.fullmatch("0|[1-9][0-9]{0,18}", number) and contains(used.get(parent, 0), int(number))):
@@ -215,7 +218,7 @@ def _to_lists(used: Used) -> int | list[Any]:
 
 def _from_lists(value: object, depth: int = 0) -> Used:
     if not isinstance(value, list):
-        return json_form.integer(value, "a first run")
+        return json_form.read_integer(value, "a first run")
     if len(value) != 2 or depth >= HALVINGS:
         raise StampError(f"a set of names is a number or [left, right], at most {HALVINGS} deep")
     left, right = _from_lists(value[0], depth + 1), _from_lists(value[1], depth + 1)

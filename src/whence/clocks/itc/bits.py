@@ -1,4 +1,4 @@
-"""Fields of any number of bits, for codecs of trees. The last byte is filled up with zero bits."""
+"""Read and write fields of any number of bits, for codecs of trees. Zero bits fill the last byte."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from whence.clocks.wire import MAX_COUNTER
 
 
 class BitWriter:
-    """Appends fields, most significant bit first."""
+    """A buffer for fields, most significant bit first."""
 
     __slots__ = ("_bits",)
 
@@ -27,14 +27,14 @@ class BitWriter:
         self.put(scaled, 2 * scaled.bit_length() - order - 1)
 
     def done(self) -> bytes:
-        """All fields, filled up to whole bytes."""
+        """Return all fields, filled up to whole bytes."""
         bits = "".join(self._bits)
         size = -(-len(bits) // 8)
         return int(bits.ljust(8 * size, "0") or "0", 2).to_bytes(size)
 
 
 class BitReader:
-    """Reads fields back; what is missing or left over raises `StampError`."""
+    """A reader of fields; missing bits and bits after the last field raise `StampError`."""
 
     __slots__ = ("_data", "_position")
 
@@ -43,7 +43,7 @@ class BitReader:
         self._position = 0
 
     def take(self, width: int) -> int:
-        """The next field of `width` bits."""
+        """Read the next field of `width` bits."""
         start, end = self._position, self._position + width
         if end > 8 * len(self._data):
             raise StampError(f"expected {width} more bits, found {8 * len(self._data) - start}")
@@ -52,7 +52,7 @@ class BitReader:
         return covering >> -end % 8 & (1 << width) - 1
 
     def number(self, order: int) -> int:
-        """An exponential-Golomb code of a counter."""
+        """Read a counter from its exponential-Golomb code."""
         zeros = 0
         while not self.take(1):
             zeros += 1
@@ -65,6 +65,6 @@ class BitReader:
 
     def end(self) -> None:
         """Refuse whole bytes, or bits that are not zero, after the last field."""
-        left = 8 * len(self._data) - self._position
-        if left > 7 or self.take(left):
-            raise StampError(f"expected the end, found {left} more bits")
+        remaining = 8 * len(self._data) - self._position
+        if remaining > 7 or self.take(remaining):
+            raise StampError(f"expected the end, found {remaining} more bits")

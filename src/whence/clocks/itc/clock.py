@@ -1,9 +1,9 @@
 """Interval Tree Clocks: the smallest causal stamps for instances that fork and join.
 
-Properties: `relation` is exact for stamps of instances grown from one seed; a stamp's size follows how many instances are
-alive at once, not how many there were. What it costs: raising a part to its surroundings (`fill`) forgets which events made
-it rise, so a stamp neither names its event nor lists its past. `whence.clocks.Instance` does both, and takes more room:
-1.5 to 3 times as much after 1,000 joins, and more after more, because names are never forgotten.
+Properties: `relation` is exact for stamps of instances grown from one seed; a stamp's size depends on how many
+instances are alive at once, not on how many there were. The price: raising a part to its surroundings (`fill`) forgets
+which events made it rise, so a stamp neither names its event nor lists its past. `whence.clocks.Instance` does both,
+and needs more room: 1.5 to 3 times as much after 1,000 joins, and more after more, because names are never forgotten.
 
 Source: Almeida, Baquero and Fonte, Interval Tree Clocks, 2008.
 """
@@ -24,7 +24,7 @@ from whence.clocks.wire import MAX_COUNTER, Kind, Reader, Writer
 
 
 class IntervalTreeStamp(CausalStamp):
-    """The event part of an interval tree clock: what the paper's peek shows."""
+    """The event part of an interval tree clock: the paper's peek."""
 
     __slots__ = ("_events",)
 
@@ -65,7 +65,7 @@ class IntervalTreeStamp(CausalStamp):
     def from_bytes(cls, data: bytes) -> Self:
         read = Reader(data, cls.kind)
         bits = BitReader(read.raw(len(read.data) - read.position))
-        stamp = cls(_bounded(events.read_events(bits)))
+        stamp = cls(_check_height(events.read_events(bits)))
         bits.end()
         return stamp
 
@@ -74,15 +74,15 @@ class IntervalTreeStamp(CausalStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = json_form.fields(value, "interval-tree", {"events"})
-        return cls(_bounded(_from_lists(found["events"])))
+        fields = json_form.read_fields(value, "interval-tree", {"events"})
+        return cls(_check_height(_from_lists(fields["events"])))
 
 
 class IntervalTreeClock(Guarded):
-    """One live instance. Thread-safe; an instance that forked or joined is retired and refuses to act."""
+    """One live instance. Thread-safe; refuses to act once it forked or joined."""
 
     def __init__(self, share: Share, tree: Events) -> None:
-        """Use `seed` and `fork`: a clock made by hand may own what another one owns."""
+        """Call `seed` or `fork` instead: a clock made by hand may own what another one owns."""
         super().__init__()
         self._share = share
         self._events = tree
@@ -90,7 +90,7 @@ class IntervalTreeClock(Guarded):
 
     @classmethod
     def seed(cls) -> IntervalTreeClock:
-        """The first instance, from which all others of its computation are forked."""
+        """Make the first instance, from which all others of its computation are forked."""
         return cls(1, 0)
 
     @property
@@ -106,7 +106,7 @@ class IntervalTreeClock(Guarded):
             return IntervalTreeStamp(self._events)
 
     def fork(self) -> tuple[IntervalTreeClock, IntervalTreeClock]:
-        """Two instances that share this one's past, and it retires."""
+        """Make two instances with this one's past; this one retires."""
         with self._lock:
             self._check()
             left, right = shares.split(self._share)
@@ -116,7 +116,7 @@ class IntervalTreeClock(Guarded):
             return IntervalTreeClock(left, self._events), IntervalTreeClock(right, self._events)
 
     def join(self, other: IntervalTreeClock) -> IntervalTreeClock:
-        """One instance with the past and the share of both, which retire."""
+        """Make one instance with the past and the share of both; both retire."""
         if not isinstance(other, IntervalTreeClock):
             raise TypeError(f"an IntervalTreeClock joins another one, not {type(other).__name__}")
         if other is self:
@@ -129,7 +129,7 @@ class IntervalTreeClock(Guarded):
             return joined
 
     def peek(self) -> IntervalTreeStamp:
-        """What is known here, to send in a message or to log; no event, and no share goes with it."""
+        """Give a stamp of what is known here, for a message or a log; counts no event, and carries no share."""
         with self._lock:
             return IntervalTreeStamp(self._events)
 
@@ -146,10 +146,10 @@ class IntervalTreeClock(Guarded):
 
     def _check(self) -> None:
         if self._retired:
-            raise Retired(f"this instance was {self._retired}; use the instance that came of it")
+            raise Retired(f"this instance was {self._retired}; use the instance that resulted")
 
 
-def _bounded(tree: Events) -> Events:
+def _check_height(tree: Events) -> Events:
     if events.highest(tree) > MAX_COUNTER:
         raise StampError("an event tree rises above 2**63 - 1")
     return tree
@@ -161,10 +161,10 @@ def _to_lists(e: Events) -> int | list[Any]:
 
 def _from_lists(value: object, depth: int = 0) -> Events:
     if not isinstance(value, list):
-        return json_form.integer(value, "a height", most=MAX_COUNTER)
+        return json_form.read_integer(value, "a height", most=MAX_COUNTER)
     if len(value) != 3 or depth >= MAX_DEPTH:
         raise StampError(f"an event tree is a number or [n, left, right], at most {MAX_DEPTH} deep")
-    n = json_form.integer(value[0], "a height", most=MAX_COUNTER)
+    n = json_form.read_integer(value[0], "a height", most=MAX_COUNTER)
     left, right = _from_lists(value[1], depth + 1), _from_lists(value[2], depth + 1)
     if events.norm(n, left, right) != (n, left, right):
         raise StampError("an event tree is written in its normal form")

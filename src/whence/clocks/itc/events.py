@@ -1,6 +1,6 @@
-"""How far each part has come: the event trees of Interval Tree Clocks, with the paper's names.
+"""The event trees of Interval Tree Clocks: how many events each part has had; with the paper's names.
 
-``n`` says that a whole part has risen to n; ``(n, left, right)`` that its halves have risen above n as their trees say. All
+``n``: a whole part has risen to n. ``(n, left, right)``: its halves have risen above n as their trees say. All
 functions take and give normal forms: equal leaves are merged, and at least one half starts at 0.
 
 Source: Almeida, Baquero and Fonte 2008, sections 5.2 and 5.3.
@@ -17,28 +17,28 @@ from whence.clocks.itc.shares import MAX_DEPTH, Share
 Events: TypeAlias = "int | tuple[int, Events, Events]"
 
 _NEW_NODE = 1 << 20
-"""What a new node costs `grow`, against 1 for a level of depth: more than any path is deep."""
+"""The cost of a new node in `grow`, where a level of depth costs 1: more than any path is deep."""
 _ORDER = 2
 _LEFT_ZERO, _RIGHT_ZERO, _BOTH, _RAISED = range(4)
 
 
 def lift(e: Events, by: int) -> Events:
-    """The tree raised by `by`; lowered (the paper's sink) where that is negative."""
+    """Raise the tree by `by`; a negative number lowers it (the paper's sink)."""
     return e + by if isinstance(e, int) else (e[0] + by, e[1], e[2])
 
 
 def lowest(e: Events) -> int:
-    """The paper's min: in a normal form, the root's."""
+    """Return the paper's min: in a normal form, that of the root."""
     return e if isinstance(e, int) else e[0]
 
 
 def highest(e: Events) -> int:
-    """The paper's max."""
+    """Return the paper's max."""
     return e if isinstance(e, int) else e[0] + max(highest(e[1]), highest(e[2]))
 
 
 def norm(n: int, left: Events, right: Events) -> Events:
-    """The normal form of a node whose halves are in normal form."""
+    """Make the normal form of a node whose halves are in normal form."""
     if isinstance(left, int) and left == right:
         return n + left
     least = min(lowest(left), lowest(right))
@@ -46,7 +46,7 @@ def norm(n: int, left: Events, right: Events) -> Events:
 
 
 def leq(a: Events, b: Events, raised: int = 0) -> bool:
-    """Whether `a`, raised by `raised`, is nowhere above `b`."""
+    """Tell whether `a`, raised by `raised`, is nowhere above `b`."""
     if isinstance(a, int):
         return a + raised <= lowest(b)
     if isinstance(b, int):
@@ -56,7 +56,7 @@ def leq(a: Events, b: Events, raised: int = 0) -> bool:
 
 
 def join(a: Events, b: Events) -> Events:
-    """The higher of both, everywhere."""
+    """Return the higher of both, everywhere."""
     if isinstance(a, int) and isinstance(b, int):
         return max(a, b)
     low, left, right = (a, 0, 0) if isinstance(a, int) else a
@@ -84,7 +84,7 @@ def fill(share: Share, e: Events) -> Events:
 
 
 def grow(share: Share, e: Events) -> tuple[Events, int]:
-    """Raise one owned part by 1 with the fewest new nodes; the tree and the cost. Nothing is left to `fill`."""
+    """Raise one owned part by 1 with the fewest new nodes; return the tree and the cost. Call `fill` before."""
     if isinstance(e, int):
         if share == 1:
             return e + 1, 0
@@ -105,13 +105,13 @@ def grow(share: Share, e: Events) -> tuple[Events, int]:
 
 
 def event(share: Share, e: Events) -> Events:
-    """One event of the owner of `share`: fill, or else grow."""
+    """Count one event of the owner of `share`: fill, or else grow."""
     filled = fill(share, e)
     return filled if filled != e else grow(share, e)[0]
 
 
 def write_events(out: BitWriter, e: Events) -> None:
-    """A bit that tells leaf from node; small numbers and halves at 0 take little."""
+    """Write a bit for leaf or node, then its number and its halves; small numbers and halves at 0 are short."""
     if isinstance(e, int):
         out.put(1, 1)
         out.number(e, _ORDER)
@@ -129,7 +129,7 @@ def write_events(out: BitWriter, e: Events) -> None:
 
 
 def read_events(read: BitReader, depth: int = 0) -> Events:
-    """Read `write_events` back; depth and form are checked."""
+    """Read what `write_events` wrote; `StampError` if it is too deep or not canonical."""
     if read.take(1):
         return read.number(_ORDER)
     if depth >= MAX_DEPTH:

@@ -1,7 +1,8 @@
-"""Who owns which part: the id trees of Interval Tree Clocks.
+"""The id trees of Interval Tree Clocks: which part each instance owns.
 
-``0`` owns nothing, ``1`` everything below, ``(left, right)`` what its halves own. Shares of live instances never overlap,
-and a fork halves, so no one needs to know who else there is. Source: Almeida, Baquero and Fonte 2008, section 5.3.
+``0`` owns nothing, ``1`` everything below, ``(left, right)`` what its halves own. Shares of live instances never
+overlap, and a fork halves, so no instance needs to know of others. Source: Almeida, Baquero and Fonte 2008, section
+5.3.
 """
 
 from __future__ import annotations
@@ -12,20 +13,21 @@ from whence.clocks.errors import ClockError, StampError
 from whence.clocks.itc.bits import BitReader, BitWriter
 
 Share: TypeAlias = "int | tuple[Share, Share]"
+"""What an instance owns: the paper's id."""
 
 MAX_DEPTH = 256
-"""How often a share may be halved without a join in between; it keeps recursion shallow."""
+"""How often a share may be halved without a join in between; keeps recursion shallow."""
 
 _ALL, _LEFT, _RIGHT, _BOTH = range(4)
 
 
 def norm_share(left: Share, right: Share) -> Share:
-    """The normal form of a node: halves that own nothing, or all, merge."""
+    """Make the normal form of a node: halves that own nothing, or all, merge."""
     return left if isinstance(left, int) and left == right else (left, right)
 
 
 def split(share: Share) -> tuple[Share, Share]:
-    """The paper's split: two shares that deal out what this one owns."""
+    """Divide a share into two (the paper's split)."""
     if isinstance(share, int):
         return (0, 0) if share == 0 else ((1, 0), (0, 1))
     left, right = share
@@ -39,7 +41,7 @@ def split(share: Share) -> tuple[Share, Share]:
 
 
 def add(a: Share, b: Share) -> Share:
-    """The paper's sum: what either owns; refused where both own a part."""
+    """Join two shares (the paper's sum); `ClockError` if both own a part."""
     if a == 0:
         return b
     if b == 0:
@@ -50,12 +52,12 @@ def add(a: Share, b: Share) -> Share:
 
 
 def depth_of(share: Share) -> int:
-    """The longest path."""
+    """Return the length of the longest path."""
     return 0 if isinstance(share, int) else 1 + max(depth_of(share[0]), depth_of(share[1]))
 
 
 def write_share(out: BitWriter, share: Share) -> None:
-    """Two bits a node: all of it, its left half, its right half, or both. The share owns something."""
+    """Write two bits for each node: all of it, its left half, its right half, or both. The share must own something."""
     if isinstance(share, int):
         out.put(_ALL, 2)
         return
@@ -67,7 +69,7 @@ def write_share(out: BitWriter, share: Share) -> None:
 
 
 def read_share(read: BitReader, depth: int = 0) -> Share:
-    """Read `write_share` back; depth and form are checked."""
+    """Read what `write_share` wrote; `StampError` if it is too deep or not canonical."""
     owned = read.take(2)
     if owned == _ALL:
         return 1

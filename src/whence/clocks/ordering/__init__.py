@@ -1,1 +1,5 @@
-"""Schiper-Eggli-Sandoz: messages handled in causal order, with a failure policy."""
+"""Schiper-Eggli-Sandoz: messages delivered in causal order, and what happens if one never comes.
+
+`OrderingClock.send` gives a stamp such as ``a<a:2>[b<-a:1]``: the second event of a, before whose delivery b must have
+delivered the first. `OrderingClock` and `OrderingObserver` deliver.
+"""

@@ -1,4 +1,4 @@
-"""What an ordering clock is given and what it gives: messages on their way in, waiting, and delivered."""
+"""Messages of an ordering clock: on their way in, waiting, and delivered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 class Gap(NamedTuple):
-    """What was missing when a message was delivered all the same: counters of one sender."""
+    """A sender with sends that were missing when a message was delivered: the counter reached here, and the one needed."""
 
     sender: str
     have: int
@@ -21,21 +21,21 @@ class Gap(NamedTuple):
 
 
 class OrderedDelivery(NamedTuple):
-    """What became of one message."""
+    """The outcome of one message."""
 
     sender: str
     number: int
-    """The counter of the send event at its sender: with `sender`, the message's identity."""
+    """The counter of the send event at its sender; with `sender`, it identifies the message."""
     stamp: VectorStamp | None
-    """The stamp of the delivery event; None for a duplicate, which is no event."""
+    """The stamp of the delivery event; None for a duplicate, which counts as no event."""
     gaps: tuple[Gap, ...] = ()
     late: bool = False
-    """Something that depends on this message was delivered before it."""
+    """Whether a message that depends on this one was delivered before it."""
     duplicate: bool = False
 
 
 class Incoming:
-    """A message on its way in. Records that the receiver is known to have merged may be left out of its stamp."""
+    """A message on its way in. Its stamp may leave out records that the receiver is known to have merged."""
 
     __slots__ = ("clock", "count", "needs", "on_delivery", "outstanding", "sender")
 
@@ -48,7 +48,7 @@ class Incoming:
         self.on_delivery = on_delivery
 
     def depends_on(self, other: Incoming) -> bool:
-        """Whether the other message's send happened before this one's."""
+        """Tell whether the other message's send happened before this one's."""
         return self.clock.known(other.sender) >= other.count
 
 
@@ -63,9 +63,10 @@ class Waiting:
         self._then = then
 
     def deliver(self, delivery: OrderedDelivery) -> None:
-        """Settle it and tell whoever waits. The clock calls this, holding its lock.
+        """Set the delivery and call the callback. The clock calls this with its lock held.
 
-        What the callback raises is logged: it belongs to whoever submitted the message, not to whoever released it.
+        An exception of the callback is logged, not raised: it concerns whoever submitted the message, not whoever
+        released it.
         """
         self.delivery = delivery
         try:

@@ -1,4 +1,4 @@
-"""Delivery in causal order, for whoever receives; `whence.clocks.ordering.clock` says what is guaranteed and how."""
+"""Deliver messages in causal order; `whence.clocks.ordering.clock` says what is guaranteed and how."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ if TYPE_CHECKING:
     import asyncio
 
 DEFAULT_TIMEOUT_S = 10.0
+"""How long a message waits for others by default."""
 MAX_WAITING = 10_000
+"""How many messages may wait at once by default."""
 
 
 class OrderingObserver(Guarded):
-    """A destination that takes part no further: it delivers in causal order and never sends (Berry, 3.4.2).
+    """A destination that delivers in causal order and never sends (Berry, 3.4.2). Thread-safe.
 
-    Senders record their messages to it under `process` as for any other destination.
+    Senders record their messages to it under `process`, as for any other destination.
     """
 
     def __init__(self, process: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, max_waiting: int = MAX_WAITING) -> None:
-        """`timeout_s`: how long a message waits for others unless a call says otherwise.
+        """`timeout_s`: how long a message waits for others, unless a call says otherwise.
 
-        `max_waiting`: how many may wait at once; one more is refused with `ClockError`, and can be offered again.
+        `max_waiting`: how many may wait at once; one more raises `ClockError`, and can be offered again.
         """
         check_name(process)
         if max_waiting < 1:
             raise ValueError(f"max_waiting is 1 or more, not {max_waiting}")
         super().__init__()
         self.process = process
-        self.timeout_s = _checked_timeout(timeout_s)
+        self.timeout_s = _check_timeout(timeout_s)
         self.max_waiting = max_waiting
         self._vector: VectorClock | VectorObserver = (observer := VectorObserver())
         self._merge: Callable[[VectorStamp], VectorStamp] = observer.observe
@@ -49,7 +51,7 @@ class OrderingObserver(Guarded):
 
     @property
     def stamp(self) -> VectorStamp:
-        """The vector as it stands; reading it is no event."""
+        """The current vector; reading it counts as no event."""
         return self._vector.stamp
 
     @property
@@ -58,65 +60,65 @@ class OrderingObserver(Guarded):
         return len(self._waiting)
 
     def try_deliver(self, stamp: OrderingStamp) -> OrderedDelivery | None:
-        """Deliver the message if nothing it needs is missing; None says that it must wait, and changes nothing."""
-        return self.try_take(self._incoming(stamp))
+        """Deliver the message if nothing it needs is missing; None, and no change, if it must wait."""
+        return self.try_deliver_message(self._incoming(stamp))
 
     def deliver(self, stamp: OrderingStamp, *, timeout_s: float | None = None) -> OrderedDelivery:
-        """Block this thread until the message may be delivered, or until its time-out, and deliver it."""
-        return self.take(self._incoming(stamp), timeout_s=timeout_s)
+        """Deliver the message when it may be delivered, or at its time-out; blocks this thread until then."""
+        return self.deliver_message(self._incoming(stamp), timeout_s=timeout_s)
 
     def submit(self, stamp: OrderingStamp, then: Callable[[OrderedDelivery], None]) -> Waiting:
-        """Deliver the message as soon as it may be, and call `then` with the delivery: nobody waits.
+        """Deliver the message as soon as it may be, and call `then` with the delivery; returns at once.
 
-        `then` is called here, or later by whichever thread delivers what the message waits for, with the clock's lock
+        `then` is called here, or later by the thread that delivers the last message it waits for, with the clock's lock
         held: hand the work on and return. `give_up` ends a wait that takes too long.
         """
         return self._submit(self._incoming(stamp), then)
 
     def give_up(self, waiting: Waiting) -> OrderedDelivery:
-        """Deliver a waiting message now, after those waiting messages that it depends on; its delivery names the gaps."""
+        """Deliver a waiting message now, after the waiting messages it depends on; the delivery names the gaps."""
         with self._lock:
             while waiting.delivery is None:
-                self._pass(self._earliest_before(waiting))
+                self._deliver_over_gaps(self._first_dependency(waiting))
             return waiting.delivery
 
     async def deliver_async(self, stamp: OrderingStamp, *, timeout_s: float | None = None) -> OrderedDelivery:
-        """`deliver` for asyncio: waiting holds no thread. A cancelled wait leaves the message undelivered."""
-        return await self.take_async(self._incoming(stamp), timeout_s=timeout_s)
+        """Do as `deliver`, without a thread while it waits. A cancelled wait leaves the message undelivered."""
+        return await self.deliver_message_async(self._incoming(stamp), timeout_s=timeout_s)
 
-    def try_take(self, message: Incoming) -> OrderedDelivery | None:
-        """`try_deliver` for any form of message."""
+    def try_deliver_message(self, message: Incoming) -> OrderedDelivery | None:
+        """Do as `try_deliver`, for a message of a channel or of a stamp."""
         with self._lock:
-            delivery = self._take_if_ready(message)
+            delivery = self._deliver_if_ready(message)
             if self._waiting and delivery is not None:
                 self._release_ready()
             return delivery
 
-    def take(self, message: Incoming, *, timeout_s: float | None = None) -> OrderedDelivery:
-        """`deliver` for any form of message."""
-        delivery = self.try_take(message)
+    def deliver_message(self, message: Incoming, *, timeout_s: float | None = None) -> OrderedDelivery:
+        """Do as `deliver`, for a message of a channel or of a stamp."""
+        delivery = self.try_deliver_message(message)
         if delivery is not None:
             return delivery
-        patience_s = self.timeout_s if timeout_s is None else _checked_timeout(timeout_s)
+        wait_s = self.timeout_s if timeout_s is None else _check_timeout(timeout_s)
         arrived = Event()
         waiting = self._submit(message, lambda _: arrived.set())
         try:
-            arrived.wait(patience_s)
+            arrived.wait(wait_s)
         except BaseException:
             self._withdraw(waiting)
             raise
         return self.give_up(waiting)
 
-    async def take_async(self, message: Incoming, *, timeout_s: float | None = None) -> OrderedDelivery:
-        """`deliver_async` for any form of message."""
-        import asyncio  # Takes 50 ms, which programs without it need not wait for.
+    async def deliver_message_async(self, message: Incoming, *, timeout_s: float | None = None) -> OrderedDelivery:
+        """Do as `deliver_async`, for a message of a channel or of a stamp."""
+        import asyncio  # Importing it takes 50 ms, which only programs that use it should pay.
 
-        patience_s = self.timeout_s if timeout_s is None else _checked_timeout(timeout_s)
+        wait_s = self.timeout_s if timeout_s is None else _check_timeout(timeout_s)
         loop = asyncio.get_running_loop()
         arrived = asyncio.Event()
         waiting = self._submit(message, lambda _: _call_soon(loop, arrived.set))
         try:
-            await asyncio.wait_for(arrived.wait(), patience_s)
+            await asyncio.wait_for(arrived.wait(), wait_s)
         except TimeoutError:
             pass
         except BaseException:
@@ -125,7 +127,7 @@ class OrderingObserver(Guarded):
         return self.give_up(waiting)
 
     def _withdraw(self, waiting: Waiting) -> None:
-        """Forget a message whose caller no longer waits: offered again, it is new."""
+        """Forget a message whose caller no longer waits; if offered again, it counts as new."""
         with self._lock:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
@@ -143,7 +145,7 @@ class OrderingObserver(Guarded):
     def _submit(self, message: Incoming, then: Callable[[OrderedDelivery], None]) -> Waiting:
         with self._lock:
             waiting = Waiting(message, then)
-            delivery = self._take_if_ready(message)
+            delivery = self._deliver_if_ready(message)
             if delivery is not None:
                 waiting.deliver(delivery)  # before those it releases, so that callbacks come in causal order too
                 self._release_ready()
@@ -151,29 +153,29 @@ class OrderingObserver(Guarded):
             if len(self._waiting) >= self.max_waiting:
                 raise ClockError(
                     f"{self.max_waiting} messages already wait at {self.process!r}; offer this one again later, or "
-                    "shorten timeout_s so that gaps are passed sooner"
+                    "shorten timeout_s so that waits end sooner"
                 )
             self._waiting.append(waiting)
             return waiting
 
-    def _take_if_ready(self, message: Incoming) -> OrderedDelivery | None:
-        nothing_like_it = not self._waiting and message.count > self._last_from.get(message.sender, 0)
-        if not nothing_like_it and self._is_duplicate(message):
+    def _deliver_if_ready(self, message: Incoming) -> OrderedDelivery | None:
+        surely_new = not self._waiting and message.count > self._last_from.get(message.sender, 0)
+        if not surely_new and self._is_duplicate(message):
             return OrderedDelivery(message.sender, message.count, None, duplicate=True)
         if message.needs and self._gaps(message):
             return None
         return self._accept(message, ())
 
-    def _earliest_before(self, waiting: Waiting) -> Waiting:
-        """A waiting message that this one depends on and that depends on no other, or this one itself."""
-        # One pass is enough: what the earliest so far does not depend on, nothing before it depends on either.
+    def _first_dependency(self, waiting: Waiting) -> Waiting:
+        """Find a waiting message that this one depends on and that depends on no other; this one if there is none."""
+        # One pass is enough: if the earliest so far does not depend on a message, nothing before it does.
         earliest = waiting
         for other in self._waiting:
             if other is not earliest and earliest.message.depends_on(other.message):
                 earliest = other
         return earliest
 
-    def _pass(self, waiting: Waiting) -> None:
+    def _deliver_over_gaps(self, waiting: Waiting) -> None:
         self._settle(waiting, self._gaps(waiting.message))
         self._release_ready()
 
@@ -192,11 +194,11 @@ class OrderingObserver(Guarded):
         waiting.deliver(self._accept(waiting.message, gaps))
 
     def _gaps(self, message: Incoming) -> tuple[Gap, ...]:
-        found = [Gap(sender, self._reached(sender), need) for sender, need in message.needs.items()]
-        return tuple(sorted(gap for gap in found if gap.have < gap.need))
+        needs = [Gap(sender, self._reached(sender), need) for sender, need in message.needs.items()]
+        return tuple(sorted(gap for gap in needs if gap.have < gap.need))
 
     def _reached(self, sender: str) -> int:
-        # A process knows its own sends from the start, so for self-sends only those delivered count.
+        # A process knows its own sends from the start, so of self-sends only the delivered ones count.
         return self._own_reached if sender == self.process else self._vector.known(sender)
 
     def _is_duplicate(self, message: Incoming) -> bool:
@@ -205,13 +207,13 @@ class OrderingObserver(Guarded):
             return True
         if count > self._last_from.get(sender, 0):
             return False
-        passed_over = any(have < count <= need for have, need in self._missing.get(sender, ()))
-        return not passed_over or count in self._came_late.get(sender, ())
+        in_a_gap = any(have < count <= need for have, need in self._missing.get(sender, ()))
+        return not in_a_gap or count in self._came_late.get(sender, ())
 
     def _accept(self, message: Incoming, gaps: tuple[Gap, ...]) -> OrderedDelivery:
         """Deliver now. The caller holds the lock."""
         sender, count = message.sender, message.count
-        # Something that depends on this message can only have come before it over a gap.
+        # A message that depends on this one can only have been delivered before it if there was a gap.
         late = bool(self._missing) and self._reached(sender) >= count
         for gap in gaps:
             self._missing.setdefault(gap.sender, []).append((gap.have, gap.need))
@@ -229,10 +231,11 @@ class OrderingObserver(Guarded):
         return OrderedDelivery(sender, count, stamp, gaps, late)
 
     def _absorb(self, message: Incoming) -> VectorStamp:
+        """Merge the message's stamp, and stamp the delivery."""
         return self._merge(message.clock)
 
 
-def _checked_timeout(timeout_s: float) -> float:
+def _check_timeout(timeout_s: float) -> float:
     if not isinstance(timeout_s, int | float) or not 0 <= timeout_s <= TIMEOUT_MAX:
         raise ValueError(f"timeout_s is a number of seconds from 0 to {TIMEOUT_MAX:.0f}, not {timeout_s!r:.60}")
     return timeout_s

@@ -1,8 +1,8 @@
-"""The stamp of a Schiper-Eggli-Sandoz message: who sent it, its vector, and what its receiver must have had before it.
+"""The stamp of a Schiper-Eggli-Sandoz message: its sender, its vector, and what its receiver must have delivered before.
 
-The outstanding set is kept in its small form: for each destination the sends ``{sender: counter}`` it must have had,
-instead of a whole vector each. A counter names one send, and its receiver can only know of it by having delivered it,
-so the small form delays exactly the same messages.
+The outstanding set has a small form: for each destination the sends ``{sender: counter}`` it must have delivered,
+instead of whole vectors. A counter names one send, and its receiver can only know of it by having delivered it, so the
+small form delays exactly the same messages.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class OrderingStamp(CausalStamp):
 
     @classmethod
     def trusted(cls, sender: str, clock: VectorStamp, outstanding: Mapping[str, Sends]) -> OrderingStamp:
-        """A stamp from parts an `OrderingClock` made, unchecked."""
+        """Make a stamp from parts that an `OrderingClock` made; checks nothing."""
         stamp = object.__new__(cls)
         stamp._sender, stamp._clock, stamp._outstanding = sender, clock, outstanding
         return stamp
@@ -64,11 +64,11 @@ class OrderingStamp(CausalStamp):
 
     @property
     def outstanding(self) -> Mapping[str, Sends]:
-        """For each destination, sends to it that the sender knew of and could not take for delivered."""
+        """For each destination: sends to it that the sender knew of, and did not know to be delivered."""
         return MappingProxyType(dict(self._outstanding))
 
     def needs(self, receiver: str) -> Sends:
-        """The sends that must have reached `receiver` before this message does."""
+        """Return the sends that `receiver` must have delivered before this message."""
         return self._outstanding.get(receiver, {})
 
     def relation_to(self, other: OrderingStamp) -> Relation:
@@ -90,7 +90,7 @@ class OrderingStamp(CausalStamp):
         return f"{self._sender}{self._clock!r}" + (f"[{waits}]" if waits else "")
 
     def to_bytes(self) -> bytes:
-        """``header, sender, length of vector, vector, destinations``; senders are positions in the vector's names."""
+        """Encode ``header, sender, length of vector, vector, destinations``; senders are positions in the vector's names."""
         out = Writer(self.kind)
         out.text(self._sender)
         clock = self._clock.to_bytes()
@@ -115,21 +115,22 @@ class OrderingStamp(CausalStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = json_form.fields(value, "ordering", {"sender", "vector", "outstanding"})
-        waits = found["outstanding"]
+        fields = json_form.read_fields(value, "ordering", {"sender", "vector", "outstanding"})
+        waits = fields["outstanding"]
         if not isinstance(waits, Mapping) or not all(isinstance(sends, Mapping) for sends in waits.values()):
             raise StampError('"outstanding" is an object of objects: {destination: {sender: counter}}')
         outstanding = {
-            json_form.name(to): {
-                json_form.name(process): json_form.integer(count, "a counter") for process, count in sends.items()
+            json_form.read_name(to): {
+                json_form.read_name(process): json_form.read_integer(count, "a counter")
+                for process, count in sends.items()
             }
             for to, sends in waits.items()
         }
-        return cls(json_form.name(found["sender"]), VectorStamp.from_json(found["vector"]), outstanding)
+        return cls(json_form.read_name(fields["sender"]), VectorStamp.from_json(fields["vector"]), outstanding)
 
 
 def write_sends(out: Writer, outstanding: Mapping[str, Sends], clock: VectorStamp) -> None:
-    """Outstanding sends, sorted; a sender is written as its position among the clock's processes."""
+    """Write outstanding sends, sorted; a sender is written as its position among the clock's processes."""
     position = {name: i for i, name in enumerate(clock)}
     out.varint(len(outstanding))
     for to, sends in sorted(outstanding.items()):
@@ -141,7 +142,7 @@ def write_sends(out: Writer, outstanding: Mapping[str, Sends], clock: VectorStam
 
 
 def read_sends(read: Reader, clock: VectorStamp) -> dict[str, Sends]:
-    """Read `write_sends` back; raises `StampError` unless every send is one that the clock knows of."""
+    """Read what `write_sends` wrote; raises `StampError` for a send that the clock does not know of."""
     names = tuple(clock)
     outstanding: dict[str, Sends] = {}
     last_to = ""

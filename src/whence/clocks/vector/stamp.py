@@ -35,12 +35,12 @@ class VectorStamp(CausalStamp, Mapping[str, int]):
     _complete: bool
 
     def __init__(self, counters: Mapping[str, int], *, complete: bool = True) -> None:
-        """A stamp from plain counters, as found in a log."""
+        """Make a stamp from plain counters, such as those in a log."""
         if not isinstance(counters, Mapping):
             raise StampError(f"a vector stamp is a mapping of process to counter, not {type(counters).__name__}")
         for process, count in counters.items():
             check_name(process)
-            json_form.integer(count, f"the counter of {process!r:.60}")
+            json_form.read_integer(count, f"the counter of {process!r:.60}")
         present = [process for process, count in counters.items() if count]
         roster = Roster.of(present, largest=max(counters.values(), default=0))
         self._roster = roster
@@ -49,11 +49,11 @@ class VectorStamp(CausalStamp, Mapping[str, int]):
 
     @property
     def complete(self) -> bool:
-        """False when an unstamped message was accepted somewhere in the past: causes may be missing."""
+        """False if an unstamped message was accepted somewhere in the past: causes may be missing."""
         return self._complete
 
     def known(self, process: str) -> int:
-        """How many events of a process the stamped event knows of, 0 for one it never heard of."""
+        """Return how many events of a process the stamped event knows of, 0 for a process not in the stamp."""
         roster = self._roster
         lane = roster.index.get(process)
         return 0 if lane is None else self._packed >> lane * roster.lane_bits & roster.mask
@@ -75,8 +75,8 @@ class VectorStamp(CausalStamp, Mapping[str, int]):
             return NotImplemented
         if self._complete is not other._complete:
             return False
-        _, mine, theirs = aligned(self, other)
-        return mine == theirs
+        _, ours, theirs = align(self, other)
+        return ours == theirs
 
     def __hash__(self) -> int:
         try:
@@ -90,15 +90,15 @@ class VectorStamp(CausalStamp, Mapping[str, int]):
         return f"<{entries}>" if self.complete else f"<{entries} incomplete>"
 
     def relation_to(self, other: VectorStamp) -> Relation:
-        roster, mine, theirs = aligned(self, other)
-        if mine == theirs:
+        roster, ours, theirs = align(self, other)
+        if ours == theirs:
             return Relation.EQUAL
-        if at_most(roster, mine, theirs):
+        if at_most(roster, ours, theirs):
             return Relation.BEFORE
-        return Relation.AFTER if at_most(roster, theirs, mine) else Relation.CONCURRENT
+        return Relation.AFTER if at_most(roster, theirs, ours) else Relation.CONCURRENT
 
     def to_bytes(self) -> bytes:
-        """``header, entries << 1 | incomplete, length of names, names, width, counters``; see docs/stamps.md."""
+        """Encode ``header, entries << 1 | incomplete, length of names, names, width, counters``."""
         roster, counters = self._roster, self._counters()
         if 0 in counters:
             roster = Roster.of(self, largest=max(counters))
@@ -141,8 +141,8 @@ class VectorStamp(CausalStamp, Mapping[str, int]):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = json_form.fields(value, "vector", {"counters"}, optional=frozenset({"complete"}))
-        counters, complete = found["counters"], found.get("complete", True)
+        fields = json_form.read_fields(value, "vector", {"counters"}, optional=frozenset({"complete"}))
+        counters, complete = fields["counters"], fields.get("complete", True)
         if not isinstance(counters, Mapping) or not isinstance(complete, bool):
             raise StampError(
                 "a vector stamp has an object of counters and, where causes may be missing, complete: false"
@@ -154,7 +154,7 @@ class VectorStamp(CausalStamp, Mapping[str, int]):
 
 
 def vector_stamp(roster: Roster, packed: int, complete: bool) -> VectorStamp:
-    """A stamp from parts that are known to be right: made on every event, so nothing is checked again."""
+    """Make a stamp from parts that are known to be right. Checks nothing: every event calls it."""
     stamp = _new(VectorStamp)
     stamp._roster = roster
     stamp._packed = packed
@@ -165,8 +165,8 @@ def vector_stamp(roster: Roster, packed: int, complete: bool) -> VectorStamp:
 _new = object.__new__
 
 
-def aligned(a: VectorStamp, b: VectorStamp) -> tuple[Roster, int, int]:
-    """Both packed vectors in one roster."""
+def align(a: VectorStamp, b: VectorStamp) -> tuple[Roster, int, int]:
+    """Return a roster of both, and both packed vectors in it."""
     if a._roster is b._roster:
         return a._roster, a._packed, b._packed
     wide = union(a._roster, b._roster)
@@ -179,7 +179,7 @@ def _width(largest: int) -> int:
 
 @lru_cache(maxsize=256)
 def roster_to_bytes(roster: Roster) -> bytes:
-    """Sorted names, each as the bytes it shares with the one before it, the length of the rest, and the rest."""
+    """Encode sorted names: the number of bytes shared with the name before, the length of the rest, and the rest."""
     out = bytearray()
     before = b""
     for name in roster.names:
@@ -193,7 +193,7 @@ def roster_to_bytes(roster: Roster) -> bytes:
 
 @lru_cache(maxsize=256)
 def roster_from_bytes(block: bytes, lane_bits: int) -> Roster:
-    """Read `roster_to_bytes` back, or raise `StampError`."""
+    """Read what `roster_to_bytes` wrote; raises `StampError`."""
     names: list[str] = []
     before = b""
     position = 0
@@ -216,6 +216,7 @@ def roster_from_bytes(block: bytes, lane_bits: int) -> Roster:
 
 
 def _shared(a: bytes, b: bytes) -> int:
+    """Count the bytes at the beginning that both have in common."""
     shared = 0
     for x, y in zip(a, b, strict=False):
         if x != y:
