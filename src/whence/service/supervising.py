@@ -96,7 +96,7 @@ class Supervised:
 
     @property
     def problem(self) -> str | None:
-        """Why the child does not stay alive, without secrets; None if it does, or has failed only once."""
+        """Why the child does not stay alive, without paths and URLs; None if it does, or has failed only once."""
         if self._failures < _FAILING_AFTER or (self.pid is not None and self._lived_s > _LONG_LIFE_S):
             return None
         output = f": {self._last_output}" if self._last_output else ""
