@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.demo.stage import DemoFailed, Stage, typed, whence_command
+from whence.demo.stage import DemoFailed, Stage, format_command, whence_command
 
 ENDLESS = """
 import sys
-from whence.demo.stage import performed
+from whence.demo.stage import perform
 
 def play(stage):
     stage.say("first line")
     stage.run([sys.executable, "-c", {child!r}])
     raise AssertionError("the reader has gone, and the demo did not notice")
 
-performed(play)
+perform(play)
 """
 TALKS = "while True: print('line', flush=True)"
 
@@ -55,7 +55,7 @@ def test_what_is_piped_is_plain_and_can_be_typed_again() -> None:
 @given(st.lists(st.text(st.characters(min_codepoint=1, exclude_categories=["Cs"])), min_size=1))
 def test_a_shell_reads_a_command_as_it_was_run(words: list[str]) -> None:
     """What is shown is typed again, quotes and all, and must mean the same."""
-    assert shlex.split(typed(words)) == words
+    assert shlex.split(format_command(words)) == words
 
 
 def test_a_command_that_fails_ends_the_demo() -> None:

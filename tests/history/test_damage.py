@@ -33,7 +33,7 @@ from whence.history.sealing import SealedFile, write_sealed_table
 from whence.history.spans import Blocks, survey_segment
 from whence.history.storage import Store
 from whence.web.gather import gather
-from whence.web.report import page
+from whence.web.report import write_page
 
 MUTATIONS = int(os.environ.get("WHENCE_MUTATIONS", "15"))
 """Of each sort of history; set the variable to thousands after a change to how files are read or written."""
@@ -119,7 +119,7 @@ def asked_of(folder: Path) -> dict[str, Question]:
         "cut": lambda history: History(history).cut(first, computation=computation).to_json(),
         "cut time": lambda history: History(history).cut(time=events[len(events) // 2].causal_time).to_json(),
         "order": lambda history: [event.to_json() for event in History(history).order()],
-        "report": lambda history: page(gather(History(history), f"@{events[-1].position}", last=9, beside=3)),
+        "report": lambda history: write_page(gather(History(history), f"@{events[-1].position}", last=9, beside=3)),
         "processes": lambda history: History(history).processes(),
         "quarantine": lambda history: list(History(history).quarantine(outcome=None)),
         "check": lambda history: History(history).check(),

@@ -122,7 +122,7 @@ def served(
     routers: tuple[APIRouter, ...] = (),
     live: Any = None,
     broker: str | None = None,
-    mend_after_s: float = 60.0,
+    replace_broker_after_s: float = 60.0,
 ) -> Iterator[Stage]:
     """Run a service in a thread, without a stream."""
     plan = Plan(
@@ -130,7 +130,7 @@ def served(
         settings=settings or Settings(port=0, expects_stream=False),
         retention=retention or Retention(bytes=256 << 20),
         broker=broker,
-        mend_after_s=mend_after_s,
+        replace_broker_after_s=replace_broker_after_s,
         stream=False,
     )
     ready = threading.Event()
@@ -143,7 +143,7 @@ def served(
             state["running"] = running
             ready.set()
 
-        await serve(plan, live=live, routers=routers, on_ready=on_ready, told_to_end=state["end"])
+        await serve(plan, live=live, routers=routers, on_ready=on_ready, end_requested=state["end"])
 
     def run_in_thread() -> None:
         try:

@@ -82,8 +82,8 @@ def test_lines_are_counted_before_they_are_parsed(tmp_path: Path, monkeypatch: p
     """Sixteen kilobytes would take seventeen seconds and more than a gigabyte."""
     limits = Limits(reports=50, report_bytes=1_000)
     parsed: list[bytes] = []
-    whole = Parser.rows
-    monkeypatch.setattr(Parser, "rows", lambda self, body, *more: parsed.append(body) or whole(self, body, *more))
+    whole = Parser.parse
+    monkeypatch.setattr(Parser, "parse", lambda self, body, *more: parsed.append(body) or whole(self, body, *more))
     with served(tmp_path / "h", settings=Settings(port=0, expects_stream=False, limits=limits)) as stage:
         line = b'{"process":"p","seq":1}'
         long = b'{"process":"p","seq":1,"text":"' + b"x" * 1_000 + b'"}'

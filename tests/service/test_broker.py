@@ -116,7 +116,7 @@ def test_a_full_broker_refuses_until_there_is_room(tmp_path: Path) -> None:
 def test_a_broker_that_hangs_is_not_waited_for_and_is_replaced(tmp_path: Path) -> None:
     """A user's application would hang with the broker, or take silence for success."""
     settings = Settings(port=0, expects_stream=False, limits=Limits(publish_s=0.5))
-    with served(tmp_path / "h", settings=settings, mend_after_s=1.0) as stage:
+    with served(tmp_path / "h", settings=settings, replace_broker_after_s=1.0) as stage:
         stopped = server_pid(stage.history)
         os.kill(stopped, signal.SIGSTOP)
         refused = stage.post("/v1/traces", spans(), "application/json")

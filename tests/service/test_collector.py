@@ -25,7 +25,7 @@ from tests.history.manifests import stream
 from tests.service.collector_stage import Stage, served, whole
 from whence.clocks.errors import WhenceError
 from whence.history.manifest import Stream
-from whence.service.metrics import sample, stream_lines
+from whence.service.metrics import write_sample, write_stream
 from whence.service.server import Settings
 from whence.sources import Piece, source
 
@@ -236,8 +236,8 @@ def test_metrics_of_the_stream_outlive_a_history_that_cannot_be_read(tmp_path: P
         for fault in (WhenceError("torn"), OSError("gone")):
             live.answers.append(fault)
             assert counted(stage)["whence_stream_up"] == 0
-    assert [*stream_lines(None)][-1] == "whence_stream_up 0"
-    assert sample("x", 1, (("l", 'a"b\\c\n'),)) == r'x{l="a\"b\\c\n"} 1'
+    assert [*write_stream(None)][-1] == "whence_stream_up 0"
+    assert write_sample("x", 1, (("l", 'a"b\\c\n'),)) == r'x{l="a\"b\\c\n"} 1'
 
 
 def counted(stage: Stage) -> dict[str, float]:

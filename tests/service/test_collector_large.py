@@ -168,10 +168,10 @@ def test_what_rows_repeat_is_counted_before_it_fills_memory(written_in: BodyForm
     request = of_logs(*[{"timeUnixNano": "1"}] * 50_000, resource=resource)
     body = message(request) if written_in is BodyFormat.OTLP_PROTOBUF else json.dumps(request).encode()
     with pytest.raises(Refused) as refused:
-        Parser(Limits()).rows(body, written_in, "f")
+        Parser(Limits()).parse(body, written_in, "f")
     assert (refused.value.status, refused.value.reason) == (413, "too-large")
     assert "67,108,864" in refused.value.message
-    assert Parser(Limits(decoded_bytes=1 << 30)).rows(body, written_in, "f").num_rows == 50_000
+    assert Parser(Limits(decoded_bytes=1 << 30)).parse(body, written_in, "f").num_rows == 50_000
 
 
 def field(number: int, content: bytes) -> bytes:
@@ -201,7 +201,7 @@ def nested(depth: int) -> bytes:
 @pytest.mark.parametrize("depth", [30, 90, 200, 3_000])
 def test_values_inside_each_other_end_nothing(depth: int) -> None:
     """One attribute of 3,000 lists raised through the reader: the file, or the request, was lost with all its spans."""
-    rows = Parser(Limits()).rows(nested(depth), BodyFormat.OTLP_PROTOBUF, "f").to_pylist()
+    rows = Parser(Limits()).parse(nested(depth), BodyFormat.OTLP_PROTOBUF, "f").to_pylist()
     reasons = [(row["reason"] or "").partition(":")[0] for row in rows]
     assert reasons[0] == "", "the span beside it is taken"
     assert depth <= 30 or reasons[-1] in ("not-protobuf", "too-deep")
@@ -220,12 +220,12 @@ def test_nothing_a_million_times_is_refused(what: str) -> None:
     """16 kB of compressed emptiness took forty seconds, or gigabytes, and gave no report that could be counted."""
     written_in = BodyFormat.OTLP_JSON if "JSON" in what else BodyFormat.OTLP_PROTOBUF
     with pytest.raises(Refused) as refused:
-        Parser(Limits()).rows(EMPTY[what], written_in, "f")
+        Parser(Limits()).parse(EMPTY[what], written_in, "f")
     assert refused.value.status == 413
 
 
 def test_a_record_of_many_empty_parts_is_set_aside_unread() -> None:
     """A span of seven million empty events took a gigabyte to be refused."""
     body = field(1, field(2, field(2, SPAN_BYTES + field(11, b"") * 1_500_000) + field(2, SPAN_BYTES)))
-    rows = Parser(Limits()).rows(body, BodyFormat.OTLP_PROTOBUF, "f").to_pylist()
+    rows = Parser(Limits()).parse(body, BodyFormat.OTLP_PROTOBUF, "f").to_pylist()
     assert [(row["reason"] or "").partition(":")[0] for row in rows][:2] == ["too-large", ""]

@@ -131,7 +131,7 @@ def test_a_disk_that_is_full_indeed(tmp_path: Path, free_bytes: int) -> None:
     """Reports that were acknowledged would be lost, or the service would need to be started again by hand."""
     with small_disk(tmp_path / "disk", "160m") as disk:
         retention = Retention(bytes=32 * MiB, free_bytes=free_bytes)
-        with served(disk / "h", retention=retention, mend_after_s=0.5) as stage:
+        with served(disk / "h", retention=retention, replace_broker_after_s=0.5) as stage:
             assert stage.post("/v1/reports", REPORT, LINES).status == 200
             assert stage.get("/readyz").status == 200
             fill(disk / "filler")

@@ -24,7 +24,7 @@ from tests.history.building import Made
 from tests.service.subscriptions_stage import QUICK, Client, Receiver, StagedLive, drawn, serving, until
 from whence.service import subscribing_documents, subscribing_steps
 from whence.service.limits import Refused
-from whence.service.matching import PIECE_BYTES, PIECE_ROWS, Matchers, pieces_of
+from whence.service.matching import PIECE_BYTES, PIECE_ROWS, Matchers, cut_into_pieces
 from whence.service.sse import EventStream
 from whence.service.subscribing import subscriptions_router
 from whence.service.subscribing_service import Subscriptions
@@ -41,8 +41,8 @@ def everything(teller: Teller, subscription: Subscription, after: int) -> list[A
     told: list[Any] = []
     step = Step((), after, at_end=False)
     while not step.at_end:
-        step = teller.step(subscription, step.upto)
-        told += step.told
+        step = teller.read_page(subscription, step.upto)
+        told += step.notifications
     return told
 
 
@@ -120,13 +120,13 @@ def test_no_event_is_told_before_the_history_has_it(tmp_path: Path) -> None:
     first, second, *_ = live.numbers(failing)
     teller = Teller(live, Matchers())
     subscription = Subscription("0" * 24, "status >= 5", 5, None, 0, 0)
-    assert teller.step(subscription, 0) == Step((), 0, at_end=True)
+    assert teller.read_page(subscription, 0) == Step((), 0, at_end=True)
     live.commit(second - 1, logged=60)
-    step = teller.step(subscription, 0)
-    assert ([each.number for each in step.told], step.upto, step.at_end) == ([first], second - 1, True)
-    assert teller.step(subscription, step.upto) == Step((), second - 1, at_end=True)
+    step = teller.read_page(subscription, 0)
+    assert ([each.number for each in step.notifications], step.upto, step.at_end) == ([first], second - 1, True)
+    assert teller.read_page(subscription, step.upto) == Step((), second - 1, at_end=True)
     other = Teller(live, Matchers())
-    assert not other.step(subscription, step.upto).told
+    assert not other.read_page(subscription, step.upto).notifications
     live.commit(60)
     rest = everything(teller, subscription, step.upto)
     assert [each.number for each in rest] == live.numbers(failing, after=first)
@@ -275,7 +275,7 @@ def test_no_piece_that_cannot_be_interrupted_is_large() -> None:
     """DuckDB looks up only between pieces: one of megabytes would keep its thread for minutes."""
     texts = ["x" * length for length in (10, 70_000, 0, 3, 65_000, 600, 100)] + ["y"] * 5_000
     rows = pa.table({"name": texts, "seq": range(len(texts))})
-    pieces = [*pieces_of(rows)]
+    pieces = [*cut_into_pieces(rows)]
     assert pa.concat_tables(pieces).to_pylist() == rows.to_pylist()
     for piece in pieces:
         assert len(piece) == 1 or sum(map(len, piece["name"].to_pylist())) <= PIECE_BYTES
@@ -437,9 +437,9 @@ def test_what_is_told_of_large_events_is_cut_and_comes_in_small_steps(
     subscription = Subscription("0" * 24, "true", 30, None, 0, 0)
     step, told = Step((), 0, at_end=False), []
     while not step.at_end:
-        step = teller.step(subscription, step.upto)
-        assert sum(len(each.text) for each in step.told) < 50_000 + 45_000
-        told += step.told
+        step = teller.read_page(subscription, step.upto)
+        assert sum(len(each.text) for each in step.notifications) < 50_000 + 45_000
+        told += step.notifications
     assert [each.number for each in told] == list(range(1, 41))
     assert max(len(each.text) for each in told) < 45_000
     assert max(asked[1:]) <= 10

@@ -50,8 +50,8 @@ def heard(teller: Teller, told: list[Told], after: int, subscription: Subscripti
     """What there is now; gives where to go on."""
     step = Step((), after, at_end=False)
     while not step.at_end:
-        step = teller.step(subscription, step.upto)
-        told += step.told
+        step = teller.read_page(subscription, step.upto)
+        told += step.notifications
     return step.upto
 
 

@@ -18,7 +18,7 @@ from whence.service.limits import Refused
 from whence.service.subscriptions import Progress
 from whence.service.webhooks import NS, WebhookLimits, Webhooks
 from whence.service.webhooks_sending import NotTaken, Reach, Target, WebhookHosts, may_reach, send
-from whence.service.webhooks_signing import signature, verify_signature
+from whence.service.webhooks_signing import sign_body, verify_signature
 
 SECRET = "a secret of the test"
 
@@ -205,22 +205,26 @@ def _in_state(document: dict[str, Any], state: str) -> dict[str, Any] | None:
 def test_webhooks_go_nowhere_else(url: str) -> None:
     """Whoever may subscribe could read the operator's network through the service."""
     with pytest.raises(Refused):
-        WebhookHosts(["hooks.example:443", "hooks.example:80"], private=True).target(url)
+        WebhookHosts(["hooks.example:443", "hooks.example:80"], private=True).parse_target(url)
 
 
 def test_webhooks_go_where_they_may() -> None:
     """A host that was allowed and is refused makes webhooks useless."""
     hosts = WebhookHosts(["Hooks.Example", "10.0.0.5:80", "[::1]:81", "localhost:82"])
-    assert hosts.target("https://hooks.example/a/%20b?c=d").path == "/a/%20b?c=d"
-    assert hosts.target("https://HOOKS.example:8443").origin == "https://hooks.example:8443"
-    assert hosts.target("https://hooks.example/").reach is Reach.PUBLIC
-    assert hosts.target("http://10.0.0.5/").reach is Reach.ANY
-    assert hosts.target("http://[::1]:81/").reach is hosts.target("http://localhost:82/").reach is Reach.LOOPBACK
+    assert hosts.parse_target("https://hooks.example/a/%20b?c=d").path == "/a/%20b?c=d"
+    assert hosts.parse_target("https://HOOKS.example:8443").authority == "hooks.example:8443"
+    assert hosts.parse_target("https://hooks.example/").reach is Reach.PUBLIC
+    assert hosts.parse_target("http://10.0.0.5/").reach is Reach.ANY
+    assert (
+        hosts.parse_target("http://[::1]:81/").reach
+        is hosts.parse_target("http://localhost:82/").reach
+        is Reach.LOOPBACK
+    )
     for url in ("http://localhost:8000/", "http://127.0.0.1/", "http://[::1]:9/"):
-        assert WebhookHosts(private=True).target(url).reach is Reach.LOOPBACK
+        assert WebhookHosts(private=True).parse_target(url).reach is Reach.LOOPBACK
         with pytest.raises(Refused):
-            hosts.target(url)
-    assert WebhookHosts(["hooks.example"], private=True).target("http://hooks.example/").reach is Reach.ANY
+            hosts.parse_target(url)
+    assert WebhookHosts(["hooks.example"], private=True).parse_target("http://hooks.example/").reach is Reach.ANY
 
 
 PRIVATE = [
@@ -258,7 +262,7 @@ def test_a_name_of_the_list_cannot_be_made_to_mean_a_private_address(monkeypatch
             return str(fault)
         return None
 
-    target = WebhookHosts(["hooks.example"]).target("http://hooks.example/")
+    target = WebhookHosts(["hooks.example"]).parse_target("http://hooks.example/")
     assert asyncio.run(run(target, ["10.1.2.3"])) == "its address is private: see --webhook-private"
     assert (looked_up, connected) == (["hooks.example"], [])
     # What was looked at is what is called, once: a second look could say another thing.
@@ -303,7 +307,7 @@ def test_strange_receivers_take_or_do_not_take_in_bounded_time(answer: bytes, th
         server = await asyncio.start_server(received, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         try:
-            await send(WebhookHosts(private=True).target(f"http://127.0.0.1:{port}/"), b"{}", {}, timeout_s=0.3)
+            await send(WebhookHosts(private=True).parse_target(f"http://127.0.0.1:{port}/"), b"{}", {}, timeout_s=0.3)
         except NotTaken as fault:
             return str(fault)
         finally:
@@ -317,7 +321,7 @@ def test_strange_receivers_take_or_do_not_take_in_bounded_time(answer: bytes, th
 def test_a_stale_or_strange_time_stamp_verifies_nothing(stamp: str) -> None:
     """A request that was overheard could be sent again next week."""
     body = b"{}"
-    assert verify_signature(SECRET, body, "1700000000", signature(SECRET, 1_700_000_000, body), now_s=1_700_000_299)
+    assert verify_signature(SECRET, body, "1700000000", sign_body(SECRET, 1_700_000_000, body), now_s=1_700_000_299)
     assert not verify_signature(SECRET, body, "1700000000", "v1=é", now_s=1_700_000_000)
     number = int(stamp) if stamp.isdecimal() and len(stamp) < 20 else 0
-    assert not verify_signature(SECRET, body, stamp, signature(SECRET, number, body), now_s=1_700_000_000)
+    assert not verify_signature(SECRET, body, stamp, sign_body(SECRET, number, body), now_s=1_700_000_000)

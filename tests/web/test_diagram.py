@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.web.diagram import FOCUS, HEAD_PX, PAST, ROW_PX, Arrow, Dot, arrows, diagram
+from whence.web.diagram import FOCUS, HEAD_PX, PAST, ROW_PX, Arrow, Dot, draw_diagram, find_arrows
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -20,7 +20,7 @@ def dot(process: str, seq: int, *, time: int | None = None, position: int = -1, 
 
 
 def drawn(dots: list[Dot]) -> ElementTree.Element:
-    return ElementTree.fromstring(diagram(dots, unit="ns", title="a title", description="a description"))
+    return ElementTree.fromstring(draw_diagram(dots, unit="ns", title="a title", description="a description"))
 
 
 def test_messages_are_arrows_from_their_send_to_each_receipt() -> None:
@@ -33,7 +33,7 @@ def test_messages_are_arrows_from_their_send_to_each_receipt() -> None:
         dot("b", 2, position=14),
         dot("a", 2, time=70, position=15, causes=(7, 14)),
     ]
-    assert arrows(dots) == [Arrow(0, 1, 30), Arrow(0, 2, None), Arrow(4, 5, None)]
+    assert find_arrows(dots) == [Arrow(0, 1, 30), Arrow(0, 2, None), Arrow(4, 5, None)]
     svg = drawn(dots)
     lines = [line for line in svg.iter(f"{SVG}line") if "message" in line.get("class", "")]
     assert [line.get("class") for line in lines] == ["message backwards", "message onwards", "message onwards"]
@@ -112,5 +112,5 @@ def test_every_row_can_be_reached_and_told_without_seeing() -> None:
 
 def test_numbered_processes_stand_in_the_order_of_their_numbers() -> None:
     """stock-10 after stock-9, as people count, so that the eye finds a line."""
-    text = diagram([dot(f"p{n}", 1) for n in (10, 9, 1)], unit="ns", title="", description="")
+    text = draw_diagram([dot(f"p{n}", 1) for n in (10, 9, 1)], unit="ns", title="", description="")
     assert re.findall(r"<title>(p\d+)</title>", text) == ["p1", "p9", "p10"]

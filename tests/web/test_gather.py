@@ -9,7 +9,7 @@ import pytest
 
 from tests.history.test_model import Execution, observed
 from whence.history import open_history
-from whence.web.gather import bystanders, gather, orderings
+from whence.web.gather import find_bystanders, gather, read_orderings
 from whence.web.incident import Ordering
 
 from ..history.building import Made, draw, write_history  # noqa: TID252
@@ -45,7 +45,7 @@ def test_bystanders_are_before_by_wall_clock_and_innocent(seed: int, tmp_path: P
     history = open_history(tmp_path)
     some = 0
     for focus in random.sample([event for event in made if event.time is not None], 25):
-        found = bystanders(history, history.event(focus.position), 4)
+        found = find_bystanders(history, history.event(focus.position), 4)
         expected = suspects(made, focus)[:4]
         assert {event.position for event in found} == {event.position for event in expected}
         assert [event.time for event in found] == sorted(event.time for event in expected if event.time is not None)
@@ -104,7 +104,7 @@ def test_what_a_run_measured_is_passed_on() -> None:
     wall = {"violations": {"messages": 9, "messages_inverted": 4, "before_cause": 6, "pairs": 20}}
     unknown = {"messages": 9, "messages_inverted": 1, "before_cause": None, "pairs": None, "unknown_because": "late"}
     waits = {"deliveries": 9, "p50": 3, "p95": 4, "p99": 5, "max": 6}
-    assert orderings(wall, {"cbd-0.1": {"violations": unknown, "delays": waits}}) == (
+    assert read_orderings(wall, {"cbd-0.1": {"violations": unknown, "delays": waits}}) == (
         Ordering("wall clock", 9, 4, 6, 20, None),
         Ordering("cbd-0.1", 9, 1, None, None, waits),
     )

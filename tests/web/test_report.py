@@ -9,7 +9,7 @@ import pytest
 
 from whence.history import Missing, Standing
 from whence.web.incident import Incident
-from whence.web.report import page
+from whence.web.report import write_page
 
 from .pages import event, incident
 
@@ -54,7 +54,7 @@ class Page(HTMLParser):
 
 def shape(shown: Incident) -> list[tuple[str, list[str]]]:
     """The page's tags and the names of their attributes, without any text."""
-    return [(tag, sorted(attributes)) for tag, attributes in Page(page(shown)).tags]
+    return [(tag, sorted(attributes)) for tag, attributes in Page(write_page(shown)).tags]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -72,7 +72,7 @@ def test_hostile_names_are_text(text: str) -> None:
         for name in (text, "tame")
     ]
     assert shape(both[0]) == shape(both[1])
-    written = page(both[0])
+    written = write_page(both[0])
     assert "\x1b" not in written
     assert "\u202e" not in written
     written.encode()
@@ -80,7 +80,7 @@ def test_hostile_names_are_text(text: str) -> None:
 
 def test_the_page_needs_nothing_else() -> None:
     """A report is mailed, archived and opened offline: nothing in it may be fetched, run, or point nowhere."""
-    found = Page(page(incident()))
+    found = Page(write_page(incident()))
     assert {tag for tag, _ in found.tags} & {
         "script",
         "link",
@@ -96,12 +96,12 @@ def test_the_page_needs_nothing_else() -> None:
     assert len(ids) == len(set(ids))
     assert links == {f"#event-{place}" for place in range(1, 6)}
     assert {f"#{name}" for name in ids} >= links
-    assert "url(" not in page(incident()).replace("url(#diagram-", "")
+    assert "url(" not in write_page(incident()).replace("url(#diagram-", "")
 
 
 def test_the_page_tells_the_story() -> None:
     """The reader must see which causes the wall clock hides, by how much, and who is innocent."""
-    found = Page(page(incident()))
+    found = Page(write_page(incident()))
     text = found.text
     assert "2 of these 3 causes carry a wall time later than the event itself." in text
     assert text.count("after it by wall clock") == 2
@@ -123,7 +123,7 @@ def test_each_event_says_how_it_stands() -> None:
         standings={12: Standing.CONCURRENT, 16: Standing.UNKNOWN},
         lines={14: "housekeeping"},
     )
-    text = page(shown)
+    text = write_page(shown)
     assert Page(text).text.count("Also possible") == 1
     said = {
         name: re.search(rf"<code>{name}</code></th>.*?<td>(\w*)</td><td>[^<]*</td></tr>", text) for name in STANDINGS
@@ -147,7 +147,7 @@ def test_what_is_unknown_is_not_made_up() -> None:
     past = [event(0, "a", 1, None, "started", sends="m")]
     failure = event(1, "b", 1, 5, "failed", receives="m")
     shown = incident(event=failure, past=past, bystanders=[], missing=[], ledger={}, orderings=[])
-    text = Page(page(shown)).text
+    text = Page(write_page(shown)).text
     assert "unknown" in text
     for absent in ("later than", "What order costs", "What became", "backwards by −", "nothing leads", "missing"):
         assert absent not in text

@@ -45,11 +45,11 @@ def clocks(
     with asking(place or history or "") as asked:
         found, unit = asked.clocks(), asked.unit
     if plot is not None:
-        from whence.web.clocks_plot import clocks_plot
+        from whence.web.clocks_plot import draw_clocks
 
         try:
             plot.parent.mkdir(parents=True, exist_ok=True)
-            plot.write_text(clocks_plot(found, unit), encoding="utf-8")
+            plot.write_text(draw_clocks(found, unit), encoding="utf-8")
         except OSError as refused:
             message = f"cannot write {plot}: {refused.strerror or refused}"
             raise typer.BadParameter(message, param_hint="--plot") from None

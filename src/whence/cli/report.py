@@ -32,7 +32,7 @@ def report(
     """
     from whence.history.storage import is_full
     from whence.web.gather import gather
-    from whence.web.report import page
+    from whence.web.report import write_page
 
     with asking(history) as asked:
         incident = gather(asked, event, last=k, where=where, beside=beside, computation=computation)
@@ -41,7 +41,7 @@ def report(
     unfinished = to if special else to.with_name(f".{to.name}.{os.getpid()}")
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(page(incident), encoding="utf-8")
+        unfinished.write_text(write_page(incident), encoding="utf-8")
         if not special:
             unfinished.replace(to)
     except OSError as refused:
@@ -52,5 +52,5 @@ def report(
             say(not_written(to, refused), err=True)
             raise typer.Exit(1) from None
         raise typer.BadParameter(f"cannot write {to}: {refused.strerror or refused}", param_hint="--to") from None
-    after = incident.after_by_wall_clock()
+    after = incident.count_after_by_wall_clock()
     say(f"{to}: {len(incident.past)} causes, {after} of them after the event by wall clock")

@@ -1,4 +1,4 @@
-"""``python -m whence.demo``."""
+"""Run ``python -m whence.demo``."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from functools import partial
 from pathlib import Path
 
 from whence.demo.play import play
-from whence.demo.stage import performed
+from whence.demo.stage import perform
 
 SECONDS = 600
 
 
 def main() -> None:
-    """Play the demo into the folder that the command line names."""
+    """Play the demo with the options of the command line, and exit."""
     parser = argparse.ArgumentParser(
         prog="python -m whence.demo", description="An invented shop, the failure in its logs, and what led to it."
     )
     parser.add_argument("--to", type=Path, default=Path("out/demo"), help="folder for logs, history and report")
     parser.add_argument("--seconds", type=int, default=SECONDS, help=f"how long the shop is open; {SECONDS} by default")
-    parser.add_argument("--seed", type=int, default=7, help="another number makes another day")
-    chosen = parser.parse_args()
-    if chosen.seconds < 10:
-        parser.error(f"--seconds is 10 or more, not {chosen.seconds}")
-    performed(partial(play, to=chosen.to, seconds=chosen.seconds, seed=chosen.seed))
+    parser.add_argument("--seed", type=int, default=7, help="another number makes other logs")
+    options = parser.parse_args()
+    if options.seconds < 10:
+        parser.error(f"--seconds is 10 or more, not {options.seconds}")
+    perform(partial(play, to=options.to, seconds=options.seconds, seed=options.seed))
 
 
 if __name__ == "__main__":

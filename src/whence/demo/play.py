@@ -1,4 +1,4 @@
-"""The demo itself: it runs the commands it prints, and holds each answer against what the maker of the logs knows."""
+"""Play the demo: run the commands that it prints, and compare each answer with the truth about the logs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from whence.history import Standing
 from whence.history.questions.locating import locate
 from whence.history.questions.parts import past_vector_at
 from whence.history.recorded import recorded_past
-from whence.web.spans import signed_span, span
+from whence.web.spans import format_signed_span, format_span
 
 POLICIES = ("exact", "cbd:0.25", "cbd:0.05", "dapw:0.05")
 WHERE = "severity <> 'info'"
 
 
 def play(stage: Stage, *, to: Path, seconds: int, seed: int) -> None:
-    """Play all acts; files go into the folder `to`."""
+    """Play all acts; write files into the folder `to`. Raises `DemoFailed`."""
     started = time.monotonic()
     logs, history, page = to / "logs", to / "history", to / "report.html"
     command = whence_command()
@@ -42,17 +42,17 @@ def play(stage: Stage, *, to: Path, seconds: int, seed: int) -> None:
 
 
 def make_logs(stage: Stage, logs: Path, *, seconds: int, seed: int) -> Truth:
-    """Act one: the logs."""
+    """Play act one: write the logs."""
     stage.act("A shop, and an order that failed")
     stage.say(
         f"Five services on {len(CLOCKS)} instances, {seconds:,} seconds of logs. Each works on many orders at once. "
-        "No two clocks agree; reports reach the collector out of order, late or twice, and some of the last ones never. "
+        "No two clocks agree; reports reach the collector out of order, late or twice, and some of the last are lost. "
         "Writing them ..."
     )
     truth = write_shop(logs, seconds=seconds, seed=seed)
     size = sum(file.stat().st_size for file in logs.iterdir())
     stage.row(
-        f"{truth.events:>9,} events happened, and clocks were up to {span(truth.clocks_apart, 'ns')} apart",
+        f"{truth.events:>9,} events happened, and clocks were up to {format_span(truth.clocks_apart, 'ns')} apart",
         style="bold",
     )
     stage.row(f"{truth.lost:>9,} reports were lost, {truth.duplicates:,} came twice, {truth.late:,} late")
@@ -63,25 +63,25 @@ def make_logs(stage: Stage, logs: Path, *, seconds: int, seed: int) -> Truth:
 
 
 def search_by_time(stage: Stage, logs: Path, truth: Truth) -> None:
-    """Act two: what anyone would do first."""
+    """Play act two: do what anyone would try first."""
     stage.act("The usual way: search the logs, sort by time")
     lines = f"""grep -hv '"severity": "info"' {shlex.quote(str(logs))}/*.jsonl"""
     command = f"{lines} | sort -t: -k4,4 | grep -B3 -A6 'ORDER FAILED'"
     stage.show_command(command)
-    found = subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
-    events = {f"{each['process']}:{each['seq']}": each for each in _records(found)}
+    output = subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
+    events = {f"{record['process']}:{record['seq']}": record for record in _parse_lines(output)}
     focus = events[truth.failure]["time"]
-    for name, each in events.items():
+    for name, event in events.items():
         style = {truth.failure: "bold red", truth.herring: "yellow", truth.cause: "green"}.get(name, "")
-        said = {"send": "sends ", "receive": "gets "}.get(each["kind"], "") + each["name"]
-        after = "" if name == truth.failure else signed_span(each["time"] - focus, "ns")
-        stage.row(f"{after:>9}  {each['process']:<11} {said}", style=style)
+        label = {"send": "sends ", "receive": "gets "}.get(event["kind"], "") + event["name"]
+        offset = "" if name == truth.failure else format_signed_span(event["time"] - focus, "ns")
+        stage.row(f"{offset:>9}  {event['process']:<11} {label}", style=style)
     stage.say(
         "Somebody lowered a limit in payments-2, and the next thing was a refused order: so the clocks say. They are wrong."
     )
 
 
-def _records(lines: str) -> Iterator[dict[str, Any]]:
+def _parse_lines(lines: str) -> Iterator[dict[str, Any]]:
     for line in lines.splitlines():
         try:
             yield json.loads(line)
@@ -90,9 +90,9 @@ def _records(lines: str) -> Iterator[dict[str, Any]]:
 
 
 def observe(stage: Stage, command: list[str], logs: Path, history: Path, truth: Truth) -> None:
-    """Act three: a history from the same lines."""
+    """Play act three: make a history of the same lines."""
     stage.act("The causal way: put the same lines in causal order, on Spark")
-    stage.say("This takes the longest. Nothing is said of the clocks: how far they are apart is found in the data.")
+    stage.say("This takes the longest. Nobody says how far the clocks are apart: that is measured in the data.")
     policies = [word for policy in POLICIES for word in ("--policy", policy)]
     stage.run([*command, "observe", str(logs), "--to", str(history), *policies])
     check = whence.open(history).check()
@@ -114,45 +114,47 @@ def observe(stage: Stage, command: list[str], logs: Path, history: Path, truth: 
         f"by wall clock, {backwards:,} of {truth.messages:,} messages arrive before they are sent",
         backwards == truth.messages_backwards,
     )
-    wrong = {name: found["violations"]["messages_inverted"] for name, found in check.policies.items()}
-    waits = {name: span(found["delays"]["p50"], "ns") for name, found in check.policies.items()}
-    stage.check(f"exact delivery puts none of them so; a report waits {waits['exact']} (median)", wrong["exact"] == 0)
+    wrong = {name: policy["violations"]["messages_inverted"] for name, policy in check.policies.items()}
+    waits = {name: format_span(policy["delays"]["p50"], "ns") for name, policy in check.policies.items()}
     stage.check(
-        f"cbd with phi 0.05 puts {wrong['cbd-0.05']:,} of them so and waits {waits['cbd-0.05']}; dapw, which does not look "
-        f"at what else has come in, {wrong['dapw-0.05']:,}",
+        f"exact delivery gets none of them wrong; a report waits {waits['exact']} (median)", wrong["exact"] == 0
+    )
+    stage.check(
+        f"cbd with phi 0.05 gets {wrong['cbd-0.05']:,} of them wrong and waits {waits['cbd-0.05']}; dapw, which ignores "
+        f"what else has arrived, {wrong['dapw-0.05']:,}",
         wrong["cbd-0.05"] < wrong["dapw-0.05"],
     )
 
 
 def ask(stage: Stage, command: list[str], history: Path, truth: Truth) -> None:
-    """Act four: the question."""
+    """Play act four: ask the questions."""
     stage.act("Ask what led to the failure")
-    asked = ["--history", str(history)]
-    stage.run([*command, "why", truth.failure, *asked, "-k", "8", "--where", WHERE])
+    options = ["--history", str(history)]
+    stage.run([*command, "why", truth.failure, *options, "-k", "8", "--where", WHERE])
     causes = {event.id for event in whence.open(history).why(truth.failure, k=8, where=WHERE).events}
     stage.check(
         f"{truth.cause} is what really led to it, and every step from there is listed", causes >= set(truth.chain[:-1])
     )
-    stage.check(f"{truth.herring}, which stood right before it, is not", truth.herring not in causes)
-    tell_how_few_are_causes(stage, history, truth)
-    stage.say("\nHow did the one lead to it, and could the other?")
-    stage.run([*command, "explain", truth.cause, truth.failure, *asked])
-    stage.run([*command, "relation", truth.herring, truth.failure, *asked])
-    answers = whence.open(history)
+    stage.check(f"{truth.herring}, right before it by wall clock, did not", truth.herring not in causes)
+    count_causes(stage, history, truth)
+    stage.say("\nHow did the first lead to it, and can the second have?")
+    stage.run([*command, "explain", truth.cause, truth.failure, *options])
+    stage.run([*command, "relation", truth.herring, truth.failure, *options])
+    opened = whence.open(history)
     stage.check(
         "the two are concurrent, and no report is missing that could say otherwise: the suspect is innocent",
-        answers.relation(truth.herring, truth.failure) is Standing.CONCURRENT,
+        opened.relation(truth.herring, truth.failure) is Standing.CONCURRENT,
     )
-    bystander = answers.event(truth.bystander)
+    bystander = opened.event(truth.bystander)
     stage.check(
-        f"{bystander.id} {bystander.name} only shares a process with it: nothing recorded leads from there, but what the "
-        "orders of a process share can carry anything, so it is possible",
-        answers.relation(truth.bystander, truth.failure) is Standing.POSSIBLE,
+        f"{bystander.id} {bystander.name} only shares a process with it: nothing recorded leads from there, but the orders "
+        "of a process share its memory, so it is possible",
+        opened.relation(truth.bystander, truth.failure) is Standing.POSSIBLE,
     )
 
 
-def tell_how_few_are_causes(stage: Stage, history: Path, truth: Truth) -> None:
-    """Say which share of the earlier events led to the failure, and which share is only earlier in some process."""
+def count_causes(stage: Stage, history: Path, truth: Truth) -> None:
+    """Print which share of the earlier events led to the failure, and which share is only earlier in the same processes."""
     run = whence.open(history).run
     position = locate(run, truth.failure)
     causes = sum(map(len, recorded_past(run, np.array([position])))) - 1

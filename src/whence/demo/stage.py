@@ -1,6 +1,6 @@
-"""How the demo talks: in colour on a terminal, plainly into a pipe, and to nobody once the reader has gone.
+"""Print the demo: in colour on a terminal, plain into a pipe.
 
-A reader that closes the pipe early, as ``head`` does, has read enough: the demo ends with success and without a word.
+If the reader closes the pipe early, as ``head`` does, the demo ends silently and with success.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PIPED_COLUMNS = 120
 
 
 class Stage:
-    """Says things, and runs commands after showing them."""
+    """Prints texts, and runs commands after printing them."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -30,40 +30,41 @@ class Stage:
         self._acts = 0
 
     def act(self, title: str) -> None:
-        """Begin a part, with its number."""
+        """Print the number and title of a new part."""
         self._acts += 1
         self._say(Text(f"\n{self._acts}. {title}", style="bold"))
 
     def say(self, text: str = "") -> None:
-        """A sentence or more."""
+        """Print one or more sentences."""
         self._say(Text(text))
 
     def row(self, text: str, *, style: str = "") -> None:
-        """A line of its own, indented, never wrapped into the next."""
+        """Print an indented line, which is cut rather than wrapped."""
         self._say(Text(f"  {text}", style=style, no_wrap=True, overflow="ellipsis"))
 
     def check(self, claim: str, holds: bool) -> None:
-        """Say that a claim holds; end the demo with failure where it does not."""
+        """Print that a claim holds. Raises `DemoFailed` if it does not."""
         if not holds:
             self._say(Text(f"  ✗ {claim}", style="bold red"))
             raise DemoFailed(f"the answer contradicts what is known of the shop: {claim}")
         self._say(Text.assemble(("  ✓ ", "bold green"), claim))
 
     def show_command(self, command: str) -> None:
-        """Show a command as it could be typed."""
+        """Print a command as a user would type it."""
         self._say(Text.assemble("\n", ("$ ", "bold cyan"), (command, "cyan")), wrap=False)
 
     def run(self, command: Sequence[str]) -> None:
-        """Show a command, then run it with its output here."""
-        self.show_command(typed(command))
+        """Print a command, then run it and print its output. Raises `DemoFailed` if it fails."""
+        self.show_command(format_command(command))
         if self._out.isatty():
             status = subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
         else:
             status = self._relay(command)
         if status:
-            raise DemoFailed(f"{typed(command)} ended with status {status}", status=status)
+            raise DemoFailed(f"{format_command(command)} ended with status {status}", status=status)
 
     def _relay(self, command: Sequence[str]) -> int:
+        """Run a command, copy its output line by line, and return its status."""
         with subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -89,43 +90,43 @@ class Stage:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Let `performed` see it; as inherited, this would end the process with failure."""
+        """Raise, so that `perform` handles it; the inherited method ends the process with failure."""
         raise BrokenPipeError
 
 
 class DemoFailed(Exception):
-    """A command failed, or an answer is not the truth."""
+    """A command failed, or an answer contradicts the truth."""
 
     def __init__(self, why: str, *, status: int = 1) -> None:
         super().__init__(why)
         self.status = status
 
 
-def typed(command: Sequence[str]) -> str:
-    """A command for a shell, with double quotes around single ones where that is easier to read."""
+def format_command(command: Sequence[str]) -> str:
+    """Quote a command for a shell; use double quotes around single ones where that is easier to read."""
     return " ".join(
         f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word) for word in command
     )
 
 
 def whence_command() -> list[str]:
-    """The command as a reader can type it here: by name where the shell finds this very one, else by its path."""
+    """Return the command as a user can type it here: its name if the shell finds the same program, else its path."""
     beside = Path(sys.executable).with_name("whence")
     if not beside.exists():
         return [sys.executable, "-m", "whence.cli"]
-    found = shutil.which("whence")
-    if found is not None and Path(found) == beside:
+    on_path = shutil.which("whence")
+    if on_path is not None and Path(on_path) == beside:
         return ["whence"]
     return [os.path.relpath(beside) if beside.is_relative_to(Path.cwd()) else str(beside)]
 
 
-def performed(play: Callable[[Stage], None]) -> NoReturn:
-    """Play to standard output and leave the process with the status that says how it ended."""
+def perform(play: Callable[[Stage], None]) -> NoReturn:
+    """Play to standard output, and exit the process with the status of the result."""
     try:
         play(Stage(sys.stdout))
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is still buffered would raise again when the interpreter closes standard output.
+        # Otherwise the interpreter would raise again when it flushes standard output at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

@@ -1,7 +1,7 @@
-"""Bounds what an answer holds before it is built: long texts of events are cut, and the answer says so.
+"""Bound the size of an answer before it is built: cut long texts of events, and count the events that were cut.
 
-A question reads whole events only where it is about to show them. There, `BoundedRun` looks at how long their texts are
-before it makes values of them: if they are too many bytes together, the longest are cut, all at the same length.
+A question reads whole events only to show them. `BoundedRun` then adds up the lengths of their texts before it decodes
+them. If the sum is too large, it cuts the longest texts, all to the same length.
 """
 
 from __future__ import annotations
@@ -27,64 +27,65 @@ from whence.history.tables import Longs
 from whence.service.limits import Refused
 
 MOST_EVENTS: Final = 25_000
-"""Shown by one answer."""
+"""The most events that one answer shows."""
 LATER_SHARE: Final = 64
-"""One in so many of an answer's bytes is for each read after those that took them all."""
+"""A read may take 1/64 of the answer's bytes even if earlier reads have used them all."""
 READ_AT_ONCE: Final = 64
-"""Events whose texts are held while their lengths are found out."""
+"""Rows that are read together to measure their texts."""
 LARGE_GROUP_BYTES: Final = 32 << 20
-"""Attributes of a row group that are read a few rows at a time, and not kept in memory."""
+"""A row group with more bytes of attributes is read a few rows at a time, and not kept in memory."""
 LONG_NAME: Final = 1_000
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 TRUNCATED: Final = "whence.truncated"
-"""The attribute that stands for those that were left out."""
+"""The attribute that says how many others were left out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Piece:
-    """Events of one row group of one segment."""
+    """Some events of one row group of a segment."""
 
     number: int
+    """The segment's number."""
     group: int
     rows: Longs
-    """Within the group, ascending."""
+    """Row numbers within the group, ascending."""
 
 
 class BoundedRun(Run):
-    """A run whose whole events have up to so many bytes of text, together.
+    """A run that returns whole events with up to `answer_bytes` of text in all.
 
-    Reads after the first share what is left of them, and have a small part of all in any case.
+    Later reads share what earlier ones left, and may always take 1/`LATER_SHARE` of `answer_bytes`.
     """
 
     answer_bytes: int
     left_bytes: int
-    """Of `answer_bytes`, after what was read so far."""
+    """What earlier reads left of `answer_bytes`; may be negative."""
     truncated: int
-    """Events that were cut so far."""
+    """How many events have been cut so far."""
     _check: Callable[[], None]
 
     def rows(self, positions: Longs, columns: Sequence[str]) -> pa.Table:
-        """As `Run` says; whole events bounded. Raises `Refused` for more than `MOST_EVENTS` of them."""
+        """Read rows as `Run.rows` does; bound whole events. Raises `Refused` for more than `MOST_EVENTS` of them."""
         if len(positions) == 0 or list(columns) != event_columns(self):
             return super().rows(positions, columns)
         if len(positions) > MOST_EVENTS:
             raise _too_many(len(positions))
         ascending = np.sort(positions)
         budget = max(self.left_bytes, self.answer_bytes // LATER_SHARE)
-        whole = self._bounded(ascending, columns, budget)
+        whole = self._read_bounded(ascending, columns, budget)
         self.left_bytes -= _text_bytes(whole)
         if np.array_equal(ascending, positions):
             return whole
         return whole.take(pa.array(np.searchsorted(ascending, positions)))
 
     def events(self, number: int, columns: Sequence[str], start: int, stop: int) -> pa.Table:
-        """As `Run` says; whole events bounded."""
+        """Read rows as `Run.events` does; bound whole events."""
         if stop <= start or list(columns) != event_columns(self):
             return super().events(number, columns, start, stop)
         first = int(self.segments.first_position[number])
-        return self._bounded(np.arange(first + start, first + stop, dtype=np.int64), columns, self.answer_bytes)
+        return self._read_bounded(np.arange(first + start, first + stop, dtype=np.int64), columns, self.answer_bytes)
 
-    def _bounded(self, ascending: Longs, columns: Sequence[str], budget: int) -> pa.Table:
+    def _read_bounded(self, ascending: Longs, columns: Sequence[str], budget: int) -> pa.Table:
         numbers = np.searchsorted(self.segments.first_position, ascending, side="right") - 1
         row = ascending - self.segments.first_position[numbers]
         group = row // layout.EVENT_ROWS
@@ -93,7 +94,8 @@ class BoundedRun(Run):
             _Piece(int(numbers[first]), int(group[first]), row[first:last] - group[first] * layout.EVENT_ROWS)
             for first, last in itertools.pairwise([*starts, len(row)])
         ]
-        held: list[list[pa.Table] | None] = []
+        # By piece: its rows, or None if they did not fit and have to be read again to be cut.
+        tables_of: list[list[pa.Table] | None] = []
         cuttable: list[Longs] = []
         total = others = 0
 
@@ -110,29 +112,29 @@ class BoundedRun(Run):
                     parts.append(part)
 
             self._read(piece, columns, weigh)
-            held.append(parts if total <= budget else None)
+            tables_of.append(parts if total <= budget else None)
         if others > self.answer_bytes:
-            told = f"the names in the answer have {others:,} bytes: ask for less, or ask with the command line"
-            raise Refused(400, "too-large", told)
-        found: list[pa.Table] = []
+            message = f"the names in the answer have {others:,} bytes: ask for less, or ask with the command line"
+            raise Refused(400, "too-large", message)
+        tables: list[pa.Table] = []
         if total <= budget:
-            found = [part for parts in held for part in parts or ()]
+            tables = [part for parts in tables_of for part in parts or ()]
         else:
             level = fair_level(np.concatenate(cuttable), max(0, budget - others))
 
             def shorten(part: pa.Table) -> None:
-                found.append(self._cut(part, level))
+                tables.append(self._cut(part, level))
 
-            for piece, kept in zip(pieces, held, strict=True):
-                if kept is None:
+            for piece, piece_tables in zip(pieces, tables_of, strict=True):
+                if piece_tables is None:
                     self._read(piece, columns, shorten)
                 else:
-                    for part in kept:
+                    for part in piece_tables:
                         shorten(part)
-        return found[0] if len(found) == 1 else pa.concat_tables(found, promote_options="permissive")
+        return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
 
-    def _read(self, piece: _Piece, columns: Sequence[str], take: Callable[[pa.Table], None]) -> None:
-        """Give the rows of a piece, a few at a time; long attributes are never all in memory."""
+    def _read(self, piece: _Piece, columns: Sequence[str], receive: Callable[[pa.Table], None]) -> None:
+        """Pass the rows of a piece to `receive`, a few at a time; never hold all long attributes in memory."""
         large = self._guarded(
             self.segments.events_file[piece.number], lambda: self._attributes_bytes(piece) > LARGE_GROUP_BYTES
         )
@@ -140,13 +142,16 @@ class BoundedRun(Run):
             table = self._event_group(piece.number, piece.group, columns)
             for start in range(0, len(piece.rows), READ_AT_ONCE):
                 self._check()
-                take(table.take(pa.array(piece.rows[start : start + READ_AT_ONCE])))
+                receive(table.take(pa.array(piece.rows[start : start + READ_AT_ONCE])))
             return
         others = [name for name in columns if name != "attributes"]
         rest = self._event_group(piece.number, piece.group, others).take(pa.array(piece.rows))
-        self._guarded(self.segments.events_file[piece.number], lambda: self._stream(piece, rest, list(columns), take))
+        self._guarded(
+            self.segments.events_file[piece.number], lambda: self._stream(piece, rest, list(columns), receive)
+        )
 
-    def _stream(self, piece: _Piece, rest: pa.Table, columns: list[str], take: Callable[[pa.Table], None]) -> None:
+    def _stream(self, piece: _Piece, rest: pa.Table, columns: list[str], receive: Callable[[pa.Table], None]) -> None:
+        """Add attributes, read in small batches, to the other columns in `rest`; pass the rows to `receive`."""
         file = self._parquet(self.segments.events_file[piece.number])
         batches = file.iter_batches(READ_AT_ONCE, row_groups=[piece.group], columns=["attributes"], use_threads=False)
         first = 0
@@ -155,63 +160,65 @@ class BoundedRun(Run):
             begin, end = np.searchsorted(piece.rows, [first, first + len(batch)]).tolist()
             if begin < end:
                 texts = batch.column(0).take(pa.array(piece.rows[begin:end] - first))
-                take(rest.slice(begin, end - begin).append_column("attributes", texts).select(columns))
+                receive(rest.slice(begin, end - begin).append_column("attributes", texts).select(columns))
             first += len(batch)
             if end == len(piece.rows):
                 return
 
     def _attributes_bytes(self, piece: _Piece) -> int:
-        """Of all rows of the group, as its file says; attributes are written plainly, so that is what they take."""
+        """Return the bytes of attributes of the whole row group, which its file states: they are stored unencoded."""
         file = self._parquet(self.segments.events_file[piece.number])
         group = file.metadata.row_group(piece.group)
-        columns = (group.column(place) for place in range(group.num_columns))
-        return next((each.total_uncompressed_size for each in columns if each.path_in_schema == "attributes"), 0)
+        columns = (group.column(index) for index in range(group.num_columns))
+        return next((column.total_uncompressed_size for column in columns if column.path_in_schema == "attributes"), 0)
 
     def _cut(self, rows: pa.Table, level: int) -> pa.Table:
-        """The rows, those whose attributes and name are longer than the level cut to about that."""
+        """Cut attributes and name to about `level` bytes in rows where they are longer; count those rows."""
         over = _cuttable_bytes(rows) > level
         self.truncated += int(over.sum())
-        for name, shorten in (("attributes", shortened_attributes), ("name", _shortened_name)):
-            place, column = rows.column_names.index(name), rows[name]
-            # One at a time: whole, they may be many times what is kept of them.
+        for name, shorten in (("attributes", shorten_attributes), ("name", _shorten_name)):
+            index, column = rows.column_names.index(name), rows[name]
+            # Decoded one at a time: all whole texts together may take many times the memory of the cut ones.
             texts = [
                 shorten(column[row].as_py(), level) if cut else column[row].as_py()
                 for row, cut in enumerate(over.tolist())
             ]
-            rows = rows.set_column(place, name, pa.array(texts, pa.string()))
+            rows = rows.set_column(index, name, pa.array(texts, pa.string()))
         return rows
 
 
-def bounded(history: History, answer_bytes: int, check: Callable[[], None] = lambda: None) -> History:
-    """The same history, whose answers are bounded; `check` is called now and then, and may raise."""
-    found = copy.copy(history)
+def bound_answers(history: History, answer_bytes: int, check: Callable[[], None] = lambda: None) -> History:
+    """Copy a history, with answers of up to `answer_bytes` of text. Its reads call `check` now and then, which may raise."""
+    bounded = copy.copy(history)
     run = copy.copy(history.run)
     run.__class__ = BoundedRun
     assert isinstance(run, BoundedRun)
     run.answer_bytes, run.left_bytes, run.truncated, run._check = answer_bytes, answer_bytes, 0, check
-    found.run = run
-    return found
+    bounded.run = run
+    return bounded
 
 
 def truncated_events(history: History) -> int:
-    """How many events of its answers were cut."""
+    """Count the events that answers of this history have cut."""
     return history.run.truncated if isinstance(history.run, BoundedRun) else 0
 
 
 def fair_level(sizes: Longs, budget: int) -> int:
-    """The largest level so that sizes, cut to it, are no more than the budget together."""
+    """Find the largest level for which the sizes, each cut to it, add up to no more than the budget."""
     ascending = np.sort(sizes)
-    before = np.concatenate(([0], np.cumsum(ascending)[:-1]))
-    left = np.arange(len(ascending), 0, -1)
-    # The first that does not fit, if all from it on were as long as it is: these share what the shorter ones leave.
-    first = int(np.searchsorted(before + ascending * left > budget, True))
-    return int(ascending[-1]) if first == len(ascending) else max(0, (budget - int(before[first])) // int(left[first]))
+    sum_before = np.concatenate(([0], np.cumsum(ascending)[:-1]))
+    remaining = np.arange(len(ascending), 0, -1)
+    # The first size that is too long if all later ones are cut to it. It and the later ones share what is left.
+    first = int(np.searchsorted(sum_before + ascending * remaining > budget, True))
+    if first == len(ascending):
+        return int(ascending[-1])
+    return max(0, (budget - int(sum_before[first])) // int(remaining[first]))
 
 
-def shortened_attributes(text: str | None, level: int) -> str | None:
-    """The attributes of an event in about `level` bytes: long texts are cut, and what finds no room is left out.
+def shorten_attributes(text: str | None, level: int) -> str | None:
+    """Shorten the JSON of an event's attributes to about `level` bytes: cut long values, drop the last attributes.
 
-    Values stay as they are written: a long text is looked into only where it is cut.
+    Values that are not cut keep their spelling, and are not parsed.
     """
     if text is None or len(text) <= level:
         return text
@@ -222,47 +229,49 @@ def shortened_attributes(text: str | None, level: int) -> str | None:
     kept: dict[str, Any] = {}
     left = level
     for name, value in whole.items():
-        # As answers are written: a character beyond ASCII takes six bytes.
-        written = memoryview(value).nbytes * (1 if text.isascii() else 3)
+        # Answers escape characters beyond ASCII: two bytes of UTF-8 become six.
+        size = memoryview(value).nbytes * (1 if text.isascii() else 3)
         left -= len(name) + 8
         if left <= 0:
             break
-        kept[name] = value if written <= left else _shortened(bytes(value), left)
-        left -= written
+        kept[name] = value if size <= left else _shorten_value(bytes(value), left)
+        left -= size
     if len(kept) < len(whole):
         kept[TRUNCATED] = f"{len(whole) - len(kept):,} attributes left out"
     return msgspec.json.encode(kept).decode()
 
 
-def _shortened(value: bytes, left: int) -> str:
-    """The beginning of a text, or of a value as text, in up to `left` bytes of JSON; and how much is left out."""
+def _shorten_value(value: bytes, most_bytes: int) -> str:
+    """Return the beginning of a JSON value as text, up to `most_bytes` as JSON, and the number of characters cut."""
     try:
-        said = msgspec.json.decode(value, type=str)
+        text = msgspec.json.decode(value, type=str)
     except msgspec.MsgspecError:
-        # No text, or one with half of a character: shown as it is written.
-        said = value.decode("utf-8", "replace")
-    kept = min(left, len(said))
-    while kept and len(json.dumps(said[:kept])) > left:
+        # Not a string, or one with half of a surrogate pair: show its JSON.
+        text = value.decode("utf-8", "replace")
+    kept = min(most_bytes, len(text))
+    while kept and len(json.dumps(text[:kept])) > most_bytes:
         kept //= 2
-    return f"{said[:kept]}… ({len(said) - kept:,} more characters)"
+    return f"{text[:kept]}… ({len(text) - kept:,} more characters)"
 
 
-def _shortened_name(name: str | None, level: int) -> str | None:
+def _shorten_name(name: str | None, level: int) -> str | None:
     kept = min(level, LONG_NAME)
     return name if name is None or len(name) <= kept else f"{name[:kept]}… ({len(name) - kept:,} more characters)"
 
 
 def _cuttable_bytes(rows: pa.Table) -> Longs:
-    found = np.zeros(len(rows), np.int64)
+    """Return the bytes of each row's attributes and name, which may be cut."""
+    sizes = np.zeros(len(rows), np.int64)
     for name in ("attributes", "name"):
-        found += pc.fill_null(pc.binary_length(_plain(rows[name])), 0).to_numpy().astype(np.int64)
-    return found
+        sizes += pc.fill_null(pc.binary_length(_decode(rows[name])), 0).to_numpy().astype(np.int64)
+    return sizes
 
 
 def _text_bytes(rows: pa.Table) -> int:
+    """Add up the bytes of all texts of all rows."""
     total = 0
     for name in rows.column_names:
-        column = _plain(rows[name])
+        column = _decode(rows[name])
         if kinds.is_list(column.type):
             column = pc.list_flatten(column)
         if kinds.is_string(column.type) or kinds.is_large_string(column.type):
@@ -270,12 +279,12 @@ def _text_bytes(rows: pa.Table) -> int:
     return int(total)
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _decode(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(column.type.value_type) if kinds.is_dictionary(column.type) else column
 
 
 def _too_many(events: int) -> Refused:
-    told = (
+    message = (
         f"the answer has {events:,} events, and over HTTP up to {MOST_EVENTS:,}: ask for less, or with the command line"
     )
-    return Refused(400, "too-wide", told)
+    return Refused(400, "too-wide", message)

@@ -1,6 +1,6 @@
-"""Questions over HTTP: those of the command line, under ``/v1/history``, with the documents that ``--json`` prints.
+"""Answer the questions of the command line over HTTP, under ``/v1/history``, with the documents that ``--json`` prints.
 
-`whence sql` is left out on purpose: a query can take any memory and any time, and no limit of ours would be safe.
+`whence sql` is left out on purpose: a query can take any memory and any time, and no limit would be safe.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import islice
-from typing import Annotated, Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 
 import pyarrow.compute as pc
 from fastapi import APIRouter, Depends, FastAPI, Query, Response
@@ -40,6 +40,7 @@ from whence.service.asking_problems import PROBLEMS, AskingRoute
 from whence.service.limits import Refused
 from whence.service.matching_limits import MOST_CHARACTERS, ConditionLimits
 
+Value = TypeVar("Value")
 MOST_K: Final = 1_000
 MOST_POSSIBLE: Final = 100
 MOST_ROWS: Final = 10_000
@@ -48,27 +49,25 @@ LARGEST: Final = 2**63 - 1
 SENT_AT_ONCE: Final = 64 << 10
 NEXT_HEADER: Final = "Whence-Next"
 TRUNCATED_HEADER: Final = "Whence-Truncated"
-"""How many events of the answer have texts that were cut."""
+"""The number of events in the answer whose texts were cut."""
 
 Name = Annotated[str, StringConstraints(max_length=1_000)]
 EventParameter = Annotated[
-    Name, Query(description="An id of the source, PROCESS:SEQ, or @POSITION.", examples=["shop:42"], min_length=1)
+    Name, Query(description="An id that a source gave, PROCESS:SEQ, or @POSITION.", examples=["shop:42"], min_length=1)
 ]
 ComputationParameter = Annotated[
-    Name | None, Query(description="Which computation, where several have such an event.", examples=[""])
+    Name | None, Query(description="Which computation, if several have such an event.", examples=[""])
 ]
 AnsweredParameter = Annotated[
     bool,
     Query(
-        description="Whether answers that are only assumed count as recorded: a client's call ends after its server did."
+        description="Whether an answer that is only assumed counts as recorded: a client's call ends after its server's."
     ),
 ]
-PossibleParameter = Annotated[
-    int, Query(ge=0, le=MOST_POSSIBLE, description="How many events to list that are only possible.")
-]
+PossibleParameter = Annotated[int, Query(ge=0, le=MOST_POSSIBLE, description="How many possible events to list.")]
 KParameter = Annotated[int, Query(ge=0, le=MOST_K, description="How many events to list.")]
-SkipParameter = Annotated[int, Query(ge=0, le=LARGEST, description="How many rows to leave out before the first.")]
-LimitParameter = Annotated[int, Query(ge=0, le=MOST_ROWS, description="How many rows to give.")]
+SkipParameter = Annotated[int, Query(ge=0, le=LARGEST, description="How many rows to skip.")]
+LimitParameter = Annotated[int, Query(ge=0, le=MOST_ROWS, description="How many rows to return.")]
 
 
 class Access(Protocol):
@@ -76,25 +75,25 @@ class Access(Protocol):
 
     @property
     def reader(self) -> Callable[..., Any]:
-        """For those who ask and subscribe."""
+        """The dependency for those who ask and subscribe."""
 
 
 class OpenAccess:
-    """Everybody may ask."""
+    """Access for everybody."""
 
     def reader(self) -> None:
         """Let the request through."""
 
 
 class LongAnswer(Response):
-    """An answer that is sent piece by piece, as its reader takes it, and counted in `asker` until it is sent."""
+    """An answer that is sent in pieces, as fast as the client reads. `Asker.held_bytes` counts it until it is sent."""
 
     def __init__(self, asker: Asker, text: str, headers: dict[str, str], media_type: str = "application/json") -> None:
         super().__init__(text, headers=headers, media_type=media_type)
         self._asker = asker
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response. A reader that takes nothing is let go by the server."""
+        """Send the response. The server disconnects a client that does not read."""
         whole = memoryview(self.body)
         self._asker.held_bytes += len(whole)
         try:
@@ -109,22 +108,22 @@ class LongAnswer(Response):
 
 
 def json_text(document: Any) -> str:
-    """A document as the command line prints it, but for the white space."""
-    # An attribute may hold half of a surrogate pair, which only an escape can say.
+    """Encode a document as the command line does, without white space."""
+    # An attribute may have half of a surrogate pair, which only an escape can express.
     return json.dumps(document, ensure_ascii=True, separators=(",", ":"))
 
 
 def json_answer(document: Any, *, status: int = 200) -> Response:
-    """The answer that is a small document."""
+    """Make a response of a small document."""
     return Response(json_text(document), status, media_type="application/json")
 
 
 def questions_router(
     live: HistorySource, access: Access | None = None, *, limits: QuestionLimits | None = None
 ) -> APIRouter:
-    """The questions, about the newest version of a live history.
+    """Make the routes of all questions, which the newest version of a live history answers.
 
-    Each is asked in a thread, a few at once, for a bounded time; when the history is replaced meanwhile, again.
+    Questions run in threads, a few at once, each for a bounded time. One whose history is replaced meanwhile runs again.
     """
     asker = Asker(live, limits or QuestionLimits())
     conditions = ConditionLimits()
@@ -143,26 +142,29 @@ def questions_router(
         lifespan=lifespan,
     )
 
-    async def told(question: Callable[[History, Deadline], tuple[str, dict[str, str]]], media_type: str) -> Response:
-        """The text that the question gives, and headers; how many events were cut is among them."""
+    async def answer_text(
+        question: Callable[[History, Deadline], tuple[str, dict[str, str]]], media_type: str
+    ) -> Response:
+        """Answer with the text and headers that the question returns, and a header that counts truncated events."""
 
-        def asked(history: History, deadline: Deadline) -> tuple[str, dict[str, str]]:
+        def ask(history: History, deadline: Deadline) -> tuple[str, dict[str, str]]:
             text, headers = question(history, deadline)
-            cut = truncated_events(history)
-            return text, headers | ({TRUNCATED_HEADER: str(cut)} if cut else {})
+            truncated = truncated_events(history)
+            return text, headers | ({TRUNCATED_HEADER: str(truncated)} if truncated else {})
 
-        return LongAnswer(asker, *await asker.ask(asked), media_type)
+        return LongAnswer(asker, *await asker.ask(ask), media_type)
 
     async def answer(question: Callable[[History, Deadline], Any]) -> Response:
-        """The document of the question's answer, written as text where it was found: that takes long, too."""
+        """Answer with the document of what the question returns."""
 
-        def asked(history: History, deadline: Deadline) -> tuple[str, dict[str, str]]:
+        # Encoding takes long, so it is part of the work in the thread.
+        def ask(history: History, deadline: Deadline) -> tuple[str, dict[str, str]]:
             document = question(history, deadline).to_json()
-            if cut := truncated_events(history):
-                document["truncated"] = cut
+            if truncated := truncated_events(history):
+                document["truncated"] = truncated
             return json_text(document), {}
 
-        return await told(asked, "application/json")
+        return await answer_text(ask, "application/json")
 
     @router.get("/why", summary="What led to an event", responses=_answers(WhyDocument))
     async def why(
@@ -173,19 +175,23 @@ def questions_router(
             str | None,
             Query(
                 max_length=MOST_CHARACTERS,
-                description="Only causes that meet a condition in SQL over columns and attributes, of comparisons and "
+                description="Only causes that meet this SQL condition over columns and attributes. It has comparisons and "
                 "simple functions.",
                 examples=["status >= 500 AND name LIKE 'order%'"],
             ),
         ] = None,
-        process: Annotated[list[Name] | None, Query(max_length=MOST_NAMES, description="Only causes of these.")] = None,
-        name: Annotated[list[Name] | None, Query(max_length=MOST_NAMES, description="Only causes so named.")] = None,
+        process: Annotated[
+            list[Name] | None, Query(max_length=MOST_NAMES, description="Only causes of these processes.")
+        ] = None,
+        name: Annotated[
+            list[Name] | None, Query(max_length=MOST_NAMES, description="Only causes with these names.")
+        ] = None,
         answered: AnsweredParameter = False,
         computation: ComputationParameter = None,
     ) -> Response:
-        """The last k events that are recorded to have led to it, each after its own causes.
+        """List the last k events that are recorded to have led to it, each after its own causes.
 
-        Apart from those, some that could have led to it; what is known to be missing; and whether that is all.
+        The answer also has possible causes, reports that are missing, and whether the answer is complete.
 
         With a condition or names, the search goes back until k causes meet all of them, or to the start.
         """
@@ -207,27 +213,27 @@ def questions_router(
 
         return await answer(question)
 
-    @router.get("/impact", summary="What came of an event", responses=_answers(ImpactDocument))
+    @router.get("/impact", summary="What an event led to", responses=_answers(ImpactDocument))
     async def impact(
         event: EventParameter,
         k: KParameter = 25,
         possible: PossibleParameter = 10,
         computation: ComputationParameter = None,
     ) -> Response:
-        """The next k events that it is recorded to have led to, some that it could have led to, and how many there are."""
+        """List the first k recorded effects and some possible ones; count all."""
         return await answer(lambda history, _: history.impact(event, k=k, possible=possible, computation=computation))
 
-    @router.get("/relation", summary="How one event stands to another", responses=_answers(RelationDocument))
+    @router.get("/relation", summary="How two events are related", responses=_answers(RelationDocument))
     async def relation(
         first: EventParameter,
         second: EventParameter,
         answered: AnsweredParameter = False,
         computation: ComputationParameter = None,
     ) -> Response:
-        """One of six words: before, after, possible, concurrent, unknown, equal.
+        """Answer one of six words: before, after, possible, concurrent, unknown, equal.
 
-        Before and after: recorded causes lead from one to the other. Possible: only a shared process, or an answer that is
-        assumed, does. Concurrent: neither can have led to the other. Unknown: reports are missing that might say more.
+        Before and after: recorded causes lead from one to the other. Possible: only a shared process, or an assumed
+        answer, leads there. Concurrent: neither can have led to the other. Unknown: missing reports might say more.
         """
         return await answer(
             lambda history, _: history.related(first, second, answered=answered, computation=computation)
@@ -240,16 +246,16 @@ def questions_router(
         answered: AnsweredParameter = False,
         computation: ComputationParameter = None,
     ) -> Response:
-        """The steps between them, and whether each is recorded; as few as can be are not."""
+        """List the steps between them, and whether each is recorded. As few as possible are not."""
         return await answer(
             lambda history, _: history.explain(first, second, answered=answered, computation=computation)
         )
 
-    @router.get("/concurrent", summary="What neither led to it nor came of it", responses=_answers(ConcurrentDocument))
+    @router.get("/concurrent", summary="What is concurrent with an event", responses=_answers(ConcurrentDocument))
     async def concurrent(
         event: EventParameter, k: KParameter = 25, computation: ComputationParameter = None
     ) -> Response:
-        """How many events can neither have led to it nor have come of it, the k nearest, and of how many that is unknown."""
+        """List the k nearest events that can be neither causes nor effects; count all, and those where it is unknown."""
         return await answer(lambda history, _: history.concurrent(event, k=k, computation=computation))
 
     @router.get("/cut", summary="A consistent state", responses=_answers(CutDocument))
@@ -261,42 +267,43 @@ def questions_router(
                 examples=["2026-01-31T12:00:00Z"],
             ),
         ] = None,
-        event: Annotated[Name | None, Query(description="An event, where its name could be taken for a time.")] = None,
+        event: Annotated[Name | None, Query(description="An event, if its name could be read as a time.")] = None,
         k: KParameter = 25,
         computation: ComputationParameter = None,
     ) -> Response:
-        """The last event of each process up to a time or an event, and the first k messages under way."""
+        """List the last event of each process up to a time or an event, and the first k messages in flight."""
         if (time is None) == (event is None):
-            raise Refused(400, "bad-time", "give a time or an event, one of them")
+            raise Refused(400, "bad-time", "give either a time or an event")
         return await answer(lambda history, _: _cut(history, time, event, k, computation))
 
     @router.get(
         "/order",
         summary="All events, causes before effects",
-        responses=_answers(OrderedDocument, media_type="application/x-ndjson", what="One document a line."),
+        responses=_answers(OrderedDocument, media_type="application/x-ndjson", what="One document per line."),
     )
     async def order(
         policy: Annotated[Name | None, Query(description="In the order of this policy's deliveries.")] = None,
         skip: SkipParameter = 0,
         limit: LimitParameter = 1_000,
     ) -> Response:
-        """A page of the history in an order in which it may have happened, or as a policy delivers it.
+        """List a page of the history, in an order in which it may have happened, or as a policy delivers it.
 
-        A page of long events may be shorter than asked for: the header `Whence-Next` says how many rows to skip for the
-        next one. An empty page is the end.
+        A page of long events may be shorter than `limit`: the header `Whence-Next` says how many rows to skip for the
+        next page. An empty page is the end.
         """
 
         def question(history: History, deadline: Deadline) -> tuple[str, dict[str, str]]:
             lines: list[str] = []
             size = 0
-            for each in _until(islice(order_documents(history.run, policy=policy, skip=skip), limit), deadline):
-                lines.append(json.dumps(each) + "\n")
+            documents = islice(order_documents(history.run, policy=policy, skip=skip), limit)
+            for document in _check_each(documents, deadline):
+                lines.append(json.dumps(document) + "\n")
                 size += len(lines[-1])
                 if size > asker.limits.answer_bytes:
                     break
             return "".join(lines), {NEXT_HEADER: str(skip + len(lines))}
 
-        return await told(question, "application/x-ndjson")
+        return await answer_text(question, "application/x-ndjson")
 
     @router.get("/processes", summary="The processes", responses=_answers(list[ProcessDocument]))
     async def processes(
@@ -304,7 +311,7 @@ def questions_router(
         skip: SkipParameter = 0,
         limit: LimitParameter = 1_000,
     ) -> Response:
-        """A page of them; the header `Whence-Total` says how many there are."""
+        """List a page of them; the header `Whence-Total` says how many there are."""
 
         def question(history: History, _: Deadline) -> tuple[str, dict[str, str]]:
             table = history.run.processes.table
@@ -315,33 +322,33 @@ def questions_router(
             rows = table.slice(min(skip, len(table)), limit).to_pylist()
             return json_text([Process(**row).to_json() for row in rows]), {"Whence-Total": str(len(table))}
 
-        return await told(question, "application/json")
+        return await answer_text(question, "application/json")
 
-    @router.get("/check", summary="What was found when the history was made", responses=_answers(CheckDocument))
+    @router.get("/check", summary="What was counted when the history was made", responses=_answers(CheckDocument))
     async def check() -> Response:
-        """How much is provable, reports accounted for, and what wall-clock order and each policy get wrong."""
+        """Say how much is provable, account for all reports, and count errors of wall-clock order and each policy."""
         return await answer(lambda history, _: history.check())
 
-    @router.get("/quarantine", summary="Reports that were set aside", responses=_answers(list[AsideDocument]))
+    @router.get("/quarantine", summary="Reports that are not used", responses=_answers(list[AsideDocument]))
     async def quarantine(
         k: Annotated[int, Query(ge=0, le=MOST_K, description="How many reports to list.")] = 25,
         outcome: Literal["quarantined", "duplicate", "all"] = "quarantined",
     ) -> Response:
-        """With the reasons."""
+        """List k reports that are not used, with the reasons."""
 
         def question(history: History, deadline: Deadline) -> tuple[str, dict[str, str]]:
-            found = history.quarantine(outcome=None if outcome == "all" else outcome)
-            return json_text([each.to_json() for each in _until(islice(found, k), deadline)]), {}
+            reports = islice(history.quarantine(outcome=None if outcome == "all" else outcome), k)
+            return json_text([report.to_json() for report in _check_each(reports, deadline)]), {}
 
-        return await told(question, "application/json")
+        return await answer_text(question, "application/json")
 
     @router.get("/clocks", summary="How wrong the clocks are", responses=_answers(ClocksDocument))
     async def clocks() -> Response:
-        """How far each clock is ahead of the others, how sure that is, and which is broken."""
+        """Say how far each clock is ahead of the others, with what confidence, and which are broken."""
 
         def question(history: History, _: Deadline) -> Any:
             if history.run.manifest.clocks is None:
-                raise Refused(404, "no-clocks", "the history says nothing of its clocks")
+                raise Refused(404, "no-clocks", "the history has no measurements of its clocks")
             return history.clocks()
 
         return await answer(question)
@@ -358,19 +365,20 @@ def _answers(model: Any, *, media_type: str = "application/json", what: str = "T
 
 def _cut(history: History, time: str | None, event: str | None, k: int, computation: str | None) -> Any:
     try:
-        moment, named = (None, event) if time is None else time_or_event(time, history.unit)
-    except ValueError as neither:
-        raise Refused(400, "bad-time", f"{neither}; an event of that name is given as event") from None
+        moment, event_name = (None, event) if time is None else time_or_event(time, history.unit)
+    except ValueError as fault:
+        raise Refused(400, "bad-time", f"{fault}; use the parameter event for an event of that name") from None
     if moment is not None and abs(moment) > LARGEST:
         raise Refused(400, "bad-time", f"times are whole numbers of up to 64 bits, in {history.unit}")
     processes = history.run.processes
-    wide = len(processes) if computation is None else pc.sum(pc.equal(processes.computation, computation)).as_py()
-    if moment is not None and wide > MOST_ROWS:
-        raise Refused(400, "too-wide", f"a cut over HTTP is of up to {MOST_ROWS:,} processes: name a computation")
-    return history.cut(named, time=moment, k=k, computation=computation)
+    count = len(processes) if computation is None else pc.sum(pc.equal(processes.computation, computation)).as_py()
+    if moment is not None and count > MOST_ROWS:
+        raise Refused(400, "too-wide", f"a cut over HTTP has up to {MOST_ROWS:,} processes: name a computation")
+    return history.cut(event_name, time=moment, k=k, computation=computation)
 
 
-def _until(found: Iterator[Any], deadline: Deadline) -> Iterator[Any]:
-    for each in found:
+def _check_each(values: Iterator[Value], deadline: Deadline) -> Iterator[Value]:
+    """Pass values on; raise `Refused` once the deadline is over."""
+    for value in values:
         deadline.check()
-        yield each
+        yield value

@@ -1,4 +1,7 @@
-"""How a question over HTTP goes wrong: a status, a stable word and a sentence, without a path, a trace-back or an echo."""
+"""Answer failed questions with a status, a stable word and a sentence.
+
+The sentence has no paths, no tracebacks, and no values that the caller sent.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from whence.service.failures import refusal_headers
 from whence.service.limits import RETRY_AFTER_S, Refused, too_large
 
 MOST_BODY_BYTES: Final = 64 << 10
-"""Of a request that this package reads as JSON: a subscription."""
+"""The most bytes of a request with a JSON body: a new subscription."""
 
 
 class Problem(BaseModel):
@@ -45,24 +48,24 @@ PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
         "model": Problem,
         "description": "The condition, the time or another value cannot be used; the message says why.",
     },
-    401: {"model": Problem, "description": "A token is asked for."},
-    403: {"model": Problem, "description": "The token is not one of a reader."},
+    401: {"model": Problem, "description": "A token is needed."},
+    403: {"model": Problem, "description": "The token is not a reader's."},
     404: {
         "model": Problem,
-        "description": "There is no such event, computation or subscription; the message names what is near.",
+        "description": "There is no such event, computation or subscription; the message names similar ones.",
     },
-    409: {"model": Problem, "description": "Several events go by this name; the message says how to choose."},
+    409: {"model": Problem, "description": "Several events have this name; the message says how to choose."},
     422: {"model": Problem, "description": "A parameter is missing or out of its bounds."},
     503: {
         "model": Problem,
         "description": "No history yet, too many questions at once, or one that takes too long: ask again.",
     },
 }
-"""For OpenAPI: what every question may answer instead."""
+"""For OpenAPI: the errors that every question may answer."""
 
 
-def refusal(fault: Exception) -> Refused | None:
-    """What to answer for a fault in a history or in a question; None where it is neither."""
+def to_refusal(fault: Exception) -> Refused | None:
+    """Turn an exception of a history or of a question into a refusal; None for any other exception."""
     if isinstance(fault, Refused):
         return fault
     if isinstance(fault, EventNotFound):
@@ -83,50 +86,50 @@ def refusal(fault: Exception) -> Refused | None:
     if isinstance(fault, HTTPException):
         return Refused(fault.status_code, "refused", str(fault.detail))
     if isinstance(fault, RequestValidationError):
-        return Refused(422, "bad-request", _told(fault))
+        return Refused(422, "bad-request", _describe(fault))
     return None
 
 
-def _told(fault: RequestValidationError) -> str:
-    """The first faults, without the values: they may hold anything, and may be secrets."""
-    told = [f"{' '.join(str(part) for part in each['loc'])}: {each['msg']}" for each in fault.errors()[:5]]
-    return "; ".join(told).encode("utf-8", "replace").decode()
+def _describe(fault: RequestValidationError) -> str:
+    """Describe the first errors without the values, which may be secrets."""
+    errors = [f"{' '.join(str(part) for part in error['loc'])}: {error['msg']}" for error in fault.errors()[:5]]
+    return "; ".join(errors).encode("utf-8", "replace").decode()
 
 
-def rendered(refused: Refused) -> Response:
-    """The answer that says so."""
-    content = {"reason": refused.reason, "message": refused.message.encode("utf-8", "replace").decode()}
-    return JSONResponse(content, refused.status, refusal_headers(refused))
+def make_response(refusal: Refused) -> Response:
+    """Make the HTTP response of a refusal."""
+    content = {"reason": refusal.reason, "message": refusal.message.encode("utf-8", "replace").decode()}
+    return JSONResponse(content, refusal.status, refusal_headers(refusal))
 
 
 class AskingRoute(APIRoute):
-    """A route whose bodies are bounded and whose faults are answered as `Problem`, whatever application it is part of."""
+    """A route that bounds request bodies and answers exceptions as `Problem`, in any application."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
-        async def bounded(request: Request) -> Response:
+        async def handle_bounded(request: Request) -> Response:
             try:
-                return await handle(Request(request.scope, _bounded(request.receive)))
+                return await handle(Request(request.scope, _bound_body(request.receive)))
             except Exception as fault:
-                refused = refusal(fault)
-                if refused is None:
+                refusal = to_refusal(fault)
+                if refusal is None:
                     raise
-                return rendered(refused)
+                return make_response(refusal)
 
-        return bounded
+        return handle_bounded
 
 
-def _bounded(receive: Receive) -> Receive:
-    left = MOST_BODY_BYTES
+def _bound_body(receive: Receive) -> Receive:
+    left_bytes = MOST_BODY_BYTES
 
-    async def received() -> Message:
-        nonlocal left
+    async def receive_bounded() -> Message:
+        nonlocal left_bytes
         message = await receive()
-        left -= len(message.get("body", b""))
-        if left < 0:
-            refused = too_large("bytes of a body", MOST_BODY_BYTES)
-            raise HTTPException(refused.status, refused.message)
+        left_bytes -= len(message.get("body", b""))
+        if left_bytes < 0:
+            refusal = too_large("bytes of a body", MOST_BODY_BYTES)
+            raise HTTPException(refusal.status, refusal.message)
         return message
 
-    return received
+    return receive_bounded

@@ -1,4 +1,4 @@
-"""The bytes of a request's body, within limits."""
+"""Read and decompress the bodies of requests, within limits."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from starlette.requests import ClientDisconnect, Request
 from whence.service.limits import Held, Limits, Refused, too_large
 
 SENDER_STOPPED: Final = ("slow", "gone")
-"""Reasons of refusals after which nothing more is to be expected from the sender."""
-_GIVEN_BYTES: Final = 4 << 10
-_UNPACKED_BYTES: Final = 1 << 20
-_GZIP: Final = 31
+"""Reasons of refusals after which the sender will send nothing more."""
+_INPUT_BYTES: Final = 4 << 10
+"""Compressed bytes that are passed to zlib at once."""
+_OUTPUT_BYTES: Final = 1 << 20
+"""The most bytes that zlib returns at once."""
+_GZIP_WBITS: Final = 31
+"""zlib's setting for gzip with the largest window."""
 
 
 async def read_body(request: Request, limits: Limits, held: Held) -> bytes:
-    """The body as it was sent, its bytes counted in `held`. Raises `Refused`, also for one that comes too slowly."""
+    """Read the body as it was sent; count its bytes in `held`. Raises `Refused` if it is too large or too slow."""
     announced = request.headers.get("content-length")
     if announced is not None and announced.isdecimal() and int(announced) > limits.body_bytes:
         raise too_large("bytes of a body", limits.body_bytes)
@@ -41,9 +44,9 @@ async def read_body(request: Request, limits: Limits, held: Held) -> bytes:
 
 
 async def discard_body(request: Request, limits: Limits) -> None:
-    """Read and forget the rest of a refused request's body, up to the size that could have been taken.
+    """Read and drop the rest of a refused request's body, up to the largest size allowed and for a bounded time.
 
-    A sender that is still writing when the connection closes may never see the answer.
+    Otherwise the connection would close while the sender still writes, and it might never see the answer.
     """
     left_bytes = limits.body_bytes
     with suppress(TimeoutError, ClientDisconnect, RuntimeError):
@@ -55,36 +58,37 @@ async def discard_body(request: Request, limits: Limits) -> None:
 
 
 def content_encoding(request: Request) -> str | None:
-    """How the body is compressed: gzip, or not at all. Raises `Refused` for another way."""
-    named = request.headers.get("content-encoding", "").strip().lower()
-    if named in ("", "identity"):
+    """Return how the body is compressed: gzip, or None. Raises `Refused` for any other encoding."""
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    if encoding in ("", "identity"):
         return None
-    if named in ("gzip", "x-gzip"):
+    if encoding in ("gzip", "x-gzip"):
         return "gzip"
     raise Refused(415, "encoding", "Content-Encoding is gzip, or not given")
 
 
 def gunzip(packed: bytes, limits: Limits, held: Held) -> bytes:
-    """What was compressed, its bytes counted in `held`; never more than the limits. Raises `Refused`.
+    """Decompress a body of one or more gzip members; count the bytes in `held`. Raises `Refused` beyond the limits.
 
-    Takes a time proportional to the bytes on both sides: what a member leaves over is copied, so little is given at once.
+    Takes time proportional to the bytes on both sides. zlib copies the input that follows a member, so it gets only a
+    little input at once.
     """
     parts: list[bytes] = []
-    size_bytes = members = given = 0
+    size_bytes = members = consumed = 0
     member = None
     waiting = b""
-    while waiting or given < len(packed):
+    while waiting or consumed < len(packed):
         held.check()
         if not waiting:
-            waiting = packed[given : given + _GIVEN_BYTES]
-            given += len(waiting)
+            waiting = packed[consumed : consumed + _INPUT_BYTES]
+            consumed += len(waiting)
         if member is None:
             members += 1
             if members > limits.gzip_members:
                 raise too_large("gzip members of a body", limits.gzip_members)
-            member = zlib.decompressobj(wbits=_GZIP)
+            member = zlib.decompressobj(wbits=_GZIP_WBITS)
         try:
-            part = member.decompress(waiting, _UNPACKED_BYTES)
+            part = member.decompress(waiting, _OUTPUT_BYTES)
         except zlib.error:
             raise _not_gzip() from None
         size_bytes += len(part)
@@ -101,13 +105,13 @@ def gunzip(packed: bytes, limits: Limits, held: Held) -> bytes:
 
 
 def check_lines(body: bytes, limits: Limits) -> None:
-    """Raise `Refused` for more lines than there may be reports, or a longer one than a report may be; parses nothing."""
+    """Raise `Refused` if there are too many lines, or one is longer than a report may be. Parses nothing."""
     lines = body.count(b"\n") + (not body.endswith(b"\n"))
     if lines > limits.reports:
         raise too_large("lines of a body", limits.reports)
     start = 0
     while len(body) - start > limits.report_bytes:
-        # The last end of a line within reach: what lies before it is short enough.
+        # Every line that ends before the last line end within `report_bytes` is short enough.
         end = body.rfind(b"\n", start, start + limits.report_bytes + 1)
         if end < 0:
             raise too_large("bytes of one report", limits.report_bytes)
@@ -115,4 +119,4 @@ def check_lines(body: bytes, limits: Limits) -> None:
 
 
 def _not_gzip() -> Refused:
-    return Refused(400, "not-gzip", "the body is not what gzip writes, or is torn")
+    return Refused(400, "not-gzip", "the body is not valid gzip, or it is cut off")

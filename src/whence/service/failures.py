@@ -1,4 +1,4 @@
-"""What a caller is told when something goes wrong, and what the log keeps: neither has paths, tokens or trace-backs."""
+"""Answer and log what goes wrong. Neither answers nor the log have paths, tokens or tracebacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger("whence.service")
 
 
 def refusal_headers(refusal: Refused) -> dict[str, str]:
-    """When to come again, and how to say who one is."""
+    """Make the headers that say when to try again and that a token is needed."""
     headers = {}
     if refusal.retry_after_s is not None:
         headers["Retry-After"] = str(refusal.retry_after_s)
@@ -28,7 +28,7 @@ def refusal_headers(refusal: Refused) -> dict[str, str]:
 
 
 async def answer_refusal(request: Request, refusal: Exception) -> Response:
-    """The answer to a request that a router refused by raising `Refused`."""
+    """Answer a request that a router refused by raising `Refused`. A FastAPI exception handler."""
     if not isinstance(refusal, Refused):
         raise refusal
     content = {"reason": refusal.reason, "message": refusal.message}
@@ -38,10 +38,10 @@ async def answer_refusal(request: Request, refusal: Exception) -> Response:
 
 
 class Guard:
-    """ASGI middleware: refuses strange hosts, and turns what no handler expected into an answer with an id.
+    """ASGI middleware that refuses unknown hosts, and answers unexpected exceptions with an id that the log has, too.
 
-    `hosts` are the names under which the service may be called, without a port; none is any. A page in a browser can reach
-    loopback by a name of its own, but cannot hide that name.
+    `hosts` are the allowed values of the header Host, without a port; None allows all. A web page can make a browser call
+    loopback under the page's own host name, but it cannot change the header that shows this name.
     """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, hosts: Sequence[str] | None = None) -> None:
@@ -50,7 +50,7 @@ class Guard:
         self._hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the call on."""
+        """Pass the call on; answer if that fails."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -60,24 +60,28 @@ class Guard:
             return
         started = False
 
-        async def noted(message: Message) -> None:
+        async def send_noting_start(message: Message) -> None:
             nonlocal started
             started = started or message["type"] == "http.response.start"
             await send(message)
 
         try:
-            await self._app(scope, receive, noted)
+            await self._app(scope, receive, send_noting_start)
         except Exception as fault:
-            number = uuid.uuid4().hex[:12]
+            error_id = uuid.uuid4().hex[:12]
             self._metrics.count("errors")
-            log.error("unexpected %s while answering, id %s", type(fault).__name__, number)
+            log.error("unexpected %s while answering, id %s", type(fault).__name__, error_id)
             if not started:
-                content = {"reason": "error", "message": f"something went wrong here; the log has it as {number}"}
+                content = {
+                    "reason": "error",
+                    "message": f"the service failed; its log says more under the id {error_id}",
+                }
                 response = Response(json.dumps(content).encode(), 500, media_type="application/json")
                 await response(scope, receive, send)
 
 
 def _host(scope: Scope) -> str:
+    """Return the header Host in lower case, without the port; empty if there is none."""
     for name, value in scope["headers"]:
         if name == b"host":
             host: str = value.decode("latin-1").lower()

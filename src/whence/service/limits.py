@@ -1,4 +1,4 @@
-"""What the collector takes at once, and how it says no."""
+"""Define the collector's limits, count what is in flight, and refuse requests beyond the limits."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Final
 
 RETRY_AFTER_S: Final = 1
-"""What a sender is asked to wait when the reason may be gone soon."""
+"""Seconds that a sender is asked to wait if the same request may soon succeed."""
 
 
 class Refused(Exception):
-    """A request that is not taken: nothing of it is stored, or the sender cannot rely on it.
+    """A request is refused. The sender must not rely on any of it being stored.
 
-    `reason` is a stable word for metrics; `message` is for the sender, and holds no path, no token and no trace-back.
-    With `retry_after_s`, the same request may succeed later, and must be sent again or its reports are lost.
+    `reason` is a stable word for metrics. `message` is for the sender, and has no paths, tokens or tracebacks. With
+    `retry_after_s`, the same request may succeed later; reports that are not sent again are lost.
     """
 
     def __init__(self, status: int, reason: str, message: str, *, retry_after_s: int | None = None) -> None:
@@ -29,41 +29,41 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of one request and of all together; none of them can be switched off."""
+    """Bounds of one request and of all together. None can be switched off."""
 
     body_bytes: int = 16 << 20
-    """Of a body, as it comes and as it is after decompression."""
+    """The most bytes of a body, both compressed and decompressed."""
     gzip_members: int = 1_000
-    """Of a compressed body: each costs time of its own, however little it holds."""
+    """The most gzip members of a body: even an empty one takes time."""
     reports: int = 100_000
-    """Rows of one request; a body of lines has no more lines than that, blank ones included."""
+    """The most rows of one request; also the most lines of a body, blank ones included."""
     report_bytes: int = 1 << 20
-    """Of one report, as it is written and as it is decoded."""
+    """The most bytes of one report, both as sent and decoded."""
     objects: int = 1_000_000
-    """Of a body in JSON. Each costs some microseconds and hundreds of bytes, empty ones too."""
+    """The most objects of a JSON body. Each takes microseconds and hundreds of bytes, even if empty."""
     decoded_bytes: int = 64 << 20
-    """Of the rows that one request gives: a short body can repeat the same text in every row."""
+    """The most bytes of the rows of one request: a short body can repeat the same text in every row."""
     header_bytes: int = 32 << 10
     read_s: float = 30.0
-    """For a body to come."""
+    """The longest time in which a body must arrive."""
     discard_s: float = 5.0
-    """For the rest of a refused body to come, so that its sender sees the answer."""
+    """The longest time to read the rest of a refused body, so that its sender sees the answer."""
     requests_in_flight: int = 128
     bytes_in_flight: int = 128 << 20
-    """What is held for requests: their bodies as they came, decompressed, and as messages, added up."""
+    """The most memory for requests: the sum of their bodies as received, decompressed, and as messages."""
     connections: int = 2_000
     connections_of_address: int = 1_000
-    """Of one client's address, which is that of all of them where a proxy stands before the service."""
+    """The most connections of one client address. Behind a proxy, all clients have the proxy's address."""
     header_s: float = 10.0
-    """For a request's headers to come, from the connection or from their first byte on."""
+    """The longest time in which a request's headers must arrive, from the connection or from their first byte on."""
     stall_s: float = 30.0
-    """In which a reader takes some of its answer, or is let go."""
+    """The longest time in which a client may read nothing of its answer before it is disconnected."""
     publish_s: float = 10.0
-    """For the broker to acknowledge all of a request."""
+    """The longest time in which the broker must acknowledge all of a request."""
 
 
 class InFlight:
-    """Counts what is being worked on, from any thread."""
+    """Counts requests in flight and their bytes. May be used from several threads."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -71,11 +71,11 @@ class InFlight:
         self.requests = 0
         self.bytes = 0
         self.ending = False
-        """Whether the service ends: threads at work stop at their next `Held.check`."""
+        """Whether the service is ending; threads at work stop at their next `Held.check`."""
 
     @contextmanager
     def request(self) -> Iterator[Held]:
-        """Room for one request, given back at the end. Raises `Refused`."""
+        """Count one request until the end of the block. Raises `Refused` if there are too many."""
         with self._lock:
             if self.requests >= self._limits.requests_in_flight:
                 raise _busy()
@@ -84,14 +84,14 @@ class InFlight:
         try:
             yield held
         finally:
-            # A thread may still be at work for a caller that has gone.
+            # A thread may still work for a caller that has disconnected.
             held.abandoned = True
             with self._lock:
                 self.requests -= 1
                 self.bytes -= held.bytes
 
-    def take(self, size_bytes: int) -> None:
-        """Count these bytes, unless they are too many. Raises `Refused`."""
+    def add_bytes(self, size_bytes: int) -> None:
+        """Count more bytes. Raises `Refused`, and counts nothing, if they are too many."""
         with self._lock:
             if self.bytes + size_bytes > self._limits.bytes_in_flight:
                 raise _busy()
@@ -100,21 +100,21 @@ class InFlight:
 
 @dataclass(slots=True)
 class Held:
-    """The bytes of one request that count."""
+    """The bytes that are counted for one request."""
 
     _all: InFlight
     bytes: int = 0
     abandoned: bool = False
-    """Whether nobody waits for the request any more."""
+    """Whether nobody waits for the answer any more."""
 
     def check(self) -> None:
-        """Raise `Refused` if the work is for nothing. Called now and then by whatever takes long in a thread."""
+        """Raise `Refused` if nobody needs the result. Long work in a thread calls this now and then."""
         if self.abandoned or self._all.ending:
-            raise Refused(503, "ending", "the service ends; send this again later", retry_after_s=RETRY_AFTER_S)
+            raise Refused(503, "ending", "the service is ending; send this again later", retry_after_s=RETRY_AFTER_S)
 
     def grow(self, size_bytes: int) -> None:
-        """Hold so many more. Raises `Refused`."""
-        self._all.take(size_bytes)
+        """Count more bytes for this request. Raises `Refused`."""
+        self._all.add_bytes(size_bytes)
         self.bytes += size_bytes
 
 
@@ -123,5 +123,5 @@ def _busy() -> Refused:
 
 
 def too_large(what: str, limit: int) -> Refused:
-    """The refusal of a request beyond a limit; sending it again does not help."""
+    """Make the refusal of a request beyond a limit. Sending it again does not help."""
     return Refused(413, "too-large", f"{what}: the limit is {limit:,}; send less at a time")

@@ -1,10 +1,10 @@
-"""Which conditions are taken over HTTP: those that take little time, little memory, and say the same of an event every time.
+"""Check that a condition from HTTP takes little time and memory, and always gives the same result for an event.
 
-They are the conditions of the command line (`whence.history.questions.conditions`) with these operators: comparisons,
-AND, OR, NOT, IN, BETWEEN, IS NULL, CASE and casts, and the functions in `FUNCTIONS`. Others are refused, such as
-``repeat``, which takes memory, or ``random``, which never says the same. Regular expressions are RE2's, which never
-backtrack, but take a time proportional to the text times their own size, repetitions written out: so that is bounded, too.
-They and the patterns of LIKE must be constants.
+Such a condition is one of the command line (`whence.history.questions.conditions`) with comparisons, AND, OR, NOT, IN,
+BETWEEN, IS NULL, CASE, casts, and the functions in `FUNCTIONS`. Others are refused, such as ``repeat``, which takes much
+memory, or ``random``, whose result changes. RE2 runs regular expressions and never backtracks, but its time is
+proportional to the length of the text times the size of the expression with its repetitions written out, so that size is
+bounded. Regular expressions and patterns of LIKE must be constants.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ MOST_CHARACTERS: Final = 2_000
 MOST_PARTS: Final = 500
 MOST_DEPTH: Final = 40
 MOST_WILDCARDS: Final = 8
-"""Percent signs in a pattern of LIKE."""
+"""The most percent signs in a pattern of LIKE."""
 MOST_EXPRESSION: Final = 1_000
-"""Size of all regular expressions of a condition: two seconds for each megabyte of the worst text."""
+"""The most size of all regular expressions of a condition. At this size, a megabyte of the worst text takes two seconds."""
 MOST_REPEATED: Final = 1_000
+"""The most repetitions that RE2 accepts."""
 
 LIKE: Final = frozenset(
     {"~~", "!~~", "~~*", "!~~*", "like_escape", "not_like_escape", "ilike_escape", "not_ilike_escape"}
@@ -47,18 +48,18 @@ TYPES: Final = frozenset(
 
 
 class ConditionLimits:
-    """Refuses conditions beyond these limits. Threads may share it."""
+    """Refuses conditions beyond these limits. May be used from several threads."""
 
     def __init__(self) -> None:
         self._connection = closed_connection()
         self._lock = Lock()
 
     def check(self, text: str) -> None:
-        """Raise `BadCondition`, which says what to write instead, unless the condition is within the limits."""
+        """Raise `BadCondition`, which says what to write instead, if the condition is beyond the limits."""
         if len(text) > MOST_CHARACTERS:
             raise BadCondition(f"a condition has up to {MOST_CHARACTERS:,} characters, not {len(text):,}")
         parts = size = 0
-        waiting = [(0, node) for node in children_of(self._tree(text))]
+        waiting = [(0, node) for node in children_of(self._parse(text))]
         while waiting:
             depth, node = waiting.pop()
             parts += 1
@@ -72,44 +73,44 @@ class ConditionLimits:
                 )
             waiting += ((depth + 1, part) for part in children_of(node))
 
-    def _tree(self, text: str) -> dict[str, Any]:
+    def _parse(self, text: str) -> dict[str, Any]:
+        """Parse a condition; return DuckDB's syntax tree. Raises `BadCondition`."""
         query = f"SELECT 1 FROM event WHERE {text}\n"
         try:
             with self._lock:
-                found = self._connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
+                rows = self._connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
         except (duckdb.Error, UnicodeError):
             raise BadCondition("the condition is not SQL") from None
-        parsed = json.loads(found[0][0])
+        parsed = json.loads(rows[0][0])
         if parsed.get("error"):
-            told = str(parsed.get("error_message")).strip().partition("\n")[0]
-            raise BadCondition(f"the condition is not SQL: {told}")
+            error = str(parsed.get("error_message")).strip().partition("\n")[0]
+            raise BadCondition(f"the condition is not SQL: {error}")
         statements = parsed["statements"]
         tree = statements[0]["node"].get("where_clause") if len(statements) == 1 else None
         if not isinstance(tree, dict):
-            raise BadCondition("one condition is asked for, without further clauses")
+            raise BadCondition("give one condition, without further clauses")
         return {"of": tree}
 
 
 def expression_size(text: str) -> int:
-    """About how many instructions RE2 makes of a regular expression; too many rather than too few."""
+    """Estimate how many instructions RE2 makes of a regular expression; rather too many than too few."""
+    # By nesting of open groups: the size of what is inside so far.
     sizes = [0]
     last = 0
-    for part in _PART.finditer(text):
-        found = part[0]
-        if found == "(":
+    for match in _PART.finditer(text):
+        part = match[0]
+        if part == "(":
             sizes.append(0)
             last = 0
-        elif found == ")":
+        elif part == ")":
             last = sizes.pop() if len(sizes) > 1 else 1
-            if not sizes:
-                sizes = [0]
             sizes[-1] += last + 1
-        elif found[0] == "{" and part["least"]:
-            times = max(int(part["least"]), int(part["most"] or 0)) + (part["open"] is not None)
+        elif part[0] == "{" and match["least"]:
+            times = max(int(match["least"]), int(match["most"] or 0)) + (match["open"] is not None)
             sizes[-1] += last * max(0, min(times, MOST_REPEATED) - 1)
             last *= max(1, min(times, MOST_REPEATED))
         else:
-            last = 100 if found[:2] in ("\\p", "\\P") else 10 if found[0] in ".[\\" else 1
+            last = 100 if part[:2] in ("\\p", "\\P") else 10 if part[0] in ".[\\" else 1
             sizes[-1] += last
     return sum(sizes)
 
@@ -118,32 +119,33 @@ _PART = re.compile(
     r"\\[pP](?:\{[^}]*\}|.)|\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|\{(?P<least>\d{1,9})(?P<open>,(?P<most>\d{1,9})?)?\}|.",
     re.DOTALL,
 )
-"""An escape, a class, a repetition, or one character."""
+"""Matches an escape, a class, a repetition, or one character."""
 
 
 def _check_node(node: dict[str, Any]) -> int:
-    """Raise `BadCondition` for what is not taken; gives the size of a regular expression, and 0 for anything else."""
+    """Raise `BadCondition` if this node is not allowed; return the size of a regular expression, or 0 for other nodes."""
     kind = node["class"]
     if kind == "SUBQUERY":
         raise BadCondition("a condition looks at one event, without sub-queries")
     if kind not in CLASSES:
-        raise BadCondition(f"a condition over HTTP compares values: {str(kind).lower().replace('_', ' ')} is not taken")
+        kind_name = str(kind).lower().replace("_", " ")
+        raise BadCondition(f"a condition over HTTP compares values: {kind_name} is not allowed")
     if kind == "CAST":
-        wanted = _type_of(node)
-        if wanted not in TYPES:
-            raise BadCondition(f"a condition over HTTP casts to {', '.join(sorted(TYPES))}, not to {wanted!r:.60}")
+        type_name = _type_of(node)
+        if type_name not in TYPES:
+            raise BadCondition(f"a condition over HTTP casts to {', '.join(sorted(TYPES))}, not to {type_name!r:.60}")
     return _check_function(node) if kind == "FUNCTION" else 0
 
 
 def _check_function(node: dict[str, Any]) -> int:
     name = str(node.get("function_name")).lower()
     if name not in FUNCTIONS:
-        known = ", ".join(sorted(each for each in FUNCTIONS if each.isidentifier() and not each.endswith("_escape")))
-        raise BadCondition(f"a condition over HTTP has no function {name!r:.60}; there are {known}")
+        allowed = sorted(word for word in FUNCTIONS if word.isidentifier() and not word.endswith("_escape"))
+        raise BadCondition(f"a condition over HTTP has no function {name!r:.60}; there are {', '.join(allowed)}")
     if name not in PATTERNED:
         return 0
-    pattern, *further = [*children_of(node)][1:] or [{}]
-    if any(each.get("class") != "CONSTANT" for each in (pattern, *further)):
+    pattern, *options = [*children_of(node)][1:] or [{}]
+    if any(argument.get("class") != "CONSTANT" for argument in (pattern, *options)):
         raise BadCondition("a pattern over HTTP is a constant, such as in name LIKE 'order%'")
     if name not in LIKE:
         return expression_size(_text_of(pattern))
@@ -153,11 +155,12 @@ def _check_function(node: dict[str, Any]) -> int:
 
 
 def _type_of(cast: dict[str, Any]) -> str:
-    """Versions of DuckDB differ in where they tell."""
-    named = cast.get("type_expr") or cast.get("cast_type") or {}
-    return str(named.get("type_name") or named.get("id") or "")
+    """Return the type that is cast to. Versions of DuckDB write it in different places."""
+    cast_type = cast.get("type_expr") or cast.get("cast_type") or {}
+    return str(cast_type.get("type_name") or cast_type.get("id") or "")
 
 
 def _text_of(constant: dict[str, Any]) -> str:
-    held = constant.get("literal") or constant.get("value") or {}
-    return str(held.get("text") or held.get("value") or "")
+    """Return the text of a constant. Versions of DuckDB write it in different places."""
+    literal = constant.get("literal") or constant.get("value") or {}
+    return str(literal.get("text") or literal.get("value") or "")

@@ -1,4 +1,4 @@
-"""Rows of reports as messages of the broker, and the stream that holds them."""
+"""Cut rows of reports into messages for the broker, and create the JetStream stream that stores them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,23 @@ from whence.service.broker import STREAM, SUBJECT, BrokerError, Retention
 from whence.service.limits import too_large
 
 MESSAGE_BYTES: Final = 1 << 20
-"""Rows of a request are cut into messages of about so many bytes."""
+"""The most bytes of a message, unless one row has more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message; without an `id`, the broker takes it however often it comes."""
+    """One message for the broker."""
 
     payload: bytes
     id: str | None = None
+    """The broker stores messages with the same id once, and messages without one every time."""
 
 
-def messages_of(rows: pa.Table, batch: str, *, most_bytes: int) -> list[Message]:
-    """The rows as messages of about `MESSAGE_BYTES`, a row alone if it is larger. Raises `Refused` beyond `most_bytes`."""
+def cut_into_messages(rows: pa.Table, batch: str, *, most_bytes: int) -> list[Message]:
+    """Cut rows into messages of up to `MESSAGE_BYTES`; a larger row is one message. Raises `Refused` beyond `most_bytes`.
+
+    The same rows and `batch` give the same ids.
+    """
     payloads: list[bytes] = []
     waiting = [rows]
     while waiting:
@@ -46,7 +50,7 @@ def messages_of(rows: pa.Table, batch: str, *, most_bytes: int) -> list[Message]
 async def ensure_stream(
     context: JetStreamContext, retention: Retention, *, stream: str = STREAM, subject: str = SUBJECT
 ) -> None:
-    """Make the stream, or check that the one there loses nothing and set its bounds. Raises `BrokerError`."""
+    """Create the stream, or check that an existing one is suitable and set its bounds. Raises `BrokerError`."""
     wanted = StreamConfig(
         name=stream,
         subjects=[subject],
@@ -60,18 +64,18 @@ async def ensure_stream(
         allow_direct=True,
     )
     try:
-        found = (await context.stream_info(stream)).config
+        existing = (await context.stream_info(stream)).config
     except nats.js.errors.NotFoundError:
         await context.add_stream(wanted)
         return
     for name in ("subjects", "retention", "storage"):
-        if getattr(found, name) != getattr(wanted, name):
+        if getattr(existing, name) != getattr(wanted, name):
             raise BrokerError(f"the stream {stream} of the broker has other {name} than reports need: name another one")
     bounds = ("max_bytes", "max_age", "discard", "duplicate_window", "allow_direct")
-    if any((getattr(found, name) or 0) != (getattr(wanted, name) or 0) for name in bounds):
-        await context.update_stream(found.evolve(**{name: getattr(wanted, name) for name in bounds}))
+    if any((getattr(existing, name) or 0) != (getattr(wanted, name) or 0) for name in bounds):
+        await context.update_stream(existing.evolve(**{name: getattr(wanted, name) for name in bounds}))
 
 
 def _window_s(retention: Retention) -> float:
-    # JetStream refuses a window that is longer than messages live.
+    # JetStream refuses a window that is longer than the age limit of messages.
     return min(retention.duplicates_s, retention.age_s) if retention.age_s else retention.duplicates_s

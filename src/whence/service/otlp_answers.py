@@ -1,4 +1,4 @@
-"""What an exporter of OpenTelemetry is answered, in the encoding it sent: OTLP's responses and ``google.rpc.Status``."""
+"""Answer exporters of OpenTelemetry in the encoding that they sent: OTLP's responses and ``google.rpc.Status``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Signal = Literal["traces", "logs"]
 
 _REJECTED: Final = {"traces": "rejectedSpans", "logs": "rejectedLogRecords"}
 _CODES: Final = {400: 3, 401: 16, 403: 7, 408: 4, 413: 3, 415: 3, 429: 8, 500: 13, 503: 14}
-"""Codes of gRPC by those of HTTP."""
+"""By HTTP status: the code of gRPC."""
 _UNKNOWN: Final = 2
 
 
-def accepted(signal: Signal, encoding: BodyFormat, *, rejected: int, message: str) -> Response:
-    """All is stored; of `rejected` records, only that they could not be read."""
+def make_accepted(signal: Signal, encoding: BodyFormat, *, rejected: int, message: str) -> Response:
+    """Answer that everything is stored, and that `rejected` records could not be read."""
     if encoding is BodyFormat.OTLP_PROTOBUF:
         partial = _varint_field(1, rejected) + _bytes_field(2, message.encode()) if rejected else b""
         return _protobuf(200, _bytes_field(1, partial) if rejected else b"")
@@ -27,8 +27,8 @@ def accepted(signal: Signal, encoding: BodyFormat, *, rejected: int, message: st
     return _json(200, partial_json)
 
 
-def refused(encoding: BodyFormat, refusal: Refused) -> Response:
-    """Nothing can be relied on, and why."""
+def make_refused(encoding: BodyFormat, refusal: Refused) -> Response:
+    """Answer that the request was refused, and why."""
     code = _CODES.get(refusal.status, _UNKNOWN)
     if encoding is BodyFormat.OTLP_PROTOBUF:
         status = _varint_field(1, code) + _bytes_field(2, refusal.message.encode())

@@ -1,7 +1,7 @@
-"""Bodies as rows of reports, by the same sources that read files.
+"""Parse bodies into rows of reports, with the same sources that read files.
 
-The compiled reader of JSON lines is quicker from the first report on and takes a while to load: until it is there, the
-exact one is used, which gives the same rows.
+The compiled reader of JSON lines is faster, but takes a while to load. Until then the exact reader is used, which gives
+the same rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SAMPLE_LINE: Final = b'{"process":"p","seq":1}\n'
 
 
 class BodyFormat(Enum):
-    """What a body is written in."""
+    """The format of a body."""
 
     OTLP_JSON = "application/json"
     OTLP_PROTOBUF = "application/x-protobuf"
@@ -36,16 +36,16 @@ class BodyFormat(Enum):
 
 
 class Parser:
-    """Reads bodies. May be used from several threads."""
+    """Parses bodies. May be used from several threads."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._lines: Source = JsonLines(compiled_from_bytes=_NEVER)
-        # A record has up to `report_bytes` of text, and tags and lengths around it.
+        # A record has up to `report_bytes` of text, and about as much for tags and lengths.
         self._otlp: Source = Otlp(limits=WireLimits(2 * limits.report_bytes, 4 * limits.reports))
 
     def load_compiled(self) -> None:
-        """Load the compiled reader of lines, which takes seconds, or a minute where it was never compiled; then use it."""
+        """Load the compiled reader of lines and use it from then on. Takes seconds, or a minute if it must be compiled."""
         lines = JsonLines(compiled_from_bytes=0)
         try:
             for _ in lines.read(_piece(_SAMPLE_LINE, "")):
@@ -55,10 +55,10 @@ class Parser:
             return
         self._lines = lines
 
-    def rows(self, body: bytes, written_in: BodyFormat, file: str) -> pa.Table:
-        """One row a record, the bad ones with a reason. Raises `Refused` for a body that is not of its format at all."""
+    def parse(self, body: bytes, body_format: BodyFormat, file: str) -> pa.Table:
+        """Parse a body into one row per record; bad ones have a reason. Raises `Refused` for another format or too much."""
         try:
-            return self._rows(body, written_in, file)
+            return self._parse(body, body_format, file)
         except MemoryError:
             raise Refused(413, "too-large", "the reports take more memory than there is; send less at a time") from None
         except TooManyParts:
@@ -66,20 +66,20 @@ class Parser:
         except RecursionError:
             raise Refused(400, "too-deep", "the body is nested too deeply") from None
 
-    def _rows(self, body: bytes, written_in: BodyFormat, file: str) -> pa.Table:
+    def _parse(self, body: bytes, body_format: BodyFormat, file: str) -> pa.Table:
         piece = _piece(body, file)
-        if written_in is BodyFormat.LINES:
+        if body_format is BodyFormat.LINES:
             return self._read(self._lines, piece)
-        if written_in is BodyFormat.OTLP_PROTOBUF and body and shape_of(piece) != "bare":
-            raise Refused(400, "not-otlp", "the body is no request of OTLP in protobuf")
-        if written_in is BodyFormat.OTLP_JSON and not body.removeprefix(BOM).lstrip(b" \t\r\n").startswith(b"{"):
-            raise Refused(400, "not-otlp", "the body is no request of OTLP in JSON")
-        if written_in is BodyFormat.OTLP_JSON and body.count(b"{") > self._limits.objects:
+        if body_format is BodyFormat.OTLP_PROTOBUF and body and shape_of(piece) != "bare":
+            raise Refused(400, "not-otlp", "the body is not an OTLP request in protobuf")
+        if body_format is BodyFormat.OTLP_JSON and not body.removeprefix(BOM).lstrip(b" \t\r\n").startswith(b"{"):
+            raise Refused(400, "not-otlp", "the body is not an OTLP request in JSON")
+        if body_format is BodyFormat.OTLP_JSON and body.count(b"{") > self._limits.objects:
             raise too_large("objects of a body", self._limits.objects)
         return self._read(self._otlp, piece)
 
     def _read(self, source: Source, piece: Piece) -> pa.Table:
-        # Sources give batches of bounded size, so that all is counted before much memory is taken.
+        # Sources give batches of bounded size, so the limits are checked before much memory is used.
         batches: list[pa.RecordBatch] = []
         rows, size_bytes = 0, 0
         for batch in source.read(piece):

@@ -1,7 +1,7 @@
-"""Putting rows of reports on the broker, and knowing that they are there.
+"""Publish messages to the broker, and wait until it has stored them.
 
-`Publisher.publish` returns when the broker has acknowledged every message as stored. Whatever else happens raises `Refused`:
-the sender must send again. What was stored by then is not stored twice if the messages have the same ids.
+`Publisher.publish` returns once the broker has acknowledged every message. In all other cases it raises `Refused`, and the
+sender must send again. Messages that were stored the first time are not stored twice if they have the same ids.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ log = logging.getLogger("whence.service")
 HEARTBEAT_S: Final = 1.0
 _HEADERS_BYTES: Final = 4 << 10
 _MOST_BYTES: Final = 64 << 20
-"""What NATS allows; a broker may allow less."""
+"""The largest payload that NATS allows; a broker may allow less."""
 _CONNECT_S: Final = 2.0
 _FIRST_WAIT_S: Final = 0.05
 _LONGEST_WAIT_S: Final = 2.0
 _FULL: Final = 10077
-"""JetStream's code of a message that could not be stored, the stream being full among the causes."""
+"""JetStream's code for a message that could not be stored, for example because the stream is full."""
 
 
 class Publisher:
-    """The collector's connection to the broker, renewed for as long as it takes.
+    """The collector's connection to the broker. It is renewed whenever it is lost. Belongs to one event loop.
 
-    `url` is asked at each attempt, because a broker may come back elsewhere.
+    `url` is called at each attempt, because a broker may restart at another address.
     """
 
     def __init__(
@@ -69,33 +69,33 @@ class Publisher:
         self._last_publish_s = 0.0
         self._failing_since_s: float | None = None
         self.first_report_s: float | None = None
-        """When the first report since the start was stored, by a clock that nobody sets."""
+        """When the first report since the start was stored, by the monotonic clock; None before."""
         self.most_bytes = _MOST_BYTES
-        """Of a message's payload, by what the broker said last."""
+        """The largest payload of a message that the broker accepts."""
         self.problem: str | None = "the broker has not been reached yet"
-        """Why there is no connection; none while there is one."""
+        """Why there is no connection; None while there is one."""
 
     @property
     def has_room(self) -> bool:
-        """Whether the broker's disk has room for reports; true where it is somebody else's."""
+        """Whether our own broker's disk has room for reports; True for an external broker."""
         return self._has_room()
 
     @property
     def failing_s(self) -> float:
-        """How long nothing could be stored, for no reason that the broker gave."""
+        """For how many seconds nothing could be stored, though the broker was not full and the disk had room."""
         since = self._failing_since_s
         return 0.0 if since is None else time.monotonic() - since
 
-    def forgive(self) -> None:
-        """Count `failing_s` anew."""
+    def reset_failing(self) -> None:
+        """Count `failing_s` from 0 again."""
         self._failing_since_s = None
 
     async def start(self) -> None:
-        """Begin to connect, and to send heartbeats."""
+        """Start to connect and to send heartbeats; do not wait for the connection."""
         self._tasks = [asyncio.create_task(self._keep_connected()), asyncio.create_task(self._beat())]
 
     async def wait_ready(self, timeout_s: float) -> None:
-        """Until the broker is there with its stream. Raises `BrokerError`, which says why it is not."""
+        """Wait until the broker is connected and has its stream. Raises `BrokerError` with the reason after `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._ready.wait()
@@ -103,7 +103,7 @@ class Publisher:
             raise BrokerError(self.problem or "the broker cannot be reached") from None
 
     async def close(self) -> None:
-        """End; what was not acknowledged yet is refused."""
+        """Disconnect; refuse messages that are not acknowledged yet."""
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
@@ -112,14 +112,15 @@ class Publisher:
         await self._disconnect()
 
     async def publish(self, messages: Sequence[Message]) -> None:
-        """Store the messages; returns when all are. Raises `Refused`."""
+        """Store the messages; return once all are stored. Raises `Refused`."""
         started = time.monotonic()
-        await self._publish_noted(messages)
+        await self._publish_timed(messages)
         if self.first_report_s is None:
             self.first_report_s = started
         self._on_published(time.monotonic() - started)
 
-    async def _publish_noted(self, messages: Sequence[Message]) -> None:
+    async def _publish_timed(self, messages: Sequence[Message]) -> None:
+        """Publish, and note when that last succeeded or began to fail."""
         if not self._has_room():
             raise _unavailable("disk-full", "the disk is full")
         started = time.monotonic()
@@ -137,34 +138,34 @@ class Publisher:
         if context is None:
             raise _unavailable("broker-down", "the broker cannot be reached")
         lost = self._lost
-        stored = asyncio.ensure_future(self._store_all(context, messages))
-        gone = asyncio.ensure_future(lost.wait())
+        storing = asyncio.ensure_future(self._store_all(context, messages))
+        losing = asyncio.ensure_future(lost.wait())
         try:
-            await asyncio.wait([stored, gone], return_when=asyncio.FIRST_COMPLETED)
-            if not stored.done():
-                raise _unavailable("broker-down", "the broker went away before it had stored all")
-            stored.result()
+            await asyncio.wait([storing, losing], return_when=asyncio.FIRST_COMPLETED)
+            if not storing.done():
+                raise _unavailable("broker-down", "the connection to the broker was lost before it had stored all")
+            storing.result()
         except nats.js.errors.APIError as fault:
-            raise _full(fault) from None
+            raise _not_stored(fault) from None
         except nats.js.errors.NoStreamResponseError:
-            # The stream was removed, or the server has just started: look again.
+            # The stream was removed, or the server has just started: connect again, and make the stream.
             lost.set()
-            raise _unavailable("no-stream", "the broker does not take reports now") from None
+            raise _unavailable("no-stream", "the broker does not accept reports now") from None
         except nats.errors.MaxPayloadError:
             raise too_large("bytes of one report", self.most_bytes) from None
         except (nats.errors.Error, TimeoutError, OSError, ValueError):
             if self._client is None or self._client.is_closed:
-                # The client does not call back where it fails at writing what it still has.
+                # The client does not call back if it fails while it writes its last bytes.
                 lost.set()
             raise _unavailable("broker-slow", "the broker did not answer in time") from None
         finally:
-            gone.cancel()
-            stored.cancel()
+            losing.cancel()
+            storing.cancel()
             with suppress(Exception, asyncio.CancelledError):
-                await stored
+                await storing
 
     async def info(self) -> StreamInfo | None:
-        """What the broker says about the stream, or none if it does not answer."""
+        """Ask the broker about the stream; None if it does not answer."""
         context = self._context
         if context is None:
             return None
@@ -217,7 +218,7 @@ class Publisher:
         await client.connect(
             self._url(),
             name="whence collector",
-            # Trying again is our business: the client would wait for seconds in between.
+            # We reconnect ourselves: the client would wait for seconds between attempts.
             allow_reconnect=False,
             max_reconnect_attempts=1,
             reconnect_time_wait=0,
@@ -227,7 +228,7 @@ class Publisher:
             closed_cb=on_lost,
             disconnected_cb=on_lost,
             error_cb=_ignore,
-            # Messages that the server has not taken are bounded by what requests may hold.
+            # The limits on requests bound the messages that wait in the client.
             pending_size=2 * self._limits.bytes_in_flight,
         )
         context = client.jetstream(timeout=_CONNECT_S)
@@ -245,20 +246,20 @@ class Publisher:
                     await client.close()
 
     async def _beat(self) -> None:
-        """Time goes on while all applications are silent: an empty message says so."""
+        """Send an empty message while no reports come: the stream learns from it that time has passed."""
         while True:
             idle_s = time.monotonic() - self._last_publish_s
             if idle_s >= HEARTBEAT_S and self._context is not None:
-                # A full or absent broker needs no heartbeat: the next one will do.
+                # If the broker is full or down, the next heartbeat is soon enough.
                 with suppress(Refused):
-                    await self._publish_noted([Message(b"")])
+                    await self._publish_timed([Message(b"")])
                 idle_s = 0.0
             await asyncio.sleep(max(HEARTBEAT_S - idle_s, 0.05))
 
 
-def _full(fault: nats.js.errors.APIError) -> Refused:
+def _not_stored(fault: nats.js.errors.APIError) -> Refused:
     if fault.err_code == _FULL and "maximum" in (fault.description or ""):
-        return Refused(429, "full", "the broker is full until the stream has read on", retry_after_s=5)
+        return Refused(429, "full", "the broker is full; send this again later", retry_after_s=5)
     return _unavailable("not-stored", "the broker could not store the reports")
 
 
@@ -267,4 +268,4 @@ def _unavailable(reason: str, message: str) -> Refused:
 
 
 async def _ignore(fault: Exception) -> None:
-    """Faults of a connection show where it is used; the client would print them with a trace-back."""
+    """Ignore an error of the connection: calls that use it fail, too. By default the client prints a traceback."""

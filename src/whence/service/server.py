@@ -1,4 +1,4 @@
-"""The HTTP application, and the server that runs it."""
+"""Make the HTTP application, and run it in a server."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from whence.service.publishing import Publisher
 from whence.service.watching import Stated, Watch, watching_router
 
 DRAIN_S = 10
-"""How long requests that are being answered may take when the server ends."""
+"""Seconds that running requests get to finish when the server ends."""
 
 
 class ServiceError(WhenceError):
-    """A service that cannot be started as asked; the message says what to do."""
+    """The service cannot be started with these settings; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How to serve."""
+    """How to serve HTTP."""
 
     host: str = "127.0.0.1"
     port: int = 4318
@@ -45,13 +45,13 @@ class Settings:
     open_to_all: bool = False
     """Whether to listen beyond loopback without tokens."""
     expects_stream: bool = True
-    """Whether something reads the broker, and readiness depends on it."""
+    """Whether a stream reads the broker; readiness then depends on it."""
 
     def check(self) -> None:
-        """Raise `ServiceError` where everybody on a network could send and ask, and nobody said so."""
+        """Raise `ServiceError` if TLS is half configured, or if others could use the service without tokens by mistake."""
         if self.access.is_open and not self.open_to_all and not is_loopback(self.host):
             raise ServiceError(
-                f"{self.host} can be reached by others, and there are no tokens: give --tokens, or say --open-to-all"
+                f"{self.host} can be reached by others, and there are no tokens: give --tokens or --open-to-all"
             )
         if (self.certificate is None) != (self.key is None):
             raise ServiceError("TLS needs both a certificate and its key: give --tls-cert and --tls-key")
@@ -66,9 +66,10 @@ def make_app(
     routers: Sequence[APIRouter] = (),
     stream_problem: Callable[[], str | None] = lambda: None,
 ) -> FastAPI:
-    """The application: collector, health and metrics, and the `routers` of questions and subscriptions.
+    """Make the application: collector, health, metrics, and the `routers` of questions and subscriptions.
 
-    Routers refuse by raising `Refused`, and ask `settings.access` who calls. The publisher is started and closed elsewhere.
+    Routers raise `Refused` to refuse a request, and check tokens with `settings.access`. The caller starts and closes the
+    publisher.
     """
     collector = Collector(publisher, settings.access, settings.limits, metrics)
 
@@ -80,7 +81,7 @@ def make_app(
 
     app = FastAPI(title="whence", docs_url=None, redoc_url=None, lifespan=lifespan)
     app.add_exception_handler(Refused, answer_refusal)
-    # On loopback without tokens, the name is what tells an application from a page in a browser.
+    # On loopback without tokens, only the header Host distinguishes an application from a web page in a browser.
     hosts = _LOOPBACK_NAMES if settings.access.is_open and not settings.open_to_all else None
     app.add_middleware(Guard, metrics=metrics, hosts=hosts)
     app.include_router(collector_router(collector))
@@ -103,19 +104,19 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 class HttpServer(uvicorn.Server):
-    """Uvicorn, whose signals, socket and connections are ours."""
+    """Uvicorn with our own socket and connections, and without its signal handlers."""
 
     def __init__(self, app: FastAPI, settings: Settings) -> None:
-        self._socket = _listening(settings)
+        self._socket = _listen(settings)
         self.settings = settings
-        self.kept = Connections(settings.limits, most_connections(settings.limits))
-        kept = self.kept
+        self.connections = Connections(settings.limits, most_connections(settings.limits))
+        connections = self.connections
 
-        class OneOfThese(Connection):
-            connections_of_server = kept
+        class ServerConnection(Connection):
+            connections_of_server = connections
 
         try:
-            super().__init__(self._config(app, OneOfThese, settings))
+            super().__init__(self._config(app, ServerConnection, settings))
             self.config.load()
         except (OSError, ValueError) as fault:
             self._socket.close()
@@ -129,7 +130,7 @@ class HttpServer(uvicorn.Server):
             ws="none",
             lifespan="on",
             log_config=None,
-            # Its warnings are of requests that are none, which anybody can send, and fill a disk with.
+            # It warns of every malformed request, with which anybody could fill the disk.
             log_level="error",
             access_log=False,
             server_header=False,
@@ -144,24 +145,24 @@ class HttpServer(uvicorn.Server):
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The address that it listens on."""
         host, port = self._socket.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        return f"{'https' if self.settings.certificate else 'http'}://{shown}:{port}"
+        bracketed = f"[{host}]" if ":" in host else host
+        return f"{'https' if self.settings.certificate else 'http'}://{bracketed}:{port}"
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to who runs the server."""
+        """Leave signals to the caller; Uvicorn would handle them."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen; a secure connection has as long to begin as a request has to come."""
+        """Start to listen, with `Limits.header_s` as time limit of TLS handshakes."""
         loop = asyncio.get_running_loop()
         create_server = loop.create_server
 
         async def create(*arguments: Any, **options: Any) -> Any:
             if options.get("ssl") is not None:
-                # Uvicorn leaves this at a minute, in which connections are not counted yet.
+                # Uvicorn leaves this at a minute, and connections are not counted before the handshake ends.
                 options["ssl_handshake_timeout"] = self.settings.limits.header_s
             return await create_server(*arguments, **options)
 
@@ -172,28 +173,29 @@ class HttpServer(uvicorn.Server):
             delattr(loop, "create_server")
 
     def close(self) -> None:
-        """Listen no more, where the server never ran."""
+        """Close the socket of a server that never ran."""
         self._socket.close()
 
-    async def run_until_told(self) -> None:
-        """Serve until `should_exit` is set; requests that came before are answered."""
+    async def serve_until_exit(self) -> None:
+        """Serve until `should_exit` is set; answer requests that came before."""
         await self.serve(sockets=[self._socket])
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the host."""
+    """Whether all addresses of the host are loopback; False if it has none."""
     try:
-        found = {address[4][0] for address in socket.getaddrinfo(host, None)}
+        addresses = {str(info[4][0]).partition("%")[0] for info in socket.getaddrinfo(host, None)}
     except OSError:
         return False
-    return bool(found) and all(ipaddress.ip_address(str(each).partition("%")[0]).is_loopback for each in found)
+    return bool(addresses) and all(ipaddress.ip_address(address).is_loopback for address in addresses)
 
 
-def _listening(settings: Settings) -> socket.socket:
+def _listen(settings: Settings) -> socket.socket:
+    """Open a listening socket. Raises `ServiceError`."""
     settings.check()
     try:
         family, kind, _, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
-        # Asyncio sends answers without delay only on sockets that name their protocol: 40 ms each otherwise.
+        # Asyncio sets TCP_NODELAY only on sockets that name their protocol; without it, each answer takes 40 ms more.
         listening = socket.socket(family, kind, socket.IPPROTO_TCP)
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

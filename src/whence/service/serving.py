@@ -1,4 +1,4 @@
-"""All that ``whence serve`` runs, started in order and ended in order: broker, collector, stream."""
+"""Run ``whence serve``: start broker, collector and stream in order, and end them in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from whence.service.broker import FOLDER, STREAM, TOKEN_VARIABLE, OwnBroker, Retention, token_of, without_secrets
+from whence.service.broker import FOLDER, STREAM, TOKEN_VARIABLE, OwnBroker, Retention, read_token, without_secrets
 from whence.service.metrics import Metrics
 from whence.service.publishing import Publisher
 from whence.service.server import HttpServer, ServiceError, Settings, make_app
@@ -24,11 +24,11 @@ from whence.service.watching import Stated
 log = logging.getLogger("whence.service")
 
 READY_S: Final = 30.0
-"""For the broker to come up, its files read."""
+"""The longest time for the broker to start and read its files."""
 STREAM_GRACE_S: Final = 60.0
-"""For the stream to finish its micro-batch."""
+"""The longest time for the stream to finish its micro-batch at the end."""
 STREAM_MASTER: Final = "local[*,4]"
-"""Spark's master: a task is tried four times, so that a worker that dies does not end the stream."""
+"""Spark's master URL: a task is tried four times, so a worker that dies does not end the stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,20 +39,21 @@ class Plan:
     settings: Settings
     retention: Retention = field(default_factory=Retention)
     broker: str | None = None
-    """The URL of an existing broker; without one, our own is started."""
+    """The URL of an existing broker; None to start our own."""
     stream_name: str = STREAM
-    """Of JetStream's stream."""
+    """The name of the stream in JetStream."""
     broker_port: int | None = None
-    mend_after_s: float = 15.0
-    """Our own broker is replaced when it has stored nothing for so long, and the disk is not full."""
+    replace_broker_after_s: float = 15.0
+    """Seconds after which our own broker is replaced if it could store nothing and the disk is not full."""
     stream: bool = True
+    """Whether to run the stream."""
     stream_options: Sequence[str] = ()
-    """Arguments of ``whence observe``, added to those that say from where to where."""
+    """Arguments of ``whence observe``, besides the source and the target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What runs where; nothing here is secret."""
+    """The addresses and process ids of a running service. Nothing here is secret."""
 
     http: str
     broker: str
@@ -67,23 +68,23 @@ async def serve(
     routers: Sequence[APIRouter] = (),
     on_ready: Callable[[Running], None] = lambda running: None,
     on_ending: Callable[[], None] = lambda: None,
-    told_to_end: asyncio.Event | None = None,
+    end_requested: asyncio.Event | None = None,
 ) -> None:
-    """Run until SIGINT or SIGTERM or, where it is given, until `told_to_end` is set and not by signals.
+    """Run until SIGINT or SIGTERM; or until `end_requested` is set, if it is given, and then ignore signals.
 
-    At the end, requests that came are answered first; then the stream ends with a whole micro-batch, and the broker last.
-    `on_ending` is called before that, to end answers that would never end by themselves. Raises `ServiceError` or
-    `BrokerError` where it cannot start.
+    At the end, `on_ending` is called first, to end answers that never end by themselves. Then requests that came are
+    answered, the stream finishes its micro-batch, and the broker ends last. Raises `ServiceError` or `BrokerError` if it
+    cannot start.
     """
     plan.settings.check()
     async with AsyncExitStack() as ending:
-        if told_to_end is None:
-            told_to_end = asyncio.Event()
-            _set_by_signals(told_to_end, ending)
-        own = _own_broker(plan) if plan.broker is None else None
+        if end_requested is None:
+            end_requested = asyncio.Event()
+            _set_by_signals(end_requested, ending)
+        own_broker = _make_own_broker(plan) if plan.broker is None else None
 
         def url() -> str:
-            return own.url if own is not None else str(plan.broker)
+            return own_broker.url if own_broker is not None else str(plan.broker)
 
         metrics = Metrics()
         publisher = Publisher(
@@ -92,7 +93,7 @@ async def serve(
             limits=plan.settings.limits,
             stream=plan.stream_name,
             subject=f"{plan.stream_name}.reports",
-            has_room=own.has_room if own is not None else lambda: True,
+            has_room=own_broker.has_room if own_broker is not None else lambda: True,
             on_published=metrics.published,
         )
         stream: Supervised | None = None
@@ -104,34 +105,37 @@ async def serve(
             routers=routers,
             stream_problem=lambda: stream.problem if stream is not None else None,
         )
-        # A port that is taken shows before anything runs.
+        # Listen first: a port that is in use should fail before anything runs.
         server = HttpServer(app, plan.settings)
-        metrics.gauges["whence_collector_connections"] = ("Connections that are open.", lambda: server.kept.all)
+        metrics.gauges["whence_collector_connections"] = (
+            "Connections that are open.",
+            lambda: server.connections.count,
+        )
         ending.callback(server.close)
-        if own is not None:
-            await own.start()
-            ending.push_async_callback(own.stop)
+        if own_broker is not None:
+            await own_broker.start()
+            ending.push_async_callback(own_broker.stop)
         await publisher.start()
         ending.push_async_callback(publisher.close)
         await publisher.wait_ready(READY_S)
-        if own is not None:
-            mending = asyncio.create_task(_mend(own, publisher, plan.mend_after_s))
-            ending.callback(mending.cancel)
+        if own_broker is not None:
+            replacing = asyncio.create_task(_replace_failing_broker(own_broker, publisher, plan.replace_broker_after_s))
+            ending.callback(replacing.cancel)
         if plan.stream:
             stream = stream_child(plan, url)
             ending.push_async_callback(stream.stop)
 
         async def begin() -> None:
-            # Reports are taken meanwhile: a stream that an earlier service left may need a while to end.
+            # Reports are accepted meanwhile: a stream that an earlier service left may take a while to end.
             if stream is not None:
                 await stream.start()
-            pids = (own.pid if own is not None else None, stream.pid if stream is not None else None)
+            pids = (own_broker.pid if own_broker is not None else None, stream.pid if stream is not None else None)
             on_ready(Running(server.url, f"{without_secrets(url())}/{plan.stream_name}", *pids))
 
-        await _run(server, begin, on_ending, told_to_end)
+        await _run(server, begin, on_ending, end_requested)
 
 
-def _own_broker(plan: Plan) -> OwnBroker:
+def _make_own_broker(plan: Plan) -> OwnBroker:
     return OwnBroker(
         plan.history,
         port=plan.broker_port,
@@ -141,49 +145,49 @@ def _own_broker(plan: Plan) -> OwnBroker:
     )
 
 
-async def _mend(own: OwnBroker, publisher: Publisher, after_s: float) -> None:
-    """Replace a server that hangs, or that once found its disk full; heartbeats show it when nobody sends."""
+async def _replace_failing_broker(own_broker: OwnBroker, publisher: Publisher, after_s: float) -> None:
+    """Replace a server that hangs, or that once found its disk full. Heartbeats fail even if nobody sends reports."""
     while True:
         await asyncio.sleep(after_s / 10)
-        if publisher.failing_s > after_s and own.has_room():
+        if publisher.failing_s > after_s and own_broker.has_room():
             log.warning("the broker has stored nothing for %.0f s and is replaced", publisher.failing_s)
-            own.replace()
-            publisher.forgive()
+            own_broker.replace()
+            publisher.reset_failing()
 
 
-def _set_by_signals(told_to_end: asyncio.Event, ending: AsyncExitStack) -> None:
+def _set_by_signals(end_requested: asyncio.Event, ending: AsyncExitStack) -> None:
     loop = asyncio.get_running_loop()
-    for each in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(each, told_to_end.set)
-        ending.callback(loop.remove_signal_handler, each)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end_requested.set)
+        ending.callback(loop.remove_signal_handler, number)
 
 
 async def _run(
     server: HttpServer,
     begin: Callable[[], Awaitable[None]],
     on_ending: Callable[[], None],
-    told_to_end: asyncio.Event,
+    end_requested: asyncio.Event,
 ) -> None:
-    serving = asyncio.create_task(server.run_until_told())
-    told = asyncio.create_task(told_to_end.wait())
+    serving = asyncio.create_task(server.serve_until_exit())
+    waiting = asyncio.create_task(end_requested.wait())
     while not server.started and not serving.done():
         await asyncio.sleep(0.01)
     if not server.started:
-        told.cancel()
+        waiting.cancel()
         await serving
         raise ServiceError("the HTTP server did not start; the log says why")
     try:
         await begin()
-        await asyncio.wait([serving, told], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
     finally:
         on_ending()
         server.should_exit = True
-        told.cancel()
+        waiting.cancel()
         await serving
 
 
 def stream_child(plan: Plan, url: Callable[[], str]) -> Supervised:
-    """The process that reads the broker and writes the history."""
+    """Prepare the process that reads the broker and writes the history; it is not started yet."""
     folder = plan.history / FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return Supervised(
@@ -196,9 +200,9 @@ def stream_child(plan: Plan, url: Callable[[], str]) -> Supervised:
 
 
 def stream_command(plan: Plan, url: str) -> Command:
-    """How the stream is started. The broker's token reaches it by its environment. Raises `BrokerError`."""
+    """Make the command that starts the stream. Its environment has the broker's token. Raises `BrokerError`."""
     follow = f"{without_secrets(url)}/{plan.stream_name}"
     arguments = [sys.executable, "-m", "whence.cli", "observe", "--follow", follow, "--to", str(plan.history)]
     arguments += ["--master", STREAM_MASTER]
-    token = token_of(url)
+    token = read_token(url)
     return Command([*arguments, *plan.stream_options], {} if token is None else {TOKEN_VARIABLE: token})

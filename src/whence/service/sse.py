@@ -1,4 +1,4 @@
-"""Server-Sent Events: frames as the standard spells them, and a response that lets go of clients that do not read."""
+"""Write frames of Server-Sent Events, and send them in a response that disconnects clients that do not read."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 
-def frame(text: str, *, number: int, event: str | None = None) -> bytes:
-    """An event; without a name it is a ``message``. `text` is JSON with escapes, which has no line breaks."""
-    named = "" if event is None else f"event: {event}\n"
-    return f"id: {number}\n{named}data: {text}\n\n".encode()
+def write_event(text: str, *, number: int, event: str | None = None) -> bytes:
+    """Write an event; without a name, clients see a ``message``. `text` must have no line breaks."""
+    event_line = "" if event is None else f"event: {event}\n"
+    return f"id: {number}\n{event_line}data: {text}\n\n".encode()
 
 
-def position_frame(number: int) -> bytes:
-    """No event, only where to resume: nothing up to this number is missing."""
+def write_position(number: int) -> bytes:
+    """Write a frame without an event, so that a client that connects again resumes after this number."""
     return f": keep-alive\nid: {number}\n\n".encode()
 
 
-def opening_frame(retry_ms: int) -> bytes:
-    """How long a client waits before it connects again."""
+def write_opening(retry_ms: int) -> bytes:
+    """Write the first frame, which says how long a client should wait before it connects again."""
     return f": connected\nretry: {retry_ms}\n\n".encode()
 
 
@@ -29,9 +29,9 @@ KEEP_ALIVE = b": keep-alive\n\n"
 
 
 class EventStream(Response):
-    """Sends frames until they end, the client goes, or the client takes nothing for `stall_s`.
+    """A response that sends frames until they end, the client disconnects, or it reads nothing for `stall_s`.
 
-    Frames are made one by one as the client takes them: a slow client holds what the connection buffers and no more.
+    The next frame is made only after the last one was sent, so a slow client uses no memory beyond the connection's buffer.
     """
 
     media_type = "text/event-stream"
@@ -44,23 +44,23 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response."""
-        pumping = asyncio.create_task(self._pump(send))
-        leaving = asyncio.create_task(_gone(receive))
+        sending = asyncio.create_task(self._send_frames(send))
+        leaving = asyncio.create_task(_wait_for_disconnect(receive))
         try:
-            await asyncio.wait((pumping, leaving), return_when=asyncio.FIRST_COMPLETED)
-            if pumping.done():
-                pumping.result()
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
         finally:
-            for task in (pumping, leaving):
+            for task in (sending, leaving):
                 task.cancel()
-            await asyncio.gather(pumping, leaving, return_exceptions=True)
+            await asyncio.gather(sending, leaving, return_exceptions=True)
 
-    async def _pump(self, send: Send) -> None:
+    async def _send_frames(self, send: Send) -> None:
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            async for each in self._frames:
+            async for frame in self._frames:
                 async with asyncio.timeout(self._stall_s):
-                    await send({"type": "http.response.body", "body": each, "more_body": True})
+                    await send({"type": "http.response.body", "body": frame, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except (TimeoutError, OSError):
             return
@@ -69,6 +69,6 @@ class EventStream(Response):
                 await self._frames.aclose()
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""Subscriptions over HTTP: be told of events that meet a condition, each with what led to it."""
+"""Serve subscriptions over HTTP: a subscriber gets each delivered event that meets a condition, with what led to it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ EVENTS_EXAMPLE: Final = (
 
 
 def subscriptions_router(subscriptions: Subscriptions, access: Access | None = None) -> APIRouter:
-    """Make, see and delete subscriptions, and read their events. Its lifespan starts and stops them."""
+    """Make the routes that create, show and delete subscriptions, and stream their events.
+
+    The router's lifespan starts and stops `subscriptions`.
+    """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -59,76 +62,76 @@ def subscriptions_router(subscriptions: Subscriptions, access: Access | None = N
         status_code=201,
         summary="Subscribe",
         responses={
-            201: {"model": CreatedDocument, "description": "The subscription is kept and survives restarts."},
+            201: {"model": CreatedDocument, "description": "The subscription is stored and survives restarts."},
             413: {"model": Problem, "description": "The body is too large."},
         },
     )
     async def subscribe(new: NewSubscription, caller: Any = reader) -> Response:
-        """Be told of every delivered event that meets a condition, with the last k events that led to it.
+        """Subscribe to every delivered event that meets a condition, with the last k events that led to it.
 
-        Read its events as a stream, or have them sent to a webhook, or both.
+        Read the events as a stream, or have them sent to a webhook, or both.
         """
         return json_answer(await subscriptions.add(new, owner_of(caller)), status=201)
 
     @router.get("", summary="All subscriptions", responses={200: {"model": list[SubscriptionDocument]}})
-    async def every() -> Response:
-        """Oldest first, without their secrets."""
+    async def list_all() -> Response:
+        """List all subscriptions, oldest first, without their secrets."""
         return json_answer(await subscriptions.documents())
 
     @router.get("/{id}", summary="One subscription", responses={200: {"model": SubscriptionDocument}})
-    async def one(name: IdParameter) -> Response:
-        """And how its webhook is doing."""
+    async def show(name: IdParameter) -> Response:
+        """Show a subscription, and the state of its webhook."""
         return json_answer(await subscriptions.document(subscriptions.find(name)))
 
     @router.delete("/{id}", status_code=204, response_class=Response, summary="Unsubscribe")
     async def unsubscribe(name: IdParameter) -> Response:
-        """Its webhook stops, and its streams end."""
+        """Delete a subscription. Its webhook stops, and its streams end."""
         await subscriptions.remove(name)
         return Response(status_code=204)
 
-    @router.post("/{id}/resume", summary="Go on with it", responses={200: {"model": SubscriptionDocument}})
+    @router.post("/{id}/resume", summary="Resume", responses={200: {"model": SubscriptionDocument}})
     async def resume(name: IdParameter) -> Response:
-        """At once, from where it stopped; for one that was suspended, or whose webhook failed for too long."""
+        """Resume a suspended subscription, or one with a failing webhook, at once and from where it stopped."""
         return json_answer(await subscriptions.resume(name))
 
     @router.get(
         "/{id}/events",
-        summary="Its events, as they come",
+        summary="Its events, as a stream",
         response_class=Response,
-        responses={200: _events()},
+        responses={200: _describe_stream()},
     )
     async def events(
         name: IdParameter,
         caller: Any = reader,
         last_event_id: Annotated[
             str | None,
-            Header(description="The number of the last delivery that was read; the stream goes on after it."),
+            Header(description="The number of the last delivery that was read; the stream continues after it."),
         ] = None,
         after: Annotated[
-            int | None, Query(ge=0, le=LARGEST, description="The same, where no header can be set.")
+            int | None, Query(ge=0, le=LARGEST, description="The same, for clients that cannot set the header.")
         ] = None,
     ) -> Response:
-        """Server-Sent Events. The id of an event is the number of its delivery; the data is an AnswerDocument.
+        """Stream Server-Sent Events. The id of an event is the number of its delivery; the data is an AnswerDocument.
 
-        A client that connects again with the last id that it read gets exactly what comes after it. An event named
-        `trimmed` says that deliveries were removed from the log before the client came for them, one named `unplaced`
-        tells of an event that the history does not have, and one named `suspended` that the stream ends, and why.
+        A client that connects again with the last id that it read gets exactly the events after it. An event named
+        `trimmed` says that deliveries were removed from the log before the client read them. One named `unplaced` is
+        about an event that the history does not have. One named `suspended` says that the stream ends, and why.
         """
-        found = subscriptions.find(name)
-        resumed = after if last_event_id is None else _number(last_event_id)
-        frames = await subscriptions.stream(found, resumed, owner_of(caller))
+        subscription = subscriptions.find(name)
+        resume_after = after if last_event_id is None else _parse_number(last_event_id)
+        frames = await subscriptions.stream(subscription, resume_after, owner_of(caller))
         return EventStream(frames, stall_s=subscriptions.limits.stall_s)
 
     return router
 
 
 def owner_of(caller: Any) -> str:
-    """The name that a caller's subscriptions and streams are counted under; none where there are no tokens."""
+    """Return the name under which a caller's subscriptions and streams are counted; empty without tokens."""
     return "" if caller in (None, ANONYMOUS) else str(caller)
 
 
-def _number(text: str) -> int:
-    # An empty one is what a browser sends that was never given any.
+def _parse_number(text: str) -> int:
+    # A browser that has not got an id yet sends an empty one.
     if text == "":
         return 0
     if not (text.isascii() and text.isdecimal() and len(text) < len(str(LARGEST))):
@@ -136,7 +139,7 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _events() -> dict[str, Any]:
+def _describe_stream() -> dict[str, Any]:
     schema = {"type": "string", "description": "Frames of Server-Sent Events."}
     return {
         "model": AnswerDocument | UnplacedDocument | TrimmedDocument | SuspendedDocument,

@@ -1,4 +1,4 @@
-"""What subscribers send and get, described for OpenAPI."""
+"""Describe for OpenAPI what subscribers send and get."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ MOST_K = 1_000
 
 
 class NewWebhook(BaseModel):
-    """Where to send answers."""
+    """A webhook that answers are sent to."""
 
     model_config = ConfigDict(extra="forbid")
     url: str = Field(
         max_length=2_000,
-        description="http or https, at a host that the service was started with.",
+        description="An http or https URL, with a host that the operator allowed (--webhook-host).",
         examples=["https://hooks.example.com/whence"],
     )
     secret: str | None = Field(
         None,
         min_length=16,
         max_length=200,
-        description="What requests are signed with. Without one, the service makes one and says it once.",
+        description="The secret that requests are signed with. Without one, the service makes one and shows it once.",
     )
 
 
 class NewSubscription(BaseModel):
-    """Tell me of events that meet a condition, with what led to each."""
+    """A subscription to create: to events that meet a condition, each with what led to it."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
     where: str = Field(
@@ -42,23 +42,23 @@ class NewSubscription(BaseModel):
         "late, missing, number, and attributes by their names.",
         examples=["status >= 500"],
     )
-    k: int = Field(25, ge=0, le=MOST_K, description="How many of the events that led to it to tell.")
+    k: int = Field(25, ge=0, le=MOST_K, description="How many of its causes to list with each event.")
     computation: str | None = Field(None, max_length=1_000, description="Only events of this computation.")
     webhook: NewWebhook | None = Field(None, description="Where to send answers, besides the stream of events.")
     start: Literal["now", "start"] | Annotated[int, Field(ge=0, le=LARGEST)] = Field(
-        "now", alias="from", description="Tell of deliveries from now on, of all in the log, or after this number."
+        "now", alias="from", description="Which deliveries: from now on, all in the log, or those after this number."
     )
 
 
 class WebhookDocument(Document):
-    """How a webhook is doing."""
+    """The state of a webhook."""
 
     origin: str = Field(description="The URL up to the host; the rest may be a secret.")
     state: str = Field(description="ok, retrying, failing or suspended.")
-    position: int = Field(description="Everything up to this number was taken, or was none of the subscription's.")
-    attempts: int = Field(description="How often the next one was sent in vain.")
-    failing_since: int | None = Field(description="When that began, in nanoseconds since 1970.")
-    error: str | None = Field(description="What the last attempt ended with.", examples=["answered 500"])
+    position: int = Field(description="The receiver has accepted every matching delivery up to this number.")
+    attempts: int = Field(description="How often the next delivery was sent without success.")
+    failing_since: int | None = Field(description="When the first of these attempts failed, in nanoseconds since 1970.")
+    error: str | None = Field(description="Why the last attempt failed.", examples=["answered 500"])
 
 
 class SubscriptionDocument(Document):
@@ -68,13 +68,13 @@ class SubscriptionDocument(Document):
     where: str
     k: int
     computation: str | None
-    from_: int = Field(alias="from", description="Only deliveries of a higher number.")
+    from_: int = Field(alias="from", description="Only deliveries with a higher number.")
     created: int = Field(description="In nanoseconds since 1970.")
     events_url: str = Field(description="Where its events are streamed.")
     state: str = Field(description="active, or suspended until it is resumed.")
     error: str | None = Field(description="Why it is suspended.")
     warning: str | None = Field(
-        description="That no event so far has an attribute which the condition names; it may be misspelt, or still come."
+        description="Names attributes in the condition that no event has had so far: misspelt, or still to come."
     )
     webhook: WebhookDocument | None
 
@@ -82,7 +82,7 @@ class SubscriptionDocument(Document):
 class CreatedDocument(SubscriptionDocument):
     """A new subscription."""
 
-    secret: str | None = Field(None, description="Of the webhook, where the service made it. It is not told again.")
+    secret: str | None = Field(None, description="The webhook's secret, if the service made it. It is not shown again.")
 
 
 class AnswerDocument(Document):
@@ -90,25 +90,23 @@ class AnswerDocument(Document):
 
     type: Literal["answer"]
     subscription: str
-    number: int = Field(description="Of the delivery: with the subscription, it identifies this answer.")
+    number: int = Field(description="The number of the delivery; with the subscription, it identifies this answer.")
     event: EventDocument
     causes: list[EventDocument] = Field(
         description="The last k events that are recorded to have led to it, each after its own causes."
     )
-    more: bool = Field(description="Whether there are further ones before those.")
-    missing: list[MissingDocument] = Field(description="What is known to be missing among them.")
+    more: bool = Field(description="Whether there are more before those.")
+    missing: list[MissingDocument] = Field(description="Reports that are missing among its causes.")
     missing_at_delivery: list[str] = Field(
-        description="Messages it received whose sending nobody had reported when it was delivered; some may have come since."
+        description="Messages it received whose sending was not reported when it was delivered; some may have been since."
     )
     possible: list[PossibleDocument] = Field(
-        description="A few events that could have led to it besides, though nothing recorded says so."
+        description="A few possible causes besides: could have led to it, but no report says so."
     )
-    more_possible: bool = Field(description="Whether there may be further ones of those.")
-    complete: bool = Field(description="Whether no report is missing of anything that could have led to it.")
-    late: bool = Field(
-        description="Whether the report came after its time, so that the event was delivered out of order."
-    )
-    policy: Any = Field(description="The policy of delivery.")
+    more_possible: bool = Field(description="Whether there may be more possible causes.")
+    complete: bool = Field(description="Whether no report is known to be missing.")
+    late: bool = Field(description="Whether the report arrived too late, so the event was delivered out of order.")
+    policy: Any = Field(description="The delivery policy.")
     at: int | None = Field(description="When it was delivered, in nanoseconds.")
     waited: int | None = Field(description="How long it waited, in nanoseconds.")
     version: int = Field(description="The version of the history that was asked.")
@@ -118,7 +116,7 @@ class AnswerDocument(Document):
 
 
 class UnplacedDocument(Document):
-    """A delivered event that the history no longer has, because later reports contradict it: what led to it is not known."""
+    """A delivered event that the history does not have, because later reports contradict it. Its causes are not known."""
 
     type: Literal["unplaced"]
     subscription: str
@@ -136,7 +134,7 @@ class UnplacedDocument(Document):
 
 
 class SuspendedDocument(Document):
-    """Nothing more is told until the subscription is resumed, which goes on after the last number."""
+    """The subscription is suspended. Once it is resumed, it continues after the last number."""
 
     type: Literal["suspended"]
     subscription: str
@@ -144,23 +142,23 @@ class SuspendedDocument(Document):
 
 
 class TrimmedDocument(Document):
-    """Deliveries were removed from the log before the subscriber was told of them."""
+    """Deliveries were removed from the log before the subscriber got them."""
 
     type: Literal["trimmed"]
     subscription: str
-    after: int = Field(description="The last number that the subscriber knows of.")
-    first: int = Field(description="The first number that is still there.")
+    after: int = Field(description="The last number that the subscriber has seen.")
+    first: int = Field(description="The first number that the log still has.")
     removed: int = Field(description="How many were removed; some may have met the condition.")
 
 
 def subscription_document(
     subscription: Subscription, progress: Progress | None, *, origin: str, state: str, warning: str | None
 ) -> dict[str, Any]:
-    """A subscription without its secrets."""
+    """Make the document of a subscription, without its secrets; `origin` and `state` are its webhook's."""
     webhook = None
     if progress is not None:
-        told = {name: getattr(progress, name) for name in ("position", "attempts", "failing_since", "error")}
-        webhook = {"origin": origin, "state": state, **told}
+        shown = {name: getattr(progress, name) for name in ("position", "attempts", "failing_since", "error")}
+        webhook = {"origin": origin, "state": state, **shown}
     return {
         "id": subscription.id,
         "where": subscription.where,

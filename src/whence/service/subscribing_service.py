@@ -1,4 +1,4 @@
-"""`Subscriptions`: all that is running for subscribers of one live history."""
+"""Run everything for the subscribers of one live history."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from whence.history.storage import StorageError
 from whence.service.limits import RETRY_AFTER_S, Refused
 from whence.service.matching import EVALUATION_S, Matchers
 from whence.service.matching_limits import ConditionLimits
-from whence.service.sse import KEEP_ALIVE, frame, opening_frame, position_frame
+from whence.service.sse import KEEP_ALIVE, write_event, write_opening, write_position
 from whence.service.subscribing_documents import NewSubscription, subscription_document
 from whence.service.subscribing_steps import LiveLog, Step, Teller
 from whence.service.subscribing_watch import Watch
@@ -31,7 +31,7 @@ from whence.service.subscriptions import (
     Subscription,
     SubscriptionStore,
     Webhook,
-    resumed,
+    reset_failures,
 )
 from whence.service.webhooks import WebhookLimits, Webhooks
 from whence.service.webhooks_sending import WebhookHosts
@@ -45,30 +45,30 @@ class SubscriptionLimits:
 
     subscriptions: int = MOST_SUBSCRIPTIONS
     subscriptions_of_one: int = MOST_OF_ONE
-    """Of one reader's token, where there are tokens."""
+    """The most subscriptions of one reader, if there are tokens."""
     streams: int = 200
-    """Clients that read events at once."""
+    """The most clients that read events at once."""
     streams_of_one: int = 100
-    """With one reader's token, where there are tokens."""
+    """The most clients of one reader, if there are tokens."""
     evaluation_s: float = EVALUATION_S
-    """For one condition on one step through the log."""
+    """The longest time for one condition on one page of the log."""
     poll_s: float = 0.2
-    """Between two looks for a new version of the history."""
+    """Seconds between two checks for a new version of the history."""
     keep_alive_s: float = 15.0
+    """Seconds after which a stream without events sends a comment."""
     stall_s: float = 30.0
-    """After which a client that takes nothing is let go."""
+    """Seconds after which a client that reads nothing is disconnected."""
     retry_ms: int = 2_000
-    """What clients are told to wait before they connect again."""
+    """How long clients are asked to wait before they connect again."""
     threads: int = 4
     webhooks: WebhookLimits = field(default_factory=WebhookLimits)
 
 
 class Subscriptions:
-    """Subscriptions in a folder, told from a live history.
+    """The subscriptions stored in a folder, and their streams and webhooks. Belongs to one event loop.
 
-    `start` and `stop` run in the event loop that serves; `subscriptions_router` does that by its lifespan. HAZARD: a
-    server that waits for its connections before it ends waits for every stream, so call `close_streams` when it is told
-    to end.
+    The lifespan of `subscriptions_router` calls `start` and `stop`. HAZARD: a server that waits for its connections at the
+    end waits for every stream, so call `close_streams` first.
     """
 
     def __init__(
@@ -100,17 +100,17 @@ class Subscriptions:
         )
         self._watching: asyncio.Task[None] | None = None
         self._streams: Counter[str] = Counter()
-        """By owner."""
+        """By owner: the number of open streams."""
         self._closing = False
 
     async def start(self) -> None:
-        """Watch the history, and go on with the webhooks."""
+        """Watch the history, and continue all webhooks."""
         self._watching = asyncio.create_task(self._watch.run())
         for subscription in self._store.all():
             self._webhooks.start(subscription)
 
     async def stop(self) -> None:
-        """End everything."""
+        """End streams, webhooks and threads."""
         self.close_streams()
         await self._webhooks.close()
         if self._watching is not None:
@@ -119,24 +119,27 @@ class Subscriptions:
         self._watch.close()
 
     def close_streams(self) -> None:
-        """Let every stream end; its client comes again with its last number. Called in the event loop."""
+        """End every stream; its client may connect again with its last number. Call this in the event loop."""
         self._closing = True
         self._watch.wake()
 
     async def add(self, new: NewSubscription, owner: str = "") -> dict[str, Any]:
-        """Keep a new subscription; its document, with the secret if it was made here. Raises `Refused`, `BadCondition`."""
+        """Store a new subscription; return its document, with the secret if it was made here.
+
+        Raises `Refused` or `BadCondition`.
+        """
         if new.webhook is not None:
-            self._hosts.target(new.webhook.url)
-        made = await self._watch.in_thread(partial(self._add, new, owner))
-        self._webhooks.start(made)
-        document = await self.document(made)
-        if made.webhook is not None and new.webhook is not None and new.webhook.secret is None:
-            document["secret"] = made.webhook.secret
+            self._hosts.parse_target(new.webhook.url)
+        subscription = await self._watch.in_thread(partial(self._add, new, owner))
+        self._webhooks.start(subscription)
+        document = await self.document(subscription)
+        if subscription.webhook is not None and new.webhook is not None and new.webhook.secret is None:
+            document["secret"] = subscription.webhook.secret
         return document
 
     def _add(self, new: NewSubscription, owner: str) -> Subscription:
         self._conditions.check(new.where)
-        self._matchers.matcher(new.where)
+        self._matchers.make(new.where)
         last = self._last_delivery()
         start = {"now": last, "start": 0}[new.start] if isinstance(new.start, str) else new.start
         if start > last:
@@ -144,7 +147,7 @@ class Subscriptions:
         webhook = None
         if new.webhook is not None:
             webhook = Webhook(new.webhook.url, new.webhook.secret or secrets.token_urlsafe(32))
-        made = Subscription(
+        subscription = Subscription(
             secrets.token_hex(12),
             new.where,
             new.k,
@@ -154,25 +157,25 @@ class Subscriptions:
             webhook=webhook,
             owner=owner,
         )
-        self._store.add(made)
-        return made
+        self._store.add(subscription)
+        return subscription
 
     def find(self, name: str) -> Subscription:
-        """The subscription of this id. Raises `Refused`."""
-        found = self._store.get(name)
-        if found is None:
-            raise Refused(404, "no-subscription", "there is no subscription of this id")
-        return found
+        """Return the subscription with this id. Raises `Refused`."""
+        subscription = self._store.get(name)
+        if subscription is None:
+            raise Refused(404, "no-subscription", "there is no subscription with this id")
+        return subscription
 
     async def documents(self) -> list[dict[str, Any]]:
-        """All subscriptions, oldest first."""
-        return await self._watch.in_thread(lambda: [self._document(each) for each in self._store.all()])
+        """Return the documents of all subscriptions, oldest first."""
+        return await self._watch.in_thread(lambda: [self._make_document(one) for one in self._store.all()])
 
     async def document(self, subscription: Subscription) -> dict[str, Any]:
-        """A subscription and how its webhook is doing."""
-        return await self._watch.in_thread(partial(self._document, subscription))
+        """Return the document of a subscription, with the state of its webhook."""
+        return await self._watch.in_thread(partial(self._make_document, subscription))
 
-    def _document(self, subscription: Subscription) -> dict[str, Any]:
+    def _make_document(self, subscription: Subscription) -> dict[str, Any]:
         progress = self._store.progress(subscription.id)
         origin, state = "", ""
         if progress is not None and subscription.webhook is not None:
@@ -183,7 +186,7 @@ class Subscriptions:
         return subscription_document(subscription, progress, origin=origin, state=state, warning=warning)
 
     async def remove(self, name: str) -> None:
-        """Forget a subscription: its webhook stops, and its streams end. Raises `Refused`."""
+        """Delete a subscription; stop its webhook, and end its streams. Raises `Refused`."""
         self.find(name)
         await self._webhooks.stop(name)
         await self._watch.in_thread(partial(self._store.remove, name))
@@ -191,20 +194,20 @@ class Subscriptions:
         self._watch.wake()
 
     async def resume(self, name: str) -> dict[str, Any]:
-        """Go on at once with a suspended subscription, or with a failing webhook. Raises `Refused`."""
-        found = self.find(name)
-        if found.webhook is None and found.suspended is None:
+        """Continue a suspended subscription, or one with a failing webhook, at once. Raises `Refused`."""
+        subscription = self.find(name)
+        if subscription.webhook is None and subscription.suspended is None:
             raise Refused(409, "no-webhook", "this subscription has no webhook, and is not suspended")
         await self._webhooks.stop(name)
-        resumed_one = await self._watch.in_thread(partial(self._store.suspend, name, None))
-        if resumed_one is None:
-            raise Refused(404, "no-subscription", "there is no subscription of this id")
-        await self._watch.in_thread(partial(self._store.save_progress, name, resumed))
-        self._webhooks.start(resumed_one)
-        return await self.document(resumed_one)
+        resumed = await self._watch.in_thread(partial(self._store.suspend, name, None))
+        if resumed is None:
+            raise Refused(404, "no-subscription", "there is no subscription with this id")
+        await self._watch.in_thread(partial(self._store.save_progress, name, reset_failures))
+        self._webhooks.start(resumed)
+        return await self.document(resumed)
 
     async def stream(self, subscription: Subscription, after: int | None, owner: str = "") -> AsyncIterator[bytes]:
-        """The frames of what the subscription has after a number, or from its start. Raises `Refused` before the first."""
+        """Return the frames of what the subscription has after a number, or from its start. Raises `Refused` at once."""
         too_many = self._streams.total() >= self.limits.streams
         too_many = too_many or (owner != "" and self._streams[owner] >= self.limits.streams_of_one)
         if too_many or self._closing:
@@ -219,34 +222,34 @@ class Subscriptions:
     async def _frames(self, subscription: Subscription, after: int, owner: str) -> AsyncIterator[bytes]:
         self._streams[owner] += 1
         try:
-            yield opening_frame(self.limits.retry_ms)
-            told_upto, position = after, after
-            spoken_s = time.monotonic()
+            yield write_opening(self.limits.retry_ms)
+            sent_number, position = after, after
+            sent_s = time.monotonic()
             while not self._closing:
                 seen = self._watch.changes
-                step = await self._step(subscription, position)
+                page = await self._read_page(subscription, position)
                 if self._store.get(subscription.id) is None:
                     return
-                if step.suspended is not None:
-                    await self._watch.in_thread(partial(self._store.suspend, subscription.id, step.suspended))
-                    yield suspended_frame(subscription, step.suspended, number=position)
+                if page.suspended is not None:
+                    await self._watch.in_thread(partial(self._store.suspend, subscription.id, page.suspended))
+                    yield write_suspended(subscription, page.suspended, number=position)
                     return
-                for told in step.told:
-                    yield frame(told.text, number=told.number, event=None if told.kind == "answer" else told.kind)
-                    told_upto, spoken_s = told.number, time.monotonic()
-                position = max(position, step.upto)
-                if step.at_end:
-                    pause_s = self.limits.keep_alive_s - (time.monotonic() - spoken_s)
+                for one in page.notifications:
+                    yield write_event(one.text, number=one.number, event=None if one.kind == "answer" else one.kind)
+                    sent_number, sent_s = one.number, time.monotonic()
+                position = max(position, page.upto)
+                if page.at_end:
+                    pause_s = self.limits.keep_alive_s - (time.monotonic() - sent_s)
                     await self._watch.changed(seen, timeout_s=max(0.0, pause_s))
-                if time.monotonic() - spoken_s >= self.limits.keep_alive_s:
-                    yield position_frame(position) if position > told_upto else KEEP_ALIVE
-                    told_upto, spoken_s = position, time.monotonic()
+                if time.monotonic() - sent_s >= self.limits.keep_alive_s:
+                    yield write_position(position) if position > sent_number else KEEP_ALIVE
+                    sent_number, sent_s = position, time.monotonic()
         finally:
             self._streams[owner] -= 1
 
-    async def _step(self, subscription: Subscription, position: int) -> Step:
+    async def _read_page(self, subscription: Subscription, position: int) -> Step:
         try:
-            return await self._watch.in_thread(partial(self._teller.step, subscription, position))
+            return await self._watch.in_thread(partial(self._teller.read_page, subscription, position))
         except (HistoryError, StorageError, OSError) as fault:
             log.warning("subscription %s waits: the history cannot be read (%s)", subscription.id, type(fault).__name__)
             return Step((), position, at_end=True)
@@ -258,7 +261,7 @@ class Subscriptions:
             return 0
 
 
-def suspended_frame(subscription: Subscription, reason: str, *, number: int) -> bytes:
-    """That nothing more comes until the subscription is resumed."""
+def write_suspended(subscription: Subscription, reason: str, *, number: int) -> bytes:
+    """Write the last frame of a stream whose subscription was suspended."""
     document = {"type": "suspended", "subscription": subscription.id, "reason": reason}
-    return frame(json.dumps(document), number=number, event="suspended")
+    return write_event(json.dumps(document), number=number, event="suspended")

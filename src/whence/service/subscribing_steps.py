@@ -1,7 +1,7 @@
-"""From the log of deliveries to what a subscriber is told: the matching events, each with what led to it.
+"""Turn the delivery log into a subscriber's notifications: the matching events, each with what led to it.
 
-What is told of a delivery is a function of the subscription, the delivery and the version of the history that is asked.
-Whoever asks again after a number gets what comes after it, no matter how often and from where.
+A notification depends only on the subscription, the delivery and the version of the history. Reading after a number gives
+what comes after it, however often and by whomever it is read.
 """
 
 from __future__ import annotations
@@ -22,32 +22,33 @@ from whence.history.questions.event import Event
 from whence.history.questions.history import History
 from whence.history.questions.past import Why
 from whence.history.storage import StorageError
-from whence.service.answer_bounds import bounded, truncated_events
-from whence.service.asking_pool import HistorySource, newest
+from whence.service.answer_bounds import bound_answers, truncated_events
+from whence.service.asking_pool import HistorySource, ask_newest
 from whence.service.limits import Refused
 from whence.service.matching import Matcher, Matchers
-from whence.service.subscribing_events import delivered_event
+from whence.service.subscribing_events import find_delivered_event
 from whence.service.subscriptions import Subscription
 
 ROWS: Final = 10_000
-"""Of the log, looked at in one step at most."""
+"""The most rows of the log that one page reads."""
 FIRST_ROWS: Final = 1_000
-"""Of the log, looked at before anything is known of how long its rows are."""
+"""The most rows of the first read, before the size of a row is known."""
 READ_BYTES: Final = 16 << 20
-"""Of the log, looked at in one step, about: by what the rows of the last look took."""
+"""About how many bytes of the log one page reads, estimated from the rows of the last read."""
 ANSWERS: Final = 20
-"""Given by one step at most, to bound what is held for a slow client."""
+"""The most notifications of one page, to bound the memory for a slow client."""
 ANSWER_BYTES: Final = 1 << 20
-"""Text of the events that an answer tells of; longer ones are cut."""
+"""The most text of the events in one answer; the longest texts are cut to fit."""
 POSSIBLE: Final = 5
-"""Events that could have led to it, told in an answer at most."""
+"""The most possible causes in an answer."""
 LONE_BYTES: Final = 64 << 20
-"""The same for one event without its causes, whose report was taken after all."""
+"""The same as `ANSWER_BYTES` for an event without its causes: larger than any report that the collector accepts."""
 STEP_BYTES: Final = 2 << 20
-"""After so much, a step gives what it has."""
+"""A page ends after so many bytes of notifications."""
 KEPT_READS: Final = 4
+"""How many reads of the log are kept for other subscriptions."""
 PATIENCE: Final = 2
-"""Versions that an event may be missing from the history before it is told of without its causes."""
+"""How many versions of the history may lack an event before it is sent without its causes."""
 
 
 class LiveLog(HistorySource, Protocol):
@@ -58,50 +59,50 @@ class LiveLog(HistorySource, Protocol):
         """The number of the newest commit; 0 before the first."""
 
     def deliveries(self, after: int, limit: int = ROWS) -> pa.Table:
-        """Rows of the log with a higher number, ascending. Raises `LogTrimmed` when some of them are gone."""
+        """Read rows of the log with a higher number, ascending. Raises `LogTrimmed` if some of them were removed."""
 
     def last_delivery(self) -> int:
-        """The number of the last one; 0 before the first."""
+        """Return the number of the last delivery; 0 before the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One thing that a subscriber is told."""
+    """One notification for a subscriber."""
 
     number: int
-    """Of the delivery; a subscriber that was told this resumes after it."""
+    """The number of the delivery; a subscriber that got this resumes after it."""
     kind: str
     """``answer``, ``unplaced`` or ``trimmed``."""
     text: str
-    """The document, in JSON on one line: as values it would take many times the memory."""
+    """The document as JSON on one line: as Python values it would take many times the memory."""
 
     @property
     def document(self) -> dict[str, Any]:
-        """What is told."""
-        found: dict[str, Any] = json.loads(self.text)
-        return found
+        """The decoded document."""
+        document: dict[str, Any] = json.loads(self.text)
+        return document
 
 
-def told(number: int, document: dict[str, Any]) -> Told:
-    """The document as it is told."""
+def make_notification(number: int, document: dict[str, Any]) -> Told:
+    """Encode a document as a notification."""
     return Told(number, document["type"], json.dumps(document))
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What comes after a number."""
+    """The notifications of one page of the delivery log."""
 
-    told: tuple[Told, ...]
+    notifications: tuple[Told, ...]
     upto: int
-    """The next step goes on after this number."""
+    """The next page begins after this number."""
     at_end: bool
-    """Whether to wait for a new version before the next step."""
+    """Whether to wait for a new version before the next page."""
     suspended: str | None = None
-    """Why the subscription cannot go on; None while it can."""
+    """Why the subscription cannot continue; None while it can."""
 
 
 class Teller:
-    """Makes the steps of all subscriptions. Threads may share it."""
+    """Reads the pages of all subscriptions. May be used from several threads."""
 
     def __init__(self, live: LiveLog, matchers: Matchers) -> None:
         self._live = live
@@ -111,54 +112,54 @@ class Teller:
         self._matcher_of: dict[str, Matcher] = {}
         self._row_bytes = READ_BYTES / FIRST_ROWS
         self._missed: dict[str, tuple[int, int]] = {}
-        """By subscription: the delivery it waits for, and the version in which it was missed first."""
+        """By subscription: the delivery whose event the history lacks, and the version that lacked it first."""
 
-    def step(self, subscription: Subscription, after: int) -> Step:
-        """What the subscription has after this number, as far as one step goes."""
+    def read_page(self, subscription: Subscription, after: int) -> Step:
+        """Read the next page of a subscription after a number."""
         try:
             rows, read_all = self._read(after)
         except NoHistory:
             return Step((), after, at_end=True)
         except LogTrimmed as trimmed:
-            told_so = told(trimmed.first - 1, trimmed_document(subscription, after, trimmed.first))
-            return Step((told_so,), told_so.number, at_end=False)
+            notification = make_notification(trimmed.first - 1, trimmed_document(subscription, after, trimmed.first))
+            return Step((notification,), notification.number, at_end=False)
         if not len(rows):
             return Step((), after, at_end=True)
         try:
-            matched = self._matcher(subscription).matching(rows)
+            matching = self._matcher(subscription).select(rows)
         except BadCondition as fault:
             return Step((), after, at_end=True, suspended=str(fault))
-        found: list[Told] = []
-        size = 0
-        for row in matched:
-            if len(found) >= ANSWERS or size > STEP_BYTES:
-                return Step(tuple(found), found[-1].number, at_end=False)
+        notifications: list[Told] = []
+        size_bytes = 0
+        for row in matching:
+            if len(notifications) >= ANSWERS or size_bytes > STEP_BYTES:
+                return Step(tuple(notifications), notifications[-1].number, at_end=False)
             document = answer_document(self._live, subscription, row)
             if document is None:
                 if self._is_awaited(subscription, row["number"]):
-                    return Step(tuple(found), row["number"] - 1, at_end=True)
+                    return Step(tuple(notifications), row["number"] - 1, at_end=True)
                 document = unplaced_document(subscription, row)
-            found.append(told(row["number"], document))
-            size += len(found[-1].text)
-        return Step(tuple(found), rows["number"][-1].as_py(), at_end=read_all)
+            notifications.append(make_notification(row["number"], document))
+            size_bytes += len(notifications[-1].text)
+        return Step(tuple(notifications), rows["number"][-1].as_py(), at_end=read_all)
 
     def warning(self, subscription: Subscription) -> str | None:
-        """That the condition names attributes which no event so far has; None where all are known, or nothing is."""
+        """Name the attributes in the condition that no event has had so far; None if there are none, or no events."""
         try:
-            known = newest(self._live, _attributes)
-            unknown = self._matcher(subscription).unknown(known or ())
+            attributes = ask_newest(self._live, _attributes)
+            unknown = self._matcher(subscription).unknown(attributes or ())
         except (HistoryError, StorageError, OSError):
             return None
-        return _never_seen(unknown, known) if unknown and known is not None else None
+        return _warn(unknown, attributes) if unknown and attributes is not None else None
 
     def forget(self, subscription: str) -> None:
-        """Let go of what is held for it."""
+        """Free the memory that is held for a subscription."""
         with self._lock:
             self._matcher_of.pop(subscription, None)
             self._missed.pop(subscription, None)
 
     def _is_awaited(self, subscription: Subscription, number: int) -> bool:
-        """Whether the event of this delivery may still come into the history: later versions have it, or never will."""
+        """Whether the event of this delivery may still appear in a newer version of the history."""
         version = self._live.version
         with self._lock:
             awaited, since = self._missed.get(subscription.id, (0, 0))
@@ -168,9 +169,9 @@ class Teller:
             return version < since + PATIENCE
 
     def _read(self, after: int) -> tuple[pa.Table, bool]:
-        """Rows of the log, and whether they go to its end.
+        """Read rows of the log after a number; return them, and whether they reach its end.
 
-        Those who wait for its end all ask for the same ones, which are read once.
+        Reads are kept for a while: subscriptions that have reached the end all ask for the same rows.
         """
         with self._lock:
             key = after, self._live.version
@@ -186,31 +187,31 @@ class Teller:
 
     def _matcher(self, subscription: Subscription) -> Matcher:
         with self._lock:
-            found = self._matcher_of.get(subscription.id)
-        if found is None:
-            # Others need not wait for it to be made; whoever is second takes the first's.
-            made = self._matchers.matcher(subscription.where, computation=subscription.computation)
+            matcher = self._matcher_of.get(subscription.id)
+        if matcher is None:
+            # Made without the lock, so that others need not wait. If two threads make one, both use the first.
+            new = self._matchers.make(subscription.where, computation=subscription.computation)
             with self._lock:
-                found = self._matcher_of.setdefault(subscription.id, made)
-        return found
+                matcher = self._matcher_of.setdefault(subscription.id, new)
+        return matcher
 
 
 def _attributes(history: History) -> tuple[str, ...] | None:
-    """The names of all attributes; None where there are no events."""
+    """List the names of all attributes; None if there are no events."""
     manifest = history.run.manifest
     return (*manifest.attributes, *manifest.native_columns) if len(history) else None
 
 
-def _never_seen(unknown: Sequence[str], known: Sequence[str]) -> str:
+def _warn(unknown: Sequence[str], attributes: Sequence[str]) -> str:
     names = ", ".join(map(repr, unknown))
-    alike = sorted({each for name in unknown for each in get_close_matches(name.lower(), known, n=1)})
-    meant = f" (there is {', '.join(map(repr, alike))})" if alike else ""
+    similar = sorted({match for name in unknown for match in get_close_matches(name.lower(), attributes, n=1)})
+    hint = f" (there is {', '.join(map(repr, similar))})" if similar else ""
     which = "an attribute" if len(unknown) == 1 else "attributes"
-    return f"no event so far has {which} {names}{meant}: the condition waits for the first that does"
+    return f"no event so far has {which} {names}{hint}: the condition waits for the first that does"
 
 
 def trimmed_document(subscription: Subscription, after: int, first: int) -> dict[str, Any]:
-    """That deliveries were removed from the log before they could be told of."""
+    """Say that deliveries were removed from the log before the subscriber got them."""
     return {
         "type": "trimmed",
         "subscription": subscription.id,
@@ -221,39 +222,38 @@ def trimmed_document(subscription: Subscription, after: int, first: int) -> dict
 
 
 def unplaced_document(subscription: Subscription, row: dict[str, Any]) -> dict[str, Any]:
-    """A delivered event that the history does not have: later reports contradict it, and it was set aside."""
-    told = {name: row[name] for name in ("computation", "process", "seq", "id", "name", "kind", "time", "at", "waited")}
+    """Describe a delivered event that the history does not have: later reports contradict it, so it is quarantined."""
+    names = ("computation", "process", "seq", "id", "name", "kind", "time", "at", "waited")
     return {
         "type": "unplaced",
         "subscription": subscription.id,
         "number": row["number"],
-        **told,
+        **{name: row[name] for name in names},
         "late": bool(row["late"]),
     }
 
 
 def answer_document(live: HistorySource, subscription: Subscription, row: dict[str, Any]) -> dict[str, Any] | None:
-    """A delivered event with what led to it, from the newest history; None while that does not have the event."""
+    """Describe a delivered event with what led to it, from the newest history; None if that does not have the event."""
 
     def question(history: History) -> dict[str, Any] | None:
-        history = bounded(history, ANSWER_BYTES)
-        event = delivered_event(history, row)
+        history = bound_answers(history, ANSWER_BYTES)
+        event = find_delivered_event(history, row)
         if event is None:
             return None
         why = _why(history, event, subscription.k)
         stream = history.run.manifest.stream
-        missing = [each.to_json() for each in why.missing]
-        cut = truncated_events(history)
+        truncated = truncated_events(history)
         return {
             "type": "answer",
             "subscription": subscription.id,
             "number": row["number"],
             "event": why.event.to_json(),
-            "causes": [each.to_json() for each in why.events],
+            "causes": [cause.to_json() for cause in why.events],
             "more": why.more,
-            "missing": missing,
+            "missing": [hole.to_json() for hole in why.missing],
             "missing_at_delivery": list(row["missing"] or ()),
-            "possible": [each.to_json() for each in why.possible],
+            "possible": [cause.to_json() for cause in why.possible],
             "more_possible": why.more_possible,
             "complete": why.complete,
             "late": bool(row["late"]),
@@ -261,17 +261,17 @@ def answer_document(live: HistorySource, subscription: Subscription, row: dict[s
             "at": row["at"],
             "waited": row["waited"],
             "version": history.run.manifest.version[1],
-            **({"truncated": cut} if cut else {}),
+            **({"truncated": truncated} if truncated else {}),
         }
 
-    return newest(live, question)
+    return ask_newest(live, question)
 
 
 def _why(history: History, event: Event, k: int) -> Why:
-    """What led to it: fewer events where the names of `k` are too long, which cannot be cut; the last one alone always."""
+    """Ask what led to an event; for fewer causes if names of processes make the answer too large, and at last for none."""
     while k:
         try:
             return history.why(event, k=k, possible=min(k, POSSIBLE))
         except Refused:
             k //= 4
-    return bounded(history, LONE_BYTES).why(event, k=0, possible=0)
+    return bound_answers(history, LONE_BYTES).why(event, k=0, possible=0)

@@ -1,4 +1,4 @@
-"""Wakes those who wait for deliveries."""
+"""Wake streams and webhooks when a live history has changed."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ Value = TypeVar("Value")
 
 
 class Watch:
-    """Looks at a live history now and then, in a thread, and counts its changes. Belongs to one event loop."""
+    """Polls a live history in a thread, and counts its changes. Belongs to one event loop."""
 
     def __init__(self, live: LiveLog, *, poll_s: float, threads: int) -> None:
         self.changes = 0
-        """Taken before a look at the log and given to `changed` after it, no change between the two is missed."""
+        """The count. Read it before reading the log, and pass it to `changed` afterwards, to miss no change between."""
         self._live = live
         self._poll_s = poll_s
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="subscription")
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Look until cancelled."""
-        seen: tuple[int, int] | None = None
+        """Poll until cancelled."""
+        last: tuple[int, int] | None = None
         while True:
-            found = seen
+            current = last
             try:
-                found = await self.in_thread(self._look)
+                current = await self.in_thread(self._poll)
             except (HistoryError, StorageError, OSError) as fault:
-                log.warning("the live history cannot be read (%s); looking again", type(fault).__name__)
-            if found != seen:
-                seen = found
+                log.warning("the live history cannot be read (%s); trying again", type(fault).__name__)
+            if current != last:
+                last = current
                 self.wake()
             await asyncio.sleep(self._poll_s)
 
     def wake(self) -> None:
-        """Have everybody look."""
+        """Wake everybody who waits."""
         self.changes += 1
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def changed(self, seen: int, *, timeout_s: float) -> bool:
-        """Wait for a change after the count was `seen`; whether there was one in time."""
+        """Wait until the count is not `seen`; return False if that takes longer than `timeout_s`."""
         if self.changes != seen:
             return True
         try:
@@ -59,12 +59,12 @@ class Watch:
         return True
 
     async def in_thread(self, work: Callable[[], Value]) -> Value:
-        """Run what blocks."""
+        """Run blocking work in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def close(self) -> None:
-        """Start no more threads."""
+        """Accept no more work; do not wait for what runs."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _look(self) -> tuple[int, int]:
+    def _poll(self) -> tuple[int, int]:
         return self._live.version, self._live.last_delivery()

@@ -1,8 +1,8 @@
-"""Subscriptions: what they are, and how they outlive the service.
+"""Store subscriptions in files, so that they survive restarts.
 
-Each is a small file, ``<id>.json``, written whole or not at all, and readable by its owner only because it may hold the
-secret of a webhook. How far a webhook has got stands beside it, in ``<id>.progress.json``, and is written after every
-delivery that its receiver took.
+Each one is a small file, ``<id>.json``, which is replaced atomically, and which only its owner can read, because it may
+contain the secret of a webhook. ``<id>.progress.json`` says how far its webhook has got; it is written after every
+delivery that the receiver accepted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger("whence.service")
 
 MOST_SUBSCRIPTIONS: Final = 200
 MOST_OF_ONE: Final = 100
-"""Subscriptions of one owner: half of all, so that others find room."""
+"""The most subscriptions of one owner: half of all, so that others find room."""
 ID = re.compile(r"[0-9a-f]{24}")
 ENDING, PROGRESS_ENDING, TEMPORARY = ".json", ".progress.json", ".new"
 FORMAT: Final = 1
@@ -31,7 +31,7 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Where answers are sent, and what they are signed with."""
+    """The URL that answers are sent to, and the secret that they are signed with."""
 
     url: str
     secret: str
@@ -42,24 +42,24 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Tell of every delivered event that meets a condition."""
+    """A request to be notified of every delivered event that meets a condition."""
 
     id: str
     where: str
-    """A condition on the columns of the log of deliveries and on attributes."""
+    """A condition on the columns of the delivery log and on attributes."""
     k: int
-    """How many events that led to it are told."""
+    """How many causes are listed with an event."""
     computation: str | None
-    """Only events of this computation."""
+    """Only events of this computation; None for all."""
     start: int
-    """Only deliveries of a higher number."""
+    """Only deliveries with a higher number."""
     created: int
-    """Nanoseconds since 1970."""
+    """When it was made, in nanoseconds since 1970."""
     webhook: Webhook | None = None
     owner: str = ""
-    """The name of the reader who made it; all of one owner's are counted together."""
+    """The name of the reader who made it; the subscriptions of one owner are counted together."""
     suspended: str | None = None
-    """Why nothing is told of it until it is resumed; None while it goes on."""
+    """Why it is suspended; None while it is active."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,28 +67,28 @@ class Progress:
     """How far a webhook has got."""
 
     position: int
-    """Everything up to this number was taken, or was none of the subscription's."""
+    """The receiver has accepted every matching delivery up to this number."""
     attempts: int = 0
-    """How often the next one was sent in vain."""
+    """How often the next delivery was sent without success."""
     failing_since: int | None = None
-    """When that began, in nanoseconds since 1970: to be shown. A clock that is set does not make it longer ago."""
+    """When the first of these attempts failed, in nanoseconds since 1970. Only shown: decisions use `failing_ns`."""
     failing_ns: int = 0
-    """How long it has failed while the service ran, by a clock that nobody sets."""
+    """How long it has failed while the service ran, by the monotonic clock."""
     error: str | None = None
-    """What the last attempt ended with."""
+    """Why the last attempt failed."""
     suspended: bool = False
-    """Whether it is no longer tried."""
+    """Whether it is no longer sent."""
 
 
 class SubscriptionStore:
-    """The subscriptions of a folder. Threads may share it; two processes may not."""
+    """The subscriptions of a folder. May be used from several threads, but from one process only."""
 
     def __init__(self, folder: Path, *, most: int = MOST_SUBSCRIPTIONS, most_of_one: int | None = None) -> None:
         self._folder = folder
         self._most = most
         self._most_of_one = most if most_of_one is None else most_of_one
-        # Readers are in the event loop and must not wait for a disk: writers hold the first lock, both hold the second
-        # for as long as it takes to change a dict.
+        # Readers run in the event loop and must not wait for the disk. Writers hold the first lock while they write files;
+        # all hold the second one only while they use the dicts.
         self._writing, self._lock = Lock(), Lock()
         self._subscriptions: dict[str, Subscription] = {}
         self._progress: dict[str, Progress] = {}
@@ -96,29 +96,29 @@ class SubscriptionStore:
         self._load()
 
     def all(self) -> list[Subscription]:
-        """Oldest first."""
+        """List all subscriptions, oldest first."""
         with self._lock:
-            return sorted(self._subscriptions.values(), key=lambda each: (each.created, each.id))
+            return sorted(self._subscriptions.values(), key=lambda one: (one.created, one.id))
 
     def get(self, name: str) -> Subscription | None:
-        """The subscription of this id."""
+        """Return the subscription with this id; None if there is none."""
         with self._lock:
             return self._subscriptions.get(name)
 
     def progress(self, name: str) -> Progress | None:
-        """How far its webhook has got; None without one."""
+        """Return how far a subscription's webhook has got; None without a webhook."""
         with self._lock:
             return self._progress.get(name)
 
     def add(self, subscription: Subscription) -> None:
-        """Keep it; when this returns, it survives a crash. Raises `Refused` when there are too many."""
+        """Store a subscription; when this returns, it survives a crash. Raises `Refused` if there are too many."""
         with self._writing:
             if len(self._subscriptions) >= self._most:
                 raise Refused(
                     409, "too-many", f"there are {self._most:,} subscriptions, which is the limit: delete one"
                 )
-            mine = [each for each in self._subscriptions.values() if each.owner == subscription.owner != ""]
-            if len(mine) >= self._most_of_one:
+            of_owner = [one for one in self._subscriptions.values() if one.owner == subscription.owner != ""]
+            if len(of_owner) >= self._most_of_one:
                 raise Refused(
                     409, "too-many", f"you have {self._most_of_one:,} subscriptions, which is the limit: delete one"
                 )
@@ -129,7 +129,7 @@ class SubscriptionStore:
                     self._progress[subscription.id] = Progress(subscription.start)
 
     def suspend(self, name: str, reason: str | None) -> Subscription | None:
-        """Note why nothing is told of it, durably, or with None that it goes on; None if it has been deleted meanwhile."""
+        """Suspend a subscription, or resume it with `reason` None, and store that; None if it has been deleted meanwhile."""
         with self._writing:
             before = self._subscriptions.get(name)
             if before is None or before.suspended == reason:
@@ -141,19 +141,19 @@ class SubscriptionStore:
             return after
 
     def remove(self, name: str) -> bool:
-        """Forget it; whether it was there."""
+        """Delete a subscription; return whether it existed."""
         with self._writing:
             with self._lock:
-                found = self._subscriptions.pop(name, None)
+                removed = self._subscriptions.pop(name, None)
                 self._progress.pop(name, None)
-            if found is not None:
+            if removed is not None:
                 for ending in (ENDING, PROGRESS_ENDING):
                     (self._folder / (name + ending)).unlink(missing_ok=True)
                 self._sync_folder()
-            return found is not None
+            return removed is not None
 
     def save_progress(self, name: str, change: Callable[[Progress], Progress]) -> Progress | None:
-        """Change how far a webhook has got, durably; None if it has been deleted meanwhile."""
+        """Change and store how far a webhook has got; return it, or None if it has been deleted meanwhile."""
         with self._writing:
             before = self._progress.get(name)
             if before is None:
@@ -172,18 +172,18 @@ class SubscriptionStore:
                 path.unlink(missing_ok=True)
             elif ID.fullmatch(name) and path.name == name + ENDING:
                 try:
-                    self._subscriptions[name] = _subscription(_read(path), name)
+                    self._subscriptions[name] = _parse_subscription(_read(path), name)
                 except (OSError, ValueError, KeyError, TypeError) as fault:
-                    log.error("subscription %s cannot be read (%s) and is left aside", name, type(fault).__name__)
+                    log.error("subscription %s cannot be read (%s) and is not used", name, type(fault).__name__)
         for name, subscription in self._subscriptions.items():
             if subscription.webhook is not None:
-                self._progress[name] = self._loaded_progress(subscription)
+                self._progress[name] = self._load_progress(subscription)
 
-    def _loaded_progress(self, subscription: Subscription) -> Progress:
-        """What was written last; where nothing was, or it cannot be read, everything is sent again rather than lost."""
+    def _load_progress(self, subscription: Subscription) -> Progress:
+        """Read the progress file. If it is missing or unreadable, begin at the start: sent twice is better than lost."""
         try:
-            found = Progress(**_read(self._folder / (subscription.id + PROGRESS_ENDING)))
-            return found if isinstance(found.position, int) else Progress(subscription.start)
+            progress = Progress(**_read(self._folder / (subscription.id + PROGRESS_ENDING)))
+            return progress if isinstance(progress.position, int) else Progress(subscription.start)
         except FileNotFoundError:
             return Progress(subscription.start)
         except (OSError, ValueError, TypeError) as fault:
@@ -191,6 +191,7 @@ class SubscriptionStore:
             return Progress(subscription.start)
 
     def _write(self, name: str, document: dict[str, Any]) -> None:
+        """Replace a file atomically, and sync it and the folder to disk."""
         unfinished = self._folder / (name + TEMPORARY)
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
@@ -209,33 +210,33 @@ class SubscriptionStore:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    found = json.loads(path.read_bytes())
-    if not isinstance(found, dict) or found.pop("format", None) != FORMAT:
+    document = json.loads(path.read_bytes())
+    if not isinstance(document, dict) or document.pop("format", None) != FORMAT:
         raise ValueError("not of this format")
-    return found
+    return document
 
 
-def _subscription(found: dict[str, Any], name: str) -> Subscription:
-    webhook = found.pop("webhook")
-    read = Subscription(**found, webhook=None if webhook is None else Webhook(**webhook))
-    if read.id != name or not isinstance(read.where, str) or not isinstance(read.start, int):
+def _parse_subscription(document: dict[str, Any], name: str) -> Subscription:
+    webhook = document.pop("webhook")
+    subscription = Subscription(**document, webhook=None if webhook is None else Webhook(**webhook))
+    if subscription.id != name or not isinstance(subscription.where, str) or not isinstance(subscription.start, int):
         raise ValueError("contradicts its name")
-    return read
+    return subscription
 
 
-def taken(progress: Progress, position: int) -> Progress:
-    """After a receiver took a delivery, or after looking at others that were not for it."""
+def advance(progress: Progress, position: int) -> Progress:
+    """Move on to a position: everything up to it was accepted or did not match. Resets failures."""
     return Progress(max(position, progress.position))
 
 
-def failed(progress: Progress, error: str, now_ns: int, *, passed_ns: int) -> Progress:
-    """After an attempt in vain; `passed_ns` is the time since the last one, if this run of the service made it."""
+def add_failure(progress: Progress, error: str, now_ns: int, *, passed_ns: int) -> Progress:
+    """Add a failed attempt; `passed_ns` is the time since the last one, or 0 if an earlier run of the service made it."""
     if progress.failing_since is None:
         return replace(progress, attempts=progress.attempts + 1, failing_since=now_ns, failing_ns=0, error=error)
-    longer_ns = progress.failing_ns + passed_ns
-    return replace(progress, attempts=progress.attempts + 1, failing_ns=longer_ns, error=error)
+    failing_ns = progress.failing_ns + passed_ns
+    return replace(progress, attempts=progress.attempts + 1, failing_ns=failing_ns, error=error)
 
 
-def resumed(progress: Progress) -> Progress:
-    """To be tried again from where it is."""
+def reset_failures(progress: Progress) -> Progress:
+    """Forget all failures, and keep the position."""
     return Progress(progress.position)

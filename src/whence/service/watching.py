@@ -1,4 +1,4 @@
-"""Whether the service is well: health, readiness, metrics."""
+"""Answer whether the service is alive and ready, and show its metrics."""
 
 from __future__ import annotations
 
@@ -18,26 +18,29 @@ from whence.clocks.errors import WhenceError
 from whence.history.manifest import Stream
 from whence.service.access import Access
 from whence.service.limits import InFlight
-from whence.service.metrics import CONTENT_TYPE, Labels, Metrics, gauge, stream_lines
+from whence.service.metrics import CONTENT_TYPE, Labels, Metrics, write_gauge, write_stream
 from whence.service.publishing import Publisher
 
 log = logging.getLogger("whence.service")
 
 STALLED_S: Final = 120.0
-"""A stream that has committed nothing for so long, while heartbeats come, does not advance. Before its first report there is
-nothing to commit."""
+"""Seconds without a commit after which a stream counts as stalled. It commits heartbeats, too, but nothing before the first
+report."""
 
 
 class Stated(Protocol):
-    """A live history, as far as this module looks at it."""
+    """What health checks need of `whence.history.live.LiveHistory`."""
 
     def state(self) -> Stream | None:
-        """What the stream says of itself; none before its first commit."""
+        """Return the stream's state as it was committed last; None before its first commit."""
         ...
 
 
 class Watch:
-    """Looks at the broker and the stream when asked. `expects_stream`: whether somebody reads the broker."""
+    """Checks the broker and the stream on request. Belongs to one event loop.
+
+    `expects_stream` says whether a stream reads the broker.
+    """
 
     def __init__(
         self,
@@ -55,18 +58,18 @@ class Watch:
         self._in_flight = in_flight
         self._live = live
         self._expects_stream = expects_stream
-        # Not the loop's own threads: names of webhooks are looked up there, which may hang.
+        # Not the event loop's own threads: they resolve the host names of webhooks, which may hang.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="watching")
-        self._looking: asyncio.Task[tuple[bool, dict[str, str]]] | None = None
+        self._checking: asyncio.Task[tuple[bool, dict[str, str]]] | None = None
         self._stream_problem = stream_problem
         self._elapsed_s = elapsed_s
         self._first_version: int | None = None
         self._version: int | None = None
         self._advanced_s = elapsed_s()
-        """When the stream was last seen to have committed, or could not have."""
+        """When a check last found a new commit, or found that no commit was possible."""
 
     async def state(self) -> Stream | None:
-        """The stream's state, or none where there is none or it cannot be read now."""
+        """Read the stream's state; None if there is none, or if it cannot be read now."""
         if self._live is None:
             return None
         try:
@@ -76,30 +79,30 @@ class Watch:
             return None
 
     async def readiness(self) -> tuple[bool, dict[str, str]]:
-        """Whether reports are stored and read on, and what is so or not. That none come is no fault.
+        """Check whether reports are stored and processed; return that, and the state of each part.
 
-        Anybody may ask, so those who ask at the same time are told of one look.
+        Nothing is wrong if no reports come. Anybody may ask, so callers at the same time share one check.
         """
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
-        return await asyncio.shield(self._looking)
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.create_task(self._check())
+        return await asyncio.shield(self._checking)
 
-    async def _look(self) -> tuple[bool, dict[str, str]]:
+    async def _check(self) -> tuple[bool, dict[str, str]]:
         reached = await self._publisher.info() is not None
-        found = {"broker": "ready" if reached else "unreachable"}
+        states = {"broker": "ready" if reached else "unreachable"}
         room = self._publisher.has_room
         if not room:
-            found["disk"] = "full"
+            states["disk"] = "full"
         alive = True
         if self._expects_stream:
-            found["stream"] = await self._stream(can_advance=reached and room)
-            alive = found["stream"] not in ("stalled", "failing")
+            states["stream"] = await self._check_stream(can_advance=reached and room)
+            alive = states["stream"] not in ("stalled", "failing")
             if (problem := self._stream_problem()) is not None:
-                found["reason"] = problem
-        return reached and room and alive, found
+                states["reason"] = problem
+        return reached and room and alive, states
 
-    async def _stream(self, *, can_advance: bool) -> str:
-        """How it does: idle before the first report, starting, advancing, stalled or failing."""
+    async def _check_stream(self, *, can_advance: bool) -> str:
+        """Return the stream's state: idle before the first report, starting, advancing, stalled or failing."""
         version = 0 if (state := await self.state()) is None else state.version
         now_s = self._elapsed_s()
         if version != self._version or not can_advance:
@@ -119,31 +122,31 @@ class Watch:
         return "starting" if version == self._first_version else "advancing"
 
     async def metrics_text(self) -> str:
-        """All that is counted."""
+        """Write all metrics in Prometheus's text format."""
         lines = [*self._metrics.lines()]
-        held: list[tuple[float, Labels]] = [(self._in_flight.requests, ())]
-        lines += gauge("whence_collector_in_flight", "Requests that are being read, parsed or stored.", held)
+        in_flight: list[tuple[float, Labels]] = [(self._in_flight.requests, ())]
+        lines += write_gauge("whence_collector_in_flight", "Requests that are being read, parsed or stored.", in_flight)
         info = await self._publisher.info()
-        lines += gauge("whence_broker_connected", "Whether the broker answers.", [(info is not None, ())])
+        lines += write_gauge("whence_broker_connected", "Whether the broker answers.", [(info is not None, ())])
         if info is not None:
-            lines += gauge("whence_broker_messages", "Messages that the broker holds.", [(info.state.messages, ())])
-            lines += gauge("whence_broker_bytes", "Bytes that the broker holds.", [(info.state.bytes, ())])
-        lines += stream_lines(await self.state())
+            lines += write_gauge("whence_broker_messages", "Messages in the broker.", [(info.state.messages, ())])
+            lines += write_gauge("whence_broker_bytes", "Bytes in the broker.", [(info.state.bytes, ())])
+        lines += write_stream(await self.state())
         return "\n".join(lines) + "\n"
 
 
 def watching_router(watch: Watch, access: Access) -> APIRouter:
-    """Health and readiness for everybody, metrics for readers."""
+    """Make the routes of health and readiness, which need no token, and of metrics, for readers."""
     router = APIRouter(tags=["health"])
 
     @router.get("/healthz", summary="Whether the process is alive")
     async def healthz() -> Response:
         return _json(200, {"status": "alive"})
 
-    @router.get("/readyz", summary="Whether reports are stored and read on")
+    @router.get("/readyz", summary="Whether reports are stored and processed")
     async def readyz() -> Response:
-        ready, found = await watch.readiness()
-        return _json(200 if ready else 503, found)
+        ready, states = await watch.readiness()
+        return _json(200 if ready else 503, states)
 
     @router.get("/metrics", summary="Counts, for Prometheus")
     async def metrics(request: Request) -> Response:

@@ -1,9 +1,9 @@
-"""Sends answers to webhooks: in order, each until it is taken, from where the last run of the service stopped.
+"""Send notifications to webhooks: in order, each until it is accepted, and across restarts of the service.
 
-At least once: a receiver that took a delivery just before the service was killed gets it again, with the same
-`Whence-Delivery`. A delivery that is not taken is tried again, ever more slowly, and nothing after it is sent meanwhile.
-A subscription whose webhook has failed for `failing_after_s` is shown as failing; after `most_age_s` it is suspended,
-keeps its place, and goes on from there when it is resumed.
+Each one is sent at least once: if the service is killed right after a receiver accepted a delivery, it is sent again with
+the same `Whence-Delivery`. A delivery that is not accepted is sent again with growing pauses, and later ones wait for it.
+After `failing_after_s` of failures a webhook is shown as failing. After `most_age_s` it is suspended; it keeps its
+position, and continues there when it is resumed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from random import Random
 from whence.service.limits import Refused
 from whence.service.subscribing_steps import Teller, Told
 from whence.service.subscribing_watch import Watch
-from whence.service.subscriptions import Progress, Subscription, SubscriptionStore, failed, taken
+from whence.service.subscriptions import Progress, Subscription, SubscriptionStore, add_failure, advance
 from whence.service.webhooks_sending import NotTaken, Target, WebhookHosts, send
-from whence.service.webhooks_signing import DELIVERY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, signature
+from whence.service.webhooks_signing import DELIVERY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, sign_body
 
 log = logging.getLogger("whence.service")
 NS = 1_000_000_000
@@ -29,26 +29,27 @@ NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookLimits:
-    """How patient webhooks are."""
+    """Time limits and pauses of webhooks."""
 
     answer_s: float = 10.0
-    """For a receiver to answer."""
+    """The longest time for a receiver to answer."""
     first_retry_s: float = 1.0
-    """Before the second attempt; twice that before the next, and so on, each shortened at random by up to half."""
+    """The pause before the second attempt. It doubles each time, and each is shortened at random by up to half."""
     most_retry_s: float = 300.0
+    """The longest pause between two attempts."""
     failing_after_s: float = 600.0
     most_age_s: float = 3 * 86_400.0
-    """From the first failure of a delivery until it is no longer tried; only time in which the service runs is counted."""
+    """How long a delivery is tried after its first failure; only time in which the service runs counts."""
     save_s: float = 5.0
-    """Between two notes of how far the log has been looked through where nothing in it matched."""
+    """The least time between two saves of the position while nothing in the log matches."""
 
     def pause_s(self, attempts: int, random: Random) -> float:
-        """Before the next attempt, after so many."""
+        """Return the pause before the next attempt, after so many."""
         whole = min(self.most_retry_s, self.first_retry_s * 2.0 ** min(max(0, attempts - 1), 40))
         return whole * (1 - random.random() / 2)
 
     def state(self, progress: Progress) -> str:
-        """ok, retrying, failing or suspended."""
+        """Return the state of a webhook: ok, retrying, failing or suspended."""
         if progress.suspended:
             return "suspended"
         if progress.failing_since is None:
@@ -57,7 +58,7 @@ class WebhookLimits:
 
 
 class Webhooks:
-    """One task for each subscription that has a webhook. Belongs to one event loop."""
+    """The webhooks of all subscriptions, one task for each. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -80,17 +81,17 @@ class Webhooks:
         self._now_ns = now_ns
         self._elapsed_ns = elapsed_ns
         self._failed_at: dict[str, int] = {}
-        """By subscription: when its last attempt failed, by a clock that nobody sets."""
+        """By subscription: when its last attempt failed, by the monotonic clock."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def start(self, subscription: Subscription) -> None:
-        """Send what the subscription has, from its position on."""
+        """Start to send a subscription's notifications from its position on; do nothing without a webhook."""
         running = self._tasks.get(subscription.id)
         if subscription.webhook is not None and (running is None or running.done()):
             self._tasks[subscription.id] = asyncio.create_task(self._follow(subscription))
 
     async def stop(self, name: str) -> None:
-        """Send nothing more of it."""
+        """Stop sending a subscription's notifications."""
         self._failed_at.pop(name, None)
         task = self._tasks.pop(name, None)
         if task is not None:
@@ -98,7 +99,7 @@ class Webhooks:
             await asyncio.gather(task, return_exceptions=True)
 
     async def close(self) -> None:
-        """Stop all; positions are stored already."""
+        """Stop all webhooks. Their positions are stored already."""
         for name in list(self._tasks):
             await self.stop(name)
 
@@ -108,7 +109,7 @@ class Webhooks:
             try:
                 await self._follow_until_suspended(subscription)
             except Refused:
-                # The hosts of this start of the service are not those of the last.
+                # The service was started with other hosts than when the subscription was made.
                 await self._change(
                     subscription, self._after_failure(subscription.id, "host not allowed", for_good=True)
                 )
@@ -121,7 +122,7 @@ class Webhooks:
 
     async def _follow_until_suspended(self, subscription: Subscription) -> None:
         assert subscription.webhook is not None
-        target = self._hosts.target(subscription.webhook.url)
+        target = self._hosts.parse_target(subscription.webhook.url)
         saved_s = time.monotonic()
         progress = self._store.progress(subscription.id)
         if progress is None or progress.suspended or subscription.suspended is not None:
@@ -130,46 +131,47 @@ class Webhooks:
         while True:
             seen = self._watch.changes
             after = position
-            step = await self._watch.in_thread(partial(self._teller.step, subscription, after))
-            if step.suspended is not None:
-                await self._watch.in_thread(partial(self._store.suspend, subscription.id, step.suspended))
+            page = await self._watch.in_thread(partial(self._teller.read_page, subscription, after))
+            if page.suspended is not None:
+                await self._watch.in_thread(partial(self._store.suspend, subscription.id, page.suspended))
                 return
-            for told in step.told:
-                if not await self._send_until_taken(subscription, target, told):
+            for notification in page.notifications:
+                if not await self._send_until_accepted(subscription, target, notification):
                     return
-                position, saved_s = told.number, time.monotonic()
-            position = max(position, step.upto)
+                position, saved_s = notification.number, time.monotonic()
+            position = max(position, page.upto)
             if position > after and time.monotonic() - saved_s > self.limits.save_s:
                 saved_s = time.monotonic()
-                if await self._take(subscription, position) is None:
+                if await self._advance(subscription, position) is None:
                     return
-            if step.at_end:
+            if page.at_end:
                 await self._watch.changed(seen, timeout_s=60.0)
 
-    async def _send_until_taken(self, subscription: Subscription, target: Target, told: Told) -> bool:
-        """Whether it was taken; otherwise the subscription is suspended or gone."""
+    async def _send_until_accepted(self, subscription: Subscription, target: Target, notification: Told) -> bool:
+        """Send until the receiver accepts; return False if the subscription was suspended or deleted instead."""
         while True:
             try:
-                await self._send(subscription, target, told)
+                await self._send(subscription, target, notification)
             except NotTaken as fault:
                 progress = await self._change(subscription, self._after_failure(subscription.id, str(fault)))
                 if progress is None or progress.suspended:
                     return False
                 await asyncio.sleep(self.limits.pause_s(progress.attempts, self._random))
                 continue
-            return await self._take(subscription, told.number) is not None
+            return await self._advance(subscription, notification.number) is not None
 
-    async def _send(self, subscription: Subscription, target: Target, told: Told) -> None:
+    async def _send(self, subscription: Subscription, target: Target, notification: Told) -> None:
         assert subscription.webhook is not None
-        body = told.text.encode()
+        body = notification.text.encode()
         timestamp = self._now_ns() // NS
-        number = f"trimmed-{told.number}" if told.kind == "trimmed" else str(told.number)
+        # A delivery with this number may have been sent before. The receiver must not take this for a repetition.
+        number = f"trimmed-{notification.number}" if notification.kind == "trimmed" else str(notification.number)
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "whence",
             DELIVERY_HEADER: f"{subscription.id}/{number}",
             TIMESTAMP_HEADER: str(timestamp),
-            SIGNATURE_HEADER: signature(subscription.webhook.secret, timestamp, body),
+            SIGNATURE_HEADER: sign_body(subscription.webhook.secret, timestamp, body),
         }
         await send(target, body, headers, timeout_s=self.limits.answer_s)
 
@@ -179,13 +181,13 @@ class Webhooks:
         self._failed_at[name] = elapsed
 
         def change(progress: Progress) -> Progress:
-            after = failed(progress, error, now, passed_ns=passed)
+            after = add_failure(progress, error, now, passed_ns=passed)
             return replace(after, suspended=for_good or after.failing_ns > self.limits.most_age_s * NS)
 
         return change
 
-    async def _take(self, subscription: Subscription, position: int) -> Progress | None:
-        return await self._change(subscription, lambda it: taken(it, position))
+    async def _advance(self, subscription: Subscription, position: int) -> Progress | None:
+        return await self._change(subscription, lambda progress: advance(progress, position))
 
     async def _change(self, subscription: Subscription, change: Callable[[Progress], Progress]) -> Progress | None:
         return await self._watch.in_thread(lambda: self._store.save_progress(subscription.id, change))

@@ -1,13 +1,13 @@
-"""Signatures of webhooks, for both ends. Needs the standard library only.
+"""Sign and verify requests to webhooks. For sender and receiver; needs only the standard library.
 
-A request to a webhook carries three headers::
+A request to a webhook has three headers::
 
-    Whence-Delivery: 5f0c...e1/42                  the subscription and the number: the same for every attempt
-    Whence-Timestamp: 1767225600                   seconds since 1970, when this attempt was made
-    Whence-Signature: v1=<hexadecimal HMAC-SHA256 of the time stamp, a full stop, and the body>
+    Whence-Delivery: 5f0c...e1/42                  the subscription and the delivery's number, the same for every attempt
+    Whence-Timestamp: 1767225600                   when this attempt was made, in seconds since 1970
+    Whence-Signature: v1=<hexadecimal HMAC-SHA256 of the timestamp, a full stop, and the body>
 
-Deliveries come at least once and in order. A receiver that remembers the last `Whence-Delivery` it has dealt with can tell
-a repetition from news.
+Deliveries come at least once and in order. A receiver that remembers the last `Whence-Delivery` that it has handled can
+recognise repetitions.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ DELIVERY_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER = "Whence-Delivery", "Whence
 SCHEME = "v1="
 
 
-def signature(secret: str, timestamp: int, body: bytes) -> str:
-    """What stands in the header `Whence-Signature`."""
+def sign_body(secret: str, timestamp: int, body: bytes) -> str:
+    """Return the value of the header `Whence-Signature`."""
     signed = b"%d." % timestamp + body
     return SCHEME + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
 
@@ -30,17 +30,17 @@ def verify_signature(
     secret: str,
     body: bytes,
     timestamp: str,
-    signature_given: str,
+    signature: str,
     *,
     tolerance_s: float = 300.0,
     now_s: float | None = None,
 ) -> bool:
-    """Whether a request with these headers was signed with the secret, less than `tolerance_s` ago. Takes constant time.
+    """Check that a request with these headers was signed with the secret, less than `tolerance_s` ago, in constant time.
 
-    `body` is the body as it came, byte for byte. HAZARD: a body that was parsed and written again is another one.
+    HAZARD: `body` must be the received bytes. A body that was parsed and encoded again has another signature.
     """
-    if not (timestamp.isascii() and timestamp.isdecimal() and len(timestamp) <= 12 and signature_given.isascii()):
+    if not (timestamp.isascii() and timestamp.isdecimal() and len(timestamp) <= 12 and signature.isascii()):
         return False
     now_s = time.time() if now_s is None else now_s
-    genuine = hmac.compare_digest(signature(secret, int(timestamp), body), signature_given)
+    genuine = hmac.compare_digest(sign_body(secret, int(timestamp), body), signature)
     return genuine and abs(now_s - int(timestamp)) <= tolerance_s

@@ -1,9 +1,14 @@
-"""Takes answers of a history; gives pages. Pure functions from data to text: no network, no scripts, nothing from elsewhere.
+"""Write answers of a history as HTML and SVG. All functions turn data into text: no network, no scripts, no other files.
 
-- `whence.web.report`: one incident as one HTML file: the diagram, the events, and what became of the reports.
+- `whence.web.gather`: ask a history for everything that a page about one event shows.
 - `whence.web.incident`: what such a page shows, as a value.
+- `whence.web.report`: the page as one HTML file: the diagram, the events, and counts of the reports.
 - `whence.web.diagram`: the space-time diagram in it, as SVG.
-- `whence.web.spans`: times as a person reads them.
-- `whence.web.text`: text from logs, made safe to stand in a page.
-- `whence.web.style`: the look, light and dark.
+- `whence.web.clocks_plot`: the clocks of a history as one SVG file.
+- `whence.web.spans`: format times for people.
+- `whence.web.text`: escape text from logs.
+- `whence.web.style`: the style sheet, light and dark.
+
+It takes a value such as ``Ordering("wall clock", messages=7, messages_inverted=2, before_cause=3, pairs=9, delays=None)``
+and gives a row of a table, ``<tr><th scope="row">wall clock</th><td class="number">2</td>...</tr>``.
 """

@@ -1,7 +1,7 @@
-"""The clocks of a history as one SVG file: the bounds of each one's offset, and how they changed over time.
+"""Draw the clocks of a history as one SVG file: the bounds of each clock's offset, and how they changed over time.
 
-The second part is drawn only where a clock drifts, wanders or was set. The file holds its own style, light or dark as
-the reader's system is, and needs nothing else.
+The second part is drawn only if a clock drifts, wanders or was set. The file contains its own style, which is light or
+dark like the reader's system, and needs no other file.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from whence.history.questions.clocks import Clock, Clocks
-from whence.web.spans import signed_span, span, wall_time
-from whence.web.text import safe, shortened
+from whence.web.spans import format_signed_span, format_span, format_wall_time
+from whence.web.text import escape, shorten
 
 NAME_PX, AXIS_PX, TEXT_PX, MARGIN_PX = 150, 420, 260, 16
 ROW_PX, HEAD_PX, TRACKS_PX = 24, 64, 260
@@ -33,25 +33,26 @@ text { fill: #1d2328; } .muted { fill: #5d6872; } .title { font-size: 16px; font
   .broken .range { stroke: #ff8a80; } .broken .band { fill: #ff8a80; stroke: #ff8a80; }
 }
 """
-"""Colours as in `whence.web.style`, spelt out: many programs that show SVG know no variables."""
+"""Colours as in `whence.web.style`, written out: many programs that show SVG do not support CSS variables."""
 
 
-def clocks_plot(found: Clocks, unit: str) -> str:
-    """The whole file."""
-    drawn = sorted((each for each in found.clocks if each.estimate.peers), key=_order)[:MOST_ROWS]
-    moving = [each for each in drawn if each.estimate.verdict in MOVING and len(each.estimate.track) > 1][:MOST_TRACKS]
+def draw_clocks(clocks: Clocks, unit: str) -> str:
+    """Draw the clocks; return the text of the SVG file."""
+    drawn = sorted((clock for clock in clocks.clocks if clock.estimate.peers), key=_sort_key)[:MOST_ROWS]
+    moving = [clock for clock in drawn if clock.estimate.verdict in MOVING and len(clock.estimate.track) > 1]
+    moving = moving[:MOST_TRACKS]
     rows_px = HEAD_PX + len(drawn) * ROW_PX + MARGIN_PX
     height = rows_px + (TRACKS_PX + HEAD_PX if moving else 0) + MARGIN_PX
     width = NAME_PX + AXIS_PX + TEXT_PX + 2 * MARGIN_PX
-    left_out = len(found.clocks) - len(drawn)
+    left_out = len(clocks.clocks) - len(drawn)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}">',
         "<title>How far each clock is ahead of the reference</title>",
         f"<style>{STYLE}</style>",
         f'<text class="title" x="{MARGIN_PX}" y="26">How far each clock is ahead of the reference</text>',
-        *_ranges(drawn, unit),
-        *(_tracks(moving, unit, rows_px) if moving else ()),
+        *_draw_ranges(drawn, unit),
+        *(_draw_tracks(moving, unit, rows_px) if moving else ()),
     ]
     if left_out:
         parts.append(
@@ -60,58 +61,63 @@ def clocks_plot(found: Clocks, unit: str) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _order(clock: Clock) -> tuple[bool, str]:
+def _sort_key(clock: Clock) -> tuple[bool, str]:
     return not clock.broken, clock.estimate.name
 
 
 def _scale(low: int, high: int, first_px: float, last_px: float) -> Callable[[int], float]:
+    """Make a function from values to pixels; values beyond `low` and `high` are drawn at the ends."""
     extent = max(1, high - low)
     return lambda value: first_px + (last_px - first_px) * min(1.0, max(0.0, (value - low) / extent))
 
 
 def _extent(clocks: Sequence[Clock]) -> tuple[int, int]:
-    """Broken clocks do not decide what is drawn, unless there are no others."""
-    for chosen in ([each for each in clocks if not each.broken], clocks):
-        ends = [end for each in chosen for end in (each.estimate.low, each.estimate.high) if end is not None]
+    """Return the least and greatest offset, with 0 included; of broken clocks only if there are no others."""
+    for chosen in ([clock for clock in clocks if not clock.broken], clocks):
+        ends = [end for clock in chosen for end in (clock.estimate.low, clock.estimate.high) if end is not None]
         if any(ends):
             return min(0, *ends), max(0, *ends)
     return -1, 1
 
 
-def _ranges(drawn: Sequence[Clock], unit: str) -> list[str]:
+def _draw_ranges(drawn: Sequence[Clock], unit: str) -> list[str]:
+    """Draw a row for each clock, with the bounds of its offset."""
     low, high = _extent(drawn)
     left, right = MARGIN_PX + NAME_PX, MARGIN_PX + NAME_PX + AXIS_PX
     at = _scale(low, high, left + 8, right - 8)
     bottom = HEAD_PX + len(drawn) * ROW_PX
     parts = [
         f'<line class="zero" x1="{at(0):.1f}" y1="{HEAD_PX - 6}" x2="{at(0):.1f}" y2="{bottom}"/>',
-        f'<text class="muted" x="{left}" y="{HEAD_PX - 12}">{safe(signed_span(low, unit))}</text>',
-        f'<text class="muted end" x="{right}" y="{HEAD_PX - 12}">{safe(signed_span(high, unit))}</text>',
+        f'<text class="muted" x="{left}" y="{HEAD_PX - 12}">{escape(format_signed_span(low, unit))}</text>',
+        f'<text class="muted end" x="{right}" y="{HEAD_PX - 12}">{escape(format_signed_span(high, unit))}</text>',
     ]
     for row, clock in enumerate(drawn):
-        it, y = clock.estimate, HEAD_PX + row * ROW_PX + ROW_PX / 2
-        ends = [at(low if it.low is None else it.low), at(high if it.high is None else it.high)]
-        both = it.low is not None and it.high is not None
-        label = f"{it.name}: {_bounds(clock, unit)}; {it.verdict}; {clock.confidence}"
+        estimate, y = clock.estimate, HEAD_PX + row * ROW_PX + ROW_PX / 2
+        first = at(low if estimate.low is None else estimate.low)
+        last = at(high if estimate.high is None else estimate.high)
+        is_bounded = estimate.low is not None and estimate.high is not None
+        bounds = _format_bounds(clock, unit)
+        title = f"{estimate.name}: {bounds}; {estimate.verdict}; {clock.confidence}"
         parts.append(
-            f'<g class="clock{" broken" if clock.broken else ""}"><title>{safe(label)}</title>'
-            f'<text x="{MARGIN_PX}" y="{y}" dy="0.35em">{safe(shortened(it.name, 20))}</text>'
+            f'<g class="clock{" broken" if clock.broken else ""}"><title>{escape(title)}</title>'
+            f'<text x="{MARGIN_PX}" y="{y}" dy="0.35em">{escape(shorten(estimate.name, 20))}</text>'
             f'<line class="axis" x1="{left}" y1="{y}" x2="{right}" y2="{y}"/>'
-            f'<line class="range{"" if both else " open"}" x1="{ends[0]:.1f}" y1="{y}" x2="{ends[1] + 0.1:.1f}" y2="{y}"/>'
+            f'<line class="range{"" if is_bounded else " open"}" '
+            f'x1="{first:.1f}" y1="{y}" x2="{last + 0.1:.1f}" y2="{y}"/>'
             f'<text class="muted" x="{right + 12}" y="{y}" dy="0.35em">'
-            f"{safe(f'{_bounds(clock, unit)} · {it.verdict}')}</text></g>"
+            f"{escape(f'{bounds} · {estimate.verdict}')}</text></g>"
         )
     return parts
 
 
-def _bounds(clock: Clock, unit: str) -> str:
-    it = clock.estimate
-    low, high = ("?" if each is None else signed_span(each, unit) for each in (it.low, it.high))
+def _format_bounds(clock: Clock, unit: str) -> str:
+    ends = (clock.estimate.low, clock.estimate.high)
+    low, high = ("?" if end is None else format_signed_span(end, unit) for end in ends)
     return f"{low} … {high}"
 
 
-def _tracks(moving: Sequence[Clock], unit: str, top: int) -> list[str]:
-    """Bands of what offsets can have been, over time."""
+def _draw_tracks(moving: Sequence[Clock], unit: str, top: int) -> list[str]:
+    """Draw a band for each clock: its possible offsets over time."""
     moments = [moment for clock in moving for moment in clock.estimate.track]
     values = [end for moment in moments for end in (moment.low, moment.high) if end is not None]
     first, last = min(moment.time for moment in moments), max(moment.time for moment in moments)
@@ -122,24 +128,25 @@ def _tracks(moving: Sequence[Clock], unit: str, top: int) -> list[str]:
     parts = [
         f'<text class="title" x="{MARGIN_PX}" y="{top + 26}">Over time, by the reference</text>',
         f'<line class="zero" x1="{left}" y1="{y(0):.1f}" x2="{right}" y2="{y(0):.1f}"/>',
-        f'<text class="muted end" x="{left - 8}" y="{ceiling + 12}">{safe(signed_span(high, unit))}</text>',
-        f'<text class="muted end" x="{left - 8}" y="{floor}">{safe(signed_span(low, unit))}</text>',
-        f'<text class="muted" x="{left}" y="{ceiling - 6}">{safe(wall_time(first, unit))}</text>',
-        f'<text class="muted end" x="{right}" y="{ceiling - 6}">{safe(f"{span(last - first, unit)} later")}</text>',
+        f'<text class="muted end" x="{left - 8}" y="{ceiling + 12}">{escape(format_signed_span(high, unit))}</text>',
+        f'<text class="muted end" x="{left - 8}" y="{floor}">{escape(format_signed_span(low, unit))}</text>',
+        f'<text class="muted" x="{left}" y="{ceiling - 6}">{escape(format_wall_time(first, unit))}</text>',
+        f'<text class="muted end" x="{right}" y="{ceiling - 6}">{escape(f"{format_span(last - first, unit)} later")}</text>',
     ]
     labels: list[tuple[float, str]] = []
     for clock in moving:
-        it = clock.estimate
-        upper = [(moment.time, high if moment.high is None else moment.high) for moment in it.track]
-        lower = [(moment.time, low if moment.low is None else moment.low) for moment in it.track]
+        name, track = clock.estimate.name, clock.estimate.track
+        upper = [(moment.time, high if moment.high is None else moment.high) for moment in track]
+        lower = [(moment.time, low if moment.low is None else moment.low) for moment in track]
         points = " ".join(f"{x(time):.1f},{y(value):.1f}" for time, value in [*upper, *reversed(lower)])
-        labels.append((y((upper[-1][1] + lower[-1][1]) // 2), it.name))
+        labels.append((y((upper[-1][1] + lower[-1][1]) // 2), name))
         parts.append(
-            f'<g class="track{" broken" if clock.broken else ""}"><title>{safe(it.name)}</title>'
+            f'<g class="track{" broken" if clock.broken else ""}"><title>{escape(name)}</title>'
             f'<polygon class="band" points="{points}"/></g>'
         )
-    below = float("-inf")
-    for at, name in sorted(labels):
-        below = max(at, below + 14)
-        parts.append(f'<text x="{right + 12}" y="{below:.1f}" dy="0.35em">{safe(shortened(name, 24))}</text>')
+    # Labels that would overlap move down.
+    label_y = float("-inf")
+    for wanted_y, name in sorted(labels):
+        label_y = max(wanted_y, label_y + 14)
+        parts.append(f'<text x="{right + 12}" y="{label_y:.1f}" dy="0.35em">{escape(shorten(name, 24))}</text>')
     return parts

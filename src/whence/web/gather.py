@@ -1,4 +1,4 @@
-"""Asks a history all that the page about one event shows."""
+"""Ask a history for everything that the page about one event shows."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from whence.history.recorded import recorded_causes
 from whence.web.incident import Incident, Ordering, is_loud
 
 NEARBY_ROWS = 16_384
-"""How far from the event, in history order and either way, bystanders are looked for."""
+"""How far before and after the event, in history order, to search for bystanders."""
 SUSPECTS = 256
-"""How many of those are compared with the event, at most; each takes a millisecond or so."""
+"""How many of those to compare with the event, at most; each takes about a millisecond."""
 
 
 def gather(
@@ -33,13 +33,13 @@ def gather(
     beside: int = 0,
     computation: str | None = None,
 ) -> Incident:
-    """The event, the `last` of its causes that meet `where`, and up to `beside` bystanders; errors as of `History.why`."""
+    """Collect the event, its `last` causes that meet `where`, and up to `beside` bystanders. Raises as `History.why`."""
     answer = history.why(event, k=last, where=where, computation=computation)
     check = history.check()
-    others = bystanders(history, answer.event, beside)
-    possible = tuple(sorted((each.event for each in answer.possible), key=lambda each: each.position))
-    shown = [each.position for each in (*answer.events, *possible, answer.event, *others)]
-    drawn = connections(history.run, shown)
+    others = find_bystanders(history, answer.event, beside)
+    possible = tuple(sorted((cause.event for cause in answer.possible), key=lambda cause: cause.position))
+    shown = [one.position for one in (*answer.events, *possible, answer.event, *others)]
+    drawn = find_connections(history.run, shown)
     return Incident(
         history=str(history.run.store),
         unit=history.unit,
@@ -49,9 +49,9 @@ def gather(
         causes=drawn.causes,
         missing=answer.missing,
         ledger=check.ledger,
-        orderings=orderings(check.wall_clock, check.policies),
+        orderings=read_orderings(check.wall_clock, check.policies),
         possible=possible,
-        standings={each.position: history.relation(each.position, answer.event.position) for each in others},
+        standings={other.position: history.relation(other.position, answer.event.position) for other in others},
         lines=drawn.lines,
         follows=drawn.follows,
         assumed=drawn.assumed,
@@ -60,7 +60,7 @@ def gather(
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """What leads at one step to what is drawn, as `Incident` has it."""
+    """Direct causes and lines of the events that are drawn; the fields are those of `Incident`."""
 
     causes: dict[int, list[int]]
     lines: dict[int, str | None]
@@ -68,47 +68,49 @@ class Connections:
     assumed: set[tuple[int, int]]
 
 
-def connections(run: Run, shown: Sequence[int]) -> Connections:
-    """What leads at one step to each of the events at these positions."""
+def find_connections(run: Run, shown: Sequence[int]) -> Connections:
+    """Find the direct causes and the lines of the events at these positions."""
     causes = {position: direct_causes(run, position).tolist() for position in shown}
     if not run.has_lines:
         return Connections(causes, {}, None, set())
     lines = dict(zip(shown, run.rows(np.array(shown), ["line"])["line"].to_pylist(), strict=True))
     recorded = {position: recorded_causes(run, position).tolist() for position in shown}
-    assumed = {(cause, effect) for effect, found in causes.items() for cause in found if cause not in recorded[effect]}
+    assumed = {
+        (cause, effect) for effect, direct in causes.items() for cause in direct if cause not in recorded[effect]
+    }
     follows = {
-        position: [each for each in found if each not in causes[position]] for position, found in recorded.items()
+        effect: [cause for cause in direct if cause not in causes[effect]] for effect, direct in recorded.items()
     }
     return Connections(causes, lines, follows, assumed)
 
 
 def cannot_have_led(history: History, suspect: int, event: int) -> bool:
-    """Tell whether nothing leads from one event to another, as far as it is known."""
+    """Whether no recorded or possible path leads from one event to another; with missing reports, there may still be one."""
     standing = history.relation(suspect, event)
-    # What is possible leads from the one that stands earlier.
+    # A possible path leads from the event with the lower position to the other.
     return standing not in (Standing.BEFORE, Standing.EQUAL, Standing.POSSIBLE) or (
         standing is Standing.POSSIBLE and suspect > event
     )
 
 
-def bystanders(history: History, event: Event, most: int) -> tuple[Event, ...]:
-    """What stands shortly before an event by wall clock, with nothing that leads from there to it, by wall time.
+def find_bystanders(history: History, event: Event, most: int) -> tuple[Event, ...]:
+    """Find events shortly before an event by wall clock from which nothing leads to it; return them by wall time.
 
-    The loud come first, then the nearest, of events within `NEARBY_ROWS` of it in history order. Where reports are missing,
-    one may still have led to it: `History.relation` then says that it is unknown.
+    Searches within `NEARBY_ROWS` in history order. Prefers events that stand out, then those nearest in time. If reports
+    are missing, a bystander may still have led to the event: `History.relation` is then unknown.
     """
     if event.time is None or most < 1:
         return ()
     near = np.arange(max(0, event.position - NEARBY_ROWS), min(len(history), event.position + NEARBY_ROWS))
     rows = history.run.rows(near, ["computation", "time", "error", "attributes"])
-    suspects = (int(near[row]) for row in _suspects(rows, event))
-    innocent = (place for place in suspects if cannot_have_led(history, place, event.position))
-    found = events_at(history.run, list(islice(innocent, most)))
-    return tuple(sorted(found, key=lambda each: (each.time or 0, each.position)))
+    suspects = (int(near[row]) for row in _rank_suspects(rows, event))
+    innocent = (position for position in suspects if cannot_have_led(history, position, event.position))
+    bystanders = events_at(history.run, list(islice(innocent, most)))
+    return tuple(sorted(bystanders, key=lambda bystander: (bystander.time or 0, bystander.position)))
 
 
-def _suspects(rows: pa.Table, event: Event) -> list[int]:
-    """Rows of the same computation with an earlier wall time, the most suspect first."""
+def _rank_suspects(rows: pa.Table, event: Event) -> list[int]:
+    """List rows of the same computation with an earlier wall time; those that stand out first, then the nearest in time."""
     ranked = []
     columns = (rows[name].to_pylist() for name in ("computation", "time", "error", "attributes"))
     for row, (computation, time, error, attributes) in enumerate(zip(*columns, strict=True)):
@@ -118,14 +120,16 @@ def _suspects(rows: pa.Table, event: Event) -> list[int]:
     return [row for *_, row in sorted(ranked)[:SUSPECTS]]
 
 
-def orderings(wall_clock: Mapping[str, Any], policies: Mapping[str, Any]) -> tuple[Ordering, ...]:
-    """What the manifest says of the order by wall time and of each policy; none where it says nothing."""
-    found = {"wall clock": wall_clock, **policies}
-    return tuple(_ordering(name, said) for name, said in found.items() if "messages" in said.get("violations", {}))
+def read_orderings(wall_clock: Mapping[str, Any], policies: Mapping[str, Any]) -> tuple[Ordering, ...]:
+    """Read the errors of the order by wall time and of each policy from a check; leave out those without counts."""
+    checks = {"wall clock": wall_clock, **policies}
+    return tuple(
+        _read_ordering(name, check) for name, check in checks.items() if "messages" in check.get("violations", {})
+    )
 
 
-def _ordering(name: str, said: Mapping[str, Any]) -> Ordering:
-    violations, delays = said["violations"], said.get("delays", {})
+def _read_ordering(name: str, check: Mapping[str, Any]) -> Ordering:
+    violations, delays = check["violations"], check.get("delays", {})
     return Ordering(
         name,
         messages=violations["messages"],

@@ -1,4 +1,4 @@
-"""What a page about one event shows, as a value; and what of an event is worth an eye."""
+"""Define what a page about one event shows, how an event is labelled, and which events stand out."""
 
 from __future__ import annotations
 
@@ -10,71 +10,70 @@ from whence.events.schema import RECEIVE, SEND, SPAN
 from whence.history import Event, Missing, Standing
 
 SEVERITY = ("severity", "level", "severity_text", "status")
-"""Attributes that may hold a severity."""
+"""Attributes that may contain a severity."""
 LOUD = frozenset(
     ("notice", "warn", "warning", "error", "err", "severe", "critical", "crit", "fatal", "alert", "emergency", "panic")
 )
-"""Severities that are worth an eye."""
+"""Severities of events that stand out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """What one way of ordering the reports got wrong, and how long it made them wait."""
+    """The errors of one way to order reports, and how long reports wait for it."""
 
     name: str
     messages: int
     messages_inverted: int
     """Messages shown as received before they were sent."""
     before_cause: int | None
-    """Events shown before one of their causes, direct or not; None where it is not known."""
+    """Events shown before one of their causes, direct or not; None if not known."""
     pairs: int | None
-    """Pairs of cause and effect shown the wrong way round; None where it is not known."""
+    """Pairs of cause and effect shown in the wrong order; None if not known."""
     delays: Mapping[str, float] | None
-    """p50, p99 and max; None where nothing waits."""
+    """p50, p99 and max of the waiting times; None if nothing waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """All that the page shows."""
+    """Everything that the page shows. Mappings are by position of an event that is shown."""
 
     history: str
     unit: str
     event: Event
     past: Sequence[Event]
-    """Its last causes in causal order, by what is recorded; the event itself left out."""
+    """Its last recorded causes in causal order, without the event itself."""
     bystanders: Sequence[Event]
-    """What the wall clocks show right before it, and is not among its causes; oldest first."""
+    """Events right before it by wall clock that are not among its causes; oldest first."""
     causes: Mapping[int, Sequence[int]]
-    """Of what is shown, by position: positions of its causes at one step, besides its process's event before."""
+    """Positions of direct causes, without the event before it in its process."""
     missing: Sequence[Missing]
-    """What is known to have no report, among the causes shown."""
+    """Holes among the causes shown."""
     ledger: Mapping[str, Any]
     orderings: Sequence[Ordering]
     possible: Sequence[Event] = ()
-    """What may also have led to it: only through what the lines of a process share, or by an answer that is assumed."""
+    """Possible causes: through what the lines of a process share, or by an answer that is assumed."""
     standings: Mapping[int, Standing] = field(default_factory=dict)
-    """Of the bystanders, by position: how each stands to the event."""
+    """How each bystander is related to the event."""
     lines: Mapping[int, str | None] = field(default_factory=dict)
-    """Of what is shown, by position: its line."""
+    """The line of each event."""
     follows: Mapping[int, Sequence[int]] | None = None
-    """Of what is shown, by position: positions of what it follows within its process by what is recorded; None where that
-    is the event before."""
+    """Positions of the events that it is recorded to follow within its process; None if that is always the event before."""
     assumed: Collection[tuple[int, int]] = ()
     """Those of `causes` that are only assumed, as positions of cause and effect."""
 
-    def after_by_wall_clock(self) -> int:
-        """How many causes the wall clocks show after the event."""
+    def count_after_by_wall_clock(self) -> int:
+        """Count the causes that have a later wall time than the event."""
         focus = self.event.time
         return sum(focus is not None and cause.time is not None and cause.time > focus for cause in self.past)
 
 
 def is_loud(attributes: Mapping[str, Any]) -> bool:
-    """Whether any attribute that may hold a severity says more than the usual."""
+    """Whether an attribute has a severity that stands out."""
     return any(str(attributes.get(name, "")).lower() in LOUD for name in SEVERITY)
 
 
 def label(event: Event) -> str:
-    """What happened, in short."""
+    """Say in short what happened."""
     has_message = event.message is not None and not event.message.startswith(SPAN)
     verb = {SEND: "sends ", RECEIVE: "gets "}.get(event.kind, "") if has_message else ""
     return verb + (event.name or event.id)

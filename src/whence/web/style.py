@@ -1,4 +1,4 @@
-"""The look of a page, in one place: no fonts, images or scripts from elsewhere, light or dark as the reader's system is."""
+"""The style sheet of a page: light or dark like the reader's system, without other files."""
 
 from __future__ import annotations
 
