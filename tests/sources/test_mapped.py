@@ -486,4 +486,4 @@ def test_expressions_of_mappings_find_what_those_of_python_find(pieces: list[str
     timed, found = timed_regex.compile_timed(expression), usual.search(text)
     assert timed.groups == usual.groups
     assert timed.occurs_in(text) == (found is not None)
-    assert timed.taken(text) == (None if found is None else found[1 if usual.groups else 0])
+    assert timed.extract(text) == (None if found is None else found[1 if usual.groups else 0])

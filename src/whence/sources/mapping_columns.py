@@ -234,8 +234,8 @@ def _filled(template: str, values: tuple[Any, ...]) -> str | None:
 
 def _matching(pattern: TimedPattern) -> Callable[[str], str | None]:
     """What the pattern takes of a text; of short texts, which often come again, it is remembered."""
-    remembered = lru_cache(maxsize=_MOST_REMEMBERED)(pattern.taken)
-    return lambda text: (remembered if len(text) <= _MOST_REMEMBERED_CHARACTERS else pattern.taken)(text)
+    remembered = lru_cache(maxsize=_MOST_REMEMBERED)(pattern.extract)
+    return lambda text: (remembered if len(text) <= _MOST_REMEMBERED_CHARACTERS else pattern.extract)(text)
 
 
 def _texts(value: Value, *, may_be_empty: bool) -> Column:

@@ -158,7 +158,7 @@ class Value:
         raise BadRecord("bad-field", f"{self.what} is text or a number, not {_shown(value)}")
 
     def _matched(self, match: TimedPattern, text: str) -> str | None:
-        taken = match.taken(text)
+        taken = match.extract(text)
         if taken is None and not self.optional:
             raise BadRecord("bad-field", f"{self.what} matches {match.pattern!r}, which {_shown(text)} does not")
         return taken

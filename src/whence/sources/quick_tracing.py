@@ -87,7 +87,7 @@ def quick_values(raw: bytes, place: int, growth: Growth) -> tuple[Any, ...] | No
         if token is None or not _fits(token, tag, process, trace, clock):
             return None
         sent = (token[0], token[2][token[0]])
-    causes = growth.followed("", process, own, clock)
+    causes = growth.grown_since_last("", process, own, clock)
     if causes is None:
         causes = growth.grown("", process, clock)
         growth.note("", process, clock)
