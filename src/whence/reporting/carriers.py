@@ -77,7 +77,7 @@ def is_legal_key(key: str) -> bool:
 
 
 def inject(carrier: MutableMapping[str, str], message: Message | None) -> None:
-    """Write the message into headers; write nothing for None, which stands for a send that was dropped."""
+    """Write the message into headers. Write nothing for None, the result of a send that was dropped."""
     if message is not None:
         carrier[HEADER] = message.to_text()
 

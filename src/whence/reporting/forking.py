@@ -1,4 +1,4 @@
-"""Tell reporters of every `os.fork`: the parent goes on, the child becomes a process of its own."""
+"""Tell reporters of every `os.fork`: the parent continues, the child becomes a process of its own."""
 
 from __future__ import annotations
 

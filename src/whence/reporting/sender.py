@@ -171,7 +171,7 @@ class Sender:
             try:
                 self._do(step, within_s)
             except Exception:
-                # The thread must go on after any error, and must pause before the next attempt.
+                # The thread must continue after any error, and must pause before the next attempt.
                 log.exception("sending reports failed; they are kept, and sent again later")
                 with self._changed:
                     self._fail(0.0)

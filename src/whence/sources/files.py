@@ -145,9 +145,9 @@ class _Decompressed:
 def find_files(inputs: Sequence[str], suffixes: Sequence[str]) -> list[InputFile]:
     """List the files that the inputs name, each once, in order of input and name.
 
-    An input is a file, a folder or a pattern. A file may have any name. A folder stands for all files in it and its
+    An input is a file, a folder or a pattern. A file may have any name. A folder means all files in it and its
     sub-folders that have one of these `suffixes`, compressed ones included, except those whose name, or folder's name,
-    begins with ``.`` or ``_``. A pattern (``*``, ``?``, ``[...]``; ``**`` for any depth) stands for the files that it
+    begins with ``.`` or ``_``. A pattern (``*``, ``?``, ``[...]``; ``**`` for any depth) means the files that it
     matches. Raises `SourceError` for an input without files.
     """
     if not inputs:
@@ -212,8 +212,8 @@ def _input(argument: str, info: pyarrow.fs.FileInfo) -> InputFile:
         location = argument[: argument.index("://") + 3] + info.path
         return InputFile(location, location, info.size)
     path = Path(info.path)
-    here = Path.cwd()
-    name = path.relative_to(here) if path.is_relative_to(here) else path
+    current = Path.cwd()
+    name = path.relative_to(current) if path.is_relative_to(current) else path
     return InputFile(str(name), str(path), info.size)
 
 

@@ -67,10 +67,10 @@ def quick_values(raw: bytes, place: int, growth: Growth) -> tuple[Any, ...] | No
         members = _decode_body(body) if body != b"{}" else {}
     except NOT_TAKEN:
         return None
-    process, trace, tag, own = line.TracerIdentity, line.TraceID, line.Tag, clock.get(line.TracerIdentity)
+    process, trace, tag, own_entry = line.TracerIdentity, line.TraceID, line.Tag, clock.get(line.TracerIdentity)
     colons = body.count(b":")
     if (
-        not (own and tag and 0 <= trace <= MOST_TRACE)
+        not (own_entry and tag and 0 <= trace <= MOST_TRACE)
         # Each of these finds keys that occur twice: in the clock, in the line, and in the body.
         or clock_text.count(b'"') != 2 * len(clock)
         or raw.count(b":") != colons + clock_text.count(b":") + process.count(":") + tag.count(":") + _MEMBERS
@@ -86,7 +86,7 @@ def quick_values(raw: bytes, place: int, growth: Growth) -> tuple[Any, ...] | No
         if token is None or not _agrees(token, tag, process, trace, clock):
             return None
         sent = (token[0], token[2][token[0]])
-    causes = growth.grown_since_last("", process, own, clock)
+    causes = growth.grown_since_last("", process, own_entry, clock)
     if causes is None:
         causes = growth.grown("", process, clock)
         growth.note("", process, clock)
@@ -97,9 +97,9 @@ def quick_values(raw: bytes, place: int, growth: Growth) -> tuple[Any, ...] | No
     inside = body[1:-1].strip().decode()
     return (
         process,
-        own,
+        own_entry,
         SEND if tag == SENT else RECEIVE if causes else LOCAL,
-        stamp_key(process, own),
+        stamp_key(process, own_entry),
         stamp_key(*causes[0]) if causes else None,
         [stamp_key(*cause) for cause in causes[1:]] if len(causes) > 1 else None,
         tag,

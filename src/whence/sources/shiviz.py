@@ -135,8 +135,10 @@ class ShiViz:
         computation, grown_since_last = events.execution.name, growth.grown_since_last
         bad = dict(events.bad)
         causes: list[list[str] | None] = []
-        for number, (host, own, clock) in enumerate(zip(events.hosts, events.own, events.clocks, strict=True)):
-            grown = grown_since_last(computation, host, own, clock)
+        for number, (host, own_entry, clock) in enumerate(
+            zip(events.hosts, events.own_entries, events.clocks, strict=True)
+        ):
+            grown = grown_since_last(computation, host, own_entry, clock)
             if grown is not None and not grown:
                 causes.append(None)
             elif number not in bad:
@@ -160,10 +162,10 @@ class ShiViz:
         columns: dict[str, Sequence[Any] | None] = {
             "computation": [computation] * len(good.hosts),
             "process": good.hosts,
-            "seq": good.own,
+            "seq": good.own_entries,
             "time": parse_times(good.groups, self.unit),
             "kind": [LOCAL if keys is None else RECEIVE for keys in causes],
-            "sends": list(map(key, good.hosts, good.own)),
+            "sends": list(map(key, good.hosts, good.own_entries)),
             "name": [text.strip() if text else None for text in good.groups.get("event", ())] or None,
             "receives": [None if keys is None else keys[0] for keys in causes],
             "receives_more": [None if keys is None else keys[1:] or None for keys in causes],
@@ -185,16 +187,16 @@ def _check_causes(
 
     `grown` are the causes if `Growth.grown_since_last` has found them.
     """
-    own = clock[host]
+    own_entry = clock[host]
     if grown is None:
         contradicted = growth.contradicted_entry(computation, host, clock)
         if contradicted is not None:
-            event, entry = f"event {own} of {host[:_SHOWN]!r}", f"the entry of {contradicted[:_SHOWN]!r}"
+            event, entry = f"event {own_entry} of {host[:_SHOWN]!r}", f"the entry of {contradicted[:_SHOWN]!r}"
             raise BadRecord("clock-backwards", f"{event} contradicts the one read before it in {entry}")
         grown = growth.grown(computation, host, clock)
     absent = present.absent(grown) if present is not None else {}
     if absent and present is not None:
-        growth.note_entries(computation, host, own, absent)
+        growth.note_entries(computation, host, own_entry, absent)
         raise present.error(absent)
     if len(grown) > MOST_CAUSES:
         raise too_many_causes(len(grown))
@@ -232,9 +234,11 @@ def _look_ahead(
     for part in execution:
         characters += len(part.text)
         if not isinstance(part, Leftover):
-            for number, (host, own, clock) in enumerate(zip(part.hosts, part.own, part.clocks, strict=True)):
+            for number, (host, own_entry, clock) in enumerate(
+                zip(part.hosts, part.own_entries, part.clocks, strict=True)
+            ):
                 if number not in part.bad:
-                    present.add(host, own)
+                    present.add(host, own_entry)
                     growth.remember(part.execution.name, host, clock)
         if characters > MOST_HELD_CHARACTERS:
             held = None

@@ -45,7 +45,7 @@ class Stamped:
     groups: dict[str, Sequence[str | None]]
     """The texts of each named group, in the order of the groups."""
     hosts: Sequence[str]
-    own: Sequence[int]
+    own_entries: Sequence[int]
     clocks: Sequence[Clock]
     bad: Mapping[int, BadRecord]
     """The errors of bad events, by number. Their clocks and own entries mean nothing."""
@@ -66,7 +66,7 @@ class Stamped:
             [self.lines[number] for number in kept],
             {name: [texts[number] for number in kept] for name, texts in self.groups.items()},
             [self.hosts[number] for number in kept],
-            [self.own[number] for number in kept],
+            [self.own_entries[number] for number in kept],
             [self.clocks[number] for number in kept],
             {},
         )
@@ -82,10 +82,10 @@ def read_stamps(events: Events) -> Stamped:
     spans = [match.span() for match in matches]
     text = matches[0].string[spans[0][0] : spans[-1][1]]
     clocks = _quick_clocks(texts) if _is_plain(text) else None
-    own = None if clocks is None else list(map(dict.get, clocks, hosts))  # type: ignore[arg-type]
+    own_entries = None if clocks is None else list(map(dict.get, clocks, hosts))  # type: ignore[arg-type]
     bad: dict[int, BadRecord] = {}
-    if clocks is None or own is None or not all(own) or not all(hosts):
-        clocks, own = [], []
+    if clocks is None or own_entries is None or not all(own_entries) or not all(hosts):
+        clocks, own_entries = [], []
         for number, (host, clock_text) in enumerate(zip(hosts, texts, strict=True)):
             clock: Clock = {}
             try:
@@ -93,8 +93,8 @@ def read_stamps(events: Events) -> Stamped:
             except BadRecord as error:
                 bad[number] = error
             clocks.append(clock)
-            own.append(clock.get(host or "", 0))
-    return Stamped(events.execution, text, spans[0][0], spans, events.lines, groups, hosts, own, clocks, bad)  # type: ignore[arg-type]
+            own_entries.append(clock.get(host or "", 0))
+    return Stamped(events.execution, text, spans[0][0], spans, events.lines, groups, hosts, own_entries, clocks, bad)  # type: ignore[arg-type]
 
 
 def _read_clock(host: str | None, text: str, event: str) -> Clock:

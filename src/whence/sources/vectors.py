@@ -31,7 +31,7 @@ def stamp_key(process: str, count: int) -> str:
 
 @dataclass(slots=True)
 class _Last:
-    own: int
+    own_entry: int
     clock: Mapping[str, int]
     """What the process knows, for the causes of its next event."""
     before: Mapping[str, int]
@@ -50,7 +50,7 @@ class Growth:
     _entries: int = 0
 
     def grown_since_last(
-        self, computation: str, process: str, own: int, clock: Mapping[str, int]
+        self, computation: str, process: str, own_entry: int, clock: Mapping[str, int]
     ) -> list[tuple[str, int]] | None:
         """Return what `grown` returns in the usual case: the event is later than the last one, which was a good row.
 
@@ -58,13 +58,13 @@ class Growth:
         not.
         """
         last = self._last.get((computation, process))
-        if last is None or own <= last.own or last.clock is not last.trusted:
+        if last is None or own_entry <= last.own_entry or last.clock is not last.trusted:
             return None
         last_count = last.clock.get
         changed = [(name, count) for name, count in clock.items() if count != last_count(name)]
         if len(changed) == 1 and len(clock) == len(last.clock):
             self.remember(computation, process, clock)
-            last.own, last.before, last.clock, last.trusted = own, last.clock, clock, clock
+            last.own_entry, last.before, last.clock, last.trusted = own_entry, last.clock, clock, clock
             return []
         new = 0
         for name, count in changed:
@@ -113,11 +113,13 @@ class Growth:
 
     def note(self, computation: str, process: str, clock: Mapping[str, int]) -> None:
         """Store this clock as the last one of its process, unless a later one is stored."""
-        own = clock[process]
+        own_entry = clock[process]
         self.remember(computation, process, clock)
         last = self._last.get((computation, process))
-        if last is None or own >= last.own:
-            self._last[computation, process] = _Last(own, clock, self._before(computation, process, own), clock)
+        if last is None or own_entry >= last.own_entry:
+            self._last[computation, process] = _Last(
+                own_entry, clock, self._before(computation, process, own_entry), clock
+            )
 
     def remember(self, computation: str, process: str, clock: Mapping[str, int]) -> None:
         """Store the clock of an event that others may name. Events may come in any order."""
@@ -130,13 +132,13 @@ class Growth:
             _, forgotten = self._clocks.popitem(last=False)
             self._entries -= len(forgotten)
 
-    def note_entries(self, computation: str, process: str, own: int, entries: Mapping[str, int]) -> None:
+    def note_entries(self, computation: str, process: str, own_entry: int, entries: Mapping[str, int]) -> None:
         """Note only these entries of an event that becomes a bad row. The next event inherits its other causes."""
-        before = self._before(computation, process, own)
+        before = self._before(computation, process, own_entry)
         last = self._last.get((computation, process))
-        if last is None or own >= last.own:
-            clock = {**before, **entries, process: own}
-            self._last[computation, process] = _Last(own, clock, before, last.trusted if last else {})
+        if last is None or own_entry >= last.own_entry:
+            clock = {**before, **entries, process: own_entry}
+            self._last[computation, process] = _Last(own_entry, clock, before, last.trusted if last else {})
 
     def contradicted_entry(self, computation: str, process: str, clock: Mapping[str, int]) -> str | None:
         """Return the entry in which this clock contradicts the last one of its process; None if there is none.
@@ -147,17 +149,17 @@ class Growth:
         last = self._last.get((computation, process))
         if last is None or process not in last.trusted:
             return None
-        own, trusted = clock[process], last.trusted
+        own_entry, trusted = clock[process], last.trusted
         contradicted: list[str] = []
-        if own >= trusted[process]:
+        if own_entry >= trusted[process]:
             contradicted += [name for name, count in trusted.items() if count > clock.get(name, 0)]
-        if own <= trusted[process]:
+        if own_entry <= trusted[process]:
             contradicted += [name for name, count in clock.items() if count > trusted.get(name, 0)]
         return min(contradicted, default=None)
 
-    def _before(self, computation: str, process: str, own: int) -> Mapping[str, int]:
+    def _before(self, computation: str, process: str, own_entry: int) -> Mapping[str, int]:
         """Return what the process knew before the event with this own entry; nothing if that is not known."""
         last = self._last.get((computation, process))
-        if last is None or own < last.own:
+        if last is None or own_entry < last.own_entry:
             return {}
-        return last.clock if own > last.own else last.before
+        return last.clock if own_entry > last.own_entry else last.before
