@@ -31,7 +31,7 @@ def write_dot(stretches: Stretches, sink: BinaryIO, showing: Showing) -> Iterato
             if code not in last:
                 cluster += f"label={_quote(title)}; "
             statements.append(
-                f"{cluster}e{event.position} [label={_quote(_text(event))}{_tooltip(event, showing)}]; }}\n"
+                f"{cluster}e{event.position} [label={_quote(_write_label(event))}{_write_tooltip(event, showing)}]; }}\n"
             )
             before = last.get(code)
             follows = stretch.follows[row] if stretch.follows is not None else [] if before is None else [before]
@@ -50,11 +50,11 @@ def write_dot(stretches: Stretches, sink: BinaryIO, showing: Showing) -> Iterato
     sink.write(b"}\n")
 
 
-def _text(event: Event) -> str:
+def _write_label(event: Event) -> str:
     return f"{label(event)}\n{event.id}" if label(event) != event.id else event.id
 
 
-def _tooltip(event: Event, showing: Showing) -> str:
+def _write_tooltip(event: Event, showing: Showing) -> str:
     time = showing.time_of(event)
     return "" if time is None else f", tooltip={_quote(f'{showing.times} time {time}')}"
 

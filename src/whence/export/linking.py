@@ -34,20 +34,20 @@ class Linking:
         self._vectors: OrderedDict[tuple[int, int], Ints] = OrderedDict()
         self._numbers = 0
 
-    def causes(self, code: Longs, own_column: Ints, vectors: Ints, entries: Longs) -> tuple[Longs, Longs]:
+    def find_causes(self, code: Longs, own_column: Ints, vectors: Ints, entries: Longs) -> tuple[Longs, Longs]:
         """Return where the causes of each row start, and their positions. `entries` has the process of each vector entry."""
-        grown = vectors > self._before(code, vectors)
+        grown = vectors > self._take_vectors_before(code, vectors)
         grown[np.arange(len(code)), own_column] = False
         rows, columns = np.nonzero(grown)
         self._remember(code, own_column, vectors)
         named: list[tuple[int, int, int]] = []
         for row, places in groupby(zip(rows.tolist(), columns.tolist(), strict=True), key=lambda place: place[0]):
             causes = [(column, int(entries[row, column]), int(vectors[row, column])) for _, column in places]
-            named += [(row, process, number) for _, process, number in self._not_implied(causes)]
+            named += [(row, process, number) for _, process, number in self._drop_implied(causes)]
         starts = np.searchsorted([row for row, _, _ in named], np.arange(len(code) + 1))
-        return starts.astype(np.int64), self._positions(named)
+        return starts.astype(np.int64), self._find_positions(named)
 
-    def _before(self, code: Longs, vectors: Ints) -> Ints:
+    def _take_vectors_before(self, code: Longs, vectors: Ints) -> Ints:
         """Return the vector of the event before each row in its process; remember the last of each process."""
         before = np.zeros_like(vectors)
         order = np.argsort(code, kind="stable")
@@ -67,7 +67,7 @@ class Linking:
         while self._numbers > REMEMBERED_NUMBERS + vectors.size:
             self._numbers -= len(self._vectors.popitem(last=False)[1])
 
-    def _not_implied(self, causes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    def _drop_implied(self, causes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
         """Leave out causes that another one knows. Each has its column in vectors, its process and its number there."""
         if len(causes) < 2:
             return causes
@@ -81,7 +81,7 @@ class Linking:
             )
         ]
 
-    def _positions(self, named: list[tuple[int, int, int]]) -> Longs:
+    def _find_positions(self, named: list[tuple[int, int, int]]) -> Longs:
         if self._selection.positions is None:
             processes = np.array([process for _, process, _ in named], np.int64)
             numbers = np.array([number for _, _, number in named], np.int64)

@@ -19,7 +19,7 @@ from whence.export.keys import kind_of, received_keys, sent_key
 from whence.export.lines import Told
 from whence.export.stretches import Stretch, Stretches
 from whence.export.times import NANOSECONDS, Showing
-from whence.export.vector_logs import clock_texts, members_of
+from whence.export.vector_logs import write_clocks, write_member_starts
 from whence.history.questions.event import Event
 
 RECORDS = 256
@@ -35,29 +35,29 @@ def write_otlp(stretches: Stretches, sink: BinaryIO, showing: Showing) -> Iterat
     """Write all records; yield the number of events of each stretch."""
     # A reader refuses the whole record if a name in its stamp is empty or too long.
     stamped = all(0 < len(name.encode()) <= MAX_NAME_BYTES for name in stretches.names)
-    keys = members_of(stretches.names)
+    keys = write_member_starts(stretches.names)
     for stretch in stretches.iterate(vectors=True):
-        stamps = clock_texts(stretch, keys) if stamped else [None] * len(stretch)
-        records = _records(stretches, stretch, stamps, showing)
+        stamps = write_clocks(stretch, keys) if stamped else [None] * len(stretch)
+        records = _write_records(stretches, stretch, stamps, showing)
         while batch := list(islice(records, RECORDS)):
-            sink.write(_request(batch).encode())
+            sink.write(_write_request(batch).encode())
         yield len(stretch)
 
 
-def _request(records: list[tuple[str, str]]) -> str:
+def _write_request(records: list[tuple[str, str]]) -> str:
     """Write one line, with the records of each service together."""
     services: dict[str, list[str]] = {}
     for service, record in records:
         services.setdefault(service, []).append(record)
     resources = [
-        f'{{"resource":{{"attributes":[{_member("service.name", service)}]}},'
+        f'{{"resource":{{"attributes":[{_write_member("service.name", service)}]}},'
         f'"scopeLogs":[{{"scope":{{"name":"whence"}},"logRecords":[{",".join(logs)}]}}]}}'
         for service, logs in services.items()
     ]
     return f'{{"resourceLogs":[{",".join(resources)}]}}\n'
 
 
-def _records(
+def _write_records(
     stretches: Stretches, stretch: Stretch, stamps: Sequence[str | None], showing: Showing
 ) -> Iterator[tuple[str, str]]:
     """Yield the service of each event, and its record as JSON."""
@@ -90,8 +90,8 @@ def _records(
             "stamp": f'{{"clock":"vector","counters":{stamp}}}' if stamp else None,
         }
         record = (
-            f'{{"timeUnixNano":"{max(0, shown or 0)}","body":{_value(event.name or "")},'
-            f'"traceId":"{trace_id(event.computation)}","attributes":[{_attributes(event, fields)}]}}'
+            f'{{"timeUnixNano":"{max(0, shown or 0)}","body":{_write_value(event.name or "")},'
+            f'"traceId":"{trace_id(event.computation)}","attributes":[{_write_attributes(event, fields)}]}}'
         )
         yield event.clock_name or event.process, record
 
@@ -104,18 +104,18 @@ def trace_id(computation: str) -> str:
     return hashlib.blake2b(computation.encode(), digest_size=16).hexdigest()
 
 
-def _attributes(event: Event, fields: Mapping[str, Any]) -> str:
+def _write_attributes(event: Event, fields: Mapping[str, Any]) -> str:
     """Write the fields as attributes of whence, then the event's attributes. A field wins over an attribute of its name."""
     ours = {f"{OURS}{name}": value for name, value in fields.items()}
     pairs = [*ours.items(), *((name, value) for name, value in event.attributes.items() if name not in ours)]
-    return ",".join([_member(name, value) for name, value in pairs if value is not None or name not in ours])
+    return ",".join([_write_member(name, value) for name, value in pairs if value is not None or name not in ours])
 
 
-def _member(name: str, value: Any) -> str:
-    return f'{{"key":{_QUOTED(name)},"value":{_value(value)}}}'
+def _write_member(name: str, value: Any) -> str:
+    return f'{{"key":{_QUOTED(name)},"value":{_write_value(value)}}}'
 
 
-def _value(value: Any) -> str:
+def _write_value(value: Any) -> str:
     """Write a value with its type as JSON."""
     if isinstance(value, str):
         return f'{{"stringValue":{_QUOTED(value)}}}'
@@ -127,8 +127,8 @@ def _value(value: Any) -> str:
     if isinstance(value, float):
         return f'{{"doubleValue":{_QUOTED(value)}}}'
     if isinstance(value, list):
-        return f'{{"arrayValue":{{"values":[{",".join(map(_value, value))}]}}}}'
+        return f'{{"arrayValue":{{"values":[{",".join(map(_write_value, value))}]}}}}'
     if isinstance(value, dict):
-        members = (_member(str(name), member) for name, member in value.items())
+        members = (_write_member(str(name), member) for name, member in value.items())
         return f'{{"kvlistValue":{{"values":[{",".join(members)}]}}}}'
     return "{}"

@@ -62,19 +62,19 @@ def write_perfetto(stretches: Stretches, sink: BinaryIO, showing: Showing) -> It
                 event, codes[row], track, [cause for cause, _ in causes], _known_uses(stretches, uses[row])
             )
             records += tracks.take_new()
-            records += slices.add(event, track, at, _slice(event, tracks.places[track], at))
+            records += slices.add(event, track, at, _make_slice(event, tracks.places[track], at))
             for cause, (_, is_assumed) in zip(placed, causes, strict=True):
                 if cause.at > at:
                     left_out += 1
                     continue
                 drawn += 1
                 ends = (tracks.places[cause.track], cause.at + arrow_at), (tracks.places[track], at + arrow_at)
-                records += _arrow(drawn, POSSIBLE if is_assumed else MESSAGE, *ends)
+                records += _make_arrow(drawn, POSSIBLE if is_assumed else MESSAGE, *ends)
         elements.write(records)
         records = []
         yield len(stretch)
     showing.arrows, showing.arrows_left_out = drawn, left_out
-    elements.write(records + slices.rest())
+    elements.write(records + slices.finish())
     sink.write(b"\n]}\n")
 
 
@@ -140,20 +140,26 @@ class _Tracks:
         self._new.append({"ph": "M", "name": "thread_sort_index", **place, "args": {"sort_index": order}})
 
 
-def _slice(event: Event, place: dict[str, int], at: int) -> Record:
+def _make_slice(event: Event, place: dict[str, int], at: int) -> Record:
     """Make the slice of an event, without its duration."""
     args: Record = {"id": event.id, "seq": event.seq, "position": event.position}
     optional: Record = {"time": event.time, "corrected_time": event.corrected_time, "message": event.message}
     optional |= {"missing": list(event.missing) or None, "error": event.error or None}
     optional |= {"attributes": dict(event.attributes) or None}
     args |= {name: value for name, value in optional.items() if value is not None}
-    return {"ph": "X", "name": label(event), "cat": event.kind, **place, "ts": _us(at), "args": args}
+    return {"ph": "X", "name": label(event), "cat": event.kind, **place, "ts": _to_microseconds(at), "args": args}
 
 
-def _arrow(number: int, name: str, *ends: tuple[dict[str, int], int]) -> tuple[Record, Record]:
+def _make_arrow(number: int, name: str, *ends: tuple[dict[str, int], int]) -> tuple[Record, Record]:
     same = {"name": name, "cat": name, "id": number}
     (cause, start), (effect, end) = ends
-    return {"ph": "s", **same, **cause, "ts": _us(start)}, {"ph": "f", "bp": "e", **same, **effect, "ts": _us(end)}
+    return {"ph": "s", **same, **cause, "ts": _to_microseconds(start)}, {
+        "ph": "f",
+        "bp": "e",
+        **same,
+        **effect,
+        "ts": _to_microseconds(end),
+    }
 
 
 @dataclass(slots=True)
@@ -166,9 +172,9 @@ class _AsTheyAre:
     tick: int
 
     def add(self, event: Event, track: int, at: int, slice_: Record) -> list[Record]:
-        return [{**slice_, "dur": _us(self.tick)}]
+        return [{**slice_, "dur": _to_microseconds(self.tick)}]
 
-    def rest(self) -> list[Record]:
+    def finish(self) -> list[Record]:
         return []
 
 
@@ -192,7 +198,7 @@ class _Nested:
         self._last[track] = (at, slice_, is_start)
         return complete
 
-    def rest(self) -> list[Record]:
+    def finish(self) -> list[Record]:
         """Return the slices that are not complete at the end."""
         slices = [slice_ for track in list(self._last) for slice_ in self._complete_last(track, None)]
         return slices + [slice_ for stack in self._open.values() for _, _, slice_ in stack]
@@ -201,7 +207,7 @@ class _Nested:
         if track not in self._last:
             return []
         at, slice_, is_start = self._last.pop(track)
-        slice_.setdefault("dur", _us(LONGEST if until is None else min(LONGEST, until - at - ARROW_AT)))
+        slice_.setdefault("dur", _to_microseconds(LONGEST if until is None else min(LONGEST, until - at - ARROW_AT)))
         return [] if is_start else [slice_]
 
     def _close_span(self, event: Event, track: int, at: int, end: Record) -> list[Record]:
@@ -211,12 +217,15 @@ class _Nested:
             if stack[depth][0] == event.id:
                 _, started_at, start = stack.pop(depth)
                 if depth == len(stack):
-                    start["dur"], end["dur"] = _us(at + LAST + ARROW_AT - started_at), _us(LAST)
+                    start["dur"], end["dur"] = (
+                        _to_microseconds(at + LAST + ARROW_AT - started_at),
+                        _to_microseconds(LAST),
+                    )
                 return [start]
         return []
 
 
-def _us(nanoseconds: int) -> float:
+def _to_microseconds(nanoseconds: int) -> float:
     return nanoseconds / 1_000
 
 

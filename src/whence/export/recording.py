@@ -18,14 +18,14 @@ Carried = dict[tuple[int, str | None], int]
 """By process and line: the last exported event that leads to an event. Earlier ones of its line are implied."""
 
 
-def recorded_causes_in_process(run: Run, number: int) -> dict[int, list[int]]:
+def find_causes_in_process(run: Run, number: int) -> dict[int, list[int]]:
     """Return, by row of a segment, the positions of its recorded causes in its own process."""
     first = int(run.segments.first_position[number])
     process = run.process_column(number)
     effect, cause = recorded_within(run, number)
     is_own = process[effect] == process[cause]
-    positions = _by_row(effect[is_own], cause[is_own] + first)
-    for row, crossing in _by_row(*recorded_crossings(run, number)).items():
+    positions = _group_by_row(effect[is_own], cause[is_own] + first)
+    for row, crossing in _group_by_row(*recorded_crossings(run, number)).items():
         positions.setdefault(row, []).extend(crossing)
     return positions
 
@@ -51,8 +51,8 @@ class Nearest:
         chosen = self._selection.rows(first, codes)
         if not self._carried and not chosen.any():
             return {}
-        lines = _lines(run, number)
-        causes = self._causes(number, first)
+        lines = _read_lines(run, number)
+        causes = self._find_causes(number, first)
         carried_here: dict[int, Carried] = {}
         nearest: dict[int, list[int]] = {}
         for row, (code, is_chosen) in enumerate(zip(codes.tolist(), chosen.tolist(), strict=True)):
@@ -75,12 +75,12 @@ class Nearest:
         self._keep(number, first, carried_here)
         return nearest
 
-    def _causes(self, number: int, first: int) -> dict[int, list[int]]:
+    def _find_causes(self, number: int, first: int) -> dict[int, list[int]]:
         """Return, by row of a segment, the positions of all its recorded causes."""
         effect, cause = recorded_within(self._run, number)
         into = self._run.messages_into(number).without_assumed()
         rows, positions = recorded_crossings(self._run, number)
-        return _by_row(
+        return _group_by_row(
             np.concatenate((effect, into.row, rows)), np.concatenate((cause + first, into.position, positions))
         )
 
@@ -98,7 +98,7 @@ class Nearest:
         self._carried |= {position: carried for position, carried in carried_here.items() if position in wanted}
 
 
-def _by_row(rows: Longs, positions: Longs) -> dict[int, list[int]]:
+def _group_by_row(rows: Longs, positions: Longs) -> dict[int, list[int]]:
     """Group positions by row."""
     by_row: dict[int, list[int]] = {}
     for row, position in zip(rows.tolist(), positions.tolist(), strict=True):
@@ -106,6 +106,6 @@ def _by_row(rows: Longs, positions: Longs) -> dict[int, list[int]]:
     return by_row
 
 
-def _lines(run: Run, number: int) -> list[str | None]:
+def _read_lines(run: Run, number: int) -> list[str | None]:
     lines: list[str | None] = run.events(number, ["line"], 0, int(run.segments.rows[number]))["line"].to_pylist()
     return lines

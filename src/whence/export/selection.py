@@ -66,7 +66,7 @@ def choose(
     if around is not None:
         answer = history.why(around, k=k, processes=processes or None, computation=computation)
         positions = np.array([event.position for event in (*answer.events, answer.event)], np.int64)
-        return _at(run, np.unique(positions))
+        return _select_at(run, np.unique(positions))
     codes = np.ones(len(run.processes), np.bool_)
     if computation is not None:
         codes &= pc.equal(run.processes.computation, computation).to_numpy(zero_copy_only=False)
@@ -84,7 +84,7 @@ def choose(
     return Selection(codes, None, _is_whole(run, codes), {})
 
 
-def codes_at(run: Run, positions: Longs) -> Longs:
+def find_codes(run: Run, positions: Longs) -> Longs:
     """Return the codes of the processes of events."""
     codes = np.empty(len(positions), np.int64)
     numbers = np.searchsorted(run.segments.first_position, positions, side="right") - 1
@@ -95,9 +95,9 @@ def codes_at(run: Run, positions: Longs) -> Longs:
     return codes
 
 
-def _at(run: Run, positions: Longs) -> Selection:
+def _select_at(run: Run, positions: Longs) -> Selection:
     """Select the events at positions, which ascend and are of one computation."""
-    code = codes_at(run, positions)
+    code = find_codes(run, positions)
     index = indices_at(run, positions)
     has_events = np.zeros(len(run.processes), np.bool_)
     has_events[code] = True

@@ -50,7 +50,7 @@ class Stamping:
         needed_later = start + np.flatnonzero(self._last_use[start:stop] >= stop)
         wanted = np.union1d(chosen, needed_later)
         vectors = np.empty((len(wanted), self._state.known.shape[1]), np.int32)
-        edges = self._edges_into(start, stop, effect[~is_inside], start + cause[~is_inside])
+        edges = self._find_edges_into(start, stop, effect[~is_inside], start + cause[~is_inside])
         self._forward.run(within, self._state, edges, wanted - start, vectors, to_the_end=True)
         is_used_later = self._last_use[self._kept] >= stop
         self._kept = np.concatenate((self._kept[is_used_later], needed_later))
@@ -59,7 +59,7 @@ class Stamping:
         )
         return vectors if len(wanted) == len(chosen) else vectors[np.searchsorted(wanted, chosen)]
 
-    def _edges_into(self, start: int, stop: int, effect: Longs, cause: Longs) -> tuple[Longs, Longs, Ints]:
+    def _find_edges_into(self, start: int, stop: int, effect: Longs, cause: Longs) -> tuple[Longs, Longs, Ints]:
         """Find the causes before a stretch: return the rows that have one, the number of its vector, and the vectors."""
         first, last = np.searchsorted(self._edges[0], [start, stop])
         sends, place = np.unique(self._edges[1][first:last], return_inverse=True)

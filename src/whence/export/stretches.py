@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from whence.causality.skeleton import Ints, Longs, Skeleton
 from whence.export.lines import Lines, Told
 from whence.export.linking import Linking
-from whence.export.recording import Nearest, recorded_causes_in_process
-from whence.export.selection import Flags, Selection, codes_at
+from whence.export.recording import Nearest, find_causes_in_process
+from whence.export.selection import Flags, Selection, find_codes
 from whence.export.stamping import Stamping
 from whence.history import layout
 from whence.history.questions.event import Event, event_columns, events_from
@@ -127,7 +127,7 @@ class Stretches:
         table = self.table(stretch, columns)
         return events_from(self.run, {name: table[name].to_pylist() for name in columns}, stretch.positions)
 
-    def _with_lines(self, stretch: Stretch, lines: Lines) -> Stretch:
+    def _add_lines(self, stretch: Stretch, lines: Lines) -> Stretch:
         """Add the lines of the events. In a part of a history, add what lines cannot express to the causes.
 
         A whole history has no keys for that, since an event sends at most one: only the order of the process remains.
@@ -157,7 +157,7 @@ class Stretches:
             if self.selection.codes[self.run.segments.codes_of(number)].any():
                 segment = _Segment(self, number, recorded, grouped=grouped)
                 for stretch in segment.stretches(linking, vectors=vectors):
-                    yield self._with_lines(stretch, lines) if has_lines else stretch
+                    yield self._add_lines(stretch, lines) if has_lines else stretch
 
     @cached_property
     def causes_in_later_segments(self) -> tuple[Longs, Longs]:
@@ -242,39 +242,41 @@ class _Segment:
         if not len(wanted):
             return
         step = max(1, min(layout.EVENT_ROWS, STRETCH_NUMBERS // self._width)) if vectors else layout.EVENT_ROWS
-        stamping = self._stamping() if vectors else None
+        stamping = self._make_stamping() if vectors else None
         for start in range(0, int(wanted[-1]) + 1, step):
             stop = min(start + step, len(self._skeleton))
             rows = wanted[slice(*np.searchsorted(wanted, [start, stop]))]
             stamps = stamping.vectors(start, stop, rows) if stamping is not None else None
             if len(rows):
-                yield self._stretch(start, stop, rows, stamps, linking)
+                yield self._make_stretch(start, stop, rows, stamps, linking)
 
-    def _stamping(self) -> Stamping:
+    def _make_stamping(self) -> Stamping:
         boundary = self._exported.run.boundary(self._number)
         sends = np.searchsorted(boundary.send_position, self._edges[1])
         return Stamping(self._skeleton, boundary, (self._edges[0], sends), self._column)
 
-    def _stretch(self, start: int, stop: int, rows: Longs, vectors: Ints | None, linking: Linking | None) -> Stretch:
+    def _make_stretch(
+        self, start: int, stop: int, rows: Longs, vectors: Ints | None, linking: Linking | None
+    ) -> Stretch:
         local = self._skeleton.process[rows]
         code = self._codes[local]
         positions = self._positions[rows]
         entries = self._entries_of(local) if vectors is not None else np.empty((len(rows), 0), np.int64)
         follows: list[list[int]] | None = None
         if linking is None:
-            starts, causes, assumed = self._messages(start, stop)
+            starts, causes, assumed = self._find_messages(start, stop)
             if self._has_lines:
                 follows = [self._recorded_in_process.get(row, []) for row in rows.tolist()]
         else:
             assert vectors is not None
             vectors = self._renumber(vectors, entries)
-            starts, causes = linking.causes(code, self._column[local], vectors, entries)
+            starts, causes = linking.find_causes(code, self._column[local], vectors, entries)
             assumed = np.zeros(len(causes), np.bool_)
             if self._nearest is not None:
-                starts, causes, assumed, follows = self._with_recorded(positions, code, starts, causes)
+                starts, causes, assumed, follows = self._add_recorded(positions, code, starts, causes)
         return Stretch(positions, code, starts, causes, assumed, follows, None, self._uses[rows], vectors, entries)
 
-    def _with_recorded(
+    def _add_recorded(
         self, positions: Longs, code: Longs, starts: Longs, causes: Longs
     ) -> tuple[Longs, Longs, Flags, list[list[int]]]:
         """Add the recorded causes to those that clocks name, which are then assumed unless they are recorded.
@@ -289,7 +291,7 @@ class _Segment:
         assumed: list[bool] = []
         for row, position in enumerate(positions.tolist()):
             recorded = self._nearest[position]
-            processes = codes_at(self._exported.run, np.array(recorded, np.int64)).tolist()
+            processes = find_codes(self._exported.run, np.array(recorded, np.int64)).tolist()
             own_process = int(code[row])
             follows.append([cause for cause, its in zip(recorded, processes, strict=True) if its == own_process])
             others = {cause for cause, its in zip(recorded, processes, strict=True) if its != own_process}
@@ -304,7 +306,7 @@ class _Segment:
     @cached_property
     def _recorded_in_process(self) -> dict[int, list[int]]:
         """Return, by row, the positions of its recorded causes in its process."""
-        return recorded_causes_in_process(self._exported.run, self._number)
+        return find_causes_in_process(self._exported.run, self._number)
 
     @cached_property
     def _reported_pairs(self) -> Longs:
@@ -317,7 +319,7 @@ class _Segment:
         """Return one number for each pair of rows of the segment; different pairs have different numbers."""
         return effect * len(self._skeleton) + cause
 
-    def _messages(self, start: int, stop: int) -> tuple[Longs, Longs, Flags]:
+    def _find_messages(self, start: int, stop: int) -> tuple[Longs, Longs, Flags]:
         """Return where the causes of each chosen row start, their positions without repeats, and which are assumed."""
         part = self._skeleton.part(start, stop)
         first, last = np.searchsorted(self._edges[0], [start, stop])

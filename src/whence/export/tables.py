@@ -83,9 +83,9 @@ def write_csv(stretches: Stretches, sink: BinaryIO, showing: Showing) -> Iterato
     schema = COLUMNS
     for place in lists:
         schema = schema.set(place, pa.field(COLUMNS.names[place], pa.string()))
-    with pa_csv.CSVWriter(_file(sink), schema) as writer:
+    with pa_csv.CSVWriter(_open_sink(sink), schema) as writer:
         for stretch in stretches.iterate():
-            table = _table(stretches, stretch)
+            table = _make_table(stretches, stretch)
             for place in lists:
                 texts = [None if values is None else json.dumps(values) for values in table.column(place).to_pylist()]
                 table = table.set_column(place, schema.field(place), pa.array(texts, pa.string()))
@@ -96,9 +96,9 @@ def write_csv(stretches: Stretches, sink: BinaryIO, showing: Showing) -> Iterato
 def write_parquet(stretches: Stretches, sink: BinaryIO, showing: Showing) -> Iterator[int]:
     """Write the rows in groups of at least `ROW_GROUP`; yield the number of events of each stretch."""
     waiting: list[pa.Table] = []
-    with pq.ParquetWriter(_file(sink), COLUMNS, compression="zstd", use_dictionary=DICTIONARIES) as writer:
+    with pq.ParquetWriter(_open_sink(sink), COLUMNS, compression="zstd", use_dictionary=DICTIONARIES) as writer:
         for stretch in stretches.iterate():
-            waiting.append(_table(stretches, stretch))
+            waiting.append(_make_table(stretches, stretch))
             if sum(map(len, waiting)) >= ROW_GROUP:
                 writer.write_table(pa.concat_tables(waiting))
                 waiting.clear()
@@ -107,11 +107,11 @@ def write_parquet(stretches: Stretches, sink: BinaryIO, showing: Showing) -> Ite
             writer.write_table(pa.concat_tables(waiting))
 
 
-def _file(sink: BinaryIO) -> pa.NativeFile:
+def _open_sink(sink: BinaryIO) -> pa.NativeFile:
     return pa.PythonFile(sink, mode="w")
 
 
-def _table(stretches: Stretches, stretch: Stretch) -> pa.Table:
+def _make_table(stretches: Stretches, stretch: Stretch) -> pa.Table:
     stored = stretches.table(stretch, _STORED)
     source_keys, uses = stored["sends"].to_pylist(), stretch.uses.tolist()
     sends = [
@@ -139,7 +139,7 @@ def _table(stretches: Stretches, stretch: Stretch) -> pa.Table:
         "line": pa.array([event.line for event in lines], pa.string()),
         "line_parent": pa.array([event.parent for event in lines], pa.string()),
         "line_joins": pa.array([event.joins for event in lines], pa.list_(pa.string())),
-        "attributes": _attributes(stretches, stretch, stored),
+        "attributes": _write_attributes(stretches, stretch, stored),
         "source_sends": stored["sends"],
         "source_receives": stored["receives"],
     }
@@ -147,7 +147,7 @@ def _table(stretches: Stretches, stretch: Stretch) -> pa.Table:
     return pa.table({name: columns[name] for name in COLUMNS.names}, schema=COLUMNS)
 
 
-def _attributes(stretches: Stretches, stretch: Stretch, stored: pa.Table) -> Any:
+def _write_attributes(stretches: Stretches, stretch: Stretch, stored: pa.Table) -> Any:
     """Write the attributes of each event as a JSON object, with the source's own columns; null if it has none."""
     if not stretches.run.manifest.native_columns:
         return stored["attributes"]

@@ -32,12 +32,12 @@ def write_govector(stretches: Stretches, sink: BinaryIO, showing: Showing) -> It
 
 def _write(stretches: Stretches, sink: BinaryIO, layout: str) -> Iterator[int]:
     hosts = [escape_host(name) for name in stretches.names]
-    keys = members_of(hosts)
+    keys = write_member_starts(hosts)
     several = stretches.exported_computations > 1
     current: str | None = None
     for stretch in stretches.iterate(vectors=True, grouped=True):
         lines: list[str] = []
-        clocks = clock_texts(stretch, keys)
+        clocks = write_clocks(stretch, keys)
         for event, code, clock in zip(stretches.events(stretch), stretch.code.tolist(), clocks, strict=True):
             if several and event.computation != current:
                 current = event.computation
@@ -47,8 +47,8 @@ def _write(stretches: Stretches, sink: BinaryIO, layout: str) -> Iterator[int]:
         yield len(stretch)
 
 
-def clock_texts(stretch: Stretch, keys: pa.Array) -> list[str]:
-    """Write the vectors as JSON objects, without entries that are 0. `keys` are from `members_of`."""
+def write_clocks(stretch: Stretch, keys: pa.Array) -> list[str]:
+    """Write the vectors as JSON objects, without entries that are 0. `keys` are from `write_member_starts`."""
     assert stretch.vectors is not None
     rows, columns = np.nonzero(stretch.vectors)
     counts = pa.array(stretch.vectors[rows, columns]).cast(pa.string())
@@ -58,6 +58,6 @@ def clock_texts(stretch: Stretch, keys: pa.Array) -> list[str]:
     return [f"{{{text}}}" for text in joined]
 
 
-def members_of(names: list[str]) -> pa.Array:
+def write_member_starts(names: list[str]) -> pa.Array:
     """Write the beginning of each process's member of a JSON object, up to its value."""
     return pa.array([f"{json.dumps(name, ensure_ascii=False)}:" for name in names], pa.string())

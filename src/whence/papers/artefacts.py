@@ -38,14 +38,14 @@ class Artefact:
         with (folder / f"{self.stem}.csv").open("w", newline="", encoding="utf-8") as out:
             lines = csv.writer(out, lineterminator="\n")
             lines.writerow(self.columns)
-            lines.writerows([text for cell in row for text in _texts(cell)] for row in self.rows)
+            lines.writerows([text for cell in row for text in _to_texts(cell)] for row in self.rows)
         if self.draw is not None:
             _write_pictures(self.draw, self.size_inches, folder / self.stem)
 
 
-def _texts(cell: Cell) -> list[str]:
+def _to_texts(cell: Cell) -> list[str]:
     if isinstance(cell, Spread):
-        return [_texts(cell.mean)[0], _texts(cell.sd)[0]]
+        return [_to_texts(cell.mean)[0], _to_texts(cell.sd)[0]]
     if cell is None:
         return [""]
     return [f"{cell:.6f}" if isinstance(cell, float) else str(cell)]

@@ -146,7 +146,7 @@ STATED: tuple[Stated[list[Grown]], ...] = (
 )
 
 
-def chapter(planned: Iterable[tuple[str, int]], results: Iterable[Grown]) -> Chapter:
+def make_chapter(planned: Iterable[tuple[str, int]], results: Iterable[Grown]) -> Chapter:
     """Make the chapter on this paper from the results, which are in the order of the plan."""
     by_form: dict[str, list[Grown]] = {}
     for (form, _), result in zip(planned, results, strict=True):

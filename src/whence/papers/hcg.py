@@ -100,7 +100,7 @@ STATED: tuple[Stated[Results], ...] = (
 )
 
 
-def chapter(planned: Iterable[tuple[Gaps, float, int]], results: Iterable[Ordered]) -> Chapter:
+def make_chapter(planned: Iterable[tuple[Gaps, float, int]], results: Iterable[Ordered]) -> Chapter:
     """Make the chapter on this paper from the results, which are in the order of the plan."""
     by_reading: dict[Gaps, dict[float, list[Ordered]]] = {gaps: {} for gaps in READINGS}
     for (gaps, gap, _), result in zip(planned, results, strict=True):

@@ -78,7 +78,7 @@ def make_artefact(
     """Make the rows and the picture of a figure, which is drawn by `draw_over_phi` unless `draw` is given."""
     draw_figure = draw or draw_over_phi
     rows = [
-        _row(curves, preset, panel, line, phi)
+        _make_row(curves, preset, panel, line, phi)
         for preset in PRESETS
         for panel in figure.panels
         for line in panel.lines
@@ -93,7 +93,7 @@ def make_artefact(
     )
 
 
-def _row(curves: Curves, preset: str, panel: Panel, line: Line, phi_pct: int) -> Sequence[Cell]:
+def _make_row(curves: Curves, preset: str, panel: Panel, line: Line, phi_pct: int) -> Sequence[Cell]:
     key = CellKey(preset, line.setting, line.scheme, phi_pct)
     outcomes = curves.cells[key]
     at = line.setting
@@ -111,7 +111,7 @@ def draw_over_phi(picture: Picture, figure: Figure, curves: Curves) -> None:
     for row, preset in enumerate(PRESETS):
         for column, panel in enumerate(figure.panels):
             axes = grid[row][column]
-            _draw_panel(axes, panel, curves, preset, _axis_max(figure, panel, curves))
+            _draw_panel(axes, panel, curves, preset, _find_axis_max(figure, panel, curves))
             axes.set_title(f"({panel.letter}) {panel.title}" if row == 0 else "", fontsize=8)
             axes.set_xlabel("% of delay used in delcond" if row == len(PRESETS) - 1 else "")
             axes.set_ylabel(f"{preset}: % of causality violations" if column == 0 else "")
@@ -140,7 +140,7 @@ def _draw_panel(axes: Axes, panel: Panel, curves: Curves, preset: str, axis_max:
         axes.text(0.03, 0.95, f"off the axis: up to {highest:.1f}", transform=axes.transAxes, fontsize=7, va="top")
 
 
-def _axis_max(figure: Figure, panel: Panel, curves: Curves) -> float:
+def _find_axis_max(figure: Figure, panel: Panel, curves: Curves) -> float:
     """Return the end of the paper's y axis; if that is not known, one that holds every panel of the same scheme."""
     if panel.axis_max is not None:
         return panel.axis_max

@@ -15,7 +15,7 @@ from whence.papers.stated import OBSERVER
 from whence.papers.tradeoff import draw_tradeoff
 
 
-def observer_chapter(figures: Iterable[Figure], curves: Curves) -> Chapter:
+def make_chapter(figures: Iterable[Figure], curves: Curves) -> Chapter:
     """Make the chapter: figures, findings under both presets, and the comparison with other clocks."""
     chosen = list(figures)
     names = {figure.name for figure in chosen}
@@ -30,11 +30,11 @@ def observer_chapter(figures: Iterable[Figure], curves: Curves) -> Chapter:
         "meets them does not confirm them independently. `literal` was not selected that way.",
         "The paper's y axes are known for Figures 2 and 5 only; the others are drawn to the range of the results.",
     )
-    tables = tuple(_clock_table(curves, preset) for preset in PRESETS) if "clocks" in names else ()
+    tables = tuple(_make_clock_table(curves, preset) for preset in PRESETS) if "clocks" in names else ()
     return Chapter("Approximate causal observer", notes, tuple(artefacts), tuple(findings), tables)
 
 
-def _clock_table(curves: Curves, preset: str) -> Table:
+def _make_clock_table(curves: Curves, preset: str) -> Table:
     rows = []
     for panel in FIGURES["clocks"].panels:
         for line in panel.lines:

@@ -20,7 +20,7 @@ _QUICK = "**A quick run**: few messages, seeds and rounds. Its verdicts are roug
 def write_report(folder: Path, chapters: Mapping[str, Chapter], effort: Effort) -> None:
     """Write both files. The same results give the same bytes."""
     list_findings(chapters).write(folder)
-    (folder / "REPORT.md").write_text(_page(chapters, effort), encoding="utf-8")
+    (folder / "REPORT.md").write_text(_write_page(chapters, effort), encoding="utf-8")
 
 
 def list_findings(chapters: Mapping[str, Chapter]) -> Artefact:
@@ -42,7 +42,7 @@ def list_findings(chapters: Mapping[str, Chapter]) -> Artefact:
     return Artefact("stated", ("paper", "where", "says", "check", "limit", "reading", "verdict", "obtained"), rows)
 
 
-def _page(chapters: Mapping[str, Chapter], effort: Effort) -> str:
+def _write_page(chapters: Mapping[str, Chapter], effort: Effort) -> str:
     parts = [
         "# What the papers state, and what was obtained",
         f"{effort.seeds} seeds a cell, {effort.messages:,} messages a run. Values are means over the seeds ± the standard "
@@ -53,16 +53,16 @@ def _page(chapters: Mapping[str, Chapter], effort: Effort) -> str:
     for chapter in chapters.values():
         parts += [f"## {chapter.title}", *chapter.notes]
         if chapter.findings:
-            parts += [_summary(chapter.findings), _findings(chapter.findings)]
+            parts += [_write_summary(chapter.findings), _write_findings(chapter.findings)]
         for table in chapter.tables:
-            parts += [f"### {table.title}", _markdown(table)]
+            parts += [f"### {table.title}", _write_table(table)]
         files = [name for artefact in chapter.artefacts for name in artefact.files]
         parts.append("Files: " + ", ".join(f"[{name}]({name})" for name in files))
         parts += [f"![{artefact.stem}]({artefact.stem}.svg)" for artefact in chapter.artefacts if artefact.draw]
     return "\n\n".join(parts) + "\n"
 
 
-def _summary(findings: tuple[Finding, ...]) -> str:
+def _write_summary(findings: tuple[Finding, ...]) -> str:
     lines = []
     for reading in dict.fromkeys(finding.reading for finding in findings):
         of_reading = [finding for finding in findings if finding.reading == reading]
@@ -75,7 +75,7 @@ def _summary(findings: tuple[Finding, ...]) -> str:
     return "\n".join(lines)
 
 
-def _findings(findings: tuple[Finding, ...]) -> str:
+def _write_findings(findings: tuple[Finding, ...]) -> str:
     rows = [
         (
             finding.where,
@@ -89,9 +89,9 @@ def _findings(findings: tuple[Finding, ...]) -> str:
         for finding in findings
     ]
     rows.sort(key=lambda row: [(f.where, f.says) for f in findings].index((row[0], row[1])))
-    return _markdown(Table("", ("where", "stated", "check", "limit", "reading", "", "obtained"), tuple(rows)))
+    return _write_table(Table("", ("where", "stated", "check", "limit", "reading", "", "obtained"), tuple(rows)))
 
 
-def _markdown(table: Table) -> str:
+def _write_table(table: Table) -> str:
     lines = [table.columns, ("---",) * len(table.columns), *table.rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

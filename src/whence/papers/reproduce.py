@@ -9,11 +9,10 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
-from whence.papers import autonomous, hcg, rpc_chapter
+from whence.papers import autonomous, hcg, observer_chapter, rpc_chapter
 from whence.papers.cell import Task
 from whence.papers.chapter import Chapter, Effort
 from whence.papers.observer import collect, list_settings, plan
-from whence.papers.observer_chapter import observer_chapter
 from whence.papers.observer_figures import FIGURES
 from whence.papers.report import write_report
 
@@ -64,7 +63,7 @@ def reproduce(
     run fails or is interrupted, `folder` is unchanged, and is removed if it was made.
     """
     with _staging_folder(folder) as staging:
-        chapters = _chapters(papers, effort, only, run_tasks, run_calls)
+        chapters = _make_chapters(papers, effort, only, run_tasks, run_calls)
         for chapter in chapters.values():
             for artefact in chapter.artefacts:
                 artefact.write(staging)
@@ -72,7 +71,7 @@ def reproduce(
     return chapters
 
 
-def _chapters(
+def _make_chapters(
     papers: Sequence[str], effort: Effort, only: frozenset[str], run_tasks: RunTasks, run_calls: TimeCalls
 ) -> dict[str, Chapter]:
     figures = {paper: {name for name in PAPERS[paper] if not only or name in only} for paper in papers}
@@ -90,13 +89,15 @@ def _chapters(
         if not figures[paper]:
             continue
         if paper == "observer":
-            chapters[paper] = observer_chapter(chosen, collect(settings, planned[paper], results_of[paper]))
+            chapters[paper] = observer_chapter.make_chapter(
+                chosen, collect(settings, planned[paper], results_of[paper])
+            )
         elif paper == "hcg":
-            chapters[paper] = hcg.chapter(planned[paper], results_of[paper])
+            chapters[paper] = hcg.make_chapter(planned[paper], results_of[paper])
         elif paper == "autonomous":
-            chapters[paper] = autonomous.chapter(planned[paper], results_of[paper])
+            chapters[paper] = autonomous.make_chapter(planned[paper], results_of[paper])
         else:
-            chapters[paper] = rpc_chapter.rpc_chapter(run_calls(effort.quick), figures[paper])
+            chapters[paper] = rpc_chapter.make_chapter(run_calls(effort.quick), figures[paper])
     return chapters
 
 

@@ -39,14 +39,14 @@ PAYLOAD = struct.pack("<q", 42)
 PAYLOAD_BYTES = len(PAYLOAD)
 
 
-def wide_vector(process: str, entries: int) -> VectorClock:
+def make_wide_vector(process: str, entries: int) -> VectorClock:
     """Make a clock that knows `entries` processes after the first message of its peer."""
     clock = VectorClock(process)
     clock.receive(VectorStamp({f"process-{i:08d}": i + 1 for i in range(entries - 2)}))
     return clock
 
 
-def wide_ordering(process: str, entries: int) -> OrderingClock:
+def make_wide_ordering(process: str, entries: int) -> OrderingClock:
     """Make a clock that knows `entries` processes and has as many outstanding destinations."""
     clock = OrderingClock(process)
     others = {f"process-{i:08d}": i + 1 for i in range(entries - 2)}
@@ -66,29 +66,29 @@ class End:
     """Merges the stamp of a message from the peer."""
 
 
-def client_end(kind: str, entries: int) -> End:
+def make_client_end(kind: str, entries: int) -> End:
     """Make the client's side. Its clock has `entries` entries from the start."""
     if kind.startswith("vector"):
-        vector = wide_vector("client", entries)
+        vector = make_wide_vector("client", entries)
         if kind == "vector-whole":
             return _whole_vector(vector)
         vectors = VectorChannel(vector)
         return End(vectors.send, vectors.receive)
-    ordering = wide_ordering("client", entries)
+    ordering = make_wide_ordering("client", entries)
     if kind == "ordering-whole":
         return _whole_ordering(ordering, "server")
     orderings = OrderingChannel(ordering)
     return End(partial(orderings.send, "server"), orderings.deliver)
 
 
-def server_answer(kind: str) -> Callable[[bytes], bytes]:
+def make_server_answer(kind: str) -> Callable[[bytes], bytes]:
     """Make the server's side: a function from a request's stamp to the reply's. Its clock learns from the client."""
     if kind == "vector-whole":
-        return _answer_by(_whole_vector(wide_vector("server", 2)))
+        return _answer_by(_whole_vector(make_wide_vector("server", 2)))
     if kind == "ordering-whole":
-        return _answer_by(_whole_ordering(wide_ordering("server", 2), "client"))
+        return _answer_by(_whole_ordering(make_wide_ordering("server", 2), "client"))
     if kind == "vector-channel":
-        vector = wide_vector("server", 2)
+        vector = make_wide_vector("server", 2)
         vectors = ChannelHub(lambda: VectorChannel(vector))
 
         def answer_vector(stamp: bytes) -> bytes:
@@ -97,7 +97,7 @@ def server_answer(kind: str) -> Callable[[bytes], bytes]:
             return end.send()
 
         return answer_vector
-    ordering = wide_ordering("server", 2)
+    ordering = make_wide_ordering("server", 2)
     orderings = ChannelHub(lambda: OrderingChannel(ordering))
 
     def answer_ordering(stamp: bytes) -> bytes:
@@ -133,7 +133,7 @@ def serve(sizes: tuple[int, ...]) -> None:
         return grpc.unary_unary_rpc_method_handler(method)
 
     def stamped(kind: str) -> Callable[[bytes, object], bytes]:
-        answer = server_answer(kind)
+        answer = make_server_answer(kind)
         return lambda request, _: answer(request[:-PAYLOAD_BYTES]) + request[-PAYLOAD_BYTES:]
 
     methods = {"plain": handler(lambda request, _: request)}
@@ -185,14 +185,14 @@ def measure(
             timings = {}
             with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
                 for done, entries in enumerate(sizes, start=1):
-                    timings[entries] = _time(_calls(channel, entries, kinds), rounds, calls)
+                    timings[entries] = _time(_make_calls(channel, entries, kinds), rounds, calls)
                     on_progress(done)
             return timings
         finally:
             server.stdin.close()
 
 
-def _calls(channel: grpc.Channel, entries: int, kinds: tuple[str, ...]) -> dict[str, Callable[[], int]]:
+def _make_calls(channel: grpc.Channel, entries: int, kinds: tuple[str, ...]) -> dict[str, Callable[[], int]]:
     """Make the calls by kind. Each returns the size of its request's stamp."""
     plain = channel.unary_unary("/echo/plain")
 
@@ -201,7 +201,7 @@ def _calls(channel: grpc.Channel, entries: int, kinds: tuple[str, ...]) -> dict[
         return 0
 
     def stamped(kind: str) -> Callable[[], int]:
-        echo, end = channel.unary_unary(f"/echo/{kind}-{entries}"), client_end(kind, entries)
+        echo, end = channel.unary_unary(f"/echo/{kind}-{entries}"), make_client_end(kind, entries)
 
         def call() -> int:
             stamp = end.send()

@@ -96,7 +96,7 @@ def _twice_the_size(sent: Sent) -> Verdict:
     return Verdict(f"{sizes[1]} / {sizes[0]} bytes = {ratio:.2f} at {sent.largest} entries", 1.75 <= ratio <= 2.25)
 
 
-def _table_1(clock: str, name: str, column: int) -> Stated[Sent]:
+def _state_table_1(clock: str, name: str, column: int) -> Stated[Sent]:
     plain, stamped = TABLE_1["plain"][column], TABLE_1[clock][column]
     unit = ("round trip", "client CPU")[column]
     return Stated(
@@ -110,10 +110,10 @@ def _table_1(clock: str, name: str, column: int) -> Stated[Sent]:
 
 
 STATED: tuple[Stated[Sent], ...] = (
-    _table_1("vector", "time-stamps", 0),
-    _table_1("ordering", "ordering", 0),
-    _table_1("vector", "time-stamps", 1),
-    _table_1("ordering", "ordering", 1),
+    _state_table_1("vector", "time-stamps", 0),
+    _state_table_1("ordering", "ordering", 0),
+    _state_table_1("vector", "time-stamps", 1),
+    _state_table_1("ordering", "ordering", 1),
     Stated(
         "4.4 (i)",
         "for small stamps the overhead is significant, but not an order of magnitude",
@@ -165,14 +165,14 @@ STATED: tuple[Stated[Sent], ...] = (
 )
 
 
-def rpc_chapter(timings: Timings, only: set[str]) -> Chapter:
+def make_chapter(timings: Timings, only: set[str]) -> Chapter:
     """Make the chapter with Table 1 and the two figures, as far as `only` names them."""
     artefacts = {
-        "table1": _table(timings),
-        "fig6": _figure(
+        "table1": _make_table(timings),
+        "fig6": _make_figure(
             timings, "rpc_fig6_round_trip", "Round trip", lambda timed: (timed.round_trip_ratio, timed.round_trip_us)
         ),
-        "fig7": _figure(
+        "fig7": _make_figure(
             timings, "rpc_fig7_client_cpu", "Client CPU", lambda timed: (timed.cpu_ratio, timed.client_cpu_us)
         ),
     }
@@ -186,7 +186,7 @@ def rpc_chapter(timings: Timings, only: set[str]) -> Chapter:
     return Chapter("Application-level causal time-stamps and ordering (Berry)", notes, chosen, tuple(findings))
 
 
-def _table(timings: Timings) -> Artefact:
+def _make_table(timings: Timings) -> Artefact:
     rows = [
         (
             kind,
@@ -207,7 +207,7 @@ def _table(timings: Timings) -> Artefact:
     return Artefact("rpc_table1", columns, rows)
 
 
-def _figure(timings: Timings, stem: str, title: str, read: Callable[[Timed], tuple[float, float]]) -> Artefact:
+def _make_figure(timings: Timings, stem: str, title: str, read: Callable[[Timed], tuple[float, float]]) -> Artefact:
     kinds = [kind for kind in next(iter(timings.values())) if kind != "plain"]
     rows = [(size, kind, *read(timed)) for size, by_kind in timings.items() for kind, timed in by_kind.items()]
 

@@ -118,12 +118,12 @@ class Lines:
         place = self._place.get()
         joins: tuple[str, ...] = ()
         if place is None:
-            line = self._new_without_start(owner)
+            line = self._make_without_start(owner)
             self._place.set(Place(line))
         else:
             line, joins = place.line, place.joins
             if line.is_over or line.owner is not owner:
-                line = self._new_in_copied_context(owner, place)
+                line = self._make_in_copied_context(owner, place)
                 self._place.set(Place(line))
             else:
                 reference = ref(place.root or place)
@@ -170,7 +170,7 @@ class Lines:
 
     def inherit(self) -> Line:
         """Begin the main line of a forked child with the code that forked. The fork is received on it."""
-        main = self._new_main(current_owner())
+        main = self._make_main(current_owner())
         self._place.set(Place(main))
         return main
 
@@ -178,9 +178,9 @@ class Lines:
         """Return the place of the calling code; begin a line if it has none of its own."""
         owner, place = current_owner(), self._place.get()
         if place is None:
-            place = Place(self._new_without_start(owner))
+            place = Place(self._make_without_start(owner))
         elif place.line.is_over or place.line.owner is not owner:
-            place = Place(self._new_in_copied_context(owner, place), place.joins)
+            place = Place(self._make_in_copied_context(owner, place), place.joins)
         self._place.set(place)
         return place
 
@@ -197,32 +197,32 @@ class Lines:
         """Return the place of the calling code; None if it has none."""
         return self._place.get()
 
-    def new(self, label: str, owner: object, started_from: Place | None = None, block: Block | None = None) -> Line:
+    def make(self, label: str, owner: object, started_from: Place | None = None, block: Block | None = None) -> Line:
         """Make a line that begins with its first event."""
         name = f"{label[:LABEL_CHARACTERS]} #{self._word}-{next(self._numbers)}"
         return Line(name, owner, started_from, block)
 
-    def _new_main(self, owner: object) -> Line:
+    def _make_main(self, owner: object) -> Line:
         self._main = Line(f"main #{self._word}", owner, None, None)
         return self._main
 
-    def _new_in_copied_context(self, owner: object, place: Place) -> Line:
+    def _make_in_copied_context(self, owner: object, place: Place) -> Line:
         """Make a line for a task, thread or callback whose context holds the place of another one."""
         earlier = self._last.get(owner()) if isinstance(owner, ref) else None
         if earlier is not None and not earlier.is_over:
             # Tasks share a context: the place in it may be of another task, which did not start this one.
             return earlier.make_next_part(owner, Place(earlier))
-        return self.new(_label(owner), owner, place)
+        return self.make(_label(owner), owner, place)
 
     def _note_last(self, line: Line) -> None:
         if isinstance(line.owner, ref) and (task := line.owner()) is not None:
             self._last[task] = line
 
-    def _new_without_start(self, owner: object) -> Line:
+    def _make_without_start(self, owner: object) -> Line:
         """Make a line for code that nothing known has started. In the main thread it is the main line."""
         if self._main is None and owner is _thread.owner and threading.current_thread() is threading.main_thread():
-            return self._new_main(owner)
-        return self.new(_label(owner), owner)
+            return self._make_main(owner)
+        return self.make(_label(owner), owner)
 
 
 class Block:
@@ -240,7 +240,7 @@ class Block:
         started_from = outer if self._is_started_here else None
         # Lines that were joined before its start ended before its first event, too.
         joins = () if started_from is None else started_from.joins
-        lines.set_place(Place(lines.new(self._label, current_owner(), started_from, self), joins))
+        lines.set_place(Place(lines.make(self._label, current_owner(), started_from, self), joins))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -59,7 +59,7 @@ class CausePropagator(TextMapPropagator):
     ) -> None:
         span = trace.get_current_span(context)
         with _as_current(get_current() if context is None else context):
-            message = self._reporter.sent(f"call from {getattr(span, 'name', 'no span')}", **_ids(span))
+            message = self._reporter.sent(f"call from {getattr(span, 'name', 'no span')}", **_read_ids(span))
         if message is not None:
             setter.set(carrier, HEADER, message.to_text())
 
@@ -91,9 +91,9 @@ class StampingSpanProcessor(SpanProcessor):
         message = unread.take() if isinstance(unread, _Unread) else None
         with _as_current(trace.set_span_in_context(span)):
             if message is None:
-                event = self._reporter.report(span.name, **_ids(span))
+                event = self._reporter.report(span.name, **_read_ids(span))
             else:
-                event = self._reporter.received(message, span.name, **_ids(span))
+                event = self._reporter.received(message, span.name, **_read_ids(span))
         if event is not None:
             span.set_attribute(EVENT_ATTRIBUTE, event.id)
             if event.stamp is not None:
@@ -134,7 +134,7 @@ def _current_line() -> str | None:
     return f"{trace.format_trace_id(context.trace_id)}/{trace.format_span_id(context.span_id)}"
 
 
-def _ids(span: Any) -> dict[str, str]:
+def _read_ids(span: Any) -> dict[str, str]:
     context = span.get_span_context()
     if not context.is_valid:
         return {}

@@ -169,11 +169,11 @@ class Reporter:
 
     def report(self, name: str, /, **attributes: Any) -> Event | None:
         """Report a local event; None if it was dropped."""
-        return self._event("local", name, attributes)
+        return self._report_event("local", name, attributes)
 
     def sent(self, name: str, /, **attributes: Any) -> Message | None:
         """Report the send of a message; return what must travel with it. None if the event was dropped."""
-        event = self._event("send", name, attributes)
+        event = self._report_event("send", name, attributes)
         return None if event is None else Message(event.id, event.stamp, self._computation)
 
     def received(self, message: Message | None, name: str, /, **attributes: Any) -> Event | None:
@@ -183,15 +183,15 @@ class Reporter:
         attribute `PEER` says why.
         """
         if message is None:
-            return self._event("local", name, {**attributes, PEER: NOT_TAKING_PART}, unstamped=True)
+            return self._report_event("local", name, {**attributes, PEER: NOT_TAKING_PART}, unstamped=True)
         if message.computation != self._computation:
-            return self._event("local", name, {**attributes, PEER: OTHER_COMPUTATION}, unstamped=True)
-        return self._event("receive", name, attributes, message=message)
+            return self._report_event("local", name, {**attributes, PEER: OTHER_COMPUTATION}, unstamped=True)
+        return self._report_event("receive", name, attributes, message=message)
 
     def unanswered(self, name: str, /, **attributes: Any) -> Event | None:
         """Report that no answer came, as after a time-out or a lost connection. The other side is no cause of it."""
         self._count("unanswered")
-        return self._event("local", name, {**attributes, PEER: NO_ANSWER})
+        return self._report_event("local", name, {**attributes, PEER: NO_ANSWER})
 
     def extract(self, carrier: Mapping[str, Any] | Iterable[tuple[Any, Any]] | None) -> Message | None:
         """Read the message from headers as `whence.reporting.extract` does; count malformed ones."""
@@ -279,7 +279,7 @@ class Reporter:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _event(
+    def _report_event(
         self,
         kind: str,
         name: str,

@@ -47,7 +47,7 @@ def check_source(source: Source, sample: bytes, *, seed: int = 0, mutations: int
     if source.splittable:
         tried += _check_cuts(source, sample, whole, random)
     for number in range(mutations):
-        what, data = _mutation(sample, random)
+        what, data = _mutate(sample, random)
         label = f"mutation {number} of seed {seed} ({what})"
         rows = checked_rows(source, piece_of(data), label)
         _check_same(
@@ -218,60 +218,60 @@ def _check_same(expected: pa.Table, actual: pa.Table, what: str) -> None:
         raise SourceCheckFailed(f"{what}, gives other rows than the whole: {detail}")
 
 
-def _mutation(sample: bytes, random: Random) -> tuple[str, bytes]:
+def _mutate(sample: bytes, random: Random) -> tuple[str, bytes]:
     what, mutate = random.choice(list(_MUTATIONS.items()))
     return what, mutate(sample, random)
 
 
-def _span(data: bytes, random: Random) -> tuple[int, int]:
+def _choose_span(data: bytes, random: Random) -> tuple[int, int]:
     start = random.randint(0, len(data))
     return start, min(len(data), start + random.randint(1, 40))
 
 
-def _truncated(data: bytes, random: Random) -> bytes:
+def _truncate(data: bytes, random: Random) -> bytes:
     return data[: random.randint(0, len(data))]
 
 
-def _flipped(data: bytes, random: Random) -> bytes:
+def _flip_bits(data: bytes, random: Random) -> bytes:
     changed = bytearray(data)
     for _ in range(random.randint(1, 8)):
         changed[random.randrange(len(changed))] ^= 1 << random.randrange(8)
     return bytes(changed)
 
 
-def _inserted(data: bytes, random: Random) -> bytes:
-    start, _ = _span(data, random)
+def _insert(data: bytes, random: Random) -> bytes:
+    start, _ = _choose_span(data, random)
     return data[:start] + random.choice(list(_HARD)) + data[start:]
 
 
-def _deleted(data: bytes, random: Random) -> bytes:
-    start, stop = _span(data, random)
+def _delete(data: bytes, random: Random) -> bytes:
+    start, stop = _choose_span(data, random)
     return data[:start] + data[stop:]
 
 
-def _doubled(data: bytes, random: Random) -> bytes:
-    start, stop = _span(data, random)
+def _double(data: bytes, random: Random) -> bytes:
+    start, stop = _choose_span(data, random)
     return data[:stop] + data[start:stop] + data[stop:]
 
 
-def _shuffled(data: bytes, random: Random) -> bytes:
+def _shuffle_lines(data: bytes, random: Random) -> bytes:
     lines = data.split(b"\n")
     random.shuffle(lines)
     return b"\n".join(lines)
 
 
-def _random(data: bytes, random: Random) -> bytes:
+def _make_random(data: bytes, random: Random) -> bytes:
     return random.randbytes(random.randint(1, 200))
 
 
 _MUTATIONS: dict[str, Callable[[bytes, Random], bytes]] = {
-    "truncated": _truncated,
-    "bits flipped": _flipped,
-    "bytes inserted": _inserted,
-    "bytes deleted": _deleted,
-    "bytes doubled": _doubled,
-    "lines shuffled": _shuffled,
-    "random bytes": _random,
+    "truncated": _truncate,
+    "bits flipped": _flip_bits,
+    "bytes inserted": _insert,
+    "bytes deleted": _delete,
+    "bytes doubled": _double,
+    "lines shuffled": _shuffle_lines,
+    "random bytes": _make_random,
 }
 
 

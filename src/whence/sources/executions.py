@@ -100,10 +100,10 @@ def find_events(
             # The limit may have cut this match. It is searched again from where it begins.
             horizon = before + matches.pop().start()
         text_start, goal = window.base + before, window.base + horizon
-        for run in _runs(text, matches):
+        for run in _split_runs(text, matches):
             yield from unused.up_to(text_start + run[0].start() - window.base)
             yield from unused.rest()
-            yield Events(borders.use(), _lines(text, run, window.line), run)
+            yield Events(borders.use(), _number_lines(text, run, window.line), run)
             window.advance(text_start + run[-1].end() - window.base)
         if goal > window.base + window.position:
             yield from unused.up_to(goal - window.base)
@@ -112,7 +112,7 @@ def find_events(
         yield Leftover(borders.use(), window.line, "", f"torn-file: nothing can be read from here on: {window.torn}")
 
 
-def _runs(text: str, matches: list[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
+def _split_runs(text: str, matches: list[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
     """Divide the matches where more than blanks is between two of them, and where a run becomes too large."""
     first, end = 0, 0
     for number, match in enumerate(matches):
@@ -129,7 +129,7 @@ def _runs(text: str, matches: list[re.Match[str]]) -> Iterator[list[re.Match[str
         yield matches[first:]
 
 
-def _lines(text: str, run: list[re.Match[str]], line: int) -> list[int]:
+def _number_lines(text: str, run: list[re.Match[str]], line: int) -> list[int]:
     """Return the line number of each match, given that of the first."""
     starts = [match.start() for match in run]
     return list(accumulate(map(text.count, repeat("\n"), starts, starts[1:]), initial=line))

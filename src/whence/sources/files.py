@@ -67,7 +67,7 @@ class InputFile:
 
 def open_at(location: str, compression: str | None, offset: int) -> ByteStream:
     """Open a file at an offset, which counts decompressed bytes."""
-    system, path = _system(location)
+    system, path = _open_system(location)
     file = system.open_input_file(path)
     if compression is None:
         file.seek(offset)
@@ -169,10 +169,10 @@ def _find(argument: str, suffixes: tuple[str, ...]) -> list[InputFile]:
 
 
 def _list(argument: str, suffixes: tuple[str, ...]) -> list[InputFile]:
-    system, path = _system(argument)
+    system, path = _open_system(argument)
     info = system.get_file_info(path)
     if info.type == pyarrow.fs.FileType.File:
-        return [_input(argument, info)]
+        return [_make_input(argument, info)]
     if info.type == pyarrow.fs.FileType.Directory:
         listed = system.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
         files = [file for file in listed if _is_wanted(file, path, suffixes)]
@@ -192,10 +192,10 @@ def _list(argument: str, suffixes: tuple[str, ...]) -> list[InputFile]:
             )
     else:
         raise SourceError(f"{argument} does not exist; check the path")
-    return [_input(argument, file) for file in sorted(files, key=lambda file: file.path)]
+    return [_make_input(argument, file) for file in sorted(files, key=lambda file: file.path)]
 
 
-def _system(location: str) -> tuple[pyarrow.fs.FileSystem, str]:
+def _open_system(location: str) -> tuple[pyarrow.fs.FileSystem, str]:
     if _URI.match(location):
         scheme_end = location.index("://") + 3
         # In a URI, the characters of a pattern would be an error or begin a query.
@@ -207,7 +207,7 @@ def _system(location: str) -> tuple[pyarrow.fs.FileSystem, str]:
     return pyarrow.fs.LocalFileSystem(), str(Path(location).absolute())
 
 
-def _input(argument: str, info: pyarrow.fs.FileInfo) -> InputFile:
+def _make_input(argument: str, info: pyarrow.fs.FileInfo) -> InputFile:
     if _URI.match(argument) and not argument.lower().startswith("file://"):
         location = argument[: argument.index("://") + 3] + info.path
         return InputFile(location, location, info.size)

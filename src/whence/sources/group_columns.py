@@ -38,10 +38,10 @@ def parse_times(groups: Groups, unit: str) -> list[int | None] | None:
     if len(columns) == 1:
         return [_parse_time(text.strip(), unit) if text else None for text in columns[0]]
     timestamps, dates, clock_times = (groups.get(name) or [None] * len(columns[0]) for name in TIME_GROUPS)
-    return list(map(_first_time, timestamps, dates, clock_times, repeat(unit)))
+    return list(map(_parse_first_time, timestamps, dates, clock_times, repeat(unit)))
 
 
-def _first_time(timestamp: str | None, date: str | None, clock_time: str | None, unit: str) -> int | None:
+def _parse_first_time(timestamp: str | None, date: str | None, clock_time: str | None, unit: str) -> int | None:
     """Parse the first of the texts that is a time; date and time together come first."""
     texts = [text.strip() for text in (timestamp, date, clock_time) if text]
     if date and clock_time:
@@ -56,7 +56,7 @@ def _parse_time(text: str, unit: str) -> int | None:
         return int(text)
     if "/" in text:
         second = _SECOND_OF_AMERICAN.fullmatch(text)
-        minute = None if second is None else _american_minute(f"{second[1]}00{second[3]}")
+        minute = None if second is None else _parse_american_minute(f"{second[1]}00{second[3]}")
         if second is not None and minute is not None and unit in NANOSECONDS_IN:
             time = (minute + int(second[2])) * NANOSECONDS_IN["s"] // NANOSECONDS_IN[unit]
             return time if INT64_LEAST <= time <= INT64_MOST else None
@@ -65,13 +65,13 @@ def _parse_time(text: str, unit: str) -> int | None:
         if quick is not None:
             return quick
     try:
-        return time_from_text(_iso(text), unit)
+        return time_from_text(_to_iso(text), unit)
     except BadRecord:
         return None
 
 
 @lru_cache(maxsize=10_000)
-def _american_minute(text: str) -> int | None:
+def _parse_american_minute(text: str) -> int | None:
     """Parse an American time into seconds since 1970; None if it is malformed."""
     try:
         return time_from_text(datetime.strptime(text, _AMERICAN).isoformat(), "s")
@@ -79,7 +79,7 @@ def _american_minute(text: str) -> int | None:
         return None
 
 
-def _iso(text: str) -> str:
+def _to_iso(text: str) -> str:
     """Write an American time in ISO 8601. Return other texts unchanged."""
     with suppress(ValueError):
         return datetime.strptime(text, _AMERICAN).isoformat()

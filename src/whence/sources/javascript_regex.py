@@ -56,7 +56,7 @@ class Expression:
 
         Raises `TooSlow`.
         """
-        limit = self._limit(stop - start)
+        limit = self._timeout(stop - start)
         try:
             match: re.Match[str] | None = None
             if self._further is not self._pattern:
@@ -74,7 +74,7 @@ class Expression:
 
         Raises `TooSlow`; `matches` then has those before.
         """
-        limit, has_two_forms = self._limit(stop - start), self._further is not self._pattern
+        limit, has_two_forms = self._timeout(stop - start), self._further is not self._pattern
         while (first := self.search(text, start, stop)) is not None and first.start() < horizon:
             matches.append(first)
             start = first.end()
@@ -103,13 +103,13 @@ class Expression:
 
     def occurs_in(self, text: str) -> bool:
         """Return whether it matches anywhere, even an empty text. Raises `TooSlow`."""
-        limit = self._limit(0)
+        limit = self._timeout(0)
         try:
             return self._pattern.search(text, **limit) is not None
         except TimeoutError:
             raise TooSlow from None
 
-    def _limit(self, characters: int) -> dict[str, float]:
+    def _timeout(self, characters: int) -> dict[str, float]:
         """Return the timeout of a call that searches so many characters."""
         if isinstance(self._pattern, re.Pattern):
             return {}
@@ -126,7 +126,7 @@ def compile_javascript(
     As in JavaScript, ``^`` and ``$`` match at lines, ``.`` does not match a line end, ``\d`` and ``\w`` are ASCII.
     Raises `SourceError`, whose message begins with `what` the expression is.
     """
-    translated = _ESCAPE_OR_GROUP.sub(_in_python, expression)
+    translated = _ESCAPE_OR_GROUP.sub(_translate, expression)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
@@ -148,7 +148,7 @@ def compile_javascript(
     return Expression(expression, pattern, further)
 
 
-def _in_python(match: re.Match[str]) -> str:
+def _translate(match: re.Match[str]) -> str:
     if match[1]:
         return f"(?P={match[1]})"
     return "(?P<" if match[0] == "(?<" else match[0]
@@ -175,12 +175,12 @@ def _guard_against_leading_run(expression: str) -> str:
     run = _LEADING_RUN.match(expression)
     if run is None or _NOT_THE_SAME_FROM_EARLIER.search(expression):
         return ""
-    if run["group"] and expression[_end_of_group(expression) :][:1] in ("*", "+", "?", "{"):
+    if run["group"] and expression[_find_end_of_group(expression) :][:1] in ("*", "+", "?", "{"):
         return ""
     return f"(?<!{run['one']})"
 
 
-def _end_of_group(expression: str) -> int:
+def _find_end_of_group(expression: str) -> int:
     """Return the end of the group at the beginning of the expression."""
     depth = 0
     for token in _TOKEN.finditer(expression):

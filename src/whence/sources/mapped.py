@@ -69,14 +69,14 @@ class Mapped:
                 continue
             columns, order = Columns(piece.file), array("i")
             for first_line, data in parts(block):
-                order.extend(self._rows(data, first_line, piece.file, columns))
+                order.extend(self._add_rows(data, first_line, piece.file, columns))
                 if len(columns) >= BATCH_ROWS:
                     yield columns.batch(order)
                     columns, order = Columns(piece.file), array("i")
             if order:
                 yield columns.batch(order)
 
-    def _rows(self, data: bytes, first_line: int, file: str, columns: Columns) -> list[int]:
+    def _add_rows(self, data: bytes, first_line: int, file: str, columns: Columns) -> list[int]:
         """Add the rows of some lines; return their numbers in the order of the lines."""
         # Not bytes.isspace(): it accepts form feeds, which are no blanks in JSON.
         lines = data.split(b"\n")
@@ -104,14 +104,14 @@ class Mapped:
                 place,
                 str(error),
                 line,
-                computation=_legible(rule, "computation", record) or "",
-                process=_legible(rule, "process", record),
+                computation=_read_legible(rule, "computation", record) or "",
+                process=_read_legible(rule, "process", record),
             )
         row.file, row.place = file, place
         return row
 
 
-def _legible(rule: Rule | None, column: str, record: Record) -> str | None:
+def _read_legible(rule: Rule | None, column: str, record: Record) -> str | None:
     """Return a column of a bad record, if at least that can be read; else None."""
     try:
         text = None if rule is None else rule.text(column, record)

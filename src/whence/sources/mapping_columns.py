@@ -40,7 +40,7 @@ class QuickMapping:
         }
         conditions = [condition for rule in mapping.rules for condition in rule.conditions]
         fields = {part for condition in conditions for part in condition.value.parts if isinstance(part, Field)}
-        self._condition_fields = [_field_values(field) for field in sorted(fields, key=lambda field: field.path)]
+        self._condition_fields = [_make_field_reader(field) for field in sorted(fields, key=lambda field: field.path)]
         self._rule_by_values: dict[tuple[Any, ...], int | None] = {}
 
     def add(self, lines: Sequence[bytes], places: Sequence[int], data: bytes, columns: Columns) -> list[int | None]:
@@ -110,13 +110,13 @@ class _QuickRule:
         self._columns: dict[str, Column] = {}
         for name, value in rule.columns.items():
             if name == "time":
-                self._columns["time"] = _times(value, unit)
+                self._columns["time"] = _make_time_column(value, unit)
             elif name == "seq":
-                self._columns["seq"] = _integers(value, INT64_LEAST)
+                self._columns["seq"] = _make_integer_column(value, INT64_LEAST)
             elif name != "bytes":
-                self._columns[_NAMES.get(name, name)] = _texts(value, may_be_empty=name in _MAY_BE_EMPTY)
-        self._bytes = _integers(rule.columns["bytes"], 0) if "bytes" in rule.columns else None
-        self._receives = [_values(value) for value in rule.receives]
+                self._columns[_NAMES.get(name, name)] = _make_text_column(value, may_be_empty=name in _MAY_BE_EMPTY)
+        self._bytes = _make_integer_column(rule.columns["bytes"], 0) if "bytes" in rule.columns else None
+        self._receives = [_make_value_column(value) for value in rule.receives]
 
     def columns(self, records: list[Object], texts: list[Texts]) -> _Made | None:
         """Return the columns of these records; None if all are unread."""
@@ -131,7 +131,7 @@ class _QuickRule:
         if "" in made.get("line", ()):
             made["line"] = [text or None for text in made["line"]]
         if self._receives:
-            made["receives"], made["receives_more"] = self._received(records, unread)
+            made["receives"], made["receives_more"] = self._read_received(records, unread)
         if self._bytes is not None:
             without: set[int] = set()
             counts, channels = self._bytes(records, without), made["channel_key"]
@@ -142,11 +142,11 @@ class _QuickRule:
             unread.update(number for number in without if channels[number] is not None)
         _add_without(made.get("process"), None, unread)
         _add_without(made.get("time"), made.get("seq"), unread)
-        made["kind"] = self._kinds(made, len(records))
-        made["attributes"] = self._attributes(texts)
+        made["kind"] = self._choose_kinds(made, len(records))
+        made["attributes"] = self._write_attributes(texts)
         return _Made(made, unread)
 
-    def _kinds(self, made: dict[str, list[Any]], count: int) -> list[str]:
+    def _choose_kinds(self, made: dict[str, list[Any]], count: int) -> list[str]:
         kind = self._rule.kind
         messages = [made[name] for name in ("sends", "receives", "channel_key") if name in made]
         if kind == LOCAL or any(None not in column for column in messages):
@@ -154,7 +154,7 @@ class _QuickRule:
         # The message is optional, and some record has none.
         return [LOCAL if keys.count(None) == len(keys) else kind for keys in zip(*messages, strict=True)]
 
-    def _received(self, records: list[Object], unread: set[int]) -> tuple[list[Any], list[Any]]:
+    def _read_received(self, records: list[Object], unread: set[int]) -> tuple[list[Any], list[Any]]:
         """Return the columns ``receives`` and ``receives_more``."""
         columns = [values(records, unread) for values in self._receives]
         if len(columns) == 1 and {*map(type, columns[0])} == {str} and "" not in columns[0]:
@@ -171,7 +171,7 @@ class _QuickRule:
         pairs = [received(keys) for keys in keys_of_records]
         return [first for first, _ in pairs], [more for _, more in pairs]
 
-    def _attributes(self, texts: list[Texts]) -> list[str | None]:
+    def _write_attributes(self, texts: list[Texts]) -> list[str | None]:
         """Write the members that became no column as JSON objects. Removes the others from `texts`."""
         for name in self._rule.used:
             for text in texts:
@@ -193,7 +193,7 @@ def _add_without(column: list[Any] | None, other: list[Any] | None, unread: set[
         unread.update(number for number, both in enumerate(zip(column, other, strict=True)) if both == (None, None))
 
 
-def _field_values(field: Field) -> Callable[[list[Object]], list[Any]]:
+def _make_field_reader(field: Field) -> Callable[[list[Object]], list[Any]]:
     """Make a function that returns the field's values, as `Field.value` does."""
     first, within = field.keys[0], field.within
     if len(field.keys) == 1:
@@ -201,13 +201,13 @@ def _field_values(field: Field) -> Callable[[list[Object]], list[Any]]:
     return lambda records: [within(record.get(first)) for record in records]
 
 
-def _values(value: Value) -> Column:
+def _make_value_column(value: Value) -> Column:
     """Make the column of what `Value.of` returns; None for missing values, whether they are optional or not."""
-    fields = [_field_values(part) for part in value.parts if isinstance(part, Field)]
+    fields = [_make_field_reader(part) for part in value.parts if isinstance(part, Field)]
     if value.field is not None:
         return lambda records, unread: fields[0](records)
     template = "".join("%s" if isinstance(part, Field) else part.replace("%", "%%") for part in value.parts)
-    match = None if value.match is None else _matching(value.match)
+    match = None if value.match is None else _make_matcher(value.match)
 
     def values(records: list[Object], unread: set[int]) -> list[Any]:
         columns = [field(records) for field in fields]
@@ -235,15 +235,15 @@ def _fill(template: str, values: tuple[Any, ...]) -> str | None:
     return None if None in values else template % values
 
 
-def _matching(pattern: TimedPattern) -> Callable[[str], str | None]:
+def _make_matcher(pattern: TimedPattern) -> Callable[[str], str | None]:
     """Make a function that extracts what the pattern matches. It remembers short texts, which often come again."""
     remembered = lru_cache(maxsize=_MOST_REMEMBERED)(pattern.extract)
     return lambda text: (remembered if len(text) <= _MOST_REMEMBERED_CHARACTERS else pattern.extract)(text)
 
 
-def _texts(value: Value, *, may_be_empty: bool) -> Column:
+def _make_text_column(value: Value, *, may_be_empty: bool) -> Column:
     """Make a column of texts."""
-    read = _values(value)
+    read = _make_value_column(value)
     convert = partial(_convert_needed, value, partial(value.as_text, may_be_empty=may_be_empty))
 
     def texts(records: list[Object], unread: set[int]) -> list[Any]:
@@ -255,9 +255,9 @@ def _texts(value: Value, *, may_be_empty: bool) -> Column:
     return texts
 
 
-def _integers(value: Value, least: int) -> Column:
+def _make_integer_column(value: Value, least: int) -> Column:
     """Make a column of integers from `least` on."""
-    read = _values(value)
+    read = _make_value_column(value)
     convert = partial(_convert_needed, value, partial(value.as_integer, least=least))
 
     def integers(records: list[Object], unread: set[int]) -> list[Any]:
@@ -268,9 +268,9 @@ def _integers(value: Value, least: int) -> Column:
     return integers
 
 
-def _times(value: Value, unit: str) -> Column:
+def _make_time_column(value: Value, unit: str) -> Column:
     """Make a column of times in `unit`."""
-    read = _values(value)
+    read = _make_value_column(value)
     numerator, denominator = value.scale(unit)
     convert = partial(_convert_needed, value, partial(value.as_time, unit=unit))
 

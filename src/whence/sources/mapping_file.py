@@ -78,27 +78,27 @@ class _Reader:
 
     def mapping(self, content: Mapping[str, Any]) -> LogMapping:
         self._check_keys(content, _TOP_KEYS, "")
-        common = {key: self._value(content[key], key, key) for key in COLUMNS_OF_A_RECORD if key in content}
+        common = {key: self._read_value(content[key], key, key) for key in COLUMNS_OF_A_RECORD if key in content}
         if "type" in content:
-            self._type = self._value(content["type"], "type", "type")
+            self._type = self._read_value(content["type"], "type", "type")
         events = content.get("event", [])
         if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
             self._refuse("event", "is written [[event]], once for each rule")
-        rules = [self._rule(event, f"event {number}", common) for number, event in enumerate(events, start=1)]
+        rules = [self._read_rule(event, f"event {number}", common) for number, event in enumerate(events, start=1)]
         default = content.get("default", {})
         if not isinstance(default, dict):
             self._refuse("default", "is a table, written [default]")
-        rules.append(self._rule(default, "default", common))
+        rules.append(self._read_rule(default, "default", common))
         return LogMapping(tuple(rules))
 
-    def _rule(self, content: Mapping[str, Any], where: str, common: Mapping[str, Value]) -> Rule:
+    def _read_rule(self, content: Mapping[str, Any], where: str, common: Mapping[str, Value]) -> Rule:
         is_default = where == "default"
         self._check_keys(content, _RULE_KEYS if is_default else ("when", *_RULE_KEYS), where)
         conditions: tuple[Condition, ...] = ()
         if not is_default:
             if "when" not in content:
                 self._refuse(where, "has no when; write the rule for all other records under [default]")
-            conditions = self._conditions(content["when"], f"{where}, when")
+            conditions = self._read_conditions(content["when"], f"{where}, when")
         label = where if is_default else f"{where} ({', '.join(condition.shown for condition in conditions)})"
         if "skip" in content:
             why = content["skip"]
@@ -110,14 +110,14 @@ class _Reader:
         columns = {key: self._relabel(value, label) for key, value in common.items()}
         for key in _RULE_KEYS:
             if key in content and key not in ("kind", "receives"):
-                columns[key] = self._value(content[key], f"{where}, {key}", f"{key} of {label}")
+                columns[key] = self._read_value(content[key], f"{where}, {key}", f"{key} of {label}")
         received = content.get("receives", [])
         receives = tuple(
-            self._value(key, f"{where}, receives", f"receives of {label}")
+            self._read_value(key, f"{where}, receives", f"receives of {label}")
             for key in (received if isinstance(received, list) else [received])
         )
         self._check_columns(columns, where)
-        return Rule(label, conditions, self._kind(content, where), columns, receives)
+        return Rule(label, conditions, self._read_kind(content, where), columns, receives)
 
     def _check_columns(self, columns: Mapping[str, Value], where: str) -> None:
         for key in _NEEDED:
@@ -126,7 +126,7 @@ class _Reader:
         if "time" not in columns and "seq" not in columns:
             self._refuse(where, "has neither time nor seq: one of them is needed to order the events of a process")
 
-    def _kind(self, content: Mapping[str, Any], where: str) -> str:
+    def _read_kind(self, content: Mapping[str, Any], where: str) -> str:
         sends, receives, channel = (key in content for key in ("sends", "receives", "channel"))
         kind = content.get("kind")
         if kind is not None and kind not in KINDS:
@@ -145,7 +145,7 @@ class _Reader:
             self._refuse(f"{where}, kind", "is local, and local events have no message")
         return str(kind or (RECEIVE if receives else SEND if sends else LOCAL))
 
-    def _conditions(self, content: object, where: str) -> tuple[Condition, ...]:
+    def _read_conditions(self, content: object, where: str) -> tuple[Condition, ...]:
         if not isinstance(content, dict):
             if self._type is None:
                 self._refuse(where, 'gives a type, but nothing says which field is the type: type = "FIELD"')
@@ -154,11 +154,11 @@ class _Reader:
             self._refuse(where, "is empty; write the rule for all other records under [default]")
         conditions = []
         for key, wanted in content.items():
-            value = self._type if key == "type" and self._type is not None else self._value(key, where, key)
-            conditions.append(self._condition(key, value, wanted, f"{where}.{key}"))
+            value = self._type if key == "type" and self._type is not None else self._read_value(key, where, key)
+            conditions.append(self._read_condition(key, value, wanted, f"{where}.{key}"))
         return tuple(conditions)
 
-    def _condition(self, key: str, value: Value, wanted: object, where: str) -> Condition:
+    def _read_condition(self, key: str, value: Value, wanted: object, where: str) -> Condition:
         value = Value(value.what, value.parts, value.match, optional=True)
         if isinstance(wanted, dict):
             if wanted.keys() == {"present"} and isinstance(wanted["present"], bool):
@@ -166,7 +166,7 @@ class _Reader:
                     f"{key} {'is' if wanted['present'] else 'not'} there", value, present=wanted["present"]
                 )
             if wanted.keys() == {"match"}:
-                return Condition(f"{key} matches", value, match=self._pattern(wanted["match"], where))
+                return Condition(f"{key} matches", value, match=self._compile(wanted["match"], where))
             self._refuse(where, "is a value, a list of values, { match = '...' } or { present = true }")
         choices = wanted if isinstance(wanted, list) else [wanted]
         if not choices or not all(isinstance(choice, str | int | float) for choice in choices):
@@ -174,9 +174,9 @@ class _Reader:
         shown = " or ".join(str(choice) for choice in choices)
         return Condition(f"{key} = {shown[:60]}", value, frozenset(as_json_value(choice) for choice in choices))
 
-    def _value(self, content: object, where: str, what: str) -> Value:
+    def _read_value(self, content: object, where: str, what: str) -> Value:
         if isinstance(content, str):
-            return Value(what, self._parts(content, where))
+            return Value(what, self._read_parts(content, where))
         if not isinstance(content, dict):
             self._refuse(where, f"is a field or a template in quotes, or a table of {', '.join(_VALUE_KEYS)}")
         is_time = where.rpartition(" ")[2] == "time"
@@ -191,20 +191,20 @@ class _Reader:
             self._refuse(f"{where}.optional", f"is true or false, not {optional!r}")
         if unit is not None and unit not in UNITS:
             self._refuse(f"{where}.unit", f"is one of {', '.join(UNITS)}, not {unit!r}")
-        match = self._pattern(content["match"], f"{where}.match") if "match" in content else None
-        parts = self._parts(text, where) if "from" in content else (text,)
+        match = self._compile(content["match"], f"{where}.match") if "match" in content else None
+        parts = self._read_parts(text, where) if "from" in content else (text,)
         return Value(what, parts, match, optional, unit)
 
     def _relabel(self, value: Value, label: str) -> Value:
         return Value(f"{value.what} of {label}", value.parts, value.match, value.optional, value.unit)
 
-    def _parts(self, text: str, where: str) -> tuple[Any, ...]:
+    def _read_parts(self, text: str, where: str) -> tuple[Any, ...]:
         try:
             return read_parts(text)
         except ValueError as error:
             self._refuse(where, str(error))
 
-    def _pattern(self, pattern: object, where: str) -> TimedPattern:
+    def _compile(self, pattern: object, where: str) -> TimedPattern:
         try:
             compiled = compile_timed(str(pattern))
         except ValueError as error:

@@ -90,7 +90,7 @@ class Rule:
         if row.kind != LOCAL and row.sends is None and row.receives is None and row.channel_key is None:
             # The message is optional, and this record has none.
             row.kind = LOCAL
-        row.attributes = self._attributes(record)
+        row.attributes = self._write_attributes(record)
         return row
 
     def text(self, name: str, record: Record, *, may_be_empty: bool = False) -> str | None:
@@ -98,7 +98,7 @@ class Rule:
         value = self.columns.get(name)
         return None if value is None else value.text_of(record, may_be_empty=may_be_empty)
 
-    def _attributes(self, record: Record) -> str | None:
+    def _write_attributes(self, record: Record) -> str | None:
         """Write the fields that became no column as a JSON object, each in its own text, so that no number changes."""
         members = [f"{key_text}:{text}" for name, (_, text, key_text) in record.items() if name not in self.used]
         return "{" + ",".join(members) + "}" if members else None

@@ -77,7 +77,7 @@ class Value:
         if field is not None:
             value = field.value(record)
             if value is None and not self.optional:
-                raise self._missing(field, record)
+                raise self._missing_error(field, record)
             return value
         texts = []
         for part in self.parts:
@@ -86,7 +86,7 @@ class Value:
                 if value is None:
                     if self.optional:
                         return None
-                    raise self._missing(part, record)
+                    raise self._missing_error(part, record)
                 texts.append(self._to_text(value))
             else:
                 texts.append(part)
@@ -115,7 +115,7 @@ class Value:
             return None
         if type(value) is not int or not least <= value <= INT64_MOST:
             expected = "an integer" if least == INT64_LEAST else f"an integer from {least} on"
-            raise BadRecord("bad-field", f"{self.what} is {expected}, not {_shown(value)}")
+            raise BadRecord("bad-field", f"{self.what} is {expected}, not {_show(value)}")
         return value
 
     def as_time(self, value: Any, unit: str) -> int | None:
@@ -128,16 +128,16 @@ class Value:
         if isinstance(value, str):
             if not _NUMBER_TEXT.fullmatch(value):
                 return time_from_text(value, unit)
-            numerator, denominator = _ratio(value)
+            numerator, denominator = _parse_ratio(value)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             # The shortest text of a float is that of the log, up to 15 digits; its binary value is not.
-            numerator, denominator = _ratio(repr(value))
+            numerator, denominator = _parse_ratio(repr(value))
         else:
-            raise BadRecord("bad-field", f"{self.what} is a number or ISO-8601 text, not {_shown(value)}")
+            raise BadRecord("bad-field", f"{self.what} is a number or ISO-8601 text, not {_show(value)}")
         times, divisor = self.scale(unit)
         time = numerator * times // (denominator * divisor)
         if not INT64_LEAST <= time <= INT64_MOST:
-            raise BadRecord("bad-field", f"{self.what} is {_shown(value)}, beyond 64 bits of {unit}")
+            raise BadRecord("bad-field", f"{self.what} is {_show(value)}, beyond 64 bits of {unit}")
         return time
 
     def scale(self, unit: str) -> tuple[int, int]:
@@ -146,7 +146,7 @@ class Value:
             return 1, 1
         return NANOSECONDS_IN[str(self.unit)], NANOSECONDS_IN[unit]
 
-    def _missing(self, field: Field, record: Record) -> BadRecord:
+    def _missing_error(self, field: Field, record: Record) -> BadRecord:
         present = ", ".join(key[:_SHOWN] for key in list(record)[:20]) or "nothing"
         return BadRecord("missing-field", f"{self.what} needs the field {field.path}; the record has {present}")
 
@@ -157,12 +157,12 @@ class Value:
             return "true" if value else "false"
         if isinstance(value, int | float):
             return repr(value)
-        raise BadRecord("bad-field", f"{self.what} is text or a number, not {_shown(value)}")
+        raise BadRecord("bad-field", f"{self.what} is text or a number, not {_show(value)}")
 
     def _extract(self, match: TimedPattern, text: str) -> str | None:
         part = match.extract(text)
         if part is None and not self.optional:
-            raise BadRecord("bad-field", f"{self.what} must match {match.pattern!r}, and {_shown(text)} does not")
+            raise BadRecord("bad-field", f"{self.what} must match {match.pattern!r}, and {_show(text)} does not")
         return part
 
     def _check_text(self, text: str, may_be_empty: bool) -> str:
@@ -211,7 +211,7 @@ def read_parts(text: str) -> tuple[str | Field, ...]:
     return (*parts, literal) if literal or not any(isinstance(part, Field) for part in parts) else tuple(parts)
 
 
-def _ratio(number: str) -> tuple[int, int]:
+def _parse_ratio(number: str) -> tuple[int, int]:
     """Parse a number into numerator and denominator."""
     if "e" in number:
         return Decimal(number).as_integer_ratio()
@@ -219,6 +219,6 @@ def _ratio(number: str) -> tuple[int, int]:
     return int(whole + fraction), int(10 ** len(fraction))
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     shown = repr(value)
     return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."

@@ -82,7 +82,7 @@ def quick_values(raw: bytes, place: int, growth: Growth) -> tuple[Any, ...] | No
         return None
     sent: tuple[str, int] | None = None
     if tag in (SENT, RECEIVED):
-        token = _token(members.get("Token"))
+        token = _read_token(members.get("Token"))
         if token is None or not _agrees(token, tag, process, trace, clock):
             return None
         sent = (token[0], token[2][token[0]])
@@ -109,7 +109,7 @@ def quick_values(raw: bytes, place: int, growth: Growth) -> tuple[Any, ...] | No
     )
 
 
-def _token(text: object) -> Token | None:
+def _read_token(text: object) -> Token | None:
     """Decode a token; None unless it has the shortest encoding, as GoVector writes, in which no key occurs twice."""
     if not isinstance(text, str):
         return None

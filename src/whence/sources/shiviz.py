@@ -82,7 +82,7 @@ class ShiViz:
 
     @cached_property
     def _chosen_regex(self) -> Expression | None:
-        return None if self.regex is None else _event_pattern(self.regex)
+        return None if self.regex is None else _compile_event(self.regex)
 
     @cached_property
     def _delimiter(self) -> Expression | None:
@@ -108,11 +108,11 @@ class ShiViz:
         self, piece: Piece
     ) -> Iterator[tuple[Iterable[Stamped | Leftover], Presence | None, Growth]]:
         """Yield each execution, with the events that it has, if it must be complete, and the clocks of these."""
-        pattern = self._chosen_regex or _event_pattern(
+        pattern = self._chosen_regex or _compile_event(
             CLOCK_FIRST if _has_clocks_first(piece, self._delimiter) else EVENT_FIRST, is_trusted=True
         )
-        second_reading = self._executions(piece, pattern)
-        for number, execution in self._executions(piece, pattern):
+        second_reading = self._read_executions(piece, pattern)
+        for number, execution in self._read_executions(piece, pattern):
             if not self.complete:
                 yield execution, None, Growth()
                 continue
@@ -123,7 +123,7 @@ class ShiViz:
             else:
                 yield held, present, growth
 
-    def _executions(self, piece: Piece, pattern: Expression) -> Iterator[tuple[int, Iterator[Stamped | Leftover]]]:
+    def _read_executions(self, piece: Piece, pattern: Expression) -> Iterator[tuple[int, Iterator[Stamped | Leftover]]]:
         """Yield the number of each execution, and its parts."""
         with closing(Window(piece)) as window:
             parts = find_events(window, pattern, self._delimiter, piece.file)
@@ -204,7 +204,7 @@ def _check_causes(
     return grown
 
 
-def _event_pattern(regex: str, *, is_trusted: bool = False) -> Expression:
+def _compile_event(regex: str, *, is_trusted: bool = False) -> Expression:
     return compile_javascript(regex, what="the regex of an event", needs=("host", "clock"), is_trusted=is_trusted)
 
 

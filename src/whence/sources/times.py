@@ -53,14 +53,14 @@ def time_from_text(text: str, unit: str) -> int:
 
 def quick_time(text: str, unit: str) -> int | None:
     """Parse a usual time: in UTC, within 64 bits of nanoseconds. None for others: use `time_from_text`."""
-    second, fraction = _second(text[:19]), _fraction(text[19:])
+    second, fraction = _parse_second(text[:19]), _parse_fraction(text[19:])
     if second is None or fraction is None or unit not in NANOSECONDS_IN:
         return None
     return (second + fraction) // NANOSECONDS_IN[unit]
 
 
 @lru_cache(maxsize=10_000)
-def _second(text: str) -> int | None:
+def _parse_second(text: str) -> int | None:
     """Parse date and time without a fraction into nanoseconds; None if it is unusual."""
     try:
         time = time_from_text(text, "ns") if len(text) == 19 else None
@@ -70,7 +70,7 @@ def _second(text: str) -> int | None:
 
 
 @lru_cache(maxsize=10_000)
-def _fraction(text: str) -> int | None:
+def _parse_fraction(text: str) -> int | None:
     """Parse the fraction of a second and a Z into nanoseconds; None if it is unusual."""
     match = _FRACTION.fullmatch(text)
     return None if match is None else int((match[1] or "").ljust(9, "0"))

@@ -119,7 +119,7 @@ def exact_row(raw: bytes, file: str, place: int, growth: Growth) -> Row:
     fields: Mapping[str, Member] = {}
     try:
         fields = members(_LARGE_TRACE.sub(_quote_large_id, raw))
-        return _row(fields, file, place, growth)
+        return _make_row(fields, file, place, growth)
     except BadRecord as error:
         process = fields.get("TracerIdentity", _NOTHING)[0]
         is_legible = isinstance(process, str) and bool(process) and process.isprintable()
@@ -132,25 +132,25 @@ def _quote_large_id(number: re.Match[bytes]) -> bytes:
     return number[1] + b'"' + number[2] + b'"' if INT64_MOST < value <= MOST_TRACE else number[0]
 
 
-def _row(fields: Mapping[str, Member], file: str, place: int, growth: Growth) -> Row:
+def _make_row(fields: Mapping[str, Member], file: str, place: int, growth: Growth) -> Row:
     for name in FIELDS:
         if name not in fields:
             raise BadRecord("bad-field", f'a line has {", ".join(FIELDS)}; "{name}" is missing')
     unknown = next((name for name in fields if name not in FIELDS), None)
     if unknown is not None:
         raise BadRecord("bad-field", f"a line has {', '.join(FIELDS)}, and no {unknown[:_SHOWN]!r}")
-    process, tag = _text(fields, "TracerIdentity"), _text(fields, "Tag")
+    process, tag = _read_text(fields, "TracerIdentity"), _read_text(fields, "Tag")
     clock, clock_text, _ = fields["VectorClock"]
     _check_clock(clock, clock_text, process)
-    trace = _trace(fields["TraceID"])
-    token = _token(fields["Body"], tag) if tag in (SENT, RECEIVED) else None
+    trace = _read_trace(fields["TraceID"])
+    token = _decode_token(fields["Body"], tag) if tag in (SENT, RECEIVED) else None
     if token is not None:
         _check_token(token, tag, process, trace, clock)
         if tag == SENT and dict(token.stamp) != clock:
             clock = dict(token.stamp)
             clock_text = json.dumps(clock, ensure_ascii=False, separators=(",", ":"))
     row = Row(process=process, seq=clock[process], name=tag, file=file, place=place)
-    row.attributes = _attributes(fields["Body"], trace)
+    row.attributes = _write_attributes(fields["Body"], trace)
     row.stamp = f'{{"clock":"vector","counters":{clock_text}}}'
     row.sends = stamp_key(process, clock[process])
     _set_causes(row, clock, tag, token, growth)
@@ -168,7 +168,7 @@ def _set_causes(row: Row, clock: Mapping[str, int], tag: str, token: GoVectorMes
     row.kind = SEND if token is not None and tag == SENT else LOCAL if row.receives is None else RECEIVE
 
 
-def _text(fields: Mapping[str, Member], name: str) -> str:
+def _read_text(fields: Mapping[str, Member], name: str) -> str:
     value, text, _ = fields[name]
     if not isinstance(value, str):
         raise BadRecord("bad-field", f"{name} is text, not {text[:_SHOWN]}")
@@ -179,7 +179,7 @@ def _text(fields: Mapping[str, Member], name: str) -> str:
     return value
 
 
-def _trace(member: Member) -> int:
+def _read_trace(member: Member) -> int:
     """Return the id of a trace, from a number or from text with digits."""
     value, text, _ = member
     if type(value) is int and value >= 0:
@@ -204,7 +204,7 @@ def _check_clock(clock: object, text: str, process: str) -> None:
         raise BadRecord("bad-clock", f"the clock does not count its own tracer {process[:_SHOWN]!r}")
 
 
-def _token(body: Member, tag: str) -> GoVectorMessage:
+def _decode_token(body: Member, tag: str) -> GoVectorMessage:
     value = body[0].get("Token") if isinstance(body[0], dict) else None
     if not isinstance(value, str):
         raise BadRecord("bad-token", f'the Body of {tag} has "Token", a GoVector message in base64')
@@ -231,7 +231,7 @@ def _check_token(token: GoVectorMessage, tag: str, process: str, trace: int, clo
             raise BadRecord("token-contradicts", f"{counted}, the line's clock has {clock.get(name, 0)}")
 
 
-def _attributes(body: Member, trace: int) -> str:
+def _write_attributes(body: Member, trace: int) -> str:
     """Write the members of ``Body`` in their own text, and the trace's id as text, which no reader rounds."""
     value, text, _ = body
     if value is not None and not isinstance(value, dict):

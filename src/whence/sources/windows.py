@@ -94,7 +94,7 @@ class Window:
         while length < 2 * self.width and not self._ended:
             data = self._read()
             self._ended = not data
-            parts.append(self._unix_line_ends(self._decoder.decode(data, final=self._ended)))
+            parts.append(self._replace_line_ends(self._decoder.decode(data, final=self._ended)))
             length += len(parts[-1])
         self.text = "".join(parts)
 
@@ -105,7 +105,7 @@ class Window:
             self.torn = str(error)
             return b""
 
-    def _unix_line_ends(self, text: str) -> str:
+    def _replace_line_ends(self, text: str) -> str:
         r"""Replace ``\r\n`` by ``\n``. Hold a final ``\r`` until the next read."""
         if self._holds_return:
             text = "\r" + text

@@ -30,7 +30,7 @@ class _Interceptor:
     async def _intercept_stream(
         self, continuation: Callable[..., Any], details: Any, request: Any
     ) -> AsyncIterator[Any]:
-        with self._line(details):
+        with self._begin_line(details):
             reported, details = self._report_call(details)
             call = await _start(reported, continuation, details, request)
             reported.leave_line()
@@ -44,7 +44,7 @@ class _Interceptor:
 
         return responses()
 
-    def _line(self, details: Any) -> AbstractContextManager[None]:
+    def _begin_line(self, details: Any) -> AbstractContextManager[None]:
         method = details.method
         return self._reporter.lines.request(
             f"call {method.decode('utf-8', 'replace') if isinstance(method, bytes) else method}"
@@ -62,12 +62,12 @@ async def _start(reported: ClientCall, continuation: Callable[..., Any], details
     def done(finished: Any) -> None:
         # Nobody waits for a cancelled call, so nothing else would report its end.
         if finished.cancelled():
-            reported.answered(grpc.StatusCode.CANCELLED, None, elsewhere=True)
+            reported.report_answer(grpc.StatusCode.CANCELLED, None, elsewhere=True)
 
     try:
         call = await continuation(details, request)
     except BaseException:
-        reported.answered(grpc.StatusCode.CANCELLED, None)
+        reported.report_answer(grpc.StatusCode.CANCELLED, None)
         raise
     call.add_done_callback(done)
     return call
@@ -76,15 +76,15 @@ async def _start(reported: ClientCall, continuation: Callable[..., Any], details
 async def _report_end(reported: ClientCall, call: Any) -> None:
     """Report the reply; a cancelled call if it is not done."""
     if call.done():
-        reported.answered(await call.code(), await call.trailing_metadata())
+        reported.report_answer(await call.code(), await call.trailing_metadata())
     else:
-        reported.answered(grpc.StatusCode.CANCELLED, None)
+        reported.report_answer(grpc.StatusCode.CANCELLED, None)
 
 
 class _UnaryUnary(_Interceptor, grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]
     async def intercept_unary_unary(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:
         """Make the call and wait for its end, so that the end is reported before the application continues."""
-        with self._line(details):
+        with self._begin_line(details):
             reported, details = self._report_call(details)
             call = await _start(reported, continuation, details, request)
             try:
@@ -101,7 +101,7 @@ class _UnaryUnary(_Interceptor, grpc.aio.UnaryUnaryClientInterceptor):  # type: 
 
 class _StreamUnary(_Interceptor, grpc.aio.StreamUnaryClientInterceptor):  # type: ignore[misc]
     async def intercept_stream_unary(self, continuation: Callable[..., Any], details: Any, requests: Any) -> Any:
-        with self._line(details):
+        with self._begin_line(details):
             reported, details = self._report_call(details)
             call = await _start(reported, continuation, details, requests)
             reported.leave_line()
@@ -119,9 +119,9 @@ class _OneResponse:
         return getattr(self._call, name)
 
     def __await__(self) -> Generator[Any, None, Any]:
-        return self._response().__await__()
+        return self._await_response().__await__()
 
-    async def _response(self) -> Any:
+    async def _await_response(self) -> Any:
         try:
             return await self._call
         finally:
@@ -183,7 +183,7 @@ def _wrap(function: Callable[..., Any], streams: bool, served: Serving) -> Calla
         @functools.wraps(function)
         async def many(request: Any, context: Any) -> AsyncIterator[Any]:
             with served.line(is_started_here=True):
-                call = served.received()
+                call = served.report_receive()
                 watched = _AioContext(context, call)
                 try:
                     async for response in function(request, watched):
@@ -200,7 +200,7 @@ def _wrap(function: Callable[..., Any], streams: bool, served: Serving) -> Calla
         @functools.wraps(function)
         async def one(request: Any, context: Any) -> Any:
             with served.line(is_started_here=True):
-                call = served.received()
+                call = served.report_receive()
                 watched = _AioContext(context, call)
                 try:
                     response = await function(request, watched)

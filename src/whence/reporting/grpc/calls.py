@@ -32,7 +32,7 @@ class ClientCall:
         others = [pair for pair in metadata or () if pair[0].lower() != HEADER]
         self.metadata = others if message is None else [*others, (HEADER, message.to_text())]
 
-    def answered(self, code: Any, trailing: Metadata, *, elsewhere: bool = False) -> None:
+    def report_answer(self, code: Any, trailing: Metadata, *, elsewhere: bool = False) -> None:
         """Report how the call ended, if no other caller has. Return when it is reported.
 
         `elsewhere`: a callback of gRPC calls this, not the code that waited for the call. The event is then on a line of
@@ -81,7 +81,7 @@ class Serving:
         """Begin the line of the call; see `whence.reporting.lines.Lines.request`."""
         return self.reporter.lines.request(self.method, is_started_here=is_started_here)
 
-    def received(self) -> ServedCall:
+    def report_receive(self) -> ServedCall:
         """Report that the call was received."""
         return ServedCall(self.reporter, self.method, self.metadata, accept_causes=self.accept_causes)
 
@@ -123,13 +123,9 @@ class ServedCall:
 
 def wrap_handler(handler: Any, wrap: Callable[[Callable[..., Any], bool], Callable[..., Any]]) -> Any:
     """Return the handler with its function wrapped. `wrap` gets the function, and whether it returns a stream."""
-    make: Any
-    if handler.request_streaming:
-        make = grpc.stream_stream_rpc_method_handler if handler.response_streaming else None
-        make = make or grpc.stream_unary_rpc_method_handler
-        function = handler.stream_stream if handler.response_streaming else handler.stream_unary
-    else:
-        make = grpc.unary_stream_rpc_method_handler if handler.response_streaming else None
-        make = make or grpc.unary_unary_rpc_method_handler
-        function = handler.unary_stream if handler.response_streaming else handler.unary_unary
+    request, response = (
+        "stream" if streams else "unary" for streams in (handler.request_streaming, handler.response_streaming)
+    )
+    make = getattr(grpc, f"{request}_{response}_rpc_method_handler")
+    function = getattr(handler, f"{request}_{response}")
     return make(wrap(function, handler.response_streaming), handler.request_deserializer, handler.response_serializer)

@@ -56,10 +56,10 @@ class ClientInterceptor(
         try:
             call = continuation(with_cause, request)
         except BaseException:
-            reported.answered(grpc.StatusCode.CANCELLED, None)
+            reported.report_answer(grpc.StatusCode.CANCELLED, None)
             raise
         if _is_over(call):
-            reported.answered(call.code(), call.trailing_metadata())
+            reported.report_answer(call.code(), call.trailing_metadata())
             return call
         return _Call(call, reported)
 
@@ -107,7 +107,7 @@ class _Call:
                 self._report_end()
 
     def _report_end(self, *, elsewhere: bool = False) -> None:
-        self._reported.answered(self._call.code(), self._call.trailing_metadata(), elsewhere=elsewhere)
+        self._reported.report_answer(self._call.code(), self._call.trailing_metadata(), elsewhere=elsewhere)
 
 
 def _is_over(call: Any) -> bool:

@@ -85,7 +85,7 @@ def wrap_function(function: Callable[..., Any], streams: bool, served: Serving) 
     @functools.wraps(function)
     def one(request: Any, context: Any) -> Any:
         with served.line():
-            call = served.received()
+            call = served.report_receive()
             watched = WatchedContext(context, call)
             context.add_callback(call.abandon_elsewhere)
             try:
@@ -100,7 +100,7 @@ def wrap_function(function: Callable[..., Any], streams: bool, served: Serving) 
     def many(request: Any, context: Any) -> Iterator[Any]:
         # One thread reads all responses, so the line ends in the thread where it began.
         with served.line():
-            call = served.received()
+            call = served.report_receive()
             watched = WatchedContext(context, call)
             context.add_callback(call.abandon_elsewhere)
             try:
