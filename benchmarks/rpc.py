@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from benchmarks.report import Goal, Section
-from whence.papers.rpc import client_end, measure, server_answer
+from whence.papers.rpc import make_client_end, make_server_answer, measure
 
 SIZES = (2, 10, 100, 1000)
 LIMITS = {2: 1.05, 100: 1.10, 1000: 1.30}
@@ -55,7 +55,7 @@ def section() -> Section:
 
 def warm_us(kind: str, *, rounds: int = 20_000) -> float:
     """Both ends' steps of one round trip, without the RPC."""
-    client, answer = client_end(kind, 2), server_answer(kind)
+    client, answer = make_client_end(kind, 2), make_server_answer(kind)
     for _ in range(10):
         client.receive(answer(client.send()))
     start = time.process_time()

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from tests.history.manifests import description
 from whence.events.schema import REPORTS
 from whence.export import Selection, choose, export, linking, stretches
-from whence.export.spelling import DELIMITER, host
+from whence.export.spelling import DELIMITER, escape_host
 from whence.history import RELATIONS, History, layout
 from whence.history.draft import Draft
 from whence.history.joining import join
@@ -156,7 +156,7 @@ def same_relations(back: History, kept: list[Made], *, clocks: bool) -> None:
         name = (event.computation, event.process)
         seen[name] += 1
         if clocks:
-            original[host(name[0]) if several else "", host(name[1]), seen[name]] = event
+            original[escape_host(name[0]) if several else "", escape_host(name[1]), seen[name]] = event
         else:
             original[(*name, event.seq)] = event
     found = [*back.order()]

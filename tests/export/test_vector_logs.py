@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whence.export import spelling
-from whence.export.spelling import host, line
+from whence.export.spelling import escape_host, escape_line
 
 from .returning import NAMES, PROCESSES, exported, hard_history, selections
 
@@ -73,8 +73,8 @@ def test_shiviz_accepts_the_log(format: str, expression: re.Pattern[str], seed: 
             several = len({event.computation for event in kept}) > 1
             texts: dict[tuple[str, str], list[str]] = defaultdict(list)
             for event in kept:
-                label = host(event.computation) if several else ""
-                texts[label, host(event.process)].append(line(event.name or event.key))
+                label = escape_host(event.computation) if several else ""
+                texts[label, escape_host(event.process)].append(escape_line(event.name or event.key))
             read = {
                 (label, name): [text for text, _ in found]
                 for label, execution in executions(log).items()
@@ -85,11 +85,11 @@ def test_shiviz_accepts_the_log(format: str, expression: re.Pattern[str], seed: 
 
 def test_spelt_names_stay_apart() -> None:
     """Two processes that become one would be a third that never was."""
-    names = [*PROCESSES, "", *(host(name) for name in PROCESSES)]
-    assert len({host(name) for name in names}) == len(set(names))
-    assert all(re.fullmatch(f"{WORD}+", host(name)) for name in names)
+    names = [*PROCESSES, "", *(escape_host(name) for name in PROCESSES)]
+    assert len({escape_host(name) for name in names}) == len(set(names))
+    assert all(re.fullmatch(f"{WORD}+", escape_host(name)) for name in names)
     # ShiViz asks an object of JavaScript whether it has a member of the host's name, and it always has these.
-    assert not {host(name) for name in ("constructor", "toString", "__proto__")} & {
+    assert not {escape_host(name) for name in ("constructor", "toString", "__proto__")} & {
         "constructor",
         "toString",
         "__proto__",
@@ -99,11 +99,11 @@ def test_spelt_names_stay_apart() -> None:
 @given(st.one_of(st.sampled_from([name or "" for name in NAMES]), st.text("{} =\\a\n\u2028", max_size=12), st.text()))
 def test_no_text_is_taken_for_a_clock_or_a_delimiter(text: str) -> None:
     """An event's text may be anything, even what looks like the next line of the log."""
-    spelt = line(text)
+    spelt = escape_line(text)
     assert re.fullmatch(f"{DOT}*", spelt)
     assert not re.match(rf"{WORD}* \{{.*\}}", spelt)
     assert not DELIMITER.match(spelt)
-    assert line("order placed {7") == "order placed {7"
+    assert escape_line("order placed {7") == "order placed {7"
 
 
 def test_the_expressions_are_those_of_shiviz_and_govector() -> None:

@@ -122,7 +122,7 @@ def check_report(folder: Path) -> None:
         assert any(
             f"| {row['limit']} | {row['reading']} | **{row['verdict']}** | {row['obtained']} |" in x for x in lines
         )
-    assert "preliminary results already known" in " ".join(report.split())
+    assert "preliminary results were already known" in " ".join(report.split())
     assert "A quick run" in report
     assert {row["verdict"] for row in stated} == {"met", "missed"}
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from whence.papers.observer import plan, wanted
+from whence.papers.observer import list_settings, plan
 from whence.papers.observer_figures import FIGURES
 from whence.papers.reproduce import run_here
 from whence.spark.sweep import borrowed_session, sweep
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def test_spark_gives_what_one_process_gives(spark: SparkSession) -> None:
     """Where a cell runs must not show in its numbers, and results must not be swapped between cells."""
-    tasks = list(plan(wanted([FIGURES["fig4"], FIGURES["clocks"]]), seeds=1, messages=200).values())
+    tasks = list(plan(list_settings([FIGURES["fig4"], FIGURES["clocks"]]), seeds=1, messages=200).values())
     heard: list[int] = []
     assert sweep(spark.sparkContext, tasks, on_progress=heard.append) == run_here(tasks)
     assert heard == sorted(heard)

@@ -265,8 +265,8 @@ def test_every_report_is_one_that_the_source_reads(
     for _ in range(100):
         nested = {"in": nested}
     for value in (attributes, nested):
-        line = records.line(
-            records.line_head("app@1", "run"),
+        line = records.record_line(
+            records.record_head("app@1", "run"),
             7,
             12,
             "send",
@@ -404,7 +404,7 @@ def test_an_address_that_cannot_work_is_refused_at_once(endpoint: str) -> None:
 
 def test_a_clock_of_another_name_is_refused() -> None:
     """Its stamps would count another process's events, and every report would be set aside."""
-    with pytest.raises(ValueError, match="the clock is that of 'other'"):
+    with pytest.raises(ValueError, match="the clock belongs to 'other'"):
         Reporter("app", VectorClock("other"))
     assert Reporter("app", VectorClock("app@7")).process == "app@7"
 

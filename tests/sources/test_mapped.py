@@ -193,7 +193,7 @@ def test_times_are_the_same_moments_in_any_unit(tmp_path: Path, given_time: Any,
         ("process = {from = 'p', match = '(.)(.)'}", "process.match is a regular expression with at most one group"),
         ("process = {from = 'p', optional = 1}", "process.optional is true or false"),
         ("process = 'a..b'", "'a..b' is no field"),
-        ("process = '{a'", "has a brace that is alone"),
+        ("process = '{a'", "has a single brace"),
         ("time = {from = 't', unit = 'h'}", "time.unit is one of ns, us, ms, s, tick, not 'h'"),
         (LEAST + "event = 1", r"event is written \[\[event\]\]"),
         (LEAST + "default = 1", r"default is a table, written \[default\]"),
@@ -209,11 +209,11 @@ def test_times_are_the_same_moments_in_any_unit(tmp_path: Path, given_time: Any,
         (LEAST + "[default]\nkind = 'receive'", "default is a receive: say what it receives"),
         (LEAST + "[default]\nkind = 'local'\nsends = 'm'", "default, kind is local"),
         (LEAST + "[default]\nchannel = 'c'", "default, kind must say which end of the channel"),
-        (LEAST + "[default]\nkind = 'send'\nchannel = 'c'\nsends = 'm'", "default, channel stands in place of sends"),
+        (LEAST + "[default]\nkind = 'send'\nchannel = 'c'\nsends = 'm'", "default, channel replaces sends"),
         (LEAST + "[default]\nbytes = 'b'", "default, bytes counts the bytes"),
         (LEAST + "[default]\nskip = ''", "default, skip is the reason why"),
         (LEAST + "[default]\nskip = 'x'\nname = 'y'", "default, name means nothing beside skip"),
-        ("process = ", "is no TOML"),
+        ("process = ", "is not valid TOML"),
     ],
 )
 def test_a_mapping_that_is_wrong_is_refused_with_the_place(mapping: str, complaint: str) -> None:
@@ -226,7 +226,7 @@ def test_a_mapping_that_is_not_there_is_told_what_there_is(tmp_path: Path) -> No
     """The name of a shipped mapping and a path are given in one place; a slip in either is told so."""
     with pytest.raises(SourceError, match=r"the mapping flacon cannot be read: No such file.*or one of falcon"):
         Mapped("flacon")
-    with pytest.raises(SourceError, match="has times in ms, which cannot be told in tick"):
+    with pytest.raises(SourceError, match="has times in ms, which cannot be converted to tick"):
         Mapped("falcon", unit="tick")
     with pytest.raises(SourceError, match="the unit is one of ns, us, ms, s, tick, not 'h'"):
         Mapped("falcon", unit="h")
@@ -486,4 +486,4 @@ def test_expressions_of_mappings_find_what_those_of_python_find(pieces: list[str
     timed, found = timed_regex.compile_timed(expression), usual.search(text)
     assert timed.groups == usual.groups
     assert timed.occurs_in(text) == (found is not None)
-    assert timed.taken(text) == (None if found is None else found[1 if usual.groups else 0])
+    assert timed.extract(text) == (None if found is None else found[1 if usual.groups else 0])

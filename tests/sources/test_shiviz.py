@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.sources.hard_lines import VALUES
 from tests.sources.reading import SAMPLES, piece, rows, table
 from whence.sources import SourceError, executions, javascript_regex, shiviz, stamped_text
-from whence.sources.executions import Leftover, matches
+from whence.sources.executions import Leftover, find_events
 from whence.sources.javascript_regex import compile_javascript
 from whence.sources.shiviz import CLOCK_FIRST, EVENT_FIRST, ShiViz
 from whence.sources.windows import Window
@@ -281,11 +281,11 @@ def as_we_read(
     expression = compile_javascript(event, what="", is_trusted=is_trusted)
     border = None if delimiter is None else compile_javascript(delimiter, what="")
     read: list[tuple[int, int, str, bool]] = []
-    for each in matches(Window(piece(text.encode()), **window), expression, border, "sample"):
+    for each in find_events(Window(piece(text.encode()), **window), expression, border, "sample"):
         if isinstance(each, Leftover):
             read.append((each.execution.number, each.line, each.text, False))
         else:
-            at = zip(each.lines, each.found, strict=True)
+            at = zip(each.lines, each.matches, strict=True)
             read += [(each.execution.number, line, found[0], True) for line, found in at]
     return read
 
@@ -462,7 +462,7 @@ def test_expressions_of_users_find_what_those_of_python_find(pieces: list[str], 
         at = expected.end()
     horizon = data.draw(st.integers(start, stop + 1))
     for one in (usual, watched):
-        one.matches(text, start, stop, horizon, together := [])
+        one.append_matches(text, start, stop, horizon, together := [])
         assert [(found.span(), found.groups()) for found in together] == [one for one in each if one[0][0] < horizon]
     line_end = text.find("\n", start, stop) + 1 or stop
     in_line = watched.search_line(text, start, stop, line_end)

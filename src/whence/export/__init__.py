@@ -1,4 +1,4 @@
-"""Takes a history; gives files that other tools read, and that whence reads again with the same relations.
+"""Write a history as files that other tools read, and that whence reads again with the same relations.
 
 ::
 
@@ -10,8 +10,8 @@ One record of such a log::
     order placed
     shop {"shop":2, "stock":1}
 
-A history is written segment by segment, in memory that does not grow with it (`whence.export.stretches`). A part of it
-may be chosen (`whence.export.selection`) without a change to how its events stand to each other.
+A history is written segment by segment; memory does not grow with it (`whence.export.stretches`). A part of it can be
+chosen (`whence.export.selection`): any two of its events keep their relation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The formats there are, and `export`, which writes one of them."""
+"""List the formats of exports, and write one of them with `export`."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from whence.export.vector_logs import write_govector, write_shiviz
 from whence.history.questions.history import History
 
 Write = Callable[[Stretches, BinaryIO, Showing], Iterator[int]]
-"""Writes events, and gives the number of each piece once it is written."""
+"""A function that writes events, and yields the number of each stretch after it is written."""
 
 
 class ExportRefused(WhenceError):
-    """What was asked for makes no sense in this format."""
+    """The export was refused: an unknown format or sort of times, or too many events for a graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a format is written."""
+    """A format of exports: how it is written and read again."""
 
     write: Write
     times: str
-    """Those that it shows unless it is told otherwise."""
+    """The sort of times that it shows by default, one of `TIMES`."""
     regex: str | None = None
-    """The expression by which ShiViz, and whence, read it."""
+    """The expression with which ShiViz and whence read it."""
     binary: bool = False
 
 
@@ -47,12 +47,12 @@ FORMATS: Final = {
     "parquet": Format(write_parquet, WALL, binary=True),
     "dot": Format(write_dot, WALL),
 }
-"""By name."""
+"""The formats by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written."""
+    """The counts of an export, and how to read its file."""
 
     format: str
     times: str
@@ -60,17 +60,18 @@ class Exported:
     processes: int
     computations: int
     arrows: int | None
-    """Of a diagram in time: one for each message."""
+    """How many arrows were drawn, one for each message; None for formats without arrows."""
     arrows_left_out: int | None
-    """Those that would have led to an earlier time."""
+    """How many arrows were not drawn, because they would point to an earlier time."""
     regex: str | None
+    """The expression for ShiViz."""
     delimiter: str | None
-    """How ShiViz is told to read a log; the delimiter where there are several executions."""
+    """The expression for ShiViz that separates executions, if there are several."""
 
     def to_json(self) -> dict[str, Any]:
-        """The fields that say something."""
-        every = {name: getattr(self, name) for name in Exported.__slots__}
-        return {name: value for name, value in every.items() if value is not None}
+        """Return the fields that are not None."""
+        fields = {name: getattr(self, name) for name in Exported.__slots__}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 def export(
@@ -83,35 +84,33 @@ def export(
     any_size: bool = False,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Exported:
-    """Write the selected events, all unless told otherwise, in a format of `FORMATS` to a file.
+    """Write the selected events, by default all, to a file in a format of `FORMATS`.
 
-    `times` chooses between wall and corrected times where a format shows one of them. `on_progress` gets the number of
-    events written so far. Nothing is written twice and nothing but the sink is touched; if this raises, what the sink has
-    is of no use.
+    `times` chooses between wall and corrected times, where a format shows one of them. `on_progress` gets the number of
+    events written so far. Writes only to the sink, in one pass. If this raises, the file is incomplete: delete it.
 
-    Raises `ExportRefused` for a format or times that there are not, and for a graph that no screen can show, unless
-    `any_size`.
+    Raises `ExportRefused` for an unknown format or sort of times, and for a graph that is too large, unless `any_size`.
     """
     if format not in FORMATS:
-        raise ExportRefused(f"there is no format {format!r}; there are {', '.join(FORMATS)}")
+        raise ExportRefused(f"unknown format {format!r}; choose one of {', '.join(FORMATS)}")
     form = FORMATS[format]
-    shown = times or form.times
-    if shown not in TIMES:
-        raise ExportRefused(f"times are {' or '.join(TIMES)}, not {shown!r}")
+    chosen_times = times or form.times
+    if chosen_times not in TIMES:
+        raise ExportRefused(f"times are {' or '.join(TIMES)}, not {chosen_times!r}")
     stretches = Stretches(history.run, selection if selection is not None else choose(history))
     if format == "dot" and stretches.total > MOST_EVENTS and not any_size:
         raise ExportRefused(
-            f"a graph of {stretches.total:,} events cannot be laid out, and {MOST_EVENTS:,} are the most that are tried: "
-            "choose fewer with --around EVENT -k N or --process NAME, or insist with --force-size"
+            f"a graph of {stretches.total:,} events is too large to lay out; the limit is {MOST_EVENTS:,}. "
+            "Choose fewer with --around EVENT -k N or --process NAME, or insist with --force-size"
         )
-    showing = Showing(shown)
+    showing = Showing(chosen_times)
     events = 0
-    for piece in form.write(stretches, sink, showing):
-        events += piece
+    for written in form.write(stretches, sink, showing):
+        events += written
         on_progress(events)
     return Exported(
         format,
-        shown,
+        chosen_times,
         events,
         int((stretches.selection.codes & (history.run.processes.events > 0)).sum()),
         stretches.exported_computations,

@@ -1,7 +1,7 @@
-"""Messages between exported events by keys, as whence's own format and its OTLP attributes have them.
+"""Make the keys of messages between exported events, for whence's own format and for its OTLP attributes.
 
-A key is the position of the event that sends it. The source's own keys would not do: a history keeps the first of those
-that an event received, and where events are left out, what they passed on has no key at all.
+A key is the position of the event that sends it. The source's keys are not enough: a history keeps only the first key that
+an event received, and a path over events that are left out has no key at all.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from whence.events.keys import ANSWER, STAMPED
 from whence.events.schema import LOCAL, RECEIVE, SEND
 
 LEFT_OUT = "left out after "
-"""What the key of a cause begins with that leads to an event only through events that are left out, and only possibly."""
+"""The prefix of the key of a possible cause, in an export that leaves events out."""
 UNREPORTED = "unreported "
-"""What the key of a missing cause begins with, where as it is it would mean something else."""
+"""The prefix of a missing key that would otherwise mean something else."""
 
 
-def key(position: int, sends: str | None = None) -> str:
-    """What the event at a position sends, given what it has sent by its source: an answer stays an answer."""
-    return f"{ANSWER}{position}" if (sends or "").startswith(ANSWER) else str(position)
+def sent_key(position: int, source_key: str | None = None) -> str:
+    """Make the key that the event at a position sends. If its key in the source is that of an answer, this is one, too."""
+    return f"{ANSWER}{position}" if (source_key or "").startswith(ANSWER) else str(position)
 
 
-def received(causes: Iterable[tuple[int, bool]], missing: Iterable[str], *, whole: bool) -> list[str]:
-    """What an event receives that has these causes, each with whether it is only possibly one, and misses those keys.
+def received_keys(causes: Iterable[tuple[int, bool]], missing: Iterable[str], *, whole: bool) -> list[str]:
+    """Make the keys that an event receives, from its causes, each with whether it is assumed, and its missing keys.
 
-    Where events are left out, nothing can tell what is only possible: such a cause becomes one that nobody reported, so
-    that a reader takes the two events for neither ordered nor concurrent.
+    If events are left out (`whole` is false), no key can say that a cause is only possible. Such a cause becomes one that
+    nobody reported: a reader then calls the two events neither ordered nor concurrent.
     """
-    found = [str(cause) if not assumed else f"{ANSWER if whole else LEFT_OUT}{cause}" for cause, assumed in causes]
-    # A number would be the key of another event, and nobody misses an answer.
-    return found + [
-        f"{UNREPORTED}{each}" if each.isdecimal() or each.startswith((ANSWER, STAMPED)) else each for each in missing
+    keys = [str(cause) if not assumed else f"{ANSWER if whole else LEFT_OUT}{cause}" for cause, assumed in causes]
+    # A number would be the key of another event, and an answer is never missing.
+    return keys + [
+        f"{UNREPORTED}{key}" if key.isdecimal() or key.startswith((ANSWER, STAMPED)) else key for key in missing
     ]
 
 
 def kind_of(kind: str, *, sends: bool, receives: bool) -> str:
-    """The event's kind if its keys agree with it, and else the kind that they show.
+    """Return the event's kind if it agrees with the event's keys; else the kind that the keys show.
 
-    Sources set aside a send or a receive that names no message, and a local event that names one it received.
+    Sources quarantine a send or a receive without a key, and a local event that receives one.
     """
     agrees = {SEND: sends, RECEIVE: receives, LOCAL: not receives}
     if agrees[kind]:

@@ -1,7 +1,7 @@
-"""What is recorded to lead to exported events, where processes do several things at once.
+"""Find the recorded causes of exported events, in histories with lines.
 
-Where events are left out, what they passed on must not be: the causes of an event are then the *nearest* exported events
-from which a recorded path leads to it over events that are left out.
+If events are left out, the paths over them must stay. The causes of an event are then the *nearest* exported events: those
+from which a recorded path over events that are left out leads to it.
 """
 
 from __future__ import annotations
@@ -15,38 +15,25 @@ from whence.history.reading import Run
 from whence.history.recorded import recorded_crossings, recorded_within
 
 Carried = dict[tuple[int, str | None], int]
-"""By process and line: the last exported event that leads somewhere. Those before it on its line are implied."""
+"""By process and line: the last exported event that leads to an event. Earlier ones of its line are implied."""
 
 
-def followed_in_process(run: Run, number: int) -> dict[int, list[int]]:
-    """By row of a segment: positions of what it follows within its own process by what is recorded."""
+def find_causes_in_process(run: Run, number: int) -> dict[int, list[int]]:
+    """Return, by row of a segment, the positions of its recorded causes in its own process."""
     first = int(run.segments.first_position[number])
     process = run.process_column(number)
     effect, cause = recorded_within(run, number)
-    own = process[effect] == process[cause]
-    found: dict[int, list[int]] = {}
-    for row, before in zip(effect[own].tolist(), (cause[own] + first).tolist(), strict=True):
-        found.setdefault(row, []).append(before)
-    for row, position in zip(*(each.tolist() for each in recorded_crossings(run, number)), strict=True):
-        found.setdefault(row, []).append(position)
-    return found
-
-
-def codes_at(run: Run, positions: Longs) -> Longs:
-    """The processes of events."""
-    found = np.empty(len(positions), np.int64)
-    numbers = np.searchsorted(run.segments.first_position, positions, side="right") - 1
-    for number in np.unique(numbers).tolist():
-        mine = numbers == number
-        rows = positions[mine] - run.segments.first_position[number]
-        found[mine] = run.segments.codes_of(number)[run.process_column(number)[rows]]
-    return found
+    is_own = process[effect] == process[cause]
+    positions = _group_by_row(effect[is_own], cause[is_own] + first)
+    for row, crossing in _group_by_row(*recorded_crossings(run, number)).items():
+        positions.setdefault(row, []).extend(crossing)
+    return positions
 
 
 class Nearest:
-    """Goes over all segments in order.
+    """A pass over all segments, in order.
 
-    HAZARD: what an event that is left out carries has an entry for each exported line that leads to it. A process that is
+    HAZARD: for each event that is left out, there is an entry for each exported line that leads to it. A process that is
     left out, has no lines and hears of very many of them takes time and memory as their number times its events.
     """
 
@@ -54,56 +41,51 @@ class Nearest:
         self._run = run
         self._selection = selection
         self._carried: dict[int, Carried] = {}
-        """By position: what events of earlier segments carry that later ones may follow."""
+        """By position of an event of an earlier segment that later ones may follow: the exported events behind it."""
 
     def step(self, number: int) -> dict[int, list[int]]:
-        """The nearest causes of the exported events of the next segment, by position."""
+        """Return, by position, the nearest causes of the exported events of the next segment."""
         run = self._run
         first = int(run.segments.first_position[number])
         codes = run.segments.codes_of(number)[run.process_column(number)]
         chosen = self._selection.rows(first, codes)
         if not self._carried and not chosen.any():
             return {}
-        lines = _lines(run, number)
-        causes = self._causes(number, first)
-        here: dict[int, Carried] = {}
-        found: dict[int, list[int]] = {}
+        lines = _read_lines(run, number)
+        causes = self._find_causes(number, first)
+        carried_here: dict[int, Carried] = {}
+        nearest: dict[int, list[int]] = {}
         for row, (code, is_chosen) in enumerate(zip(codes.tolist(), chosen.tolist(), strict=True)):
             carried: Carried = {}
             for cause in causes.get(row, ()):
-                led = here.get(cause) or self._carried.get(cause)
-                if led is None:
+                of_cause = carried_here.get(cause) or self._carried.get(cause)
+                if of_cause is None:
                     continue
                 if not carried:
-                    carried = led
+                    carried = of_cause
                     continue
                 carried = dict(carried)
-                for line, position in led.items():
+                for line, position in of_cause.items():
                     carried[line] = max(position, carried.get(line, -1))
             if is_chosen:
-                found[first + row] = sorted(carried.values())
+                nearest[first + row] = sorted(carried.values())
                 carried = {(code, lines[row]): first + row}
             if carried:
-                here[first + row] = carried
-        self._keep(number, first, here)
-        return found
+                carried_here[first + row] = carried
+        self._keep(number, first, carried_here)
+        return nearest
 
-    def _causes(self, number: int, first: int) -> dict[int, list[int]]:
-        """By row of a segment: positions of all that it follows by what is recorded."""
+    def _find_causes(self, number: int, first: int) -> dict[int, list[int]]:
+        """Return, by row of a segment, the positions of all its recorded causes."""
         effect, cause = recorded_within(self._run, number)
         into = self._run.messages_into(number).without_assumed()
         rows, positions = recorded_crossings(self._run, number)
-        found: dict[int, list[int]] = {}
-        for row, position in zip(
-            np.concatenate((effect, into.row, rows)).tolist(),
-            np.concatenate((cause + first, into.position, positions)).tolist(),
-            strict=True,
-        ):
-            found.setdefault(row, []).append(position)
-        return found
+        return _group_by_row(
+            np.concatenate((effect, into.row, rows)), np.concatenate((cause + first, into.position, positions))
+        )
 
-    def _keep(self, number: int, first: int, here: dict[int, Carried]) -> None:
-        """Keep what later segments may follow: sends that cross, and ends of lines."""
+    def _keep(self, number: int, first: int, carried_here: dict[int, Carried]) -> None:
+        """Keep what later segments may follow: sends of crossings, and ends of lines."""
         crossings = self._run.table(self._run.table_file("crossings")).read(columns=["cause"], use_threads=False)
         wanted = set(crossings["cause"].to_pylist())
         ends = self._run.line_ends(number)
@@ -113,9 +95,17 @@ class Nearest:
         else:
             process = self._run.process_column(number)
             wanted.update(first + len(process) - 1 - np.unique(process[::-1], return_index=True)[1])
-        self._carried |= {position: carried for position, carried in here.items() if position in wanted}
+        self._carried |= {position: carried for position, carried in carried_here.items() if position in wanted}
 
 
-def _lines(run: Run, number: int) -> list[str | None]:
-    found: list[str | None] = run.events(number, ["line"], 0, int(run.segments.rows[number]))["line"].to_pylist()
-    return found
+def _group_by_row(rows: Longs, positions: Longs) -> dict[int, list[int]]:
+    """Group positions by row."""
+    by_row: dict[int, list[int]] = {}
+    for row, position in zip(rows.tolist(), positions.tolist(), strict=True):
+        by_row.setdefault(row, []).append(position)
+    return by_row
+
+
+def _read_lines(run: Run, number: int) -> list[str | None]:
+    lines: list[str | None] = run.events(number, ["line"], 0, int(run.segments.rows[number]))["line"].to_pylist()
+    return lines

@@ -1,7 +1,7 @@
-r"""Names and texts as other programs can take them: one way, the same for every program, and readable.
+r"""Escape names and texts so that other programs can read them. The escapes are the same for every program.
 
-A character that cannot stand where it would is spelt ``\n``, ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``; a backslash of a host
-is then spelt ``\\``, so that no two names become one.
+A character that is not allowed becomes ``\n``, ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``. A backslash of a host becomes
+``\\``, so that different names stay different.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Final
 from whence.history.questions.event import Event
 
 REGEX: Final = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
-"""ShiViz's own expression."""
+"""The expression that ShiViz has by default."""
 GOVECTOR_REGEX: Final = r"(?<host>\S*) (?<clock>{.*})\n(?<event>.*)"
-"""What reads GoVector's logs."""
+"""The expression for GoVector's logs."""
 DELIMITER: Final = r"^=== (?<trace>.*) ===$"
-"""What separates executions, where there are several."""
+"""The expression for the line between two executions."""
 
 _IN_HOST = re.compile(r"[\\\s\x00-\x1f\x7f-\x9f\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff]")
 _IN_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -30,32 +30,32 @@ _OBJECT = frozenset(
         *("valueOf", "__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__"),
     }
 )
-"""What every object of JavaScript has: ShiViz keeps hosts as members of one."""
+"""Members of every object of JavaScript. ShiViz stores hosts as members of one, so no host may have such a name."""
 
 
-def host(name: str) -> str:
-    r"""A name without blanks, as ``\S*`` matches it in JavaScript and in Python; different names stay different."""
+def escape_host(name: str) -> str:
+    r"""Escape a name so that ``\S*`` matches it in JavaScript and in Python. Different names stay different."""
     if not name:
         return _EMPTY
     if name in _OBJECT:
-        return _spelt(name[0]) + name[1:]
-    return _IN_HOST.sub(lambda found: _spelt(found[0]), name)
+        return _escape(name[0]) + name[1:]
+    return _IN_HOST.sub(lambda match: _escape(match[0]), name)
 
 
-def line(text: str) -> str:
-    """A text on one line, which no expression takes for a clock or a delimiter."""
-    text = _IN_LINE.sub(lambda found: _spelt(found[0]), text)
+def escape_line(text: str) -> str:
+    """Escape a text so that it is one line, and no expression reads it as a clock or a delimiter."""
+    text = _IN_LINE.sub(lambda match: _escape(match[0]), text)
     while _LIKE_CLOCK.match(text):
         text = _LIKE_CLOCK.sub(r"\1\\x20\2", text, count=1)
-    return _spelt("=") + text[1:] if _LIKE_DELIMITER.match(text) else text
+    return _escape("=") + text[1:] if _LIKE_DELIMITER.match(text) else text
 
 
 def label(event: Event) -> str:
-    """What an event is called: its name, or else its id."""
+    """Return the event's name, or its id if it has no name."""
     return event.name or event.id
 
 
-def _spelt(character: str) -> str:
+def _escape(character: str) -> str:
     if character in _SHORT:
         return _SHORT[character]
     number = ord(character)

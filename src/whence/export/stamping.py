@@ -1,7 +1,7 @@
-"""Vector clocks of all rows of a segment, a stretch at a time: the numbers of one stretch are in memory, not of all.
+"""Compute the vector clocks of a segment's rows, one stretch at a time, so that only one stretch of them is in memory.
 
-The rows are passed over once. A stretch begins with what each process knows by then, and with the vectors of earlier sends
-that are still to be received.
+Each row is computed once. A stretch begins with what each process knows there, and with the vectors of earlier sends
+that later rows receive.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from whence.causality.skeleton import Ints, Longs, Skeleton
 
 
 class Stamping:
-    """Goes over the rows of one segment, in order."""
+    """A pass over the rows of one segment, in order."""
 
     def __init__(self, skeleton: Skeleton, boundary: Boundary, edges: tuple[Longs, Longs], column: Ints) -> None:
-        """`edges` are the rows with causes before the segment, ascending, and which send of the boundary each has.
+        """Start before the first row.
 
-        `column` says where in vectors each process has its entry; processes that never meet may share one. It is the
-        process itself where something is known before the segment.
+        `edges` are the rows with causes before the segment, ascending, and for each the number of its send in the
+        boundary. `column` has the entry of each process in vectors. Processes that never meet may share one. If anything
+        is known before the segment, it is the process itself.
         """
         self._skeleton = skeleton
         self._edges = edges
@@ -36,25 +37,30 @@ class Stamping:
         self._kept_known = np.empty((0, width), np.int32)
 
     def vectors(self, start: int, stop: int, chosen: Longs) -> Ints:
-        """The vectors of the chosen rows, which ascend, of rows ``start <= row < stop``, which follow those before."""
+        """Compute the rows ``start <= row < stop``; return the vectors of the chosen ones, which ascend.
+
+        Call it for adjacent ranges of rows, from 0 on.
+        """
         part = self._skeleton.part(start, stop)
         cause = part.cause_rows()
         effect = np.repeat(np.arange(stop - start, dtype=np.int64), np.diff(part.offsets))
-        inside = cause >= 0
-        counts = np.bincount(effect[inside], minlength=stop - start)
-        within = Skeleton(part.process, np.concatenate(([0], np.cumsum(counts))), part.back[inside])
-        needed = start + np.flatnonzero(self._last_use[start:stop] >= stop)
-        wanted = np.union1d(chosen, needed)
-        found = np.empty((len(wanted), self._state.known.shape[1]), np.int32)
-        edges = self._edges_into(start, stop, effect[~inside], start + cause[~inside])
-        self._forward.run(within, self._state, edges, wanted - start, found, to_the_end=True)
-        stay = self._last_use[self._kept] >= stop
-        self._kept = np.concatenate((self._kept[stay], needed))
-        self._kept_known = np.concatenate((self._kept_known[stay], found[np.searchsorted(wanted, needed)]))
-        return found if len(wanted) == len(chosen) else found[np.searchsorted(wanted, chosen)]
+        is_inside = cause >= 0
+        counts = np.bincount(effect[is_inside], minlength=stop - start)
+        within = Skeleton(part.process, np.concatenate(([0], np.cumsum(counts))), part.back[is_inside])
+        needed_later = start + np.flatnonzero(self._last_use[start:stop] >= stop)
+        wanted = np.union1d(chosen, needed_later)
+        vectors = np.empty((len(wanted), self._state.known.shape[1]), np.int32)
+        edges = self._find_edges_into(start, stop, effect[~is_inside], start + cause[~is_inside])
+        self._forward.run(within, self._state, edges, wanted - start, vectors, to_the_end=True)
+        is_used_later = self._last_use[self._kept] >= stop
+        self._kept = np.concatenate((self._kept[is_used_later], needed_later))
+        self._kept_known = np.concatenate(
+            (self._kept_known[is_used_later], vectors[np.searchsorted(wanted, needed_later)])
+        )
+        return vectors if len(wanted) == len(chosen) else vectors[np.searchsorted(wanted, chosen)]
 
-    def _edges_into(self, start: int, stop: int, effect: Longs, cause: Longs) -> tuple[Longs, Longs, Ints]:
-        """The causes of a stretch before it: rows of the stretch, which of the vectors each has, and the vectors."""
+    def _find_edges_into(self, start: int, stop: int, effect: Longs, cause: Longs) -> tuple[Longs, Longs, Ints]:
+        """Find the causes before a stretch: return the rows that have one, the number of its vector, and the vectors."""
         first, last = np.searchsorted(self._edges[0], [start, stop])
         sends, place = np.unique(self._edges[1][first:last], return_inverse=True)
         rows = np.concatenate((effect, self._edges[0][first:last] - start))

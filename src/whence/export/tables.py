@@ -1,7 +1,7 @@
-"""Tables of events, CSV and Parquet: one row an event, in history order, both of its times beside each other.
+"""Write tables of events as CSV and Parquet: one row for each event, in history order, with wall and corrected times.
 
-Parquet files are in whence's own format: ``sends`` and ``receives`` are keys by which a history made of them gets the same
-relations. The source's own keys stand in ``source_sends`` and ``source_receives``.
+Parquet files are in whence's own format. With the keys in ``sends`` and ``receives``, a history made of them has the same
+relations. The keys of the source are in ``source_sends`` and ``source_receives``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from whence.export.keys import key, kind_of, received
+from whence.export.keys import kind_of, received_keys, sent_key
 from whence.export.lines import Told
 from whence.export.stretches import Stretch, Stretches
 from whence.export.times import Showing
@@ -54,6 +54,7 @@ _STORED = (
     *("computation", "process", "seq", "id", "name", "kind", "time", "correction", "causal_time", "sends", "receives"),
     *("attributes", "error", "clock_name", "line", "missing", "file", "place"),
 )
+"""The columns of a history that are read."""
 _AS_STORED = (
     *(
         "computation",
@@ -69,10 +70,13 @@ _AS_STORED = (
         "place",
     ),
 )
+"""Those that are written unchanged."""
 
 
 def write_csv(stretches: Stretches, sink: BinaryIO, showing: Showing) -> Iterator[int]:
-    """A header and a row an event: text in quotes, quotes doubled, nothing at all for what is not known.
+    """Write a header and a row for each event; yield the number of events of each stretch.
+
+    Text is in quotes, with quotes doubled. Unknown values are empty.
 
     HAZARD: a spreadsheet takes a text that begins with ``=``, ``+``, ``-`` or ``@`` for a formula. Texts are not altered.
     """
@@ -80,22 +84,22 @@ def write_csv(stretches: Stretches, sink: BinaryIO, showing: Showing) -> Iterato
     schema = COLUMNS
     for place in lists:
         schema = schema.set(place, pa.field(COLUMNS.names[place], pa.string()))
-    with pa_csv.CSVWriter(_file(sink), schema) as writer:
-        for stretch in stretches.each():
-            table = _table(stretches, stretch)
+    with pa_csv.CSVWriter(_open_sink(sink), schema) as writer:
+        for stretch in stretches.iterate():
+            table = _make_table(stretches, stretch)
             for place in lists:
-                texts = [None if each is None else json.dumps(each) for each in table.column(place).to_pylist()]
+                texts = [None if values is None else json.dumps(values) for values in table.column(place).to_pylist()]
                 table = table.set_column(place, schema.field(place), pa.array(texts, pa.string()))
             writer.write_table(table)
             yield len(stretch)
 
 
 def write_parquet(stretches: Stretches, sink: BinaryIO, showing: Showing) -> Iterator[int]:
-    """The same in row groups of some ten thousand."""
+    """Write the rows in groups of at least `ROW_GROUP`; yield the number of events of each stretch."""
     waiting: list[pa.Table] = []
-    with pq.ParquetWriter(_file(sink), COLUMNS, compression="zstd", use_dictionary=DICTIONARIES) as writer:
-        for stretch in stretches.each():
-            waiting.append(_table(stretches, stretch))
+    with pq.ParquetWriter(_open_sink(sink), COLUMNS, compression="zstd", use_dictionary=DICTIONARIES) as writer:
+        for stretch in stretches.iterate():
+            waiting.append(_make_table(stretches, stretch))
             if sum(map(len, waiting)) >= ROW_GROUP:
                 writer.write_table(pa.concat_tables(waiting))
                 waiting.clear()
@@ -104,40 +108,40 @@ def write_parquet(stretches: Stretches, sink: BinaryIO, showing: Showing) -> Ite
             writer.write_table(pa.concat_tables(waiting))
 
 
-def _file(sink: BinaryIO) -> pa.NativeFile:
+def _open_sink(sink: BinaryIO) -> pa.NativeFile:
     return pa.PythonFile(sink, mode="w")
 
 
-def _table(stretches: Stretches, stretch: Stretch) -> pa.Table:
+def _make_table(stretches: Stretches, stretch: Stretch) -> pa.Table:
     stored = stretches.table(stretch, _STORED)
-    own, uses = stored["sends"].to_pylist(), stretch.uses.tolist()
+    source_keys, uses = stored["sends"].to_pylist(), stretch.uses.tolist()
     sends = [
-        key(position, sent) if used or sent is not None else None
-        for position, used, sent in zip(stretch.positions.tolist(), uses, own, strict=True)
+        sent_key(position, source_key) if used or source_key is not None else None
+        for position, used, source_key in zip(stretch.positions.tolist(), uses, source_keys, strict=True)
     ]
     receives = [
-        received(stretch.told_causes_of(row), missing or (), whole=stretches.selection.whole) or None
+        received_keys(stretch.causes_with_assumed(row), missing or (), whole=stretches.selection.whole) or None
         for row, missing in enumerate(stored["missing"].to_pylist())
     ]
-    told = stretch.told or [Told(line) for line in stored["line"].to_pylist()]
+    lines = stretch.lines or [Told(line) for line in stored["line"].to_pylist()]
     kinds = [
-        kind_of(kind, sends=sent is not None, receives=got is not None)
-        for kind, sent, got in zip(stored["kind"].to_pylist(), sends, receives, strict=True)
+        kind_of(kind, sends=sent is not None, receives=keys is not None)
+        for kind, sent, keys in zip(stored["kind"].to_pylist(), sends, receives, strict=True)
     ]
-    named = pc.binary_join_element_wise(stored["process"], stored["seq"].cast(pa.string()), ":")
+    default_id = pc.binary_join_element_wise(stored["process"], stored["seq"].cast(pa.string()), ":")
     correction = pc.coalesce(stored["correction"], pa.scalar(0, pa.int64()))
     columns: dict[str, Any] = {
         "position": stretch.positions,
-        "id": pc.coalesce(stored["id"], named),
+        "id": pc.coalesce(stored["id"], default_id),
         "kind": kinds,
         "corrected_time": pc.add(stored["time"], correction),
         "sends": pa.array(sends, pa.string()),
         "receives": pa.array(receives, pa.list_(pa.string())),
-        "line": pa.array([each.line for each in told], pa.string()),
-        "line_parent": pa.array([each.parent for each in told], pa.string()),
-        "line_phase": pa.array([each.phase for each in told], pa.string()),
-        "line_joins": pa.array([each.joins for each in told], pa.list_(pa.string())),
-        "attributes": _attributes(stretches, stretch, stored),
+        "line": pa.array([event.line for event in lines], pa.string()),
+        "line_parent": pa.array([event.parent for event in lines], pa.string()),
+        "line_phase": pa.array([event.phase for event in lines], pa.string()),
+        "line_joins": pa.array([event.joins for event in lines], pa.list_(pa.string())),
+        "attributes": _write_attributes(stretches, stretch, stored),
         "source_sends": stored["sends"],
         "source_receives": stored["receives"],
     }
@@ -145,9 +149,9 @@ def _table(stretches: Stretches, stretch: Stretch) -> pa.Table:
     return pa.table({name: columns[name] for name in COLUMNS.names}, schema=COLUMNS)
 
 
-def _attributes(stretches: Stretches, stretch: Stretch, stored: pa.Table) -> Any:
-    """A JSON object, columns of the source included; none where there is nothing."""
+def _write_attributes(stretches: Stretches, stretch: Stretch, stored: pa.Table) -> Any:
+    """Write the attributes of each event as a JSON object, with the source's own columns; null if it has none."""
     if not stretches.run.manifest.native_columns:
         return stored["attributes"]
-    found = [dict(event.attributes) for event in stretches.events(stretch)]
-    return pa.array([json.dumps(each, ensure_ascii=False) if each else None for each in found], pa.string())
+    attributes = [dict(event.attributes) for event in stretches.events(stretch)]
+    return pa.array([json.dumps(values, ensure_ascii=False) if values else None for values in attributes], pa.string())

@@ -1,4 +1,4 @@
-"""Times of exported events: in nanoseconds, and for diagrams such that every effect stands after its causes."""
+"""Give exported events times in nanoseconds. In diagrams, each effect is after its causes."""
 
 from __future__ import annotations
 
@@ -12,55 +12,57 @@ CORRECTED: Final = "corrected"
 TIMES: Final = (CORRECTED, WALL)
 
 NANOSECONDS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-"""In units of time. Where a history counts something else, diagrams take one of it as a microsecond."""
+"""Nanoseconds of each unit of time. Diagrams show one of any other unit as a microsecond."""
 APART: Final = 8
-"""Nanoseconds, at least, between events of one process in a diagram, so that something fits strictly inside of each, even
-if the reader cuts off the last digit."""
+"""Nanoseconds between events of one process in a diagram, at least. An arrow's end then fits strictly inside each slice,
+even if the reader cuts off the last digit."""
 
 
 @dataclass(slots=True)
 class Showing:
-    """Which times a format is to show, and how many messages it then drew as arrows, where it draws them."""
+    """The sort of times that an export shows, and counts of the arrows that it drew."""
 
     times: str
     arrows: int | None = None
+    """How many arrows were drawn; None for formats without arrows."""
     arrows_left_out: int | None = None
-    """Those that would have led to an earlier time."""
+    """How many arrows were not drawn, because they would point to an earlier time."""
 
     @property
     def wall(self) -> bool:
-        """Whether wall times are shown as they are."""
+        """Return whether wall times are shown."""
         return self.times == WALL
 
     def time_of(self, event: Event) -> int | None:
-        """The event's time that is to be shown, in the history's unit."""
+        """Return the time of the event to show, in the history's unit."""
         return event.time if self.wall else event.corrected_time
 
 
 @dataclass(slots=True)
 class Placed:
-    """A cause that is still to be drawn as such."""
+    """An event in a diagram that is a cause of later ones."""
 
     at: int
+    """Its time in the diagram, in nanoseconds."""
     track: int
-    """Where it is drawn."""
-    uses: int
+    uses: int | None
+    """How many later events will have it as a cause; None if that is not known."""
 
 
 @dataclass(slots=True)
 class Timeline:
-    """Gives each event, in history order, a time in nanoseconds.
+    """A pass over events in history order that gives each a time in nanoseconds.
 
-    Its corrected time or, where that is not after all its causes or is not known, the least time that is.
-    So clocks that tick coarsely, and events without a time, do not make an effect stand before or beside its cause.
-    Where wall times are shown, its wall time as it is; one without stands where the one before it in its process does.
+    With corrected times, it is the event's corrected time, or the least time after all its causes if that is later or the
+    event has none. So no effect is before or beside its cause, also with coarse clocks. With wall times, it is the event's
+    wall time; an event without one gets the time of the one before it in its process.
 
-    Memory is one number a process and a few for each event that is still to be a cause of another.
+    Memory is one number for each process, and a few for each event that will be a cause of another.
     """
 
     unit: str
     start: int
-    """The time that becomes 0, in the history's unit."""
+    """The time that is 0 in the diagram, in the history's unit."""
     showing: Showing
     last: dict[int, int] = field(default_factory=dict)
     """By process: the time of its last event so far."""
@@ -68,26 +70,30 @@ class Timeline:
 
     @property
     def tick(self) -> int:
-        """Nanoseconds of one unit in a diagram."""
+        """Return how many nanoseconds of the diagram one unit of the history takes."""
         return NANOSECONDS.get(self.unit, NANOSECONDS["us"])
 
-    def place(self, event: Event, code: int, track: int, causes: list[int], uses: int) -> tuple[int, list[Placed]]:
-        """The event's time, and those of its causes with their tracks."""
-        known = self.showing.time_of(event)
-        time = self.last.get(code, 0) if known is None else (known - self.start) * self.tick
-        found = [self._cause(position) for position in causes]
+    def place(
+        self, event: Event, code: int, track: int, causes: list[int], uses: int | None
+    ) -> tuple[int, list[Placed]]:
+        """Return the event's time, and its causes with their times and tracks. Pass None for unknown `uses`."""
+        own_time = self.showing.time_of(event)
+        time = self.last.get(code, 0) if own_time is None else (own_time - self.start) * self.tick
+        placed = [self._use(position) for position in causes]
         if not self.showing.wall:
             if code in self.last:
                 time = max(time, self.last[code] + APART)
-            time = max([time, *(cause.at + 1 for cause in found)])
+            time = max([time, *(cause.at + 1 for cause in placed)])
         self.last[code] = time
-        if uses:
+        if uses != 0:
             self._waiting[event.position] = Placed(time, track, uses)
-        return time, found
+        return time, placed
 
-    def _cause(self, position: int) -> Placed:
-        found = self._waiting[position]
-        found.uses -= 1
-        if found.uses == 0:
-            del self._waiting[position]
-        return found
+    def _use(self, position: int) -> Placed:
+        """Return a cause; forget it after its last use."""
+        cause = self._waiting[position]
+        if cause.uses is not None:
+            cause.uses -= 1
+            if cause.uses == 0:
+                del self._waiting[position]
+        return cause

@@ -1,10 +1,10 @@
-"""Takes parameters; gives the papers' evaluations again: figures as CSV, SVG and PNG, and a report of what was met.
+"""Repeat the evaluations of the papers: write figures as CSV, SVG and PNG, and a report of which statements are met.
 
-- `whence.papers.cell`: one simulation, every scheme and phi evaluated on it;
+- `whence.papers.cell`: one simulation, with every scheme and phi evaluated on it;
 - `whence.papers.schemes`: the clocks and policies that are compared;
-- `whence.papers.observer_figures`, `stated`, `checks`: Figures 2 to 7 and the observer paper's sentences, as data;
+- `whence.papers.observer_figures`, `stated`, `checks`: Figures 2 to 7 and the statements of the observer paper, as data;
 - `whence.papers.hcg`, `rpc`, `autonomous`: the other three papers;
-- `whence.papers.reproduce`: all of it, through whatever runs the tasks.
+- `whence.papers.reproduce`: all of it, here or on Spark.
 
 One literal record, a row of ``stated.csv``::
 

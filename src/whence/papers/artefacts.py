@@ -1,4 +1,4 @@
-"""What a reproduction writes: for each figure a CSV, an SVG and a PNG of one stem, the same bytes for the same numbers."""
+"""Write each figure as a CSV, an SVG and a PNG. The same numbers give the same bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Cell = str | int | float | Spread | None
-"""Of a CSV: a `Spread` fills two columns, and None leaves one empty."""
+"""A cell of a CSV. A `Spread` fills two columns, and None leaves one empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +25,27 @@ class Artefact:
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Cell]]
     draw: Callable[[Figure], None] | None = None
-    """Fills an empty figure; None for a table."""
+    """Draws into an empty figure; None for a table."""
     size_inches: tuple[float, float] = (6.4, 4.8)
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The names of the files it becomes."""
+        """Return the names of the files that `write` makes."""
         return tuple(f"{self.stem}.{kind}" for kind in (("csv", "svg", "png") if self.draw else ("csv",)))
 
     def write(self, folder: Path) -> None:
-        """Write the files; existing ones are replaced."""
+        """Write the files. Replace existing ones."""
         with (folder / f"{self.stem}.csv").open("w", newline="", encoding="utf-8") as out:
             lines = csv.writer(out, lineterminator="\n")
             lines.writerow(self.columns)
-            lines.writerows([text for cell in row for text in _texts(cell)] for row in self.rows)
+            lines.writerows([text for cell in row for text in _to_texts(cell)] for row in self.rows)
         if self.draw is not None:
             _write_pictures(self.draw, self.size_inches, folder / self.stem)
 
 
-def _texts(cell: Cell) -> list[str]:
+def _to_texts(cell: Cell) -> list[str]:
     if isinstance(cell, Spread):
-        return [_texts(cell.mean)[0], _texts(cell.sd)[0]]
+        return [_to_texts(cell.mean)[0], _to_texts(cell.sd)[0]]
     if cell is None:
         return [""]
     return [f"{cell:.6f}" if isinstance(cell, float) else str(cell)]
@@ -55,7 +55,7 @@ def _write_pictures(draw: Callable[[Figure], None], size_inches: tuple[float, fl
     import matplotlib
     from matplotlib.figure import Figure
 
-    # A fixed salt names the SVG's parts alike in every run; text stays text, so that it can be searched.
+    # With a fixed salt, the parts of the SVG have the same names in every run. Text stays text, so that it can be searched.
     style: Any = {"svg.hashsalt": "whence", "svg.fonttype": "none", "font.size": 8}
     with matplotlib.rc_context(style):
         figure = Figure(figsize=size_inches, layout="constrained")

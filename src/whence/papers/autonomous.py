@@ -1,7 +1,7 @@
-"""Autonomous causality: how stamps grow with joins, in the paper's form, the compact form and Interval Tree Clocks.
+"""Measure how stamps of autonomous causality grow with joins: the paper's form, the compact form, Interval Tree Clocks.
 
-Baquero & Moura give no measurements; they state that stamps characterise causality (Lemma 5.1) and that they need a
-considerable amount of state (section 6). Both are put to random histories with at most four instances alive.
+Baquero & Moura give no measurements. They state that stamps characterise causality (Lemma 5.1) and that they need a
+considerable amount of state (section 6). Both are tested on random histories with at most four live instances.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence.clocks import Instance, IntervalTreeClock, PaperInstance, Relation, relation
 from whence.papers.artefacts import Artefact
-from whence.papers.chapter import Chapter, Effort, hold
+from whence.papers.chapter import Chapter, Effort, judge
 from whence.papers.curves import Spread
 from whence.papers.findings import Stated, Verdict
 from whence.simulation import fork_join
@@ -32,24 +32,24 @@ ROOTS: dict[str, Callable[[], Any]] = {
     "compact": Instance.root,
     "interval tree": IntervalTreeClock.seed,
 }
-"""What a history of each form grows from."""
+"""By form: makes the first instance of a history."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """One history under one form."""
+    """The measurements of one form with one seed."""
 
     stamp_bytes: tuple[int, ...]
-    """Of an event just after each number of joins that was asked for."""
+    """The size of the stamp of an event just after each number of joins in the plan."""
     pairs: int
     """Pairs of events that were compared with reachability, in a shorter history of the same seed."""
     wrong: int
-    """Those whose relation the stamps get wrong."""
+    """How many of these pairs have stamps with a wrong relation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Calling it plays the histories of a seed."""
+    """A task that measures one form with one seed."""
 
     form: str
     joins: tuple[int, ...]
@@ -69,7 +69,7 @@ def _combine(one: Any, other: Any) -> Any:
 
 
 def grow(form: str, joins: tuple[int, ...], seed: int) -> Iterable[int]:
-    """The size of a stamp after each of these numbers of joins."""
+    """Yield the size of a stamp after each of these numbers of joins."""
     history = fork_join(16 * joins[-1] + 64, LIVE, seed)
     live = {0: ROOTS[form]()}
     joined = 0
@@ -88,7 +88,7 @@ def grow(form: str, joins: tuple[int, ...], seed: int) -> Iterable[int]:
 
 
 def compare(form: str, seed: int) -> tuple[int, int]:
-    """Pairs of events, and those whose stamps contradict reachability."""
+    """Count the pairs of events, and those whose stamps contradict reachability."""
     live = {0: ROOTS[form]()}
     past: dict[int, frozenset[int]] = {0: frozenset()}
     stamps: list[tuple[Any, frozenset[int]]] = []
@@ -112,17 +112,17 @@ def compare(form: str, seed: int) -> tuple[int, int]:
 
 
 def plan(effort: Effort) -> dict[tuple[str, int], Growth]:
-    """One task for each form and seed."""
+    """Make a task for each form and seed."""
     joins = QUICK_JOINS if effort.quick else JOINS
     return {(form, seed): Growth(form, joins, seed) for form in ROOTS for seed in range(1, effort.seeds + 1)}
 
 
-def _exact(results: list[Grown]) -> Verdict:
+def _check_exact(results: list[Grown]) -> Verdict:
     wrong, pairs = sum(grown.wrong for grown in results), sum(grown.pairs for grown in results)
     return Verdict(f"{wrong} of {pairs} pairs wrong", wrong == 0)
 
 
-def _grows(results: list[Grown]) -> Verdict:
+def _check_growth(results: list[Grown]) -> Verdict:
     first, last = (Spread.of(grown.stamp_bytes[at] for grown in results) for at in (0, -1))
     return Verdict(f"{first} bytes after the first join, {last} after the last", last.mean >= 10 * first.mean)
 
@@ -133,45 +133,45 @@ STATED: tuple[Stated[list[Grown]], ...] = (
         "stamps characterise causality",
         "no pair of events whose stamps contradict reachability",
         ("growth",),
-        _exact,
+        _check_exact,
     ),
     Stated(
         "6",
         "stamps need a considerable amount of state",
         "10 times the bytes after the last join measured, or more",
         ("growth",),
-        _grows,
+        _check_growth,
         limit="ours",
     ),
 )
 
 
-def chapter(planned: Iterable[tuple[str, int]], results: Iterable[Grown]) -> Chapter:
-    """The report's part on this paper, from the results in the order of the plan."""
+def make_chapter(planned: Iterable[tuple[str, int]], results: Iterable[Grown]) -> Chapter:
+    """Make the chapter on this paper from the results, which are in the order of the plan."""
     by_form: dict[str, list[Grown]] = {}
     for (form, _), result in zip(planned, results, strict=True):
         by_form.setdefault(form, []).append(result)
     measured = len(by_form["paper"][0].stamp_bytes)
     joins = JOINS[:measured]
     spreads = {
-        form: [Spread.of(grown.stamp_bytes[at] for grown in found) for at in range(measured)]
-        for form, found in by_form.items()
+        form: [Spread.of(grown.stamp_bytes[at] for grown in of_form) for at in range(measured)]
+        for form, of_form in by_form.items()
     }
     rows = [
         (form, count, len(by_form[form]), spread)
-        for form, found in spreads.items()
-        for count, spread in zip(joins, found, strict=True)
+        for form, of_form in spreads.items()
+        for count, spread in zip(joins, of_form, strict=True)
     ]
 
     def draw(picture: Figure) -> None:
         axes = picture.subplots()
-        for form, found in spreads.items():
-            axes.plot(joins, [spread.mean for spread in found], marker="o", label=form)
+        for form, of_form in spreads.items():
+            axes.plot(joins, [spread.mean for spread in of_form], marker="o", label=form)
         axes.set(xscale="log", yscale="log", xlabel="joins", ylabel="bytes of a stamp", title="Growth of stamps")
         axes.legend()
 
     artefact = Artefact("autonomous_growth", ("form", "joins", "seeds", "stamp_bytes", "stamp_bytes_sd"), rows, draw)
-    findings = [found for form in ROOTS for found in hold(STATED, form, by_form[form], {"growth"})]
+    findings = [finding for form in ROOTS for finding in judge(STATED, form, by_form[form], {"growth"})]
     notes = (
         "The paper has no measurements. Random histories of events, forks and joins with at most 4 instances alive; the "
         "paper's form is read with the ancestors in closed form, since the function as printed does not terminate.",

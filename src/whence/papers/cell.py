@@ -1,4 +1,4 @@
-"""One cell of a sweep: a simulation run once, and every scheme and phi evaluated on it."""
+"""Run one simulation, and evaluate every scheme and phi on it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from whence.simulation import Model, simulate
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run gave under one scheme and phi."""
+    """The measurements of one run under one scheme and phi."""
 
     violations: Violations
     delays: Delays
-    """Of the time between a report's arrival and its delivery, on the observer's clock."""
+    """The times from a report's arrival to its delivery, on the observer's clock."""
     latest: int
-    """The observer's clock at delivery minus the sender's at the send, at most."""
+    """The longest time from the send, on the sender's clock, to the delivery, on the observer's clock."""
     stamp_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One simulation with all that is asked of it; calling it runs it, here or on a worker."""
+    """A task that runs one simulation, and evaluates pairs of a scheme and a phi on it."""
 
     model: Model
     seed: int
@@ -40,7 +40,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """The outcomes of a run in the order they were asked for, and the extremes of its stamps."""
+    """The outcomes of a run, in the order of `Run.asked`, and the largest values in its stamps."""
 
     outcomes: tuple[Outcome, ...]
     largest_c: int
@@ -48,7 +48,7 @@ class RunOutcome:
 
 
 def run_cell(model: Model, seed: int, asked: Iterable[tuple[Scheme, Fraction]]) -> RunOutcome:
-    """Simulate once and evaluate every scheme at its phi. The same arguments give the same result everywhere."""
+    """Simulate once, and evaluate every scheme at its phi. The same arguments give the same result on any machine."""
     reports, truth = simulate(model, seed)
     stamped: dict[str, Reports] = {}
     outcomes = []
@@ -56,12 +56,12 @@ def run_cell(model: Model, seed: int, asked: Iterable[tuple[Scheme, Fraction]]) 
         if scheme.name not in stamped:
             stamped[scheme.name] = scheme.restamp(reports, truth) if scheme.restamp else reports
         deliveries = scheme.deliver(stamped[scheme.name], model, phi)
-        outcomes.append(outcome(deliveries, reports, truth, scheme.bytes_of_stamp(model)))
+        outcomes.append(measure_outcome(deliveries, reports, truth, scheme.bytes_of_stamp(model)))
     return RunOutcome(tuple(outcomes), int(reports.c.max()), int(reports.kn.max()))
 
 
-def outcome(deliveries: Deliveries, reports: Reports, truth: Truth, stamp_bytes: int) -> Outcome:
-    """Measure deliveries of a run against its truth."""
+def measure_outcome(deliveries: Deliveries, reports: Reports, truth: Truth, stamp_bytes: int) -> Outcome:
+    """Compare the deliveries of a run with its truth."""
     return Outcome(
         violations=count_violations(truth, deliveries.order),
         delays=measure_delays(deliveries.waited),
@@ -71,4 +71,4 @@ def outcome(deliveries: Deliveries, reports: Reports, truth: Truth, stamp_bytes:
 
 
 Task = Callable[[], object]
-"""What a sweep runs: no arguments, all it needs inside, the same result wherever it runs."""
+"""A task of a sweep. It takes no arguments, and has the same result on any machine."""

@@ -1,4 +1,4 @@
-"""What a reproduction of one paper takes and gives."""
+"""Define the parts of the report on one paper, and judge its statements."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from whence.papers.findings import Finding, Results, Stated
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is computed."""
+    """How much to compute."""
 
     seeds: int
     messages: int
     quick: bool
-    """Fewer sizes and rounds where seeds and messages do not decide the time."""
+    """Whether to use fewer sizes and rounds, where seeds and messages do not decide the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +30,20 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """One paper's part of the report."""
+    """The part of the report on one paper."""
 
     title: str
     notes: tuple[str, ...]
-    """Paragraphs: how the experiment was read, and what the reader should know of it."""
+    """Paragraphs on how the experiment was read, and what the reader should know of it."""
     artefacts: tuple[Artefact, ...]
     findings: tuple[Finding, ...]
     tables: tuple[Table, ...] = ()
 
 
-def hold(statements: Sequence[Stated[Results]], reading: str, results: Results, figures: set[str]) -> list[Finding]:
-    """Check every statement for which all the figures it needs are there."""
+def judge(statements: Sequence[Stated[Results]], reading: str, results: Results, figures: set[str]) -> list[Finding]:
+    """Check each statement against the results. Leave out statements that need other figures than these."""
     return [
-        Finding(each.where, each.says, each.means, each.limit, reading, each.check(results))
-        for each in statements
-        if figures.issuperset(each.figures)
+        Finding(statement.where, statement.says, statement.means, statement.limit, reading, statement.check(results))
+        for statement in statements
+        if figures.issuperset(statement.figures)
     ]

@@ -1,7 +1,7 @@
-"""What the observer paper's sentences mean as checks on curves. Each function makes a check for `stated.py`'s table.
+"""Make the checks of the observer paper's statements on curves. `stated.py` lists the statements.
 
-"More violations" between curves means a higher `Curve.level`, the mean over phi < 100%. Values are the means over the
-seeds, under the measure of the reading.
+"More violations" of one curve than another means a higher `Curve.level`, the mean over phi < 100%. Values are means over
+the seeds, in the measure of the reading.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class View:
     preset: str
 
     def line(self, line: Line) -> Curve:
-        """A line of a figure."""
+        """Return the curve of a line of a figure."""
         return self.curves.curve(self.preset, line.setting, line.scheme)
 
     def panel(self, figure: str, letter: str) -> dict[str, Curve]:
-        """The curves of a panel by their labels."""
+        """Return the curves of a panel, by label."""
         return {line.label: self.line(line) for line in FIGURES[figure].panel(letter).lines}
 
     def runs(self) -> Iterator[tuple[Setting, RunOutcome]]:
-        """Every run, with its setting."""
+        """Yield every run of the reading, with its setting."""
         for (preset, setting), outcomes in self.curves.runs.items():
             if preset == self.preset:
                 for outcome in outcomes:
@@ -45,30 +45,30 @@ Check = Callable[[View], Verdict]
 
 
 def in_range(figure: str, letters: str, label: str, phi_pct: int, low: float, high: float) -> Check:
-    """A line's value at one phi, in each of the panels."""
+    """Check that a line's value at one phi is in a range, in each panel."""
 
     def check(view: View) -> Verdict:
-        found = {letter: view.panel(figure, letter)[label].at(phi_pct) for letter in letters}
-        return all_of((f"({letter}) {value}", low <= value.mean <= high) for letter, value in found.items())
+        values = {letter: view.panel(figure, letter)[label].at(phi_pct) for letter in letters}
+        return all_of((f"({letter}) {value}", low <= value.mean <= high) for letter, value in values.items())
 
     return check
 
 
 def at_most(figure: str, letters: str, limit: float) -> Check:
-    """The largest value of all lines of each of the panels."""
+    """Check that the largest value of all lines is at most `limit`, in each panel."""
 
     def check(view: View) -> Verdict:
         parts = []
         for letter in letters:
-            worst = max(_values(view.panel(figure, letter)), key=lambda found: found[2].mean)
-            parts.append((f"({letter}) at most {worst[2]} ({worst[0]}, φ = {worst[1]}%)", worst[2].mean <= limit))
+            label, phi, worst = max(_values(view.panel(figure, letter)), key=lambda value: value[2].mean)
+            parts.append((f"({letter}) at most {worst} ({label}, φ = {phi}%)", worst.mean <= limit))
         return all_of(parts)
 
     return check
 
 
 def fills_axis(figure: str, letters: str, limit: float) -> Check:
-    """The largest value of the panels lies in the upper half of an axis that they share."""
+    """Check that the largest value of the panels is in the upper half of their common axis."""
 
     def check(view: View) -> Verdict:
         worst = max(curve.highest for letter in letters for curve in view.panel(figure, letter).values())
@@ -78,7 +78,7 @@ def fills_axis(figure: str, letters: str, limit: float) -> Check:
 
 
 def trend(figure: str, letters: str, direction: Literal["rises", "falls"]) -> Check:
-    """The level changes in one direction along the lines of each of the panels, in their order."""
+    """Check that the level rises, or falls, from each line of a panel to the next, in each panel."""
 
     def check(view: View) -> Verdict:
         parts = []
@@ -93,7 +93,7 @@ def trend(figure: str, letters: str, direction: Literal["rises", "falls"]) -> Ch
 
 
 def higher(figure: str, above: str, below: str) -> Check:
-    """Line by line, the level in one panel exceeds the one in another."""
+    """Check that each line has a higher level in one panel than in another."""
 
     def check(view: View) -> Verdict:
         upper, lower = view.panel(figure, above), view.panel(figure, below)
@@ -109,7 +109,7 @@ def higher(figure: str, above: str, below: str) -> Check:
 
 
 def times_fewer(figure: str, factor: float) -> Check:
-    """Summed over the lines and both delays, DAPW's levels (a, c) are at least `factor` times CBD's (b, d)."""
+    """Check that DAPW's levels (a, c), summed over lines and delays, are at least `factor` times CBD's (b, d)."""
 
     def check(view: View) -> Verdict:
         dapw = sum(curve.level for letter in "ac" for curve in view.panel(figure, letter).values())
@@ -120,7 +120,7 @@ def times_fewer(figure: str, factor: float) -> Check:
 
 
 def similar(figure: str, label: str, *, share: float, points: float) -> Check:
-    """DAPW and CBD at every phi: apart by at most a share of the larger value, or by at most so many points."""
+    """Check that DAPW and CBD differ at every phi by at most a share of the larger value, or by so many points."""
 
     def check(view: View) -> Verdict:
         parts = []
@@ -139,25 +139,25 @@ def similar(figure: str, label: str, *, share: float, points: float) -> Check:
 
 
 def sudden_rise(figure: str, letter: str, label: str, threshold_pct: int) -> Check:
-    """The line's largest rise from one phi to the next lower one is the one just below the threshold."""
+    """Check that the line's largest rise from one phi to the next lower one begins at the threshold."""
 
     def check(view: View) -> Verdict:
         curve = view.panel(figure, letter)[label]
         shown = ", ".join(f"{curve.at(phi).mean:.2f}" for phi in PHI_PCT)
-        found = curve.largest_rise_below
-        return Verdict(f"below {found}% (φ = 100 ... 0%: {shown})", found == threshold_pct)
+        rise_below = curve.largest_rise_below
+        return Verdict(f"below {rise_below}% (φ = 100 ... 0%: {shown})", rise_below == threshold_pct)
 
     return check
 
 
 def ratio_decides(scheme: str) -> Check:
-    """Settings of equal eps/delta have levels closer to each other than to the setting eps = delta = 10."""
-    alike = ((Setting(eps=5), Setting(delta=20)), (Setting(eps=20), Setting(delta=5)))
+    """Check that settings of equal eps/delta have levels closer to each other than to that of eps = delta = 10."""
+    same_ratio = ((Setting(eps=5), Setting(delta=20)), (Setting(eps=20), Setting(delta=5)))
 
     def check(view: View) -> Verdict:
         middle = view.curves.curve(view.preset, Setting(), scheme).level
         parts = []
-        for by_eps, by_delta in alike:
+        for by_eps, by_delta in same_ratio:
             one = view.curves.curve(view.preset, by_eps, scheme).level
             other = view.curves.curve(view.preset, by_delta, scheme).level
             text = f"ε/δ = {by_eps.eps}/{by_eps.delta}: {one:.2f}, {by_delta.eps}/{by_delta.delta}: {other:.2f}"
@@ -168,7 +168,7 @@ def ratio_decides(scheme: str) -> Check:
 
 
 def perfect_at_full_wait(view: View) -> Verdict:
-    """No inverted pair at phi = 100%, in any run of DAPW and of CBD with whole stamps."""
+    """Check that there is no inverted pair at phi = 100%, in any run of DAPW and of CBD with whole stamps."""
     full = {
         key: outcomes
         for key, outcomes in view.curves.cells.items()
@@ -180,7 +180,10 @@ def perfect_at_full_wait(view: View) -> Verdict:
 
 
 def delivered_in_time(view: View) -> Verdict:
-    """At phi = 100% the observer delivers before its clock reaches r + delta + 2 eps, so the sender's reads less."""
+    """Check that at phi = 100% the observer delivers before its clock reaches r + delta + 2 eps.
+
+    The sender's clock then reads less than r + delta + 3 eps, as it is at most eps ahead.
+    """
     waits = {
         (key.setting.delta, key.setting.eps): max(outcome.latest for outcome in outcomes)
         for key, outcomes in view.curves.cells.items()
@@ -193,7 +196,7 @@ def delivered_in_time(view: View) -> Verdict:
 
 
 def c_below_eps(view: View) -> Verdict:
-    """The largest c of every run."""
+    """Check that the largest c of every run is below eps."""
     most: dict[int, int] = {}
     for setting, run in view.runs():
         most[setting.eps] = max(most.get(setting.eps, 0), run.largest_c)
@@ -201,7 +204,7 @@ def c_below_eps(view: View) -> Verdict:
 
 
 def kn_below_n(view: View) -> Verdict:
-    """The largest element of kn of every run."""
+    """Check that the largest element of kn of every run is below n."""
     most: dict[int, int] = {}
     for setting, run in view.runs():
         most[setting.processes] = max(most.get(setting.processes, 0), run.largest_kn)
@@ -209,7 +212,7 @@ def kn_below_n(view: View) -> Verdict:
 
 
 def runs_alike(points: float) -> Check:
-    """The standard deviation of the average between runs of the same parameters, in every cell of Figures 2 to 7."""
+    """Check the standard deviation between runs of the same parameters, in every cell of Figures 2 to 7."""
 
     def check(view: View) -> Verdict:
         keys = {
@@ -226,7 +229,7 @@ def runs_alike(points: float) -> Check:
 
 
 def elements_help(view: View) -> Verdict:
-    """At phi = 100%, in both panels: each larger stamp has fewer violations than the next smaller one."""
+    """Check that at phi = 100% each larger stamp has fewer violations than the next smaller one, in both panels."""
     parts = []
     for letter in "ab":
         panel = view.panel("fig6", letter)
@@ -238,7 +241,7 @@ def elements_help(view: View) -> Verdict:
 
 
 def same_as_all(label: str, points: float) -> Check:
-    """A partial stamp against the whole one, at every phi and in both panels."""
+    """Check that a partial stamp differs from the whole one by at most so many points, at every phi, in both panels."""
 
     def check(view: View) -> Verdict:
         parts = []
@@ -252,7 +255,7 @@ def same_as_all(label: str, points: float) -> Check:
 
 
 def times_more_without(label: str, factor: float) -> Check:
-    """The level of a scheme is at least `factor` times that of CBD with whole stamps, in both panels."""
+    """Check that a scheme's level is at least `factor` times that of CBD with whole stamps, in both panels."""
 
     def check(view: View) -> Verdict:
         parts = []
@@ -266,7 +269,7 @@ def times_more_without(label: str, factor: float) -> Check:
 
 
 def stamp_size(scheme: str, processes: tuple[int, ...], allowed: Callable[[int], bool]) -> Check:
-    """The bytes of a stamp at eps = delta = 10."""
+    """Check the size of a stamp at eps = delta = 10."""
 
     def check(view: View) -> Verdict:
         parts = []

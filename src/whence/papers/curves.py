@@ -1,4 +1,4 @@
-"""Results of a sweep as curves over phi, with their spread over the seeds."""
+"""Turn the results of a sweep into curves over phi, with their spread over the seeds."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from whence.papers.cell import Outcome, RunOutcome
 from whence.papers.presets import PRESETS, Setting
 
 PHI_PCT = (100, 80, 60, 40, 20, 0)
-"""The values of phi that the paper uses, in percent, as they run along its x axes."""
+"""The values of phi in the paper, in percent, in the order of its x axes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A mean over runs and the standard deviation of a single run; None when there is one run only."""
+    """The mean over runs and the standard deviation of a single run, which is None if there is only one run."""
 
     mean: float
     sd: float | None
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Spread:
-        """Of at least one value."""
-        found = list(values)
-        return cls(fmean(found), stdev(found) if len(found) > 1 else None)
+        """Compute the spread of at least one value."""
+        numbers = list(values)
+        return cls(fmean(numbers), stdev(numbers) if len(numbers) > 1 else None)
 
     def __str__(self) -> str:
         return f"{self.mean:.2f}" + ("" if self.sd is None else f" ± {self.sd:.2f}")
@@ -33,7 +33,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class CellKey:
-    """Which cell of the sweep: a reading, a point of the parameter space, a scheme and a phi."""
+    """A cell of the sweep: a reading, a point of the parameter space, a scheme and a phi."""
 
     preset: str
     setting: Setting
@@ -48,22 +48,22 @@ class Curve:
     by_phi: Mapping[int, Spread]
 
     def at(self, phi_pct: int) -> Spread:
-        """The value at a phi."""
+        """Return the value at a phi."""
         return self.by_phi[phi_pct]
 
     @property
     def level(self) -> float:
-        """The mean over the values of phi below 100%, where order is not guaranteed: how high the curve lies."""
+        """Return the mean over the values of phi below 100%, where order is not guaranteed."""
         return fmean(spread.mean for phi_pct, spread in self.by_phi.items() if phi_pct < 100)
 
     @property
     def highest(self) -> float:
-        """The largest value."""
+        """Return the largest value."""
         return max(spread.mean for spread in self.by_phi.values())
 
     @property
     def largest_rise_below(self) -> int:
-        """The phi below which the curve rises most from one value of phi to the next lower one."""
+        """Return the phi from which the curve rises most to the next lower one."""
         phis = sorted(self.by_phi, reverse=True)
         rises = [(self.at(lower).mean - self.at(phi).mean, phi) for phi, lower in pairwise(phis)]
         return max(rises)[1]
@@ -71,20 +71,20 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Everything a sweep of the observer's settings gave; values of a cell come one a seed."""
+    """All results of a sweep of the observer's settings, with one value for each seed."""
 
     cells: Mapping[CellKey, Sequence[Outcome]]
     runs: Mapping[tuple[str, Setting], Sequence[RunOutcome]]
 
     def spread(self, key: CellKey, measure: Callable[[Outcome], float]) -> Spread:
-        """Any measure of one cell."""
+        """Return the spread of a measure in one cell."""
         return Spread.of(measure(outcome) for outcome in self.cells[key])
 
     def average_pct(self, key: CellKey) -> Spread:
-        """The paper's average under the cell's reading."""
+        """Return the spread of the paper's average, as the cell's reading defines it."""
         average_pct = PRESETS[key.preset].average_pct
         return self.spread(key, lambda outcome: average_pct(outcome.violations))
 
     def curve(self, preset: str, setting: Setting, scheme: str) -> Curve:
-        """The average over phi."""
+        """Return the paper's average over phi."""
         return Curve({phi: self.average_pct(CellKey(preset, setting, scheme, phi)) for phi in PHI_PCT})

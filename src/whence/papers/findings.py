@@ -1,4 +1,4 @@
-"""A sentence of a paper as data, with the check that decides whether results meet it."""
+"""Describe a statement of a paper as data, with the check that decides whether results meet it."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Generic, Literal, TypeVar
 Results = TypeVar("Results")
 
 Limit = Literal["paper", "ours"]
-"""Who set what decides: a number or range that the paper prints, or our reading of its words."""
+"""Where the limit of a check comes from: a number in the paper, or our reading of its words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was obtained, as text, and whether that is what the paper says."""
+    """The result of a check: what was obtained, as text, and whether it meets the statement."""
 
     obtained: str
     met: bool
 
     @property
     def word(self) -> str:
-        """As the report has it."""
+        """Return the verdict as the report prints it."""
         return "met" if self.met else "missed"
 
 
 @dataclass(frozen=True, slots=True)
 class Stated(Generic[Results]):
-    """Something a paper states, in our words."""
+    """A statement of a paper, in our words."""
 
     where: str
     says: str
     means: str
-    """The check, exactly."""
+    """What exactly the check tests."""
     figures: tuple[str, ...]
     """The figures whose results the check needs."""
     check: Callable[[Results], Verdict]
@@ -42,7 +42,7 @@ class Stated(Generic[Results]):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A statement held against one reading's results."""
+    """A statement with its verdict for one reading of the paper."""
 
     where: str
     says: str
@@ -53,6 +53,7 @@ class Finding:
 
 
 def all_of(parts: Iterable[tuple[str, bool]]) -> Verdict:
-    """Met when every part is; parts that are not are marked in the text."""
-    found = list(parts)
-    return Verdict("; ".join(text if met else f"{text} (!)" for text, met in found), all(met for _, met in found))
+    """Join the verdicts of parts: met if every part is. Mark in the text those that are not."""
+    verdicts = list(parts)
+    text = "; ".join(part if met else f"{part} (!)" for part, met in verdicts)
+    return Verdict(text, all(met for _, met in verdicts))

@@ -1,7 +1,7 @@
-"""Figure 8 of the HCG paper: how many of the messages that a gateway receives each protocol orders, over lambda.
+"""Repeat Figure 8 of the HCG paper: how many of the messages that a gateway receives each protocol orders, over lambda.
 
-The paper says "each process sends a message every lambda time units"; the readings are exponential gaps of that mean,
-and strict periods. Its lambda axis is not in the copy this was made from, so lambda is given in message delays d.
+The paper says "each process sends a message every lambda time units". The readings are exponential gaps of that mean, and
+strict periods. Our copy of the paper does not show its lambda axis, so lambda is in message delays d.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 from whence.papers.artefacts import Artefact
-from whence.papers.chapter import Chapter, Effort, hold
+from whence.papers.chapter import Chapter, Effort, judge
 from whence.papers.curves import Spread
 from whence.papers.findings import Stated, Verdict, all_of
 from whence.simulation import Group, Ordered, ordered_ratios, simulate_group
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 DELAY = 10_000
 LAMBDAS = (0.25, 0.5, 0.625, 0.75, 0.875, 1.0, 1.5, 2.0, 3.0, 4.0)
-"""In message delays."""
+"""Values of lambda, in message delays."""
 JUDGED = tuple(gap for gap in LAMBDAS if 0.5 <= gap <= 1.0)
-"""Where the stated ratios are looked for. The range is ours, and was taken because they are met about there."""
+"""The values of lambda that are judged. The range is ours: the stated ratios are met about there."""
 READINGS: tuple[Gaps, ...] = get_args(Gaps)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRun:
-    """One simulated subgroup; calling it gives the shares of ordered pairs."""
+    """A task that simulates a subgroup, and returns the shares of ordered pairs."""
 
     group: Group
     seed: int
@@ -40,11 +40,11 @@ class GroupRun:
 
 
 Results = Mapping[float, list[Ordered]]
-"""By lambda, one a seed."""
+"""By lambda: the shares for each seed."""
 
 
 def plan(effort: Effort) -> dict[tuple[Gaps, float, int], GroupRun]:
-    """One run for each reading, lambda and seed."""
+    """Make a task for each reading, lambda and seed."""
     return {
         (gaps, gap, seed): GroupRun(Group(round(gap * DELAY), delay=DELAY, messages=effort.messages, gaps=gaps), seed)
         for gaps in READINGS
@@ -54,19 +54,19 @@ def plan(effort: Effort) -> dict[tuple[Gaps, float, int], GroupRun]:
 
 
 MEASURES: dict[str, Callable[[Ordered], float]] = {
-    "hcg_pct": lambda found: 100 * found.hcg,
-    "lt_pct": lambda found: 100 * found.linear,
-    "vt_pct": lambda found: 100 * found.vector,
-    "hcg_below_lt_pct": lambda found: 100 * (1 - found.hcg / found.linear),
-    "hcg_over_vt": lambda found: found.hcg / found.vector if found.vector else float("inf"),
-    "unnecessary_points": lambda found: 100 * (found.hcg - found.vector),
+    "hcg_pct": lambda shares: 100 * shares.hcg,
+    "lt_pct": lambda shares: 100 * shares.linear,
+    "vt_pct": lambda shares: 100 * shares.vector,
+    "hcg_below_lt_pct": lambda shares: 100 * (1 - shares.hcg / shares.linear),
+    "hcg_over_vt": lambda shares: shares.hcg / shares.vector if shares.vector else float("inf"),
+    "unnecessary_points": lambda shares: 100 * (shares.hcg - shares.vector),
 }
 
 
 def _in_range(measure: str, low: float, high: float) -> Callable[[Results], Verdict]:
     def check(results: Results) -> Verdict:
-        found = {gap: Spread.of(map(MEASURES[measure], results[gap])) for gap in JUDGED}
-        return all_of((f"λ = {gap} d: {value}", low <= value.mean <= high) for gap, value in found.items())
+        spreads = {gap: Spread.of(map(MEASURES[measure], results[gap])) for gap in JUDGED}
+        return all_of((f"λ = {gap} d: {spread}", low <= spread.mean <= high) for gap, spread in spreads.items())
 
     return check
 
@@ -100,15 +100,15 @@ STATED: tuple[Stated[Results], ...] = (
 )
 
 
-def chapter(planned: Iterable[tuple[Gaps, float, int]], results: Iterable[Ordered]) -> Chapter:
-    """The report's part on this paper, from the results in the order of the plan."""
+def make_chapter(planned: Iterable[tuple[Gaps, float, int]], results: Iterable[Ordered]) -> Chapter:
+    """Make the chapter on this paper from the results, which are in the order of the plan."""
     by_reading: dict[Gaps, dict[float, list[Ordered]]] = {gaps: {} for gaps in READINGS}
     for (gaps, gap, _), result in zip(planned, results, strict=True):
         by_reading[gaps].setdefault(gap, []).append(result)
     rows = [
-        (gaps, gap, len(found), *(Spread.of(map(measure, found)) for measure in MEASURES.values()))
+        (gaps, gap, len(shares), *(Spread.of(map(measure, shares)) for measure in MEASURES.values()))
         for gaps, by_gap in by_reading.items()
-        for gap, found in by_gap.items()
+        for gap, shares in by_gap.items()
     ]
     columns = ("gaps", "lambda_in_delays", "seeds", *(c for name in MEASURES for c in (name, f"{name}_sd")))
 
@@ -123,10 +123,10 @@ def chapter(planned: Iterable[tuple[Gaps, float, int]], results: Iterable[Ordere
         picture.suptitle("Ratio of causally ordered messages")
 
     artefact = Artefact("hcg_fig8_ordered", columns, rows, draw, size_inches=(8, 3.6))
-    findings = [found for gaps in READINGS for found in hold(STATED, gaps, by_reading[gaps], {"fig8"})]
+    findings = [finding for gaps in READINGS for finding in judge(STATED, gaps, by_reading[gaps], {"fig8"})]
     notes = (
         "Consecutive arrivals at the gateway of a subgroup of four, unicast, constant delay d, clocks in step (τ = 0). "
         'Readings of "every λ time units": exponential gaps of mean λ, and strict periods. The range of λ that is judged '
-        "is ours: the paper's axis is not known, and it was taken because the ratios are met about there.",
+        "is ours: the paper's axis is not known, and the ratios are met about there.",
     )
     return Chapter("Group communication with heterogeneous clocks (HCG)", notes, (artefact,), tuple(findings))

@@ -1,4 +1,4 @@
-"""The observer paper's evaluation: from figures to runs, from their outcomes to curves, CSV rows and pictures."""
+"""Repeat the observer paper's evaluation: plan the runs of its figures; turn their outcomes into CSV rows and pictures."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ COLUMNS = (
 )
 
 
-def wanted(figures: Iterable[Figure]) -> dict[Setting, list[str]]:
-    """The settings to simulate, each with the schemes to evaluate on it."""
-    found: dict[Setting, dict[str, None]] = {}
+def list_settings(figures: Iterable[Figure]) -> dict[Setting, list[str]]:
+    """List the settings to simulate for these figures, each with the schemes to evaluate on it."""
+    settings: dict[Setting, dict[str, None]] = {}
     for figure in figures:
         for panel in figure.panels:
             for line in panel.lines:
-                found.setdefault(line.setting, {})[line.scheme] = None
-    return {setting: list(schemes) for setting, schemes in found.items()}
+                settings.setdefault(line.setting, {})[line.scheme] = None
+    return {setting: list(schemes) for setting, schemes in settings.items()}
 
 
 def plan(settings: dict[Setting, list[str]], *, seeds: int, messages: int) -> dict[tuple[str, Setting, int], Run]:
-    """One run for each preset, setting and seed, with every scheme and phi asked of it."""
+    """Make a run for each preset, setting and seed, with every scheme and phi."""
     return {
         (preset.name, setting, seed): Run(
             setting.model(preset, messages),
@@ -61,7 +61,7 @@ def plan(settings: dict[Setting, list[str]], *, seeds: int, messages: int) -> di
 def collect(
     settings: dict[Setting, list[str]], planned: Iterable[tuple[str, Setting, int]], results: Iterable[RunOutcome]
 ) -> Curves:
-    """The curves of what was planned, from the results in the same order."""
+    """Make the curves from the results, which are in the order of the plan."""
     cells: dict[CellKey, list[Outcome]] = {}
     runs: dict[tuple[str, Setting], list[RunOutcome]] = {}
     for (preset, setting, _), result in zip(planned, results, strict=True):
@@ -72,13 +72,13 @@ def collect(
     return Curves(cells, runs)
 
 
-def artefact(
+def make_artefact(
     figure: Figure, curves: Curves, *, draw: Callable[[Picture, Figure, Curves], None] | None = None
 ) -> Artefact:
-    """A figure's numbers and pictures: unless `draw` says otherwise, a row of panels for each preset, on the same axes."""
-    drawn = draw or draw_over_phi
+    """Make the rows and the picture of a figure, which is drawn by `draw_over_phi` unless `draw` is given."""
+    draw_figure = draw or draw_over_phi
     rows = [
-        _row(curves, preset, panel, line, phi)
+        _make_row(curves, preset, panel, line, phi)
         for preset in PRESETS
         for panel in figure.panels
         for line in panel.lines
@@ -88,12 +88,12 @@ def artefact(
         figure.stem,
         COLUMNS,
         rows,
-        lambda picture: drawn(picture, figure, curves),
+        lambda picture: draw_figure(picture, figure, curves),
         size_inches=(3.1 * len(figure.panels), 5.6),
     )
 
 
-def _row(curves: Curves, preset: str, panel: Panel, line: Line, phi_pct: int) -> Sequence[Cell]:
+def _make_row(curves: Curves, preset: str, panel: Panel, line: Line, phi_pct: int) -> Sequence[Cell]:
     key = CellKey(preset, line.setting, line.scheme, phi_pct)
     outcomes = curves.cells[key]
     at = line.setting
@@ -105,13 +105,13 @@ def _row(curves: Curves, preset: str, panel: Panel, line: Line, phi_pct: int) ->
 
 
 def draw_over_phi(picture: Picture, figure: Figure, curves: Curves) -> None:
-    """The paper's pictures: violations over phi, which runs from 100% down."""
+    """Draw a row of panels for each preset: violations over phi, from 100% down, as in the paper."""
     picture.suptitle(figure.title)
     grid = picture.subplots(len(PRESETS), len(figure.panels), squeeze=False)
     for row, preset in enumerate(PRESETS):
         for column, panel in enumerate(figure.panels):
             axes = grid[row][column]
-            _draw_panel(axes, panel, curves, preset, _axis_max(figure, panel, curves))
+            _draw_panel(axes, panel, curves, preset, _find_axis_max(figure, panel, curves))
             axes.set_title(f"({panel.letter}) {panel.title}" if row == 0 else "", fontsize=8)
             axes.set_xlabel("% of delay used in delcond" if row == len(PRESETS) - 1 else "")
             axes.set_ylabel(f"{preset}: % of causality violations" if column == 0 else "")
@@ -120,7 +120,7 @@ def draw_over_phi(picture: Picture, figure: Figure, curves: Curves) -> None:
 
 
 def _draw_panel(axes: Axes, panel: Panel, curves: Curves, preset: str, axis_max: float) -> None:
-    beyond = 0.0
+    highest = 0.0
     for line, marker in zip(panel.lines, "osd^v*x+", strict=False):
         curve = curves.curve(preset, line.setting, line.scheme)
         label = SCHEMES[line.scheme].label if line.label == line.scheme else line.label
@@ -133,22 +133,22 @@ def _draw_panel(axes: Axes, panel: Panel, curves: Curves, preset: str, axis_max:
             markersize=4,
             linewidth=1,
         )
-        beyond = max(beyond, curve.highest)
+        highest = max(highest, curve.highest)
     axes.set_xlim(104, -4)
     axes.set_ylim(0, axis_max)
-    if beyond > axis_max:
-        axes.text(0.03, 0.95, f"off the axis: up to {beyond:.1f}", transform=axes.transAxes, fontsize=7, va="top")
+    if highest > axis_max:
+        axes.text(0.03, 0.95, f"off the axis: up to {highest:.1f}", transform=axes.transAxes, fontsize=7, va="top")
 
 
-def _axis_max(figure: Figure, panel: Panel, curves: Curves) -> float:
-    """The paper's axis, or where that is unknown one that holds every panel of the same scheme."""
+def _find_axis_max(figure: Figure, panel: Panel, curves: Curves) -> float:
+    """Return the end of the paper's y axis; if that is not known, one that holds every panel of the same scheme."""
     if panel.axis_max is not None:
         return panel.axis_max
-    alike = [other for other in figure.panels if other.lines[0].scheme == panel.lines[0].scheme]
+    same_scheme = [other for other in figure.panels if other.lines[0].scheme == panel.lines[0].scheme]
     highest = max(
         curves.curve(preset, line.setting, line.scheme).highest
         for preset in PRESETS
-        for other in alike
+        for other in same_scheme
         for line in other.lines
     )
     step = 2 if highest <= 12 else 10

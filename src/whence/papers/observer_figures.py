@@ -1,7 +1,7 @@
-"""Figures 2 to 7 of the observer paper as data: panels, lines, axes. `FIGURES` is the whole list.
+"""Describe Figures 2 to 7 of the observer paper as data: panels, lines, axes. `FIGURES` lists them.
 
-The upper ends of the y axes are the paper's for Figures 2 and 5. Those of 3, 4, 6 and 7 are not in the copies this was
-made from; None draws all panels of one algorithm to the range of the data.
+The upper ends of the y axes are the paper's for Figures 2 and 5. Our copies do not show those of 3, 4, 6 and 7: with
+None, all panels of one algorithm are drawn to the range of the data.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PARTIAL = ("dpc1", "dpc2", "cbd-2", "cbd-4", "cbd-6", "cbd")
 CLOCKS = ("arrival", "dpc1", "dpc2", "hlc", "cbd")
 """Beyond the paper: no clock, the wall clock, and clocks that came later, on the same traces."""
 TRADED = ("arrival", "dapw", "dpc1", "dpc2", "hlc", "cbd-2", "cbd-4", "cbd-6", "cbd")
-"""What the picture of the whole trade-off shows."""
+"""The schemes in the picture of the whole trade-off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure; its files are called after the stem."""
+    """A figure. The names of its files begin with the stem."""
 
     name: str
     stem: str
@@ -49,7 +49,7 @@ class Figure:
     panels: tuple[Panel, ...]
 
     def panel(self, letter: str) -> Panel:
-        """The panel of this letter."""
+        """Return the panel with this letter."""
         return next(panel for panel in self.panels if panel.letter == letter)
 
 
@@ -66,7 +66,7 @@ def _over_settings(
     dapw_max: float | None = None,
     cbd_max: float | None = None,
 ) -> Figure:
-    """DAPW and CBD under both delays, one line a setting."""
+    """Make a figure with DAPW and CBD under both delays, and one line for each setting."""
     panels = tuple(
         Panel(
             letter,
@@ -82,7 +82,7 @@ def _over_settings(
 def _over_schemes(
     name: str, stem: str, title: str, schemes: tuple[str, ...], settings: tuple[tuple[str, Setting], ...]
 ) -> Figure:
-    """Several schemes on the same traces, one line a scheme."""
+    """Make a figure with several schemes on the same traces, and one line for each scheme."""
     panels = tuple(
         Panel(letter, panel_title, None, tuple(Line(scheme, setting, scheme) for scheme in schemes))
         for letter, (panel_title, setting) in zip("abcd", settings, strict=False)

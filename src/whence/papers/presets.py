@@ -1,7 +1,7 @@
-"""Readings of the observer paper's experiment: how section 5 is simulated, and what section 6 counts.
+"""Define two readings of the observer paper's experiment: how to simulate section 5, and what section 6 counts.
 
-Both are under-specified, so a reading is a parameter. `closest` comes closest to the stated numbers; `literal` takes
-the text word by word. Results are published for both.
+The paper leaves both open. `closest` comes closest to its numbers; `literal` takes its text word by word. The report has
+the results of both.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ DELAYS: Mapping[str, Delay] = MappingProxyType({"half": Delay.half, "quarter": D
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A way to simulate, and the average that the paper plots under it."""
+    """A reading of the paper: how to simulate, and how to compute the average that it plots."""
 
     name: str
     model: Callable[..., Model]
     average_pct: Callable[[Violations], float]
     measure: str
-    """What `average_pct` is, in words."""
+    """`average_pct` in words."""
 
 
 PRESETS: Mapping[str, Preset] = MappingProxyType(
@@ -35,11 +35,11 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             Preset(
                 "closest",
                 closest,
-                lambda found: found.average_pct,
+                lambda violations: violations.average_pct,
                 "(messages delivered before one of their causes + messages delivered after one of their effects) / 2, "
                 "per message received",
             ),
-            Preset("literal", literal, lambda found: found.pairs_pct, "inverted pairs per message received"),
+            Preset("literal", literal, lambda violations: violations.pairs_pct, "inverted pairs per message received"),
         )
     }
 )
@@ -47,7 +47,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One point of the paper's parameter space; the defaults are what it uses where a figure does not vary them."""
+    """A point of the paper's parameter space. The defaults are those of figures that do not vary a parameter."""
 
     processes: int = 10
     eps: int = 10
@@ -56,7 +56,7 @@ class Setting:
     delay: str = "half"
 
     def model(self, preset: Preset, messages: int) -> Model:
-        """The simulation of this point under a preset."""
+        """Make the simulation of this point under a preset."""
         return preset.model(
             self.processes, self.eps, self.delta, self.rate, delay=DELAYS[self.delay], messages=messages
         )

@@ -1,4 +1,4 @@
-"""REPORT.md and stated.csv: each statement of the papers, what was obtained, met or missed."""
+"""Write REPORT.md and stated.csv: each statement of the papers, what was obtained, and whether it is met."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from whence.papers.chapter import Chapter, Effort, Table
 from whence.papers.findings import Finding
 
 _LIMITS = (
-    "Limits marked *ours* turn words of a paper into numbers, and were written down with preliminary results already "
-    "known: they are readings, not predictions. Values stand beside every verdict, so that another limit can be applied. "
+    "Limits marked *ours* turn words of a paper into numbers. They were written down when preliminary results were already "
+    "known: they are readings, not predictions. Each verdict shows its values, so that another limit can be applied. "
     "(!) marks the part of a statement that fails."
 )
 _QUICK = "**A quick run**: few messages, seeds and rounds. Its verdicts are rough; leave out `--quick` for real ones."
 
 
 def write_report(folder: Path, chapters: Mapping[str, Chapter], effort: Effort) -> None:
-    """Write both files; the same results give the same bytes."""
-    statements(chapters).write(folder)
-    (folder / "REPORT.md").write_text(_page(chapters, effort), encoding="utf-8")
+    """Write both files. The same results give the same bytes."""
+    list_findings(chapters).write(folder)
+    (folder / "REPORT.md").write_text(_write_page(chapters, effort), encoding="utf-8")
 
 
-def statements(chapters: Mapping[str, Chapter]) -> Artefact:
-    """Every finding as a row, for machines."""
+def list_findings(chapters: Mapping[str, Chapter]) -> Artefact:
+    """Make a table of all findings, for programs."""
     rows = [
         (
             name,
-            found.where,
-            found.says,
-            found.means,
-            found.limit,
-            found.reading,
-            found.verdict.word,
-            found.verdict.obtained,
+            finding.where,
+            finding.says,
+            finding.means,
+            finding.limit,
+            finding.reading,
+            finding.verdict.word,
+            finding.verdict.obtained,
         )
         for name, chapter in chapters.items()
-        for found in chapter.findings
+        for finding in chapter.findings
     ]
     return Artefact("stated", ("paper", "where", "says", "check", "limit", "reading", "verdict", "obtained"), rows)
 
 
-def _page(chapters: Mapping[str, Chapter], effort: Effort) -> str:
+def _write_page(chapters: Mapping[str, Chapter], effort: Effort) -> str:
     parts = [
         "# What the papers state, and what was obtained",
         f"{effort.seeds} seeds a cell, {effort.messages:,} messages a run. Values are means over the seeds ± the standard "
@@ -53,44 +53,45 @@ def _page(chapters: Mapping[str, Chapter], effort: Effort) -> str:
     for chapter in chapters.values():
         parts += [f"## {chapter.title}", *chapter.notes]
         if chapter.findings:
-            parts += [_summary(chapter.findings), _findings(chapter.findings)]
+            parts += [_write_summary(chapter.findings), _write_findings(chapter.findings)]
         for table in chapter.tables:
-            parts += [f"### {table.title}", _markdown(table)]
-        parts.append("Files: " + ", ".join(f"[{name}]({name})" for each in chapter.artefacts for name in each.files))
-        parts += [f"![{each.stem}]({each.stem}.svg)" for each in chapter.artefacts if each.draw]
+            parts += [f"### {table.title}", _write_table(table)]
+        files = [name for artefact in chapter.artefacts for name in artefact.files]
+        parts.append("Files: " + ", ".join(f"[{name}]({name})" for name in files))
+        parts += [f"![{artefact.stem}]({artefact.stem}.svg)" for artefact in chapter.artefacts if artefact.draw]
     return "\n\n".join(parts) + "\n"
 
 
-def _summary(findings: tuple[Finding, ...]) -> str:
+def _write_summary(findings: tuple[Finding, ...]) -> str:
     lines = []
-    for reading in dict.fromkeys(found.reading for found in findings):
-        own = [found for found in findings if found.reading == reading]
+    for reading in dict.fromkeys(finding.reading for finding in findings):
+        of_reading = [finding for finding in findings if finding.reading == reading]
         by_limit = []
         for limit, name in (("paper", "numbers of the paper"), ("ours", "words with a limit of ours")):
-            judged = [found for found in own if found.limit == limit]
+            judged = [finding for finding in of_reading if finding.limit == limit]
             if judged:
-                by_limit.append(f"{sum(found.verdict.met for found in judged)} of {len(judged)} {name} met")
+                by_limit.append(f"{sum(finding.verdict.met for finding in judged)} of {len(judged)} {name} met")
         lines.append(f"- **{reading}**: {', '.join(by_limit)}")
     return "\n".join(lines)
 
 
-def _findings(findings: tuple[Finding, ...]) -> str:
+def _write_findings(findings: tuple[Finding, ...]) -> str:
     rows = [
         (
-            found.where,
-            found.says,
-            found.means,
-            found.limit,
-            found.reading,
-            f"**{found.verdict.word}**",
-            found.verdict.obtained,
+            finding.where,
+            finding.says,
+            finding.means,
+            finding.limit,
+            finding.reading,
+            f"**{finding.verdict.word}**",
+            finding.verdict.obtained,
         )
-        for found in findings
+        for finding in findings
     ]
     rows.sort(key=lambda row: [(f.where, f.says) for f in findings].index((row[0], row[1])))
-    return _markdown(Table("", ("where", "stated", "check", "limit", "reading", "", "obtained"), tuple(rows)))
+    return _write_table(Table("", ("where", "stated", "check", "limit", "reading", "", "obtained"), tuple(rows)))
 
 
-def _markdown(table: Table) -> str:
+def _write_table(table: Table) -> str:
     lines = [table.columns, ("---",) * len(table.columns), *table.rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

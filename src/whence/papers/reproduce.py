@@ -1,4 +1,4 @@
-"""All of a paper's evaluation, or all papers', in one go: plan, run as one sweep, draw, judge, write."""
+"""Repeat the evaluations of papers: plan, run as one sweep, judge, draw, write."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
-from whence.papers import autonomous, hcg, rpc_chapter
+from whence.papers import autonomous, hcg, observer_chapter, rpc_chapter
 from whence.papers.cell import Task
 from whence.papers.chapter import Chapter, Effort
-from whence.papers.observer import collect, plan, wanted
-from whence.papers.observer_chapter import observer_chapter
+from whence.papers.observer import collect, list_settings, plan
 from whence.papers.observer_figures import FIGURES
 from whence.papers.report import write_report
 
@@ -25,25 +24,25 @@ PAPERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "autonomous": ("growth",),
     }
 )
-"""Every paper, with the figures that can be made alone."""
+"""The papers, each with the names of its figures."""
 
 RunTasks = Callable[[Sequence[Task]], Sequence[Any]]
-"""Runs tasks anywhere and gives their results in the same order."""
+"""A function that runs tasks, here or elsewhere, and returns their results in the same order."""
 TimeCalls = Callable[[bool], Any]
-"""Times RPCs, quickly or not; it is not part of the sweep because timings need the machine to themselves."""
+"""A function that times RPCs, quickly or not. Not part of the sweep, because timings need the machine to themselves."""
 
 
 class UnusableFolder(OSError):
-    """Results cannot be written there; the message says why."""
+    """The folder cannot be written to. The message says why."""
 
 
 def run_here(tasks: Sequence[Task]) -> list[Any]:
-    """One after the other in this process."""
+    """Run tasks one after the other in this process."""
     return [task() for task in tasks]
 
 
 def time_calls(quick: bool) -> Any:
-    """Berry's experiment, on this machine."""
+    """Run Berry's experiment on this machine."""
     from whence.papers import rpc
 
     return rpc.measure(sizes=(2, 5, 10, 20, 50, 100), rounds=8, calls=10) if quick else rpc.measure()
@@ -58,13 +57,13 @@ def reproduce(
     run_tasks: RunTasks = run_here,
     run_calls: TimeCalls = time_calls,
 ) -> dict[str, Chapter]:
-    """Write every figure and the report into `folder`, which is made if need be; existing files of ours are replaced.
+    """Write every figure and the report into `folder`; make the folder if needed, and replace files of the same names.
 
-    `only` restricts each paper to these figures; empty means all. Raises `UnusableFolder` before anything is run. When
-    the run fails or is interrupted, `folder` is as it was, and is not left behind if it was made.
+    `only` restricts each paper to these figures; empty means all. Raises `UnusableFolder` before anything is run. If the
+    run fails or is interrupted, `folder` is unchanged, and is removed if it was made.
     """
-    with _filled_at_the_end(folder) as staging:
-        chapters = _chapters(papers, effort, only, run_tasks, run_calls)
+    with _staging_folder(folder) as staging:
+        chapters = _make_chapters(papers, effort, only, run_tasks, run_calls)
         for chapter in chapters.values():
             for artefact in chapter.artefacts:
                 artefact.write(staging)
@@ -72,48 +71,50 @@ def reproduce(
     return chapters
 
 
-def _chapters(
+def _make_chapters(
     papers: Sequence[str], effort: Effort, only: frozenset[str], run_tasks: RunTasks, run_calls: TimeCalls
 ) -> dict[str, Chapter]:
     figures = {paper: {name for name in PAPERS[paper] if not only or name in only} for paper in papers}
     chosen = [FIGURES[name] for name in PAPERS["observer"] if name in figures.get("observer", ())]
-    settings = wanted(chosen)
+    settings = list_settings(chosen)
     planned: dict[str, Mapping[Any, Task]] = {
         "observer": plan(settings, seeds=effort.seeds, messages=effort.messages),
         "hcg": hcg.plan(effort) if figures.get("hcg") else {},
         "autonomous": autonomous.plan(effort) if figures.get("autonomous") else {},
     }
     results = iter(run_tasks([task for tasks in planned.values() for task in tasks.values()]))
-    done = {paper: [next(results) for _ in tasks] for paper, tasks in planned.items()}
+    results_of = {paper: [next(results) for _ in tasks] for paper, tasks in planned.items()}
     chapters: dict[str, Chapter] = {}
     for paper in papers:
         if not figures[paper]:
             continue
         if paper == "observer":
-            chapters[paper] = observer_chapter(chosen, collect(settings, planned[paper], done[paper]))
+            chapters[paper] = observer_chapter.make_chapter(
+                chosen, collect(settings, planned[paper], results_of[paper])
+            )
         elif paper == "hcg":
-            chapters[paper] = hcg.chapter(planned[paper], done[paper])
+            chapters[paper] = hcg.make_chapter(planned[paper], results_of[paper])
         elif paper == "autonomous":
-            chapters[paper] = autonomous.chapter(planned[paper], done[paper])
+            chapters[paper] = autonomous.make_chapter(planned[paper], results_of[paper])
         else:
-            chapters[paper] = rpc_chapter.rpc_chapter(run_calls(effort.quick), figures[paper])
+            chapters[paper] = rpc_chapter.make_chapter(run_calls(effort.quick), figures[paper])
     return chapters
 
 
 @contextmanager
-def _filled_at_the_end(folder: Path) -> Iterator[Path]:
-    """A place inside `folder` whose files move to `folder` at the end, if all went well."""
+def _staging_folder(folder: Path) -> Iterator[Path]:
+    """Make a temporary folder inside `folder`. Move its files to `folder` at the end, unless there was an error."""
     missing: list[Path] = []
     try:
         try:
-            missing += [each for each in (folder, *folder.parents) if not each.exists()]
+            missing += [path for path in (folder, *folder.parents) if not path.exists()]
             folder.mkdir(parents=True, exist_ok=True)
-            place = TemporaryDirectory(prefix=".unfinished-", dir=folder)
+            staging = TemporaryDirectory(prefix=".unfinished-", dir=folder)
         except FileExistsError:
             raise UnusableFolder(f"{folder} is a file: name a folder") from None
-        except OSError as refused:
-            raise UnusableFolder(f"{folder} cannot be made or written to: {refused.strerror}") from None
-        with place as name:
+        except OSError as error:
+            raise UnusableFolder(f"{folder} cannot be made or written to: {error.strerror}") from None
+        with staging as name:
             yield Path(name)
             for file in Path(name).iterdir():
                 file.replace(folder / file.name)

@@ -1,10 +1,10 @@
-"""Berry's experiment (section 4.4): what a stamp adds to an echo RPC, against the same call without one.
+"""Repeat Berry's experiment (section 4.4): measure how much time a stamp adds to an echo RPC.
 
-An integer is echoed over gRPC between two processes on loopback; process ids take sixteen bytes; a stamp has a given
-number of entries, an ordering stamp as many outstanding entries again; both ends stamp request and reply, and the stamp
-travels in the message. There are two ways to send it: *whole*, which is the paper's experiment, and through a *channel*,
-which spells process ids once. All calls take turns in short rounds, so that a slow moment of the machine touches all of
-them; a figure is the median of the rounds' ratios to the plain call.
+An integer is echoed over gRPC between two processes on loopback. Names of processes take sixteen bytes. A stamp has a given
+number of entries, and an ordering stamp has as many outstanding entries again. Both ends stamp request and reply, and the
+message carries the stamp. It is sent *whole*, as in the paper, or through a *channel*, which sends each name once. All
+kinds of calls take turns in short rounds, so that a slow moment of the machine affects all of them. A figure is the median
+of the rounds' ratios to the plain call.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from whence.clocks import (
 
 SIZES = (2, 5, 10, 20, 50, 100, 200, 500, 1000)
 KINDS = ("vector-whole", "ordering-whole", "vector-channel", "ordering-channel")
-"""Besides the plain call: causal time-stamps and causal ordering, each sent whole and through a channel."""
+"""The kinds of stamped calls: causal time-stamps and causal ordering, each sent whole and through a channel."""
 PAYLOAD = struct.pack("<q", 42)
 PAYLOAD_BYTES = len(PAYLOAD)
 
 
-def wide_vector(process: str, entries: int) -> VectorClock:
-    """A clock that knows `entries` processes once it has heard from its peer."""
+def make_wide_vector(process: str, entries: int) -> VectorClock:
+    """Make a clock that knows `entries` processes after the first message of its peer."""
     clock = VectorClock(process)
     clock.receive(VectorStamp({f"process-{i:08d}": i + 1 for i in range(entries - 2)}))
     return clock
 
 
-def wide_ordering(process: str, entries: int) -> OrderingClock:
-    """A clock that knows `entries` processes and has as many destinations outstanding."""
+def make_wide_ordering(process: str, entries: int) -> OrderingClock:
+    """Make a clock that knows `entries` processes and has as many outstanding destinations."""
     clock = OrderingClock(process)
     others = {f"process-{i:08d}": i + 1 for i in range(entries - 2)}
     if others:
@@ -61,34 +61,34 @@ class End:
     """One side of a stamped call."""
 
     send: Callable[[], bytes]
-    """The stamp of a message to the peer."""
+    """Returns the stamp of a message to the peer."""
     receive: Callable[[bytes], object]
-    """Takes in the stamp of a message from the peer."""
+    """Merges the stamp of a message from the peer."""
 
 
-def client_end(kind: str, entries: int) -> End:
-    """The client's side, whose clock has `entries` entries from the start."""
+def make_client_end(kind: str, entries: int) -> End:
+    """Make the client's side. Its clock has `entries` entries from the start."""
     if kind.startswith("vector"):
-        vector = wide_vector("client", entries)
+        vector = make_wide_vector("client", entries)
         if kind == "vector-whole":
             return _whole_vector(vector)
         vectors = VectorChannel(vector)
         return End(vectors.send, vectors.receive)
-    ordering = wide_ordering("client", entries)
+    ordering = make_wide_ordering("client", entries)
     if kind == "ordering-whole":
         return _whole_ordering(ordering, "server")
     orderings = OrderingChannel(ordering)
     return End(partial(orderings.send, "server"), orderings.deliver)
 
 
-def server_answer(kind: str) -> Callable[[bytes], bytes]:
-    """The server's side, from stamp to stamp; what it knows of other processes it learns from the client."""
+def make_server_answer(kind: str) -> Callable[[bytes], bytes]:
+    """Make the server's side: a function from a request's stamp to the reply's. Its clock learns from the client."""
     if kind == "vector-whole":
-        return _answer_by(_whole_vector(wide_vector("server", 2)))
+        return _answer_by(_whole_vector(make_wide_vector("server", 2)))
     if kind == "ordering-whole":
-        return _answer_by(_whole_ordering(wide_ordering("server", 2), "client"))
+        return _answer_by(_whole_ordering(make_wide_ordering("server", 2), "client"))
     if kind == "vector-channel":
-        vector = wide_vector("server", 2)
+        vector = make_wide_vector("server", 2)
         vectors = ChannelHub(lambda: VectorChannel(vector))
 
         def answer_vector(stamp: bytes) -> bytes:
@@ -97,7 +97,7 @@ def server_answer(kind: str) -> Callable[[bytes], bytes]:
             return end.send()
 
         return answer_vector
-    ordering = wide_ordering("server", 2)
+    ordering = make_wide_ordering("server", 2)
     orderings = ChannelHub(lambda: OrderingChannel(ordering))
 
     def answer_ordering(stamp: bytes) -> bytes:
@@ -125,15 +125,15 @@ def _answer_by(end: End) -> Callable[[bytes], bytes]:
 
 
 def serve(sizes: tuple[int, ...]) -> None:
-    """The server process: names its port on standard output, and answers until its standard input closes."""
-    # Ctrl-C reaches the whole group of processes; the client ends the server in good order.
+    """Run the server process: print its port, and answer until standard input closes."""
+    # Ctrl-C reaches the whole group of processes; the client ends the server.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def handler(method: Callable[[bytes, object], bytes]) -> grpc.RpcMethodHandler:
         return grpc.unary_unary_rpc_method_handler(method)
 
     def stamped(kind: str) -> Callable[[bytes, object], bytes]:
-        answer = server_answer(kind)
+        answer = make_server_answer(kind)
         return lambda request, _: answer(request[:-PAYLOAD_BYTES]) + request[-PAYLOAD_BYTES:]
 
     methods = {"plain": handler(lambda request, _: request)}
@@ -150,21 +150,21 @@ def serve(sizes: tuple[int, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One kind of call at one size."""
+    """The timings of one kind of call at one size."""
 
     round_trip_us: float
     client_cpu_us: float
-    """CPU time of the whole client process, gRPC's threads included."""
+    """CPU time of the whole client process, with gRPC's threads."""
     round_trip_ratio: float
     round_trip_quartiles: tuple[float, float]
-    """Of the rounds' ratios: the spread."""
+    """The quartiles of the rounds' ratios."""
     cpu_ratio: float
     cpu_quartiles: tuple[float, float]
     request_stamp_bytes: int
 
 
 Timings = Mapping[int, Mapping[str, Timed]]
-"""By size, then by kind; "plain" is one of the kinds."""
+"""Timings by size, then by kind, one of which is "plain"."""
 
 
 def measure(
@@ -175,25 +175,25 @@ def measure(
     calls: int = 50,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Timings:
-    """Time these kinds at every size; `on_progress` hears how many sizes are done."""
+    """Time these kinds at every size. Call `on_progress` with the number of finished sizes."""
     command = [sys.executable, "-m", "whence.papers.rpc", *map(str, sizes)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         assert server.stdin is not None
         try:
             port = int(server.stdout.readline())
-            found = {}
+            timings = {}
             with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
                 for done, entries in enumerate(sizes, start=1):
-                    found[entries] = _time(_calls(channel, entries, kinds), rounds, calls)
+                    timings[entries] = _time(_make_calls(channel, entries, kinds), rounds, calls)
                     on_progress(done)
-            return found
+            return timings
         finally:
             server.stdin.close()
 
 
-def _calls(channel: grpc.Channel, entries: int, kinds: tuple[str, ...]) -> dict[str, Callable[[], int]]:
-    """Calls by kind; each gives the bytes of its request's stamp."""
+def _make_calls(channel: grpc.Channel, entries: int, kinds: tuple[str, ...]) -> dict[str, Callable[[], int]]:
+    """Make the calls by kind. Each returns the size of its request's stamp."""
     plain = channel.unary_unary("/echo/plain")
 
     def call_plain() -> int:
@@ -201,7 +201,7 @@ def _calls(channel: grpc.Channel, entries: int, kinds: tuple[str, ...]) -> dict[
         return 0
 
     def stamped(kind: str) -> Callable[[], int]:
-        echo, end = channel.unary_unary(f"/echo/{kind}-{entries}"), client_end(kind, entries)
+        echo, end = channel.unary_unary(f"/echo/{kind}-{entries}"), make_client_end(kind, entries)
 
         def call() -> int:
             stamp = end.send()
@@ -227,11 +227,11 @@ def _time(kinds: dict[str, Callable[[], int]], rounds: int, calls: int) -> dict[
                 call()
             cpu[kind].append((time.process_time() - cpu_started) / calls)
             wall[kind].append((time.perf_counter() - started) / calls)
-    found = {}
+    timings = {}
     for kind in kinds:
-        by_wall = [own / plain for own, plain in zip(wall[kind], wall["plain"], strict=True)]
-        by_cpu = [own / plain for own, plain in zip(cpu[kind], cpu["plain"], strict=True)]
-        found[kind] = Timed(
+        by_wall = [stamped / plain for stamped, plain in zip(wall[kind], wall["plain"], strict=True)]
+        by_cpu = [stamped / plain for stamped, plain in zip(cpu[kind], cpu["plain"], strict=True)]
+        timings[kind] = Timed(
             round_trip_us=median(wall[kind]) * 1e6,
             client_cpu_us=median(cpu[kind]) * 1e6,
             round_trip_ratio=median(by_wall),
@@ -240,7 +240,7 @@ def _time(kinds: dict[str, Callable[[], int]], rounds: int, calls: int) -> dict[
             cpu_quartiles=_quartiles(by_cpu),
             request_stamp_bytes=stamp_bytes[kind],
         )
-    return found
+    return timings
 
 
 def _quartiles(values: list[float]) -> tuple[float, float]:

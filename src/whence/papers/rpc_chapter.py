@@ -1,6 +1,6 @@
-"""The report's part on Berry's paper: Table 1, Figures 6 and 7, as ratios to the plain call.
+"""Make the chapter on Berry's paper: Table 1, Figures 6 and 7, as ratios to the plain call.
 
-Milliseconds of 1990s workstations cannot be met; what a stamp adds relative to the call can be compared.
+The milliseconds of 1990s workstations cannot be compared; the ratio of a stamped call to a plain one can.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from statistics import correlation
 from typing import TYPE_CHECKING
 
 from whence.papers.artefacts import Artefact
-from whence.papers.chapter import Chapter, hold
+from whence.papers.chapter import Chapter, judge
 from whence.papers.findings import Stated, Verdict, all_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TABLE_1 = {"plain": (3.8, 2.3), "vector": (4.9, 3.1), "ordering": (5.4, 3.2)}
 """Berry's Table 1: round trip and client CPU in milliseconds, at the smallest stamps."""
 READINGS = ("whole", "channel")
-"""How a stamp is sent. Berry's experiment sends it whole; a channel sends what changed."""
+"""How a stamp is sent: whole, as in Berry's experiment, or through a channel, which sends only changes."""
 FIGURES = ("table1", "fig6", "fig7")
 
 
@@ -34,12 +34,12 @@ class Sent:
     reading: str
 
     def at(self, clock: str, size: int) -> Timed:
-        """Of "vector" or "ordering" stamps."""
+        """Return the timings of "vector" or "ordering" stamps."""
         return self.timings[size][f"{clock}-{self.reading}"]
 
     @property
     def largest(self) -> int:
-        """The largest size timed."""
+        """Return the largest size."""
         return max(self.timings)
 
 
@@ -96,7 +96,7 @@ def _twice_the_size(sent: Sent) -> Verdict:
     return Verdict(f"{sizes[1]} / {sizes[0]} bytes = {ratio:.2f} at {sent.largest} entries", 1.75 <= ratio <= 2.25)
 
 
-def _table_1(clock: str, name: str, column: int) -> Stated[Sent]:
+def _state_table_1(clock: str, name: str, column: int) -> Stated[Sent]:
     plain, stamped = TABLE_1["plain"][column], TABLE_1[clock][column]
     unit = ("round trip", "client CPU")[column]
     return Stated(
@@ -110,10 +110,10 @@ def _table_1(clock: str, name: str, column: int) -> Stated[Sent]:
 
 
 STATED: tuple[Stated[Sent], ...] = (
-    _table_1("vector", "time-stamps", 0),
-    _table_1("ordering", "ordering", 0),
-    _table_1("vector", "time-stamps", 1),
-    _table_1("ordering", "ordering", 1),
+    _state_table_1("vector", "time-stamps", 0),
+    _state_table_1("ordering", "ordering", 0),
+    _state_table_1("vector", "time-stamps", 1),
+    _state_table_1("ordering", "ordering", 1),
     Stated(
         "4.4 (i)",
         "for small stamps the overhead is significant, but not an order of magnitude",
@@ -165,28 +165,28 @@ STATED: tuple[Stated[Sent], ...] = (
 )
 
 
-def rpc_chapter(timings: Timings, only: set[str]) -> Chapter:
-    """Table 1 and the two figures, as far as `only` names them."""
+def make_chapter(timings: Timings, only: set[str]) -> Chapter:
+    """Make the chapter with Table 1 and the two figures, as far as `only` names them."""
     artefacts = {
-        "table1": _table(timings),
-        "fig6": _figure(
+        "table1": _make_table(timings),
+        "fig6": _make_figure(
             timings, "rpc_fig6_round_trip", "Round trip", lambda timed: (timed.round_trip_ratio, timed.round_trip_us)
         ),
-        "fig7": _figure(
+        "fig7": _make_figure(
             timings, "rpc_fig7_client_cpu", "Client CPU", lambda timed: (timed.cpu_ratio, timed.client_cpu_us)
         ),
     }
-    findings = [found for reading in READINGS for found in hold(STATED, reading, Sent(timings, reading), only)]
+    findings = [finding for reading in READINGS for finding in judge(STATED, reading, Sent(timings, reading), only)]
     notes = (
         'A gRPC echo on loopback. "whole" sends every stamp in full, which is Berry\'s experiment; "channel" sends what '
         "changed. Ratios are medians of the rounds' ratios to the plain call. Timings differ from run to run and from "
-        "machine to machine. Berry's curves are not in the copy this was made from, so growth is compared in words only.",
+        "machine to machine. Our copy of the paper does not show Berry's curves, so growth is compared in words only.",
     )
-    chosen = tuple(each for name, each in artefacts.items() if name in only)
+    chosen = tuple(artefact for name, artefact in artefacts.items() if name in only)
     return Chapter("Application-level causal time-stamps and ordering (Berry)", notes, chosen, tuple(findings))
 
 
-def _table(timings: Timings) -> Artefact:
+def _make_table(timings: Timings) -> Artefact:
     rows = [
         (
             kind,
@@ -207,7 +207,7 @@ def _table(timings: Timings) -> Artefact:
     return Artefact("rpc_table1", columns, rows)
 
 
-def _figure(timings: Timings, stem: str, title: str, read: Callable[[Timed], tuple[float, float]]) -> Artefact:
+def _make_figure(timings: Timings, stem: str, title: str, read: Callable[[Timed], tuple[float, float]]) -> Artefact:
     kinds = [kind for kind in next(iter(timings.values())) if kind != "plain"]
     rows = [(size, kind, *read(timed)) for size, by_kind in timings.items() for kind, timed in by_kind.items()]
 

@@ -1,7 +1,7 @@
-"""What is compared: clocks with a delivery policy, each a curve of violations over phi.
+"""Define the schemes to compare: clocks with a delivery policy, each of which gives a curve of violations over phi.
 
-`SCHEMES` names them all. To put a clock or a policy of one's own into the curves, build a `Scheme` and hand it to
-`whence.papers.cell.run_cell` or add it to a figure's lines; docs/reproduce.md shows one.
+`SCHEMES` lists them. To compare a clock or a policy of your own, make a `Scheme` and pass it to
+`whence.papers.cell.run_cell`, or add it to a figure's lines; docs/reproduce.md shows one.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class Scheme:
     """A clock and a delivery policy. Must pickle with cloudpickle: a sweep sends it to Spark's workers."""
 
     name: str
-    """As in the CSVs."""
+    """The name in the CSVs."""
     label: str
-    """As in the legends."""
+    """The name in the legends."""
     deliver: Callable[[Reports, Model, Fraction], Deliveries]
-    """Delivers a run's reports for a phi. The order must depend on the reports only: stamps and arrivals."""
+    """Delivers the reports of a run for a phi. The order must depend only on stamps and arrivals."""
     bytes_of_stamp: Callable[[Model], int]
-    """What one stamp takes on the wire among the model's processes."""
+    """Returns the size of a stamp on the wire, with the model's number of processes."""
     restamp: Callable[[Reports, Truth], Reports] | None = None
-    """For a clock that the simulation does not run: the same reports as that clock would have stamped them."""
+    """Returns the reports with the stamps of a clock that the simulation does not run; None if it does."""
 
 
 def by_policy(name: str, label: str, policy: MakePolicy) -> Scheme:
-    """Bounded stamps under a stamp policy."""
+    """Make a scheme with bounded stamps and a stamp policy."""
     return Scheme(
         name,
         label,
@@ -52,16 +52,16 @@ def by_policy(name: str, label: str, policy: MakePolicy) -> Scheme:
 
 
 def policy_bytes(policy: StampPolicy, model: Model) -> int:
-    """The bytes of a bounded stamp that carries what the policy compares, of what the model's stamps carry."""
+    """Return the size of a bounded stamp that carries only what the policy compares."""
     if isinstance(policy, Exact | DAPW | CBD) and policy.elements is None:
         policy = replace(policy, elements=model.compared)
     return stamp_bytes(policy, model.processes)
 
 
 def _hybrid_bytes(model: Model) -> int:
-    """Wall modulo B, the process, and the counter.
+    """Return the size of a hybrid stamp: the wall part modulo B, the process, and the counter.
 
-    A wall part of w is handed on while clocks read w - eps to w, so n (eps + 1) ticks' events can share it.
+    A wall part of w passes on while clocks read w - eps to w, so events of n (eps + 1) ticks can share it.
     """
     bits = BoundedFormat(model.eps, model.delta, tuple(map(str, range(model.processes))), 0).field_bits
     counter_bits = (model.processes * (model.eps + 1) * 2 - 1).bit_length()
@@ -69,14 +69,14 @@ def _hybrid_bytes(model: Model) -> int:
 
 
 def _hybrid_delivery(reports: Reports, model: Model, phi: Fraction) -> Deliveries:
-    """CBD on hybrid stamps: by (wall, counter, process), due at wall + phi (delta + eps)."""
+    """Deliver with CBD on hybrid stamps: in order of (wall, counter, process), due at wall + phi (delta + eps)."""
     return deliver_batch(reports, CBD(phi, model.eps, model.delta, elements=1))
 
 
 def _on_arrival(reports: Reports, model: Model, phi: Fraction) -> Deliveries:
     order = arrival_order(reports)
-    nothing = np.zeros(len(order), np.int64)
-    return Deliveries(order, reports.arrival[order].astype(np.int64), nothing, nothing.astype(np.bool_), 0)
+    no_wait = np.zeros(len(order), np.int64)
+    return Deliveries(order, reports.arrival[order].astype(np.int64), no_wait, no_wait.astype(np.bool_), 0)
 
 
 def _partial(elements: int) -> Scheme:

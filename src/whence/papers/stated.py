@@ -1,13 +1,13 @@
-"""What the observer paper states about its simulation, line by line, with the check of each.
+"""List the statements of the observer paper about its simulation, each with its check.
 
 Sections and figures are those of Kulkarni & Arumugam, Approximate Causal Observer (2005). Where the paper gives words
 and no number, the limit is ours: "an order of magnitude" is a factor of 10, "significantly less" a factor of 2, "almost
 similar" a quarter or one point, "nearly equal" a tenth or one point, "the same" half a point, "similar" runs 2 points,
 a "sudden rise" the largest step between neighbouring phi, a filled axis its upper half, and "more" a higher level.
 
-HAZARD: these limits were written down with preliminary results (one and two seeds) already known, so they are not
-predictions. `limit` marks them; a verdict under one of them says as much about the limit as about the paper, and the
-report prints the values beside it so that another limit can be applied.
+HAZARD: these limits were written down when preliminary results (one and two seeds) were already known, so they are not
+predictions. `limit` marks them. A verdict under such a limit says as much about the limit as about the paper. The report
+prints the values beside it, so that another limit can be applied.
 """
 
 from __future__ import annotations

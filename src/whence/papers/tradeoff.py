@@ -1,4 +1,4 @@
-"""The whole trade-off in one picture: violations against delay, with the bytes of a stamp as colour."""
+"""Draw the whole trade-off in one picture: violations against delay, with the size of a stamp as colour."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def draw_tradeoff(picture: Picture, figure: Figure, curves: Curves) -> None:
-    """A line a scheme, a point a phi: right is later, up is more violations, darker is more bytes."""
+    """Draw a line for each scheme and a point for each phi: right is later, up is more violations, darker is more bytes."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize

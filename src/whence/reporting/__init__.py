@@ -1,12 +1,17 @@
-"""Takes an application's events; gives reports to the service, and causes to the messages it sends.
+"""Report an application's events to the service, and pass their causes on with its messages.
 
-One literal use::
+::
 
     reporter = Reporter("shop")
     reporter.report("order.placed", order=42)
 
-`docs/report.md` says how to use it with HTTP, gRPC, logging and OpenTelemetry. Nothing here needs more than the
-standard library; each integration is a module of its own that imports what it integrates.
+sends this record, in a batch with others, to ``POST /v1/reports``::
+
+    {"process":"shop@k2m7","seq":1,"time":1700000000000000000,"kind":"local","name":"order.placed",
+     "line":"main #q4dx","stamp":{"clock":"lamport","time":1,"process":"shop@k2m7"},"attributes":{"order":42}}
+
+`docs/report.md` shows the use with HTTP, gRPC, logging and OpenTelemetry. The package needs only the standard library.
+Each integration is a module of its own, and imports the library that it integrates.
 """
 
 from whence.reporting.carriers import HEADER, Message, extract, inject

@@ -1,18 +1,17 @@
-"""What travels with a message: the key of its send and the sender's stamp, in one header.
+"""Write and read the header that carries a message's cause: the key of its send and the sender's stamp.
 
 ::
 
     whence-cause: 1;shop@k2m7:3;EQkJc2hvcEBrMm03;
 
-A version, the key, the stamp's bytes and the computation, the last two perhaps empty. The same text serves as an HTTP
-header and as gRPC metadata.
+The parts are a version, the key, the stamp's bytes and the computation. The last two may be empty. The same text serves as
+an HTTP header and as gRPC metadata.
 
-Guarantees: text that `Message.to_text` wrote reads back as the same message; any other text, of any sort, is no
-message, and reading it never raises. A header is at most `MOST_CHARACTERS` long: a stamp that does not fit is left
-out, since the key alone tells the cause.
+Guarantees: text that `Message.to_text` wrote reads back as the same message. Any other text reads as None; reading never
+raises. A header has at most `MOST_CHARACTERS`: a stamp that does not fit is left out, since the key alone names the cause.
 
-HAZARD: whoever can set a request's headers can name a cause. Where requests come from strangers, do not read them: the
-integrations take ``accept_causes=False``.
+HAZARD: whoever can set a request's headers can name a cause. Do not read headers of strangers: pass
+``accept_causes=False`` to the integrations.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from whence.clocks.wire import MAX_NAME_BYTES
 HEADER: Final = "whence-cause"
 """The name of the HTTP header and of the gRPC metadata."""
 MOST_CHARACTERS: Final = 4_096
-"""gRPC takes 8 KiB of metadata in all, and HTTP servers not much more."""
+"""The length of a header at most. gRPC takes 8 KiB of metadata in all, and HTTP servers not much more."""
 
 _VERSION = "1"
 _SAFE = "@:/+~"
@@ -39,14 +38,14 @@ _KEY_BYTES = MAX_NAME_BYTES + 20
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message under way: what its sender's report calls it, and the stamp it carries."""
+    """A message under way: its key, which is the id of its send, and the sender's stamp."""
 
     key: str
     stamp: Stamp | None = None
     computation: str = ""
 
     def to_text(self) -> str:
-        """The header's value."""
+        """Write the header's value. Leave out a stamp that does not fit."""
         stamp = "" if self.stamp is None else base64.urlsafe_b64encode(self.stamp.to_bytes()).decode().rstrip("=")
         computation = quote(self.computation, safe=_SAFE)
         text = f"{_VERSION};{quote(self.key, safe=_SAFE)};{stamp};{computation}"
@@ -54,7 +53,7 @@ class Message:
 
     @classmethod
     def from_text(cls, text: object) -> Message | None:
-        """The message that this text is, or None if it is none."""
+        """Parse the header's value; None if it is malformed. Never raises."""
         if isinstance(text, bytes):
             text = text.decode("latin-1")
         if not isinstance(text, str) or len(text) > MOST_CHARACTERS or not text.isascii():
@@ -66,19 +65,19 @@ class Message:
             key, computation = (unquote(part, errors="strict") for part in (parts[1], parts[3]))
             raw = base64.b64decode(parts[2] + "=" * (-len(parts[2]) % 4), altchars=b"-_", validate=True)
             message = cls(key, stamp_from_bytes(raw) if raw else None, computation)
-            legal = check_key(key) and check_key(computation or "-") and message.to_text() == text
+            is_legal = is_legal_key(key) and is_legal_key(computation or "-") and message.to_text() == text
         except (StampError, ValueError, binascii.Error):
             return None
-        return message if legal else None
+        return message if is_legal else None
 
 
-def check_key(key: str) -> bool:
-    """Whether reports can hold this text as a key or as a computation."""
+def is_legal_key(key: str) -> bool:
+    """Return whether a report may have this text as a key or as a computation."""
     return 0 < len(key.encode()) <= _KEY_BYTES and "\0" not in key
 
 
 def inject(carrier: MutableMapping[str, str], message: Message | None) -> None:
-    """Put the message into headers. None, a send that was not reported, puts nothing there."""
+    """Write the message into headers. Write nothing for None, the result of a send that was dropped."""
     if message is not None:
         carrier[HEADER] = message.to_text()
 
@@ -88,19 +87,19 @@ def extract(
     *,
     on_malformed: Callable[[], None] | None = None,
 ) -> Message | None:
-    """The message in headers (a mapping, or pairs; text or bytes; in any case of letters), or None.
+    """Read the message from headers: a mapping or pairs, text or bytes, names in any case of letters.
 
-    None says that the peer does not take part, or that what it sent is no message, or two of them; the latter cases
-    call `on_malformed`. Never raises because of what the carrier holds.
+    Return None if there is no such header. Return None and call `on_malformed` if the header is malformed or occurs
+    twice. Never raises because of what the carrier holds.
     """
     try:
         pairs = () if carrier is None else carrier.items() if isinstance(carrier, Mapping) else carrier
-        found = [value for name, value in pairs if _is_header(name)]
+        values = [value for name, value in pairs if _is_header(name)]
     except Exception:
-        found = [None]
-    if not found:
+        values = [None]
+    if not values:
         return None
-    message = Message.from_text(found[0]) if len(found) == 1 else None
+    message = Message.from_text(values[0]) if len(values) == 1 else None
     if message is None and on_malformed is not None:
         on_malformed()
     return message

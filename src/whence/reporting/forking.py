@@ -1,4 +1,4 @@
-"""Reporters through `os.fork`: the parent goes on, the child becomes a process of its own."""
+"""Tell reporters of every `os.fork`: the parent continues, the child becomes a process of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Forked(Protocol):
-    """What is told of forks: before, and after in each of the two."""
+    """An object whose methods are called before a fork, and after it in the parent and in the child."""
 
     def before_fork(self) -> None: ...
     def after_fork_in_parent(self) -> None: ...
@@ -17,29 +17,29 @@ class Forked(Protocol):
 
 _watched: weakref.WeakSet[Forked] = weakref.WeakSet()
 _forking: list[Forked] = []
-"""Those that were told before the fork: the same are told after it."""
+"""The objects called before the fork that is under way. The same ones are called after it."""
 
 
-def watch(who: Forked) -> None:
-    """Tell it of every fork of this process from now on, while it lives."""
-    _watched.add(who)
+def watch_forks(watcher: Forked) -> None:
+    """Call the watcher's methods at every fork from now on. Holds only a weak reference to it."""
+    _watched.add(watcher)
 
 
 def _before() -> None:
     _forking.extend(_watched)
-    for who in _forking:
-        who.before_fork()
+    for watcher in _forking:
+        watcher.before_fork()
 
 
 def _after_in_parent() -> None:
-    for who in _forking:
-        who.after_fork_in_parent()
+    for watcher in _forking:
+        watcher.after_fork_in_parent()
     _forking.clear()
 
 
 def _after_in_child() -> None:
-    for who in _forking:
-        who.after_fork_in_child()
+    for watcher in _forking:
+        watcher.after_fork_in_child()
     _forking.clear()
 
 

@@ -1,4 +1,4 @@
-"""Log records as reports."""
+"""Report log records of `logging` as events."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from whence.reporting.stamping import log
 
 
 class ReportingHandler(logging.Handler):
-    """Reports every log record it handles, under the record's unformatted message.
+    """A handler that reports each log record. The event's name is the message before formatting.
 
-    Records of the reporting itself, and records that are logged while one is being reported, are left out: reporting
+    It leaves out records of the reporting itself, and records that are logged while one is being reported: reporting
     never causes reports.
     """
 
@@ -22,26 +22,27 @@ class ReportingHandler(logging.Handler):
         self._busy = _Busy()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Report the record; never raises."""
-        if self._busy.here or record.name == log.name or record.name.startswith(f"{log.name}."):
+        """Report the record. Never raises."""
+        if self._busy.in_this_thread or record.name == log.name or record.name.startswith(f"{log.name}."):
             return
-        self._busy.here = True
+        self._busy.in_this_thread = True
         try:
-            attributes = {"logger": record.name, "level": record.levelname, "text": _text(record)}
+            attributes = {"logger": record.name, "level": record.levelname, "text": _format(record)}
             if record.exc_info and record.exc_info[0] is not None:
                 attributes["exception"] = record.exc_info[0].__qualname__
             self._reporter.report(str(record.msg), **attributes)
         except Exception:
             self.handleError(record)
         finally:
-            self._busy.here = False
+            self._busy.in_this_thread = False
 
 
 class _Busy(threading.local):
-    here = False
+    in_this_thread = False
 
 
-def _text(record: logging.LogRecord) -> str:
+def _format(record: logging.LogRecord) -> str:
+    """Format the message. Return it unformatted if its arguments do not fit."""
     try:
         return record.getMessage()
     except Exception:

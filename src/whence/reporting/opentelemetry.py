@@ -1,18 +1,18 @@
-"""OpenTelemetry: spans carry a stamp, and messages between traced services a cause.
+"""Put stamps on OpenTelemetry's spans, and causes on the messages between traced services.
 
 ::
 
     set_global_textmap(CompositePropagator([TraceContextTextMapPropagator(), CausePropagator(reporter)]))
     provider.add_span_processor(StampingSpanProcessor(reporter))
 
-The start of a span is an event; its id and stamp become the span's attributes ``whence.event`` and ``whence.stamp`` (as
-JSON), and the event has the span's ``trace_id`` and ``span_id``. A span that was started from an extracted context
-receives the message in it, once. Spans that are not sampled are no events.
+The start of a span is an event. Its id and stamp become the span's attributes ``whence.event`` and ``whence.stamp`` (as
+JSON); the event has the span's ``trace_id`` and ``span_id``. The first span that is started from an extracted context
+receives the message in it. Spans that are not sampled are no events.
 
-While a span is recorded, it is the line of what is reported in its context, as ``TRACE/SPAN``. The span itself has that
-line, too, when it is read from OpenTelemetry, and tells of its start and end.
+While a span is recorded, events that are reported in its context are on the line ``TRACE/SPAN``. The OpenTelemetry
+source gives the span the same line, with its start and end.
 
-HAZARD: the propagator does what the HTTP and gRPC integrations do. Use one of them for a connection, not both: a
+HAZARD: the propagator does the same work as the HTTP and gRPC integrations. Use only one of them for a connection: a
 message has one cause, and the last to write the header wins.
 """
 
@@ -41,11 +41,11 @@ from whence.reporting.reporter import Reporter
 EVENT_ATTRIBUTE: Final = "whence.event"
 STAMP_ATTRIBUTE: Final = "whence.stamp"
 
-_KEY = create_key("whence-message")
+_MESSAGE_KEY = create_key("whence-message")
 
 
 class CausePropagator(TextMapPropagator):
-    """Reports a send whenever a context is injected, and hands what it extracts to `StampingSpanProcessor`."""
+    """A propagator that reports a send for each injected context. `StampingSpanProcessor` reports what it extracts."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -58,8 +58,8 @@ class CausePropagator(TextMapPropagator):
         setter: Setter[CarrierT] = default_setter,
     ) -> None:
         span = trace.get_current_span(context)
-        with _standing_in(get_current() if context is None else context):
-            message = self._reporter.sent(f"call from {getattr(span, 'name', 'no span')}", **_ids(span))
+        with _as_current(get_current() if context is None else context):
+            message = self._reporter.sent(f"call from {getattr(span, 'name', 'no span')}", **_read_ids(span))
         if message is not None:
             setter.set(carrier, HEADER, message.to_text())
 
@@ -72,7 +72,7 @@ class CausePropagator(TextMapPropagator):
         context = get_current() if context is None else context
         values = getter.get(carrier, HEADER) or ()
         message = self._reporter.extract([(HEADER, value) for value in values])
-        return context if message is None else set_value(_KEY, _Unread(message), context)
+        return context if message is None else set_value(_MESSAGE_KEY, _Unread(message), context)
 
     @property
     def fields(self) -> set[str]:
@@ -80,20 +80,20 @@ class CausePropagator(TextMapPropagator):
 
 
 class StampingSpanProcessor(SpanProcessor):
-    """Reports the start of every recorded span, and gives the span the event's id and stamp."""
+    """A span processor that reports the start of each recorded span, and writes the event's id and stamp to the span."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
         reporter.take_lines_from(_current_line)
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        unread = get_value(_KEY, get_current() if parent_context is None else parent_context)
+        unread = get_value(_MESSAGE_KEY, get_current() if parent_context is None else parent_context)
         message = unread.take() if isinstance(unread, _Unread) else None
-        with _standing_in(trace.set_span_in_context(span)):
+        with _as_current(trace.set_span_in_context(span)):
             if message is None:
-                event = self._reporter.report(span.name, **_ids(span))
+                event = self._reporter.report(span.name, **_read_ids(span))
             else:
-                event = self._reporter.received(message, span.name, **_ids(span))
+                event = self._reporter.received(message, span.name, **_read_ids(span))
         if event is not None:
             span.set_attribute(EVENT_ATTRIBUTE, event.id)
             if event.stamp is not None:
@@ -101,13 +101,14 @@ class StampingSpanProcessor(SpanProcessor):
 
 
 class _Unread:
-    """A message that the first span started from its context receives; its descendants follow that one."""
+    """An extracted message, until the first span that is started from its context receives it."""
 
     def __init__(self, message: Message) -> None:
         self._messages = [message]
 
     def take(self) -> Message | None:
-        # One operation of a list: also of two threads, one gets it.
+        """Return the message at the first call, and None afterwards. Thread-safe."""
+        # `pop` is one operation: of two threads, one gets the message.
         try:
             return self._messages.pop()
         except IndexError:
@@ -115,8 +116,8 @@ class _Unread:
 
 
 @contextmanager
-def _standing_in(context: Context) -> Iterator[None]:
-    """Make a context the current one meanwhile, so that what is reported is on the line of its span."""
+def _as_current(context: Context) -> Iterator[None]:
+    """Make a context the current one for a while, so that events are on the line of its span."""
     token = attach(context)
     try:
         yield
@@ -125,7 +126,7 @@ def _standing_in(context: Context) -> Iterator[None]:
 
 
 def _current_line() -> str | None:
-    """The line of the current span, if it is one of this process that is recorded."""
+    """Return the line of the current span; None if this process records no such span."""
     span = trace.get_current_span()
     if not span.is_recording():
         return None
@@ -133,7 +134,7 @@ def _current_line() -> str | None:
     return f"{trace.format_trace_id(context.trace_id)}/{trace.format_span_id(context.span_id)}"
 
 
-def _ids(span: Any) -> dict[str, str]:
+def _read_ids(span: Any) -> dict[str, str]:
     context = span.get_span_context()
     if not context.is_valid:
         return {}

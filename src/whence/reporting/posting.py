@@ -1,4 +1,4 @@
-"""One request to the service: the bytes of a batch, and what became of them."""
+"""Post a batch of reports to the service, and read what the service did with it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from urllib.parse import urlsplit
 
 CONTENT_TYPE = "application/x-ndjson"
 MOST_WAIT_S = 600.0
-"""A service may ask for this much patience, and no more."""
+"""The longest pause that a service can ask for. Longer ones are cut to it."""
 
 _ANSWER_BYTES = 64 << 10
-_NEVER = frozenset({400, 415, 422})
-"""What these bytes will be answered however often they are sent. A wrong token or path can be put right."""
+_FINAL_STATUSES = frozenset({400, 415, 422})
+"""Statuses that the same bytes get each time. Others, as for a wrong token or path, may change when it is put right."""
 
 
 class Verdict(Enum):
-    """What became of a batch."""
+    """What the sender must do with a batch after an attempt."""
 
     ACCEPTED = "accepted"
     RETRY = "retry"
@@ -31,7 +31,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The verdict, how long the service asked to wait, and a few words for the log."""
+    """The result of an attempt: its verdict, the pause that the service asked for, and the reason for the log."""
 
     verdict: Verdict
     retry_after_s: float = 0.0
@@ -39,10 +39,10 @@ class Answer:
 
 
 class Poster:
-    """Posts to one service over one connection at a time. Used by one thread."""
+    """A client of one service with one open connection. Not thread-safe."""
 
     def __init__(self, endpoint: str, *, token: str | None, timeout_s: float, tls: ssl.SSLContext | None) -> None:
-        """Raises ValueError for an endpoint that is no HTTP address."""
+        """Check the endpoint and the token; raise ValueError if one cannot work. Connects at the first post."""
         parts = urlsplit(endpoint)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise ValueError(f"an endpoint is http://host:port or https://host:port, not {endpoint!r:.100}")
@@ -60,24 +60,24 @@ class Poster:
         self._connection: HTTPConnection | None = None
 
     def post(self, body: bytes, batch_id: str, *, within_s: float | None = None) -> Answer:
-        """Send a batch; never raises. Sending the same bytes under the same id again is safe."""
+        """Send a batch, and wait for the answer. Never raises. It is safe to send the same bytes under the same id again."""
         timeout_s = self._timeout_s if within_s is None else min(self._timeout_s, max(within_s, 0.05))
         was_open = self._connection is not None
         answer = self._try(body, batch_id, timeout_s)
         if answer is None and was_open:
-            # A connection that stood idle may have been closed by the other end: that says nothing of the service.
+            # The other end may have closed an idle connection. That is no failure of the service.
             answer = self._try(body, batch_id, timeout_s)
         return answer or Answer(Verdict.RETRY, reason="the connection was lost")
 
     def close(self) -> None:
-        """Drop the connection."""
+        """Close the connection. The next post opens a new one."""
         if self._connection is not None:
             with contextlib.suppress(OSError):
                 self._connection.close()
             self._connection = None
 
     def _try(self, body: bytes, batch_id: str, timeout_s: float) -> Answer | None:
-        """None when the connection broke before there was an answer."""
+        """Send a batch once; None if the connection broke before an answer came."""
         try:
             connection = self._connection or self._connect(timeout_s)
             self._connection = connection
@@ -85,7 +85,7 @@ class Poster:
                 connection.sock.settimeout(timeout_s)
             connection.request("POST", self._path, body, {**self._headers, "Whence-Batch": batch_id})
             response = connection.getresponse()
-            answer = _answer(response.status, response.getheader("Retry-After"))
+            answer = _read_answer(response.status, response.getheader("Retry-After"))
             if len(response.read(_ANSWER_BYTES)) == _ANSWER_BYTES or response.will_close:
                 self.close()
         except TimeoutError:
@@ -105,19 +105,19 @@ class Poster:
         return HTTPConnection(self._host, self._port, timeout=timeout_s)
 
 
-def _answer(status: int, retry_after: str | None) -> Answer:
+def _read_answer(status: int, retry_after: str | None) -> Answer:
     if 200 <= status < 300:
         return Answer(Verdict.ACCEPTED)
     reason = f"status {status}"
     if status == 413:
         return Answer(Verdict.SPLIT, reason=reason)
-    if status in _NEVER:
+    if status in _FINAL_STATUSES:
         return Answer(Verdict.REFUSED, reason=reason)
-    return Answer(Verdict.RETRY, retry_after_s=_seconds(retry_after), reason=reason)
+    return Answer(Verdict.RETRY, retry_after_s=_wait_seconds(retry_after), reason=reason)
 
 
-def _seconds(retry_after: str | None) -> float:
-    """What the header asks for, in seconds from now; 0 for a header that cannot be read."""
+def _wait_seconds(retry_after: str | None) -> float:
+    """Parse a ``Retry-After`` header into seconds from now; 0 if it is malformed."""
     if not retry_after:
         return 0.0
     try:
@@ -127,5 +127,5 @@ def _seconds(retry_after: str | None) -> float:
             wait_s = parsedate_to_datetime(retry_after).timestamp() - time.time()
         except (ValueError, OverflowError, TypeError):
             return 0.0
-    # The comparison is also what a NaN fails.
+    # A NaN is not > 0 either.
     return min(wait_s, MOST_WAIT_S) if wait_s > 0 else 0.0

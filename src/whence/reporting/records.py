@@ -1,4 +1,4 @@
-"""An event as a line of the format ``whence``: whatever the application passed, the line is one that the source reads.
+"""Write an event as a line of the format ``whence``. The source can read the line whatever values the application passed.
 
 One literal line::
 
@@ -11,38 +11,39 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final
 
 from whence.clocks import Stamp
 
 NAME_CHARACTERS: Final = 1_000
-"""Longer names of events are cut."""
+"""The length of an event's name at most. Longer ones are cut."""
 ATTRIBUTES_BYTES: Final = 32 << 10
-"""Attributes that take more are replaced by ``{"whence.cut_bytes": their size}``."""
+"""The size of an event's attributes at most. Larger ones are replaced by ``{"whence.cut_bytes": their size}``."""
 
 _MOST_DEPTH = 16
 _MOST_VALUES = 10_000
 _INT64 = 1 << 63
 _MAPPINGS = (dict, Mapping)
-"""The usual one first: asking an abstract class takes longer."""
+"""The usual one first: `isinstance` of an abstract class takes longer."""
 _LISTS = (list, tuple, set, frozenset)
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def name_json(name: object) -> str:
-    """A name as JSON text that the source accepts: no NUL, no half of a surrogate pair, of bounded length."""
-    text = name if isinstance(name, str) else _shown(name)
-    return _encode(_legal(text[:NAME_CHARACTERS]).replace("\0", "�"))
+    """Write a name as JSON text that the source accepts. Cut it, and replace NUL and lone surrogates."""
+    text = name if isinstance(name, str) else _to_text(name)
+    return _encode(_replace_surrogates(text[:NAME_CHARACTERS]).replace("\0", "�"))
 
 
 def attributes_json(attributes: Mapping[str, Any]) -> str:
-    """Attributes as JSON text that the source accepts. What JSON cannot hold is spelt with `str`."""
-    text = _encode(_Plain().value(attributes, 0))
+    """Write attributes as JSON text that the source accepts. Values that JSON cannot hold become their `str`."""
+    text = _encode(_Plain().convert(attributes, 0))
     size = len(text.encode())
     return text if size <= ATTRIBUTES_BYTES else f'{{"whence.cut_bytes":{size}}}'
 
 
-def line(
+def record_line(
     head: str,
     seq: int,
     time_ns: int,
@@ -55,10 +56,10 @@ def line(
     receives: str | None,
     stamp: Stamp | None,
 ) -> bytes:
-    """One line of text with its end.
+    """Write one record, with the newline.
 
-    `head` is what `line_head` gives; `name` and `attributes` are JSON text. `on_line` says which line of the process the
-    event is on, as members of a JSON object.
+    `head` is the result of `record_head`. `name` and `attributes` are JSON text. `on_line` has the members of the JSON
+    object that name the event's line, such as ``"line":"main #q4dx"``.
     """
     parts = [f'{head}"seq":{seq},"time":{time_ns},"kind":"{kind}","name":{name},{on_line}']
     if sends is not None:
@@ -72,46 +73,44 @@ def line(
     return (",".join(parts) + "}\n").encode()
 
 
-def line_head(process: str, computation: str) -> str:
-    """How all lines of a process begin."""
+def record_head(process: str, computation: str) -> str:
+    """Write the beginning that all records of a process share."""
     return "{" + (f'"computation":{_encode(computation)},' if computation else "") + f'"process":{_encode(process)},'
 
 
 class _Plain:
-    """Turns values into what JSON and 64 bits can hold; the number of values and their depth are bounded."""
+    """A conversion of values into ones that JSON and 64 bits can hold, with a bound on their number and depth."""
 
     def __init__(self) -> None:
-        self._left = _MOST_VALUES
+        self._budget = _MOST_VALUES
+        """How many more values may be converted. Deeper or later ones become ``...``."""
 
-    def value(self, value: object, depth: int) -> Any:
-        self._left -= 1
+    def convert(self, value: object, depth: int) -> Any:
+        self._budget -= 1
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
-            return _legal(str(value))
+            return _replace_surrogates(str(value))
         if isinstance(value, int):
-            # int(): an enumeration's member is its number. Beyond 64 bits readers of JSON differ.
-            return int(value) if -_INT64 <= value < _INT64 else _shown(value)
+            # int() turns a member of an enumeration into its number. Beyond 64 bits, readers of JSON differ.
+            return int(value) if -_INT64 <= value < _INT64 else _to_text(value)
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else str(float(value))
-        is_full = depth >= _MOST_DEPTH or self._left <= 0
+        is_full = depth >= _MOST_DEPTH or self._budget <= 0
         if isinstance(value, _MAPPINGS):
             if is_full:
                 return "..."
             return {
-                key if isinstance(key, str) else _shown(key): self.value(each, depth + 1)
-                for key, each in _first(value.items(), self._left)
+                key if isinstance(key, str) else _to_text(key): self.convert(member, depth + 1)
+                for key, member in islice(value.items(), self._budget)
             }
         if isinstance(value, _LISTS):
-            return "..." if is_full else [self.value(each, depth + 1) for each in _first(value, self._left)]
-        return _shown(value)
+            return "..." if is_full else [self.convert(member, depth + 1) for member in islice(value, self._budget)]
+        return _to_text(value)
 
 
-def _first(values: Any, most: int) -> Any:
-    return (each for each, _ in zip(values, range(most), strict=False))
-
-
-def _legal(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
+    """Replace lone surrogates, which UTF-8 cannot hold."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -119,8 +118,9 @@ def _legal(text: str) -> str:
     return text
 
 
-def _shown(value: object) -> str:
+def _to_text(value: object) -> str:
+    """Return the value's `str`, cut; a substitute if `str` raises."""
     try:
-        return _legal(str(value)[:NAME_CHARACTERS])
+        return _replace_surrogates(str(value)[:NAME_CHARACTERS])
     except Exception:
         return f"<a {type(value).__name__} that cannot be shown>"

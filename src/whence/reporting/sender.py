@@ -1,12 +1,12 @@
-"""The thread that sends: a bounded queue of lines goes out in batches, oldest first, until each is settled.
+"""Send records from a bounded queue in batches, oldest first, by a thread, until each batch is settled.
 
-A batch is *settled* when the service has acknowledged it, when it is on disk, or when the service will never take it.
-Until then it is sent again, the same bytes under the same id, with growing pauses or the ones the service asks for. While
-the service cannot be reached, lines go to the spool where there is one; where there is none, or it is full, they stay in
-memory, and the queue fills.
+A batch is *settled* when the service has acknowledged it, when it is on disk, or when the service will never accept it.
+Until then it is sent again, the same bytes under the same id, with growing pauses or those that the service asks for.
+While the service cannot be reached, batches go to the spool. If there is no spool, or it is full, they stay in memory and
+the queue fills.
 
-HAZARD: the queue is guarded by `lock`, which is the caller's own. Nothing holds it during I/O or while it logs: a handler
-of log records may be what reports.
+HAZARD: the queue is guarded by `lock`, which belongs to the caller. The thread does not hold it during I/O, nor while it
+logs: a handler of log records may report them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from whence.reporting.spool import Batch, Spool
 from whence.reporting.stamping import log
 
 BATCH_BYTES = 512 << 10
-"""A batch is closed before it grows beyond this."""
+"""The size of a batch at most, unless one record is larger."""
 
 SILENCE_S = 60.0
-"""A service that cannot take reports is logged this often at most."""
+"""The time at least between two log messages about a service that cannot be reached."""
 MOST_DISK_S = 30.0
-"""For the disk to take the last batches; beyond it, whoever waits goes on."""
+"""How long `Sender.close` waits at most for another thread to write the last batches to disk."""
 
 Step = Literal["send", "send spooled", "keep", "end"]
 
@@ -39,24 +39,24 @@ _NEVER = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much goes out at once, and how patiently."""
+    """How many events to send at once, and how long to wait before and between attempts."""
 
     batch: int = 100
     """Events in a batch, at most."""
     linger_s: float = 0.05
-    """How long an event may wait for others to travel with."""
+    """How long an event may wait for others, to be sent with them."""
     retry_first_s: float = 0.2
     retry_most_s: float = 30.0
-    """Pauses after failures double from the first to the longest; a random part of up to a half is taken off each."""
+    """Pauses after failures double from the first to the longest. Each is shortened at random by up to a half."""
 
     def pause_s(self, failures: int, draw: Callable[[], float]) -> float:
-        """The pause after so many failures in a row; `draw` gives a number from 0 to 1."""
+        """Return the pause after so many failures in a row. `draw` returns a random number from 0 to 1."""
         doubled = self.retry_first_s * 2.0 ** min(failures - 1, 40)
         return min(doubled, self.retry_most_s) * (1.0 - draw() / 2)
 
 
 class Sender:
-    """A queue of lines and the daemon thread that empties it."""
+    """A queue of records, and the daemon thread that sends them."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class Sender:
         on_room: Callable[[], None],
         on_refused: Callable[[int, str], None],
     ) -> None:
-        """`on_room` and `on_refused` (events, why) are called by the thread, with the lock held."""
+        """Start the thread if the spool has batches. It holds the lock when it calls `on_room` and `on_refused`."""
         self._poster, self._spool, self._pace = poster, spool, pace
         self._limit_events, self._limit_bytes = limit_events, limit_bytes
         self._on_room, self._on_refused = on_room, on_refused
         self._changed = threading.Condition(lock)
-        self._lines: deque[bytes] = deque()
+        self._queue: deque[bytes] = deque()
         self._held: Batch | None = None
-        """The batch in memory that is being settled; its lines are out of the queue."""
+        """The batch in memory that is being sent. Its records are no longer in the queue."""
         self._held_events = 0
         self._bytes = 0
         self._first_at = 0.0
@@ -98,36 +98,36 @@ class Sender:
 
     @property
     def waiting(self) -> int:
-        """Events in memory that are not settled. The caller holds the lock."""
-        return len(self._lines) + self._held_events
+        """Count the events in memory that are not settled. Hold the lock."""
+        return len(self._queue) + self._held_events
 
     @property
     def spooled_bytes(self) -> int:
-        """Bytes on disk that are not sent."""
+        """Count the bytes on disk that are not sent."""
         return 0 if self._spool is None else self._spool.bytes_kept
 
     def has_room(self, size_bytes: int) -> bool:
-        """Whether a line of about this size may be put. The caller holds the lock."""
+        """Return whether the queue has room for a record of about this size. Hold the lock."""
         return self.waiting < self._limit_events and self._bytes + size_bytes <= self._limit_bytes
 
-    def put(self, line: bytes) -> None:
-        """Queue a line; whether there is room is the caller's business. The caller holds the lock."""
+    def put(self, record: bytes) -> None:
+        """Queue a record. Does not check `has_room`. Hold the lock."""
         if self._thread is None and not self._is_over:
             self._start()
-        if not self._lines:
+        if not self._queue:
             self._first_at = time.monotonic()
-        self._lines.append(line)
-        self._bytes += len(line)
+        self._queue.append(record)
+        self._bytes += len(record)
         self._accepted += 1
-        if len(self._lines) in (1, self._pace.batch):
+        if len(self._queue) in (1, self._pace.batch):
             self._changed.notify_all()
 
     def runs_here(self) -> bool:
-        """Whether the caller is the sending thread itself."""
+        """Return whether the calling code runs in the sending thread."""
         return self._thread is not None and self._thread.ident == threading.get_ident()
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until all that was put before is settled; whether it is."""
+        """Wait until all earlier records are settled; return whether they are."""
         until = time.monotonic() + timeout_s
         with self._changed:
             target = self._accepted
@@ -140,7 +140,7 @@ class Sender:
             return self._settled >= target
 
     def close(self, timeout_s: float) -> None:
-        """Send what is left, or keep it on disk, or count it as lost: one of these has happened after `timeout_s`."""
+        """Send the rest within `timeout_s`; then write it to the spool, or count it as lost."""
         with self._changed:
             if self._close_at is None:
                 self._close_at = time.monotonic() + timeout_s
@@ -151,7 +151,7 @@ class Sender:
         self._end()
 
     def forget(self) -> None:
-        """In a forked child: let go of what is the parent's."""
+        """Close the connection and the spool's lock in a forked child. Both belong to the parent."""
         self._poster.close()
         if self._spool is not None:
             self._spool.forget()
@@ -169,16 +169,16 @@ class Sender:
             if step == "end":
                 break
             try:
-                self._take(step, within_s)
+                self._do(step, within_s)
             except Exception:
-                # Whatever it was: the thread must live, and must not spin.
-                log.exception("reports are kept, because of a fault")
+                # The thread must continue after any error, and must pause before the next attempt.
+                log.exception("sending reports failed; they are kept, and sent again later")
                 with self._changed:
                     self._fail(0.0)
         self._end()
         self._poster.close()
 
-    def _take(self, step: Step, within_s: float | None) -> None:
+    def _do(self, step: Step, within_s: float | None) -> None:
         if step == "keep":
             self._keep()
             return
@@ -187,27 +187,27 @@ class Sender:
             self._conclude(batch, *self._send(batch, within_s))
 
     def _await_step(self) -> Step:
-        """Wait until there is something to do. The lock is held, and let go of while waiting."""
+        """Wait until there is something to do. Hold the lock; it is released during the wait."""
         while True:
             now = time.monotonic()
             if self._is_over or (self._close_at is not None and (now >= self._close_at or not self.waiting)):
                 return "end"
-            lines_at = self._lines_due_at(now)
-            if self._held is None and now >= lines_at:
+            queue_due_at = self._queue_due_at(now)
+            if self._held is None and now >= queue_due_at:
                 self._held = self._make_batch()
-                lines_at = self._lines_due_at(now)
+                queue_due_at = self._queue_due_at(now)
             spool = self._spool
             if self._held is not None and self._failures and spool is not None and not self._spool_is_stuck:
                 return "keep"
             if not self._failures or now >= self._retry_at:
-                # Batches of the disk and of memory take turns: neither an old backlog nor new events may wait for ever.
+                # Batches on disk and in memory take turns, so that neither wait for ever.
                 if spool is not None and len(spool) and (self._held is None or self._is_spools_turn or self._failures):
                     self._is_spools_turn = False
                     return "send spooled"
                 if self._held is not None:
                     self._is_spools_turn = True
                     return "send"
-            times = [lines_at] if self._held is None else []
+            times = [queue_due_at] if self._held is None else []
             if self._failures and (self._held is not None or (spool is not None and len(spool))):
                 times.append(self._retry_at)
             if self._close_at is not None:
@@ -215,35 +215,37 @@ class Sender:
             soonest = min(times, default=_NEVER)
             self._changed.wait(None if soonest == _NEVER else max(soonest - now, 0.0))
 
-    def _lines_due_at(self, now: float) -> float:
-        if not self._lines:
+    def _queue_due_at(self, now: float) -> float:
+        if not self._queue:
             return _NEVER
-        at_once = len(self._lines) >= self._pace.batch or self._in_a_hurry or self._close_at is not None
+        at_once = len(self._queue) >= self._pace.batch or self._in_a_hurry or self._close_at is not None
         return now if at_once else self._first_at + self._pace.linger_s
 
     def _make_batch(self) -> Batch:
-        taken = [self._lines.popleft()]
-        size = len(taken[0])
-        while self._lines and len(taken) < self._pace.batch and size + len(self._lines[0]) <= BATCH_BYTES:
-            taken.append(self._lines.popleft())
-            size += len(taken[-1])
+        """Move the oldest records from the queue into a batch. Hold the lock; the queue is not empty."""
+        records = [self._queue.popleft()]
+        size = len(records[0])
+        while self._queue and len(records) < self._pace.batch and size + len(self._queue[0]) <= BATCH_BYTES:
+            records.append(self._queue.popleft())
+            size += len(records[-1])
         self._first_at = time.monotonic()
-        self._held_events = len(taken)
+        self._held_events = len(records)
         self._batches += 1
-        return Batch(f"{self._id_prefix}-{self._batches}", b"".join(taken))
+        return Batch(f"{self._id_prefix}-{self._batches}", b"".join(records))
 
     def _keep(self) -> None:
+        """Write the held batch to the spool."""
         batch, spool = self._held, self._spool
         assert batch is not None
         assert spool is not None
-        kept = spool.put(batch)
+        is_on_disk = spool.put(batch)
         with self._changed:
-            self._spool_is_stuck = not kept
-            if kept:
+            self._spool_is_stuck = not is_on_disk
+            if is_on_disk:
                 self._settle(batch)
 
     def _send(self, batch: Batch, within_s: float | None) -> tuple[Answer, int]:
-        """What became of a batch, and how many of its events the service will never take."""
+        """Send a batch, in halves if it is too large; return the answer and how many events were refused for good."""
         answer = self._poster.post(batch.body, batch.id, within_s=within_s)
         if answer.verdict is Verdict.REFUSED:
             return answer, batch.events
@@ -254,17 +256,20 @@ class Sender:
             return Answer(Verdict.REFUSED, reason=answer.reason), 1
         refused = 0
         for mark, part in (("a", lines[: len(lines) // 2]), ("b", lines[len(lines) // 2 :])):
-            half, refused_here = self._send(Batch(batch.id + mark, b"".join(part)), within_s)
+            half, refused_in_half = self._send(Batch(batch.id + mark, b"".join(part)), within_s)
             if half.verdict is Verdict.RETRY:
                 return half, 0
-            refused += refused_here
+            refused += refused_in_half
         return Answer(Verdict.ACCEPTED, reason=answer.reason), refused
 
     def _conclude(self, batch: Batch, answer: Answer, refused: int) -> None:
+        """Settle the batch, or note that it must be sent again."""
         if answer.verdict is Verdict.RETRY:
             if time.monotonic() >= self._silent_until:
                 self._silent_until = time.monotonic() + SILENCE_S
-                log.warning("reports are kept, because the service cannot take them: %s", answer.reason)
+                log.warning(
+                    "reports are kept and sent again later, because the service cannot take them: %s", answer.reason
+                )
             with self._changed:
                 self._fail(answer.retry_after_s)
             return
@@ -279,20 +284,20 @@ class Sender:
             if batch is self._held:
                 self._settle(batch)
             elif batch.path is None:
-                # Whoever closed had waited long enough, and had counted it as lost.
+                # `close` ran out of time meanwhile, and counted the batch as lost.
                 self.lost -= batch.events
         if batch.path is not None and self._spool is not None:
             self._spool.remove(batch.path)
 
     def _fail(self, asked_s: float) -> None:
-        """Pause before the next attempt, at least as long as the service asked for. The lock is held."""
+        """Set the pause before the next attempt, at least as long as the service asked for. Hold the lock."""
         self.retries += 1
         self._failures += 1
         self._asked_until = time.monotonic() + asked_s
         self._retry_at = max(time.monotonic() + self._pace.pause_s(self._failures, self._draw), self._asked_until)
 
     def _settle(self, batch: Batch) -> None:
-        """The held batch need not be held any more. The lock is held."""
+        """Release the held batch, if it is this one. Hold the lock."""
         if batch is not self._held:
             return
         self._settled += self._held_events
@@ -302,17 +307,20 @@ class Sender:
         self._changed.notify_all()
 
     def _end(self) -> None:
-        """Keep or lose what is in memory; the thread does this, or who waited for it in vain, and the other waits."""
+        """Write what is in memory to the spool, or count it as lost.
+
+        Both the thread and `close` call this: the first does the work, and the other waits for it.
+        """
         with self._changed:
             if self._is_over:
                 self._changed.wait_for(lambda: self._is_settled_for_good, MOST_DISK_S)
                 return
             self._is_over = True
-            left = [] if self._held is None else [self._held]
-            while self._lines:
-                left.append(self._make_batch())
+            remaining = [] if self._held is None else [self._held]
+            while self._queue:
+                remaining.append(self._make_batch())
             self._held, self._held_events = None, 0
-        lost = sum(batch.events for batch in left if self._spool is None or not self._spool.put(batch))
+        lost = sum(batch.events for batch in remaining if self._spool is None or not self._spool.put(batch))
         if self._spool is not None:
             self._spool.close()
         if lost:

@@ -1,13 +1,12 @@
-"""Batches on disk: what could not be sent, kept for a better moment, also for the next start of the process.
+"""Keep batches on disk that could not be sent, also for the next start of the process.
 
-A folder holds one sub-folder for each process that spools, named after its start, with a file ``owner`` that the
-process holds locked while it lives. A batch is one file, ``ORDER.BATCH.jsonl``, written under another name, synced and
-renamed: it is there whole or not at all. A process that starts takes over the batches of those that died, and only theirs:
-their locks are free.
+A folder holds one sub-folder for each process that spools. The process keeps its file ``owner`` locked while it lives. A
+batch is one file, ``ORDER.BATCH.jsonl``. It is written under another name, synced and renamed, so it is never half there.
+A process that starts adopts the batches of processes that have ended, whose locks are free.
 
-Guarantees: a batch that `put` kept survives the process and the machine; it keeps its bytes and its id, so that a batch
-which was sent just before a crash is sent again as the same batch. `put` keeps nothing beyond `limit_bytes`, adopted
-batches counted.
+Guarantees: a batch for which `put` returned True survives a crash of the process and of the machine. It keeps its bytes
+and its id: a batch that was sent just before a crash is sent again as the same batch. Batches take at most `limit_bytes`,
+adopted ones included.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _SUFFIX = ".jsonl"
 
 @dataclass(slots=True)
 class Batch:
-    """Lines that travel together, for good under one id. `path` is where they are kept, if they are."""
+    """Records that are always sent together under one id. `path` is their file, if they are on disk."""
 
     id: str
     body: bytes
@@ -34,28 +33,30 @@ class Batch:
 
     @property
     def events(self) -> int:
-        """How many lines it holds."""
+        """Count the records."""
         return self.body.count(b"\n")
 
 
 class Spool:
-    """The batches that one process keeps. Thread-safe."""
+    """The batches that one process has on disk. Thread-safe."""
 
     def __init__(self, folder: os.PathLike[str] | str, owner: str, *, limit_bytes: int) -> None:
-        """Take a place in the folder and adopt what the dead left. Raises OSError where that cannot be."""
+        """Make a sub-folder, lock it, and adopt the batches of ended processes. Raises OSError if the disk fails."""
         self._folder = Path(folder)
-        self._own = self._folder / owner
+        self._own_folder = self._folder / owner
         self._limit_bytes = limit_bytes
-        self._own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = _lock(self._own)
+        self._own_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = _lock(self._own_folder)
         if lock is None:
-            raise FileExistsError(f"another process spools into {self._own}; give each start its own incarnation")
+            raise FileExistsError(
+                f"another process spools into {self._own_folder}; give each start its own incarnation"
+            )
         self._lock = lock
         for sibling in self._folder.iterdir():
-            if sibling != self._own and sibling.is_dir():
+            if sibling != self._own_folder and sibling.is_dir():
                 self._adopt(sibling)
-        found = sorted(self._own.glob(f"*{_SUFFIX}"))
-        self._waiting = deque((path, path.stat().st_size) for path in found)
+        paths = sorted(self._own_folder.glob(f"*{_SUFFIX}"))
+        self._waiting = deque((path, path.stat().st_size) for path in paths)
         self._number = 0
         self._guard = threading.Lock()
         self.bytes_kept = sum(size for _, size in self._waiting)
@@ -64,9 +65,9 @@ class Spool:
         return len(self._waiting)
 
     def put(self, batch: Batch) -> bool:
-        """Keep a batch, durably; False, and nothing kept, when there is no room or the disk fails.
+        """Write a batch to disk and sync it. Return False and leave no file if there is no room or the disk fails.
 
-        A batch that is kept already is not kept again: who closes a sender and its thread may both bring the same one.
+        A batch that has a file already is not written again: whoever closes a sender and its thread may both bring it.
         """
         with self._guard:
             return batch.path is not None or self._put(batch)
@@ -75,7 +76,7 @@ class Spool:
         if self.bytes_kept + len(batch.body) > self._limit_bytes:
             return False
         self._number += 1
-        path = self._own / f"{time.time_ns():020d}-{self._number:08d}.{batch.id}{_SUFFIX}"
+        path = self._own_folder / f"{time.time_ns():020d}-{self._number:08d}.{batch.id}{_SUFFIX}"
         torn = path.with_suffix(".part")
         try:
             with open(torn, "xb", opener=_private) as file:
@@ -83,11 +84,11 @@ class Spool:
                 file.flush()
                 os.fsync(file.fileno())
             os.rename(torn, path)
-            _sync_folder(self._own)
+            _sync_folder(self._own_folder)
         except OSError:
-            for left in (torn, path):
+            for file_made in (torn, path):
                 with contextlib.suppress(OSError):
-                    left.unlink()
+                    file_made.unlink()
             return False
         batch.path = path
         self._waiting.append((path, len(batch.body)))
@@ -95,7 +96,7 @@ class Spool:
         return True
 
     def oldest(self) -> Batch | None:
-        """The batch that has waited longest, if one can be read."""
+        """Read the oldest batch; None if there is none. Skip files that cannot be read."""
         with self._guard:
             while self._waiting:
                 path, size = self._waiting[0]
@@ -107,7 +108,7 @@ class Spool:
         return None
 
     def remove(self, path: Path) -> None:
-        """Forget a batch that need not be kept any more."""
+        """Delete a batch."""
         with self._guard:
             for entry in self._waiting:
                 if entry[0] == path:
@@ -118,32 +119,33 @@ class Spool:
             path.unlink()
 
     def close(self) -> None:
-        """Leave: batches that remain are for the next start."""
+        """Release the lock. The next start adopts the batches that remain."""
         if not self._waiting:
-            _remove(self._own)
+            _remove(self._own_folder)
         os.close(self._lock)
 
     def forget(self) -> None:
-        """In a forked child: the place is the parent's."""
+        """Close the lock's file in a forked child. The parent keeps the lock."""
         os.close(self._lock)
 
     def _adopt(self, sibling: Path) -> None:
+        """Move the batches of an ended process here. Do nothing if it lives or the disk fails."""
         with contextlib.suppress(OSError):
             lock = _lock(sibling)
             if lock is None:
                 return
             try:
                 for path in sibling.glob(f"*{_SUFFIX}"):
-                    os.rename(path, self._own / path.name)
-                _sync_folder(self._own)
+                    os.rename(path, self._own_folder / path.name)
+                _sync_folder(self._own_folder)
                 _remove(sibling)
             finally:
                 os.close(lock)
 
 
 def _lock(folder: Path) -> int | None:
-    """Lock the folder; None while its owner lives."""
-    # Only where it is needed: the package is imported on systems without it.
+    """Lock the folder; return the open file, or None while its owner lives."""
+    # Not above: the package must also load on systems without it.
     import fcntl
 
     file = os.open(folder / _OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -156,7 +158,7 @@ def _lock(folder: Path) -> int | None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder whose lock is held, with what a torn write left in it."""
+    """Remove a folder that has no batches, with half-written files. Hold its lock."""
     with contextlib.suppress(OSError):
         for torn in folder.glob("*.part"):
             torn.unlink()

@@ -1,4 +1,4 @@
-"""The name of a process, and the clock that stamps its events."""
+"""Name a process, and stamp its events with a clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
 
 
 class Clock(Protocol):
-    """What can stamp: `LamportClock`, `HybridClock`, `VectorClock`, `BoundedClock`, or one of your own."""
+    """A clock that stamps events: `LamportClock`, `HybridClock`, `VectorClock`, `BoundedClock`, or one of your own."""
 
     def local(self) -> Stamp: ...
     def send(self) -> Stamp: ...
@@ -25,35 +25,35 @@ class Clock(Protocol):
 
 
 class Stamper:
-    """Stamps events until the clock cannot take in a cause, and from then on not at all.
+    """A clock that stamps no more events after it has failed once.
 
-    The clock's later stamps would sort an effect before its cause, or call it concurrent. Reports without a stamp are
-    still related by their messages.
+    Later stamps could sort an effect before its cause, or call the two concurrent. Messages still relate events without
+    stamps.
     """
 
     def __init__(self, clock: Clock | None) -> None:
         self._clock = clock
         self.refusal = ""
-        """Why there are no stamps any more."""
+        """The error of the clock, or empty."""
 
     @property
     def is_stamping(self) -> bool:
-        """Whether events still get stamps."""
+        """Return whether events still get stamps."""
         return self._clock is not None
 
     def stamp(self, kind: str, message: Message | None, *, unstamped: bool) -> Stamp | None:
-        """The stamp of an event; `unstamped` says that it takes in something whose causes are not known."""
+        """Stamp an event; None after the clock has failed. Pass `unstamped` for a message whose cause is not known."""
         if self._clock is None:
             return None
         try:
-            return _stamp(self._clock, kind, message, unstamped)
+            return _stamp_with(self._clock, kind, message, unstamped)
         except Exception as refusal:
             self._clock = None
             self.refusal = f"{type(refusal).__name__}: {refusal}"
             return None
 
 
-def _stamp(clock: Clock, kind: str, message: Message | None, unstamped: bool) -> Stamp:
+def _stamp_with(clock: Clock, kind: str, message: Message | None, unstamped: bool) -> Stamp:
     takes_unstamped = getattr(clock, "accept_unstamped", False)
     if message is None:
         if unstamped and takes_unstamped:
@@ -71,7 +71,7 @@ def _stamp(clock: Clock, kind: str, message: Message | None, unstamped: bool) ->
 
 
 def clock_maker(clock: Clock | Callable[[str], Clock] | None) -> Callable[[str], Clock] | None:
-    """What makes a clock for a process of a given name; None for a clock that is made already."""
+    """Return a function that makes a clock for the name of a process; None if `clock` is a clock already."""
     if clock is None:
         return LamportClock
     if isinstance(clock, type) or not hasattr(clock, "local"):
@@ -80,7 +80,7 @@ def clock_maker(clock: Clock | Callable[[str], Clock] | None) -> Callable[[str],
 
 
 def full_name(process: str, incarnation: str | None) -> str:
-    """The name of one start of a process: ``PROCESS@INCARNATION``, or the bare name if the incarnation is empty."""
+    """Return ``PROCESS@INCARNATION``, or the bare name if the incarnation is empty. Choose one if it is None."""
     if incarnation is None:
         incarnation = "".join(secrets.choice(_LETTERS) for _ in range(12))
     name = f"{process}@{incarnation}" if incarnation else process
@@ -89,13 +89,13 @@ def full_name(process: str, incarnation: str | None) -> str:
     return name
 
 
-def name_of(clock: object, process: str, incarnation: str | None) -> str:
-    """The full name that a clock was made with. Raises ValueError if it is not that of this process."""
+def name_of_clock(clock: object, process: str, incarnation: str | None) -> str:
+    """Return the name that a clock was made with. Raises ValueError if it does not belong to this process."""
     if incarnation is not None:
-        raise ValueError("a clock that is already made has its name; leave out incarnation, or pass the clock's class")
+        raise ValueError("a clock has its name already; leave out incarnation, or pass the clock's class instead")
     name = getattr(clock, "process", None)
     if not isinstance(name, str) or not (name == process or name.startswith(f"{process}@")):
         raise ValueError(
-            f"the clock is that of {name!r:.60}, not of {process!r:.60}; pass its class, and it gets the right name"
+            f"the clock belongs to {name!r:.60}, not to {process!r:.60}; pass its class, and it gets the right name"
         )
     return name

@@ -1,6 +1,6 @@
-r"""Takes files of logs; gives rows of `whence.events.schema.REPORTS`, one a record, the unreadable ones with a reason.
+r"""Read files of logs and traces into rows of `whence.events.schema.REPORTS`. Unreadable records become rows with a reason.
 
-One literal line of a file in the format ``whence``, and the row it gives (columns that are null left out)::
+One literal line of a file in the format ``whence``, and its row, without columns that are null::
 
     {"process": "shop", "seq": 2, "kind": "send", "message": "m1", "name": "order placed", "order": 7}
 

@@ -1,4 +1,4 @@
-"""`check_source`: put any source to whole, cut, torn and garbled inputs, and hold it to what a source promises."""
+"""Check any source on whole, cut, torn and garbled inputs against what a source promises, with `check_source`."""
 
 from __future__ import annotations
 
@@ -22,48 +22,48 @@ _CUTS = 100
 
 
 class SourceCheckFailed(AssertionError):
-    """A source broke its promise; the message names the input by what was done to the sample."""
+    """A source broke a promise. The message says what was done to the sample."""
 
 
 def check_source(source: Source, sample: bytes, *, seed: int = 0, mutations: int = 200) -> int:
-    """Check a source on a sample of its format, which should hold good and bad records; gives the inputs tried.
+    """Check a source on a sample of its format, which should have good and bad records; return the number of inputs tried.
 
-    - The batches have the schema `REPORTS`, and every row what the schema's page promises of good and bad rows.
+    - The batches have the schema `REPORTS`, and every row keeps what that promises of good and bad rows.
     - The same bytes give the same rows: again, after pickling the source, and however few bytes a read returns.
-    - Nothing is dropped: a line of garbage put anywhere between lines shows in some row, or at least, where records are
-      not made of lines, is complained of in one; a splittable source of lines gives a row for each that is not blank.
-    - Cut at any byte, the pieces of a splittable source give the rows of the whole.
-    - `mutations` torn, garbled, doubled and random inputs raise nothing and give rows that keep the promises.
+    - Nothing is dropped: a line of garbage between any two lines shows in some row, or, if records are not made of lines,
+      gives a row with a reason. A splittable source of lines gives a row for each line that is not blank.
+    - Cut at any bytes, the pieces of a splittable source give the rows of the whole.
+    - `mutations` torn, garbled, doubled and random inputs raise nothing, and their rows keep the promises.
 
     Raises `SourceCheckFailed` at the first contradiction. The same `seed` tries the same inputs.
     """
     random = Random(seed)
     whole = checked_rows(source, piece_of(sample), "the sample")
     if not whole.num_rows:
-        raise SourceCheckFailed("the sample gives no rows: give one with records, or nothing is checked")
+        raise SourceCheckFailed("the sample gives no rows; pass a sample with records")
     tried = 1
     _check_repeatable(source, sample, whole)
     tried += _check_nothing_dropped(source, sample, random)
     if source.splittable:
         tried += _check_cuts(source, sample, whole, random)
     for number in range(mutations):
-        what, data = _mutation(sample, random)
+        what, data = _mutate(sample, random)
         label = f"mutation {number} of seed {seed} ({what})"
         rows = checked_rows(source, piece_of(data), label)
-        _same(
+        _check_same(
             rows, checked_rows(source, piece_of(data, most_bytes_a_read=5), label), f"{label}, read 5 bytes at a time"
         )
         if _is_by_line(source):
             _check_lines(data, rows, label)
         if source.splittable:
             cut = random.randint(0, len(data))
-            _same(rows, _cut(source, data, [cut], label), f"{label}, cut at byte {cut}")
+            _check_same(rows, _read_cut(source, data, [cut], label), f"{label}, cut at byte {cut}")
         tried += 1
     return tried
 
 
 class _Trickle(io.BytesIO):
-    """Gives few bytes a read, as sockets and decompressors do."""
+    """A file that returns few bytes per read, as sockets and decompressors do."""
 
     def __init__(self, data: bytes, most_bytes: int) -> None:
         super().__init__(data)
@@ -75,7 +75,7 @@ class _Trickle(io.BytesIO):
 
 
 def piece_of(data: bytes, *, start: int = 0, stop: int | None = None, most_bytes_a_read: int = 1 << 30) -> Piece:
-    """These bytes as a file that a source reads, or a part of it; reads may be made to give few bytes at a time."""
+    """Make a piece of a file with these bytes. Its reads return at most so many bytes at a time."""
 
     def open_at(offset: int) -> ByteStream:
         stream = _Trickle(data, most_bytes_a_read)
@@ -86,7 +86,7 @@ def piece_of(data: bytes, *, start: int = 0, stop: int | None = None, most_bytes
 
 
 def checked_rows(source: Source, piece: Piece, label: str) -> pa.Table:
-    """The rows of a piece; raises `SourceCheckFailed`, which begins with the label, where one breaks a promise."""
+    """Read the rows of a piece. Raises `SourceCheckFailed`, which begins with the label, if one breaks a promise."""
     batches = []
     try:
         for batch in source.read(piece):
@@ -139,28 +139,28 @@ _PROMISES: dict[str, Callable[[dict[str, Any]], bool]] = {
     "lines have names": lambda row: (
         not {"", None} & {*(row["line_joins"] or ())} and "" not in (row["line"], row["line_parent"])
     ),
-    "lines that were joined are there": lambda row: row["line_joins"] is None or bool(row["line_joins"]),
+    "joined lines are null or at least one": lambda row: row["line_joins"] is None or bool(row["line_joins"]),
     "a phase is start, end or first": lambda row: row["line_phase"] is None or row["line_phase"] in PHASES,
-    "what has a line's parent or phase has a line": lambda row: (
+    "a row with a line's parent or phase has a line": lambda row: (
         row["line"] is not None or (row["line_parent"] is None and row["line_phase"] is None)
     ),
-    "a row that is set aside tells of no error": lambda row: row["error"] is None or row["reason"] is None,
+    "a bad row has no error": lambda row: row["error"] is None or row["reason"] is None,
     "attributes are a JSON object": lambda row: _is_object(row["attributes"]),
     "a stamp is a JSON object": lambda row: _is_object(row["stamp"]),
 }
 
 
 def _check_repeatable(source: Source, sample: bytes, whole: pa.Table) -> None:
-    _same(whole, checked_rows(source, piece_of(sample), "the sample, again"), "the sample, read again")
+    _check_same(whole, checked_rows(source, piece_of(sample), "the sample, again"), "the sample, read again")
     copied = pickle.loads(pickle.dumps(source))
-    _same(
+    _check_same(
         whole,
         checked_rows(copied, piece_of(sample), "the sample, after pickling"),
         "the sample, after pickling the source",
     )
     for most in (1, 7):
         trickled = checked_rows(source, piece_of(sample, most_bytes_a_read=most), "the sample, read slowly")
-        _same(whole, trickled, f"the sample, read {most} bytes at a time")
+        _check_same(whole, trickled, f"the sample, read {most} bytes at a time")
 
 
 def _check_nothing_dropped(source: Source, sample: bytes, random: Random) -> int:
@@ -172,12 +172,12 @@ def _check_nothing_dropped(source: Source, sample: bytes, random: Random) -> int
         token = f"garbage-{place}"
         data = b"\n".join([*lines[:place], token.encode(), *lines[place:]])
         label = f"a line of garbage before line {place + 1}"
-        shown = checked_rows(source, piece_of(data), label).to_pylist()
+        rows = checked_rows(source, piece_of(data), label).to_pylist()
         if source.records != "anywhere":
-            told = any(token in (row[column] or "") for row in shown for column in ("text", "name", "attributes"))
+            is_shown = any(token in (row[column] or "") for row in rows for column in ("text", "name", "attributes"))
         else:
-            told = any(row["reason"] is not None for row in shown)
-        if not told:
+            is_shown = any(row["reason"] is not None for row in rows)
+        if not is_shown:
             raise SourceCheckFailed(f"{label} shows in no row: something was dropped")
     return len(places)
 
@@ -196,81 +196,82 @@ def _check_cuts(source: Source, sample: bytes, whole: pa.Table, random: Random) 
     everywhere = range(len(sample) + 2)
     cuts = everywhere if len(everywhere) <= _ALL_CUTS_UP_TO_BYTES else random.sample(everywhere, _CUTS)
     for cut in cuts:
-        _same(whole, _cut(source, sample, [cut], "the sample, cut"), f"the sample, cut at byte {cut}")
+        _check_same(whole, _read_cut(source, sample, [cut], "the sample, cut"), f"the sample, cut at byte {cut}")
     for _ in range(_CUTS):
         several = sorted(random.choices(everywhere, k=random.randint(2, 6)))
-        _same(whole, _cut(source, sample, several, "the sample, cut"), f"the sample, cut at bytes {several}")
+        _check_same(whole, _read_cut(source, sample, several, "the sample, cut"), f"the sample, cut at bytes {several}")
     return len(cuts) + _CUTS
 
 
-def _cut(source: Source, data: bytes, cuts: list[int], label: str) -> pa.Table:
+def _read_cut(source: Source, data: bytes, cuts: list[int], label: str) -> pa.Table:
+    """Read the data in pieces; return the rows of all."""
     starts, stops = [0, *cuts], [*cuts, None]
     pieces = [piece_of(data, start=start, stop=stop) for start, stop in zip(starts, stops, strict=True)]
     return pa.concat_tables(checked_rows(source, piece, f"{label} {cuts}") for piece in pieces)
 
 
-def _same(expected: pa.Table, found: pa.Table, what: str) -> None:
-    if not found.equals(expected):
-        a, b = expected.to_pylist(), found.to_pylist()
+def _check_same(expected: pa.Table, actual: pa.Table, what: str) -> None:
+    if not actual.equals(expected):
+        a, b = expected.to_pylist(), actual.to_pylist()
         differ = (f"row {n}: {x} and {y}" for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
         detail = next(differ, f"{len(a)} rows and {len(b)}")
         raise SourceCheckFailed(f"{what}, gives other rows than the whole: {detail}")
 
 
-def _mutation(sample: bytes, random: Random) -> tuple[str, bytes]:
+def _mutate(sample: bytes, random: Random) -> tuple[str, bytes]:
     what, mutate = random.choice(list(_MUTATIONS.items()))
     return what, mutate(sample, random)
 
 
-def _span(data: bytes, random: Random) -> tuple[int, int]:
+def _choose_span(data: bytes, random: Random) -> tuple[int, int]:
     start = random.randint(0, len(data))
     return start, min(len(data), start + random.randint(1, 40))
 
 
-def _truncated(data: bytes, random: Random) -> bytes:
+def _truncate(data: bytes, random: Random) -> bytes:
     return data[: random.randint(0, len(data))]
 
 
-def _flipped(data: bytes, random: Random) -> bytes:
+def _flip_bits(data: bytes, random: Random) -> bytes:
     changed = bytearray(data)
     for _ in range(random.randint(1, 8)):
         changed[random.randrange(len(changed))] ^= 1 << random.randrange(8)
     return bytes(changed)
 
 
-def _inserted(data: bytes, random: Random) -> bytes:
-    start, _ = _span(data, random)
+def _insert(data: bytes, random: Random) -> bytes:
+    start, _ = _choose_span(data, random)
     return data[:start] + random.choice(list(_HARD)) + data[start:]
 
 
-def _deleted(data: bytes, random: Random) -> bytes:
-    start, stop = _span(data, random)
+def _delete(data: bytes, random: Random) -> bytes:
+    start, stop = _choose_span(data, random)
     return data[:start] + data[stop:]
 
 
-def _doubled(data: bytes, random: Random) -> bytes:
-    start, stop = _span(data, random)
+def _double(data: bytes, random: Random) -> bytes:
+    start, stop = _choose_span(data, random)
     return data[:stop] + data[start:stop] + data[stop:]
 
 
-def _shuffled(data: bytes, random: Random) -> bytes:
+def _shuffle_lines(data: bytes, random: Random) -> bytes:
     lines = data.split(b"\n")
     random.shuffle(lines)
     return b"\n".join(lines)
 
 
-def _random(data: bytes, random: Random) -> bytes:
+def _make_random(data: bytes, random: Random) -> bytes:
     return random.randbytes(random.randint(1, 200))
 
 
 _MUTATIONS: dict[str, Callable[[bytes, Random], bytes]] = {
-    "truncated": _truncated,
-    "bits flipped": _flipped,
-    "bytes inserted": _inserted,
-    "bytes deleted": _deleted,
-    "bytes doubled": _doubled,
-    "lines shuffled": _shuffled,
-    "random bytes": _random,
+    "truncated": _truncate,
+    "bits flipped": _flip_bits,
+    "bytes inserted": _insert,
+    "bytes deleted": _delete,
+    "bytes doubled": _double,
+    "lines shuffled": _shuffle_lines,
+    "random bytes": _make_random,
 }
 
 

@@ -1,8 +1,8 @@
-"""What a source is: bytes of a file in, rows of `whence.events.schema.REPORTS` out.
+"""Define a source: it reads the bytes of a file into rows of `whence.events.schema.REPORTS`.
 
-A source reads one piece of one file at a time, on whatever machine the piece is read, and knows nothing of Spark. It
-gives one row for every record of the piece, in file order, and never raises because of what the bytes say: a record it
-cannot read is a row with a ``reason``. What a source promises beyond that is checked by `whence.sources.check_source`.
+A source reads one piece of one file at a time, on any machine, and does not know Spark. It gives one row for every record
+of the piece, in file order. It never raises because of what the bytes say: a record that it cannot read becomes a row with
+a ``reason``. `whence.sources.check_source` checks all that a source promises.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ Records = Literal["lines", "in lines", "anywhere"]
 
 
 class SourceError(WhenceError):
-    """Inputs or options that cannot be read as asked; the message says what to do."""
+    """Inputs cannot be read with these options. The message says what to do."""
 
 
 class TornStream(Exception):
-    """Compressed bytes end early or make no sense from here on; what was read before is good."""
+    """Compressed bytes end early or are damaged from here on. What was read before is good."""
 
 
 class ByteStream(Protocol):
-    """What a source reads from: a part of a binary file object."""
+    """The part of a binary file object that a source uses."""
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, at most `size`, none at the end; may raise `TornStream`, which a source takes as the end."""
+        """Read at most `size` bytes; none at the end. May raise `TornStream`, after which a source reads no more."""
         ...
 
     def close(self) -> None:
-        """Free what is held."""
+        """Close the file."""
         ...
 
 
@@ -45,26 +45,26 @@ class Piece:
     file: str
     """The file's name in the rows."""
     open_at: Callable[[int], ByteStream]
-    """Opens the file's (decompressed) bytes from an offset on. A source may call it more than once."""
+    """Opens the file at an offset of its decompressed bytes. A source may call it more than once."""
     start: int = 0
     stop: int | None = None
-    """A splittable source reads the records that begin in ``start <= offset < stop``; ``None`` is the end of file."""
+    """A splittable source reads the records that begin in ``start <= offset < stop``. None is the end of the file."""
     lines_before: int = 0
-    """How many line ends the file has before ``start``."""
+    """The number of line ends in the file before ``start``."""
 
 
 @runtime_checkable
 class Source(Protocol):
-    """One format of text, with its options as attributes. Must pickle."""
+    """A reader of one format of text, with its options as attributes. Must pickle."""
 
     name: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]
-    """File names that end so are of this format, in lower case; looked for in folders."""
+    """The ends of file names of this format, in lower case. Files with them are found in folders."""
     splittable: ClassVar[bool]
     """Whether a file may be read in several pieces."""
     records: ClassVar[Records]
-    """How records lie in the text: one is one line or more, several may be in a line, or lines mean nothing."""
+    """Whether a record has one or more lines, a line may have several records, or lines mean nothing."""
 
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        """The piece's records, in order, as batches of `REPORTS`; the same batches each time it is called."""
+        """Yield the piece's records, in order, as batches of `REPORTS`. Each call yields the same batches."""
         ...

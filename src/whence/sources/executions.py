@@ -1,7 +1,7 @@
-"""The events of a text log, and the executions they belong to: what the expressions match, and what they leave.
+"""Find the events of a text log and the executions they belong to, and the text that belongs to no event.
 
-As in ShiViz, delimiters are found first, wherever they stand. Events are then found in the text between them, from left to
-right, each after the end of the one before it, also in the middle of a line.
+As in ShiViz, delimiters are found first, anywhere in the text. Events are then found in the text between them, from left
+to right, each after the end of the one before it, also in the middle of a line.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from whence.sources.javascript_regex import LINE_SECONDS, Expression, TooSlow
 from whence.sources.windows import Window
 
 MOST_SLOW_LINES: Final = 5
-"""Lines of a file that may take too long, and are set aside; after that many the expression is refused."""
+"""How many lines of a file may take too long. Each becomes a bad row; the last raises `SourceError`."""
 
 RUN_EVENTS: Final = 1_024
 RUN_CHARACTERS: Final = 1 << 20
-"""Of `Events` that come together, about."""
+"""About how many events, and how much text, `Events` has at most."""
 
 _TOO_SLOW = f"too-slow: looking for an event from here on takes more than {LINE_SECONDS:g} s"
 _ADVICE = "write it without a repetition within a repetition"
@@ -31,7 +31,7 @@ _NO_MATCH = "no-match: this text belongs to no event as the regex reads them"
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One of the executions in a file; `number` counts those that hold anything from 1."""
+    """An execution in a file. `number` counts from 1, without empty executions."""
 
     number: int
     name: str
@@ -39,7 +39,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Text that is no event, with what is wrong with it."""
+    """A line of text that is part of no event, with the reason."""
 
     execution: Execution
     line: int
@@ -49,18 +49,20 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Some events of an execution that follow each other with nothing but blanks between them."""
+    """Events of an execution that follow each other with only blanks between them."""
 
     execution: Execution
     lines: list[int]
-    """In which line of the file each begins."""
-    found: list[re.Match[str]]
+    """The number of the line in the file where each begins."""
+    matches: list[re.Match[str]]
 
 
-def matches(window: Window, event: Expression, delimiter: Expression | None, file: str) -> Iterator[Events | Leftover]:
-    """What the log holds, in order. All text but blanks is part of an event, of a delimiter, or of a `Leftover`.
+def find_events(
+    window: Window, event: Expression, delimiter: Expression | None, file: str
+) -> Iterator[Events | Leftover]:
+    """Yield events and other text, in order. All text but blanks is part of an event, a delimiter or a `Leftover`.
 
-    Text that is part of no event comes line by line, and so does the rest of a line before and after an event.
+    A `Leftover` is a line, or the part of a line before or after an event.
     """
     borders = _Borders(window, delimiter, PurePosixPath(file).name)
     unused = _Unused(window, borders)
@@ -73,74 +75,74 @@ def matches(window: Window, event: Expression, delimiter: Expression | None, fil
             window.advance(delimiter_end)
             continue
         limit, is_border = borders.limit()
-        # An event that begins in the second half might reach beyond what is seen: it is looked for again from there.
+        # An event that begins in the second half may end beyond the limit. It is searched again from there.
         half = (window.position + limit) // 2
         horizon = limit if is_border else window.line_start(half, least=(window.position + half) // 2)
         text, before = window.text, 0
         if borders.is_first_look():
-            # For an expression, its execution begins here, also amid a line.
+            # An execution may begin in the middle of a line. For an expression, the text begins there.
             text, before = window.text[window.position : limit], window.position
         try:
-            found, horizon = watched.search(text, before, limit, horizon)
+            matches, horizon = watched.search(text, before, limit, horizon)
         except TooSlow:
             end = window.text.find("\n", window.position, limit) + 1 or limit
             yield from unused.rest()
-            yield Leftover(borders.used(), window.line, window.text[window.position : end].rstrip("\n"), _TOO_SLOW)
+            yield Leftover(borders.use(), window.line, window.text[window.position : end].rstrip("\n"), _TOO_SLOW)
             watched.note_slow_line(file)
             window.advance(end)
             continue
         if (
-            found
+            matches
             and not is_border
-            and before + found[-1].end() == limit
-            and before + found[-1].start() > window.position
+            and before + matches[-1].end() == limit
+            and before + matches[-1].start() > window.position
         ):
-            # More of it is seen from where it begins.
-            horizon = before + found.pop().start()
+            # The limit may have cut this match. It is searched again from where it begins.
+            horizon = before + matches.pop().start()
         text_start, goal = window.base + before, window.base + horizon
-        for run in _runs(text, found):
+        for run in _split_runs(text, matches):
             yield from unused.up_to(text_start + run[0].start() - window.base)
             yield from unused.rest()
-            yield Events(borders.used(), _lines(text, run, window.line), run)
+            yield Events(borders.use(), _number_lines(text, run, window.line), run)
             window.advance(text_start + run[-1].end() - window.base)
         if goal > window.base + window.position:
             yield from unused.up_to(goal - window.base)
     yield from unused.rest()
     if window.torn is not None:
-        yield Leftover(borders.used(), window.line, "", f"torn-file: nothing can be read from here on: {window.torn}")
+        yield Leftover(borders.use(), window.line, "", f"torn-file: nothing can be read from here on: {window.torn}")
 
 
-def _runs(text: str, found: list[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
-    """The matches, divided where more than blanks stand between two of them, and where it becomes too much."""
-    first, end = 0, -1
-    for number, each in enumerate(found):
-        begin, stop = each.span()
+def _split_runs(text: str, matches: list[re.Match[str]]) -> Iterator[list[re.Match[str]]]:
+    """Divide the matches where more than blanks is between two of them, and where a run becomes too large."""
+    first, end = 0, 0
+    for number, match in enumerate(matches):
+        begin, stop = match.span()
         if number > first and (
             number - first == RUN_EVENTS
-            or stop - found[first].start() > RUN_CHARACTERS
+            or stop - matches[first].start() > RUN_CHARACTERS
             or not (begin == end or text[end:begin].isspace())
         ):
-            yield found[first:number]
+            yield matches[first:number]
             first = number
         end = stop
-    if found:
-        yield found[first:]
+    if matches:
+        yield matches[first:]
 
 
-def _lines(text: str, run: list[re.Match[str]], line: int) -> list[int]:
-    """The line of each match, if this is that of the first."""
-    starts = [each.start() for each in run]
+def _number_lines(text: str, run: list[re.Match[str]], line: int) -> list[int]:
+    """Return the line number of each match, given that of the first."""
+    starts = [match.start() for match in run]
     return list(accumulate(map(text.count, repeat("\n"), starts, starts[1:]), initial=line))
 
 
 def delimiter_too_slow(expression: Expression, window: Window, file: str) -> SourceError:
-    """What to raise for a delimiter that takes too long."""
+    """Make the error for a delimiter that takes too long."""
     where = f"from line {window.line} of {file} on"
-    return SourceError(f"the delimiter {expression.given!r:.200} takes too long {where}: {_ADVICE}")
+    return SourceError(f"the delimiter {expression.source!r:.200} takes too long {where}: {_ADVICE}")
 
 
 class _Watched:
-    """An expression that, where it takes too long, is looked for line by line, to find the line that is to blame."""
+    """An expression that is searched line by line where it takes too long, to find the line that causes it."""
 
     def __init__(self, expression: Expression, window: Window) -> None:
         self._expression = expression
@@ -149,22 +151,22 @@ class _Watched:
         self._slow_lines = 0
 
     def search(self, text: str, before: int, limit: int, horizon: int) -> tuple[list[re.Match[str]], int]:
-        """Matches that begin from the window's position up to `horizon`, and the index up to which there are no others.
+        """Return matches that begin from the window's position up to `horizon`, and the index up to which there are no more.
 
-        They end at `limit` or earlier. `text` is the window's from `before` on. Raises `TooSlow` where the line at the
+        They end at `limit` or earlier. `text` is the window's text from `before` on. Raises `TooSlow` if the line at the
         position takes too long.
         """
         window = self._window
         start, stop = window.position - before, limit - before
         if window.base + window.position >= self._slow_up_to:
-            found: list[re.Match[str]] = []
+            matches: list[re.Match[str]] = []
             try:
-                self._expression.matches(text, start, stop, horizon - before, found)
-                return found, horizon
+                self._expression.append_matches(text, start, stop, horizon - before, matches)
+                return matches, horizon
             except TooSlow:
                 self._slow_up_to = window.base + limit
-                if found:
-                    return found, found[-1].end() + before
+                if matches:
+                    return matches, matches[-1].end() + before
         line_end = window.text.find("\n", window.position, limit) + 1 or limit
         first = self._expression.search_line(text, start, stop, line_end - before)
         if first is None or first.start() + before >= horizon:
@@ -172,17 +174,17 @@ class _Watched:
         return [first], first.end() + before
 
     def note_slow_line(self, file: str) -> None:
-        """Count a line that is set aside; raises `SourceError` for too many."""
+        """Count a line that took too long. Raises `SourceError` after too many."""
         self._slow_lines += 1
         if self._slow_lines == MOST_SLOW_LINES:
             raise SourceError(
-                f"the expression {self._expression.given!r:.200} takes more than {LINE_SECONDS:g} s for a line, the "
+                f"the expression {self._expression.source!r:.200} takes more than {LINE_SECONDS:g} s for a line, the "
                 f"{MOST_SLOW_LINES}th time at line {self._window.line} of {file}: {_ADVICE}"
             )
 
 
 class _Borders:
-    """Where the executions begin and end."""
+    """The delimiters, and the execution at the window's position."""
 
     def __init__(self, window: Window, delimiter: Expression | None, file: str) -> None:
         self._window = window
@@ -194,24 +196,24 @@ class _Borders:
         self._is_new = False
         self._searched_to = 0
         self._next: tuple[int, int, str] | None = None
-        """Of the next delimiter: where in the file it begins and ends, and what it calls the execution."""
+        """The start and end of the next delimiter in the file, and the name that it gives to its execution."""
 
-    def used(self) -> Execution:
-        """The execution that the position belongs to, which now holds something."""
+    def use(self) -> Execution:
+        """Return the execution at the position, and note that it is not empty."""
         if not self._in_use:
             self._in_use = True
             self._names.add(self._execution.name)
         return self._execution
 
     def delimiter_end(self) -> int | None:
-        """Where the delimiter ends that begins at the position; None if none does."""
+        """Return the end of the delimiter that begins at the position; None if none does."""
         self._look_ahead()
         if self._next is None or self._next[0] != self._window.base + self._window.position:
             return None
         return self._next[1] - self._window.base
 
     def cross(self) -> None:
-        """Go over the delimiter at the position: what follows belongs to the next execution."""
+        """Begin the next execution, after the delimiter at the position."""
         assert self._next is not None
         _, self._searched_to, trace = self._next
         self._next = None
@@ -221,12 +223,12 @@ class _Borders:
         self._is_new = True
 
     def is_first_look(self) -> bool:
-        """Whether this is asked for the first time after a delimiter."""
+        """Return whether this is the first call after a delimiter."""
         is_new, self._is_new = self._is_new, False
         return is_new
 
     def limit(self) -> tuple[int, bool]:
-        """How far an event after the position may reach, and whether nothing of its execution follows."""
+        """Return how far an event after the position may reach, and whether its execution ends there."""
         window = self._window
         limit = window.limit(window.position)
         if self._next is not None and self._next[0] - window.base <= limit:
@@ -242,7 +244,7 @@ class _Borders:
         return name
 
     def _look_ahead(self) -> None:
-        """Find the next delimiter, if it is less than a window away. What was searched is not searched again."""
+        """Find the next delimiter, if it is less than a window away. Text is searched once."""
         window, expression = self._window, self._delimiter
         searched = self._searched_to - window.base
         if expression is None or self._next is not None:
@@ -253,17 +255,17 @@ class _Borders:
         stop = window.line_start(window.position + window.width, least=window.position + half)
         stop = limit if window.is_last(limit) else stop
         try:
-            found = expression.search(window.text, max(searched, window.position), limit)
+            match = expression.search(window.text, max(searched, window.position), limit)
         except TooSlow:
             raise delimiter_too_slow(expression, window, self._file) from None
-        if found is not None and found.start() < stop:
-            name = (found.groupdict().get("trace") or "").strip()
-            self._next = (window.base + found.start(), window.base + found.end(), name)
+        if match is not None and match.start() < stop:
+            name = (match.groupdict().get("trace") or "").strip()
+            self._next = (window.base + match.start(), window.base + match.end(), name)
         self._searched_to = window.base + stop
 
 
 class _Unused:
-    """Text that is part of no event, as rows of one line each; of a line that is longer than the window, its beginning."""
+    """Text that is part of no event, line by line. Of a line that is longer than the window, only its beginning."""
 
     def __init__(self, window: Window, borders: _Borders) -> None:
         self._window = window
@@ -272,7 +274,7 @@ class _Unused:
         self._text = ""
 
     def up_to(self, index: int) -> Iterator[Leftover]:
-        """Go on to an index of the window's text. Gives the lines that end before it, and holds what follows the last."""
+        """Advance the window to an index of its text. Yield the lines that end before it, and hold the rest."""
         window = self._window
         if not self._text and window.text[window.position : index].isspace():
             window.advance(index)
@@ -289,7 +291,7 @@ class _Unused:
             window.advance(stop if end < 0 else end + 1)
 
     def rest(self) -> Iterator[Leftover]:
-        """What is held, unless it is blank."""
+        """Yield the held text, unless it is blank."""
         text, self._text = self._text, ""
         if text.strip():
-            yield Leftover(self._borders.used(), self._line, text, _NO_MATCH)
+            yield Leftover(self._borders.use(), self._line, text, _NO_MATCH)

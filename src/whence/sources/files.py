@@ -1,4 +1,4 @@
-"""Finding and opening inputs: files, folders and patterns, on this machine or behind a URI that pyarrow knows."""
+"""Find and open inputs: files, folders and patterns, on this machine or behind a URI that pyarrow knows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.fs
 from whence.sources.contract import ByteStream, Piece, SourceError, TornStream
 
 COMPRESSED: dict[str, str] = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
-"""Suffixes of compressed files, and pyarrow's names of how they are; such a file is read in one piece."""
+"""Suffixes of compressed files, with pyarrow's names of the compressions. Such a file is read in one piece."""
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _PATTERN = re.compile(r"[*?\[]")
@@ -26,14 +26,14 @@ class InputFile:
     """A file to read."""
 
     name: str
-    """Its name in rows: below the current folder relative to it, elsewhere absolute, or a URI."""
+    """Its name in rows: a path relative to the current folder if it is below it, else an absolute path or a URI."""
     location: str
-    """An absolute path or a URI, that any machine with the same storage can open."""
+    """An absolute path or a URI that any machine with the same storage can open."""
     size_bytes: int
 
     @property
     def suffix(self) -> str:
-        """The suffix that says the format, in lower case, that of compression left out."""
+        """Return the suffix of the format, in lower case, without that of a compression."""
         suffixes = [suffix.lower() for suffix in PurePosixPath(self.location).suffixes]
         while suffixes and suffixes[-1] in COMPRESSED:
             suffixes.pop()
@@ -41,40 +41,39 @@ class InputFile:
 
     @property
     def compression(self) -> str | None:
-        """How it is compressed, by its suffix."""
+        """Return the compression that its suffix says, by pyarrow's name; None if it is not compressed."""
         return COMPRESSED.get(PurePosixPath(self.location).suffix.lower())
 
     def piece(self, *, start: int = 0, stop: int | None = None, lines_before: int = 0) -> Piece:
-        """A part of the file, for a source."""
+        """Make a piece of the file for a source."""
         return Piece(self.name, partial(open_at, self.location, self.compression), start, stop, lines_before)
 
     def head(self, size: int) -> bytes:
-        """The first bytes, decompressed; raises `SourceError` where the file cannot be read."""
-        found = b""
+        """Read the first bytes, decompressed. Raises `SourceError` if the file cannot be read."""
+        head = b""
         try:
             stream = open_at(self.location, self.compression, 0)
             try:
-                while len(found) < size and (part := stream.read(size - len(found))):
-                    found += part
+                while len(head) < size and (part := stream.read(size - len(head))):
+                    head += part
             except TornStream:
                 pass
             finally:
                 stream.close()
         except OSError as error:
-            raise SourceError(f"{self.name} cannot be read: {_cause(error)}") from None
-        return found
+            raise SourceError(f"{self.name} cannot be read: {_shorten(error)}") from None
+        return head
 
 
 def open_at(location: str, compression: str | None, offset: int) -> ByteStream:
-    """The bytes of a file from an offset on; the offset of a compressed file counts decompressed bytes."""
-    system, path = _system(location)
+    """Open a file at an offset, which counts decompressed bytes."""
+    system, path = _open_system(location)
+    file = system.open_input_file(path)
     if compression is None:
-        file = system.open_input_file(path)
         file.seek(offset)
         return file  # type: ignore[no-any-return]
-    opened = system.open_input_file(path)
-    gzipped = compression == "gzip"
-    stream = _Gunzipped(opened) if gzipped else _Decompressed(pa.CompressedInputStream(opened, compression))
+    is_gzip = compression == "gzip"
+    stream = _Gunzipped(file) if is_gzip else _Decompressed(pa.CompressedInputStream(file, compression))
     while offset > 0:
         skipped = len(stream.read(min(offset, 4 << 20)))
         if not skipped:
@@ -88,7 +87,7 @@ _UNPACKED_BYTES = 1 << 16
 
 
 class _Gunzipped:
-    """Gives every byte that a torn file still holds before it raises; pyarrow's stream drops those of its last read."""
+    """A stream of gzip that returns every good byte of a torn file before it raises. Pyarrow's loses its last read."""
 
     def __init__(self, file: pa.NativeFile) -> None:
         self._file = file
@@ -101,18 +100,18 @@ class _Gunzipped:
             packed = self._member.unused_data or self._member.unconsumed_tail or bytes(self._file.read(_PACKED_BYTES))
             if not packed:
                 if not self._member.eof and self._file.tell():
-                    self._torn = "it ends in the middle of what was compressed"
+                    self._torn = "the file ends in the middle of compressed data"
                 break
             if self._member.eof:
                 self._member = zlib.decompressobj(wbits=31)
             try:
                 self._ready = self._member.decompress(packed, size)
             except zlib.error as error:
-                self._torn = _cause(error)
+                self._torn = _shorten(error)
         if not self._ready and self._torn is not None:
             raise TornStream(self._torn)
-        given, self._ready = self._ready[:size], self._ready[size:]
-        return given
+        data, self._ready = self._ready[:size], self._ready[size:]
+        return data
 
     def close(self) -> None:
         self._file.close()
@@ -120,7 +119,7 @@ class _Gunzipped:
 
 @dataclass(slots=True)
 class _Decompressed:
-    """Reads little at a time, so that little is lost where the file is torn."""
+    """A stream that reads little at a time, so that little is lost if the file is torn."""
 
     stream: pa.CompressedInputStream
     torn: str | None = None
@@ -134,7 +133,7 @@ class _Decompressed:
                 parts.append(part)
                 size -= len(part)
         except (OSError, pa.ArrowException) as error:
-            self.torn = _cause(error)
+            self.torn = _shorten(error)
             if not parts:
                 raise TornStream(self.torn) from None
         return b"".join(parts)
@@ -144,41 +143,42 @@ class _Decompressed:
 
 
 def find_files(inputs: Sequence[str], suffixes: Sequence[str]) -> list[InputFile]:
-    """The files that the inputs name, each once, in order of input and name.
+    """List the files that the inputs name, each once, in order of input and name.
 
-    A file is taken whatever its name is. Of a folder, all files with these `suffixes` are taken, compressed ones
-    included, in sub-folders too, but none whose name, or folder's name, begins with ``.`` or ``_``. A pattern (``*``,
-    ``?``, ``[...]``; ``**`` for any depth) takes what it matches. Raises `SourceError` for an input that gives nothing.
+    An input is a file, a folder or a pattern. A file may have any name. A folder means all files in it and its
+    sub-folders that have one of these `suffixes`, compressed ones included, except those whose name, or folder's name,
+    begins with ``.`` or ``_``. A pattern (``*``, ``?``, ``[...]``; ``**`` for any depth) means the files that it
+    matches. Raises `SourceError` for an input without files.
     """
     if not inputs:
         raise SourceError("no input is given; name files, folders or patterns such as logs/*.jsonl")
-    found: dict[str, InputFile] = {}
-    for given in inputs:
-        for file in _find(str(given), tuple(suffixes)):
-            found.setdefault(file.location, file)
-    return list(found.values())
+    files: dict[str, InputFile] = {}
+    for argument in inputs:
+        for file in _find(str(argument), tuple(suffixes)):
+            files.setdefault(file.location, file)
+    return list(files.values())
 
 
-def _find(given: str, suffixes: tuple[str, ...]) -> list[InputFile]:
-    if not given:
+def _find(argument: str, suffixes: tuple[str, ...]) -> list[InputFile]:
+    if not argument:
         raise SourceError("an input is empty text; name a file, a folder or a pattern such as logs/*.jsonl")
     try:
-        return _found(given, suffixes)
+        return _list(argument, suffixes)
     except (OSError, pa.ArrowInvalid) as error:
-        raise SourceError(f"{given} cannot be read: {_cause(error)}") from None
+        raise SourceError(f"{argument} cannot be read: {_shorten(error)}") from None
 
 
-def _found(given: str, suffixes: tuple[str, ...]) -> list[InputFile]:
-    system, path = _system(given)
+def _list(argument: str, suffixes: tuple[str, ...]) -> list[InputFile]:
+    system, path = _open_system(argument)
     info = system.get_file_info(path)
     if info.type == pyarrow.fs.FileType.File:
-        return [_input(given, info)]
+        return [_make_input(argument, info)]
     if info.type == pyarrow.fs.FileType.Directory:
         listed = system.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
         files = [file for file in listed if _is_wanted(file, path, suffixes)]
         if not files:
             raise SourceError(
-                f"the folder {given} holds no file that ends in {', '.join(suffixes)}; name files by a pattern"
+                f"the folder {argument} holds no file that ends in {', '.join(suffixes)}; name files by a pattern"
             )
     elif _PATTERN.search(path):
         fixed = PurePosixPath(*_before_pattern(PurePosixPath(path).parts))
@@ -188,17 +188,17 @@ def _found(given: str, suffixes: tuple[str, ...]) -> list[InputFile]:
         files = [file for file in listed if _is_shown(file, str(fixed)) and pattern.fullmatch(file.path)]
         if not files:
             raise SourceError(
-                f"no file matches {given}; check the pattern, and quote it so that the shell leaves it alone"
+                f"no file matches {argument}; check the pattern, and quote it so that the shell leaves it alone"
             )
     else:
-        raise SourceError(f"{given} does not exist; check the path")
-    return [_input(given, file) for file in sorted(files, key=lambda file: file.path)]
+        raise SourceError(f"{argument} does not exist; check the path")
+    return [_make_input(argument, file) for file in sorted(files, key=lambda file: file.path)]
 
 
-def _system(location: str) -> tuple[pyarrow.fs.FileSystem, str]:
+def _open_system(location: str) -> tuple[pyarrow.fs.FileSystem, str]:
     if _URI.match(location):
         scheme_end = location.index("://") + 3
-        # A URI's pattern characters would be refused or taken for a query.
+        # In a URI, the characters of a pattern would be an error or begin a query.
         escaped = location[:scheme_end] + location[scheme_end:].replace("?", "%3F").replace("[", "%5B").replace(
             "]", "%5D"
         )
@@ -207,13 +207,13 @@ def _system(location: str) -> tuple[pyarrow.fs.FileSystem, str]:
     return pyarrow.fs.LocalFileSystem(), str(Path(location).absolute())
 
 
-def _input(given: str, info: pyarrow.fs.FileInfo) -> InputFile:
-    if _URI.match(given) and not given.lower().startswith("file://"):
-        location = given[: given.index("://") + 3] + info.path
+def _make_input(argument: str, info: pyarrow.fs.FileInfo) -> InputFile:
+    if _URI.match(argument) and not argument.lower().startswith("file://"):
+        location = argument[: argument.index("://") + 3] + info.path
         return InputFile(location, location, info.size)
     path = Path(info.path)
-    here = Path.cwd()
-    name = path.relative_to(here) if path.is_relative_to(here) else path
+    current = Path.cwd()
+    name = path.relative_to(current) if path.is_relative_to(current) else path
     return InputFile(str(name), str(path), info.size)
 
 
@@ -227,12 +227,14 @@ def _is_wanted(info: pyarrow.fs.FileInfo, folder: str, suffixes: tuple[str, ...]
 
 
 def _is_shown(info: pyarrow.fs.FileInfo, folder: str) -> bool:
+    """Return whether this is a file, and no part of its path below the folder begins with ``.`` or ``_``."""
     below = PurePosixPath(info.path).relative_to(folder).parts
     is_file = bool(info.type == pyarrow.fs.FileType.File)
     return is_file and not any(part.startswith((".", "_")) for part in below)
 
 
 def _before_pattern(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the leading folders without pattern characters."""
     for number, part in enumerate(parts):
         if _PATTERN.search(part):
             return parts[:number]
@@ -240,6 +242,7 @@ def _before_pattern(parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _as_regex(pattern: str) -> re.Pattern[str]:
+    """Translate a pattern of file names into a regular expression."""
     tokens = re.findall(r"\*\*/|\*\*|\*|\?|\[[^\]]+\]|.", pattern, re.DOTALL)
     meaning = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     parts = []
@@ -252,5 +255,6 @@ def _as_regex(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(parts), re.DOTALL)
 
 
-def _cause(error: BaseException) -> str:
+def _shorten(error: BaseException) -> str:
+    """Return the error's message without pyarrow's details."""
     return str(error).partition(". Detail:")[0].partition("\n")[0]

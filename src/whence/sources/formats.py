@@ -1,4 +1,4 @@
-"""The formats there are."""
+"""List the text formats, and make their sources."""
 
 from __future__ import annotations
 
@@ -24,37 +24,36 @@ SOURCES: Final[dict[str, type[Source]]] = {
     "tracing": Tracing,
     "mapped": Mapped,
 }
-"""Every format by its name; the options of a format are the keyword arguments of what stands here."""
+"""The class of each format by name. Its keyword arguments are the options of the format."""
 
 
 SPAN_FORMATS: Final = frozenset({"otlp", "jaeger", "zipkin"})
-"""Formats of traces: rows are parts of spans, and times count nanoseconds whatever the files count."""
+"""Formats of traces. Their rows are parts of spans, with times in nanoseconds."""
 
 
 def known_format(format: str) -> type[Source]:
-    """What makes the sources of a format; raises `SourceError` for one that does not exist."""
+    """Return the class of a format. Raises `SourceError` for an unknown one."""
     if format not in SOURCES:
         raise SourceError(f"there is no format {format!r}; there are {', '.join(SOURCES)}")
     return SOURCES[format]
 
 
 def format_options(format: str) -> tuple[str, ...]:
-    """The names of a format's options."""
+    """Return the names of a format's options."""
     return tuple(inspect.signature(known_format(format)).parameters)
 
 
 def source(format: str, options: Mapping[str, Any]) -> Source:
-    """The source of a format with these options; options that are ``None`` are as if not given.
+    """Make the source of a format with these options. Options that are None count as left out.
 
-    Raises `SourceError` for a format or an option that does not exist, or a value that means nothing.
+    Raises `SourceError` for an unknown format or option, for an option that is missing, and for a wrong value.
     """
-    known = format_options(format)
-    given = {name: value for name, value in options.items() if value is not None}
-    for name in given:
-        if name not in known:
-            raise SourceError(f"the format {format} has no option {name!r}; it has {', '.join(known)}")
-    needed = inspect.signature(SOURCES[format]).parameters.values()
-    for option in needed:
-        if option.default is option.empty and option.name not in given:
+    allowed = format_options(format)
+    chosen = {name: value for name, value in options.items() if value is not None}
+    for name in chosen:
+        if name not in allowed:
+            raise SourceError(f"the format {format} has no option {name!r}; it has {', '.join(allowed)}")
+    for option in inspect.signature(SOURCES[format]).parameters.values():
+        if option.default is option.empty and option.name not in chosen:
             raise SourceError(f"the format {format} needs --{option.name}; see docs/sources.md")
-    return SOURCES[format](**given)
+    return SOURCES[format](**chosen)

@@ -1,4 +1,4 @@
-"""The lines of a piece of a file, in blocks of whole lines: a piece owns the lines that begin in it."""
+"""Read a piece of a file in blocks of whole lines. A piece owns the lines that begin in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from whence.sources.contract import ByteStream, Piece, TornStream
 
 LINE_LIMIT_BYTES: Final = 16 << 20
-"""A longer line is set aside without being held."""
+"""The length of a line at most. Longer ones become a bad row, and are never in memory as a whole."""
 
 TOO_LONG: Final = f"line-too-long: more than {LINE_LIMIT_BYTES} bytes"
 
@@ -20,10 +20,10 @@ _HEAD_BYTES = 8 << 10
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines, the last one perhaps without its line end; or, with a `problem`, what makes one bad row."""
+    """Whole lines, the last one perhaps without its line end; or, with a `problem`, the text of one bad row."""
 
     offset: int
-    """Where in the file the first line begins."""
+    """Where the first line begins in the file."""
     first_line: int
     data: bytes
     problem: str | None = None
@@ -32,14 +32,14 @@ class Block:
 def blocks(
     piece: Piece, *, block_bytes: int = BLOCK_BYTES, line_limit_bytes: int = LINE_LIMIT_BYTES
 ) -> Iterator[Block]:
-    """The lines that begin in the piece, in order; memory is a block and the line at its end."""
+    """Yield the lines that begin in the piece, in order. Memory holds a block and the line at its end."""
     with closing(_Reader(piece, block_bytes)) as reader:
         yield from reader.blocks(line_limit_bytes)
 
 
 class _Reader:
     def __init__(self, piece: Piece, block_bytes: int) -> None:
-        # The byte before the piece tells whether a line begins at its start.
+        # Start one byte early: only the byte before the piece says whether a line begins at its start.
         self._offset = max(piece.start - 1, 0)
         self._stream: ByteStream = piece.open_at(self._offset)
         self._piece = piece
@@ -64,28 +64,29 @@ class _Reader:
             return b""
 
     def _good_blocks(self, line_limit_bytes: int) -> Iterator[Block]:
-        if self._piece.start and not self._to_first_line():
+        if self._piece.start and not self._skip_to_first_line():
             return
         stop = self._piece.stop
         while stop is None or self._offset < stop:
             data = self._read()
             held = self._held + data
             cut = held.rfind(b"\n") + 1 if data else len(held)
-            ended = not data
+            is_last = not data
             if stop is not None:
-                last_owned = held.find(b"\n", max(stop - 1 - self._offset, 0)) + 1
-                if last_owned:
-                    cut, ended = last_owned, True
+                end_of_piece = held.find(b"\n", max(stop - 1 - self._offset, 0)) + 1
+                if end_of_piece:
+                    cut, is_last = end_of_piece, True
             if cut:
                 yield self._take(held, cut)
             else:
                 self._held = held
                 if len(held) > line_limit_bytes:
                     yield self._take_head()
-            if ended:
+            if is_last:
                 return
 
     def _take(self, held: bytes, cut: int) -> Block:
+        """Return the first `cut` bytes, which are whole lines, and hold the rest."""
         block = Block(self._offset, self._line, held[:cut])
         self._held = held[cut:]
         self._offset += cut
@@ -93,7 +94,7 @@ class _Reader:
         return block
 
     def _take_head(self) -> Block:
-        """The head of the line that is held, and on to the next line."""
+        """Return the beginning of the held line, which is too long, and skip to the next line."""
         block = Block(self._offset, self._line, self._held[:_HEAD_BYTES], TOO_LONG)
         data = self._held
         while data:
@@ -108,8 +109,8 @@ class _Reader:
         self._held = b""
         return block
 
-    def _to_first_line(self) -> bool:
-        """Skip the end of the line that the piece before owns; False when the file ends first."""
+    def _skip_to_first_line(self) -> bool:
+        """Skip the rest of the line that the piece before owns; False if the file ends first."""
         while data := self._read():
             end = data.find(b"\n") + 1
             if end:
@@ -122,7 +123,7 @@ class _Reader:
 
 
 def count_line_ends(piece: Piece) -> int:
-    """How many line ends lie between the piece's start and stop."""
+    """Count the line ends between the piece's start and stop."""
     count, position = 0, piece.start
     with closing(piece.open_at(piece.start)) as stream:
         while piece.stop is None or position < piece.stop:

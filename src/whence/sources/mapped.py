@@ -1,4 +1,4 @@
-"""The source of any log of JSON lines, read as a mapping says; see `whence.sources.mapping_file`."""
+"""Read any log of JSON lines as a mapping says; see `whence.sources.mapping_file`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from whence.sources.contract import Piece, Records, SourceError
 from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG, blocks
-from whence.sources.mapping_columns import LEFT, QuickMapping
+from whence.sources.mapping_columns import QuickMapping
 from whence.sources.mapping_file import load_mapping
 from whence.sources.mapping_rules import LogMapping, Rule
 from whence.sources.mapping_values import UNITS, Record
@@ -23,10 +23,10 @@ from whence.sources.strict_json import members
 
 @dataclass(frozen=True)
 class Mapped:
-    """JSON objects, one a line, whose fields mean what `mapping` says: a file, or the name of a mapping of whence's own.
+    """A source of JSON objects, one on each line. `mapping` is a file, or the name of a mapping that comes with whence.
 
-    The mapping is read when the source is made, and goes with it to wherever it is used. Times are given in `unit`,
-    whatever the mapping says that the log counts. Raises `SourceError` for a mapping that cannot be used.
+    The mapping is read when the source is made, and pickles with it. Rows have times in `unit`, whatever unit the log has.
+    Raises `SourceError` for a mapping that cannot be used.
     """
 
     name: ClassVar[str] = "mapped"
@@ -43,13 +43,16 @@ class Mapped:
         if self.unit not in UNITS:
             raise SourceError(f"the unit is one of {', '.join(UNITS)}, not {self.unit!r}")
         if not rules.fits_unit(self.unit):
-            named = ", ".join(sorted(rules.units))
-            raise SourceError(f"the mapping {self.mapping} has times in {named}, which cannot be told in {self.unit}")
+            units = ", ".join(sorted(rules.units))
+            raise SourceError(
+                f"the mapping {self.mapping} has times in {units}, which cannot be converted to {self.unit}; "
+                "choose another --unit"
+            )
         object.__setattr__(self, "rules", rules)
 
     @property
     def has_channels(self) -> bool:
-        """Whether rows are ends of channels, whose sends and receives are still to be matched."""
+        """Return whether some rows have no keys, and must be matched by their channel."""
         return self.rules.has_channels
 
     def __getstate__(self) -> dict[str, object]:
@@ -66,29 +69,27 @@ class Mapped:
                 continue
             columns, order = Columns(piece.file), array("i")
             for first_line, data in parts(block):
-                order.extend(self._rows(data, first_line, piece.file, columns))
+                order.extend(self._add_rows(data, first_line, piece.file, columns))
                 if len(columns) >= BATCH_ROWS:
                     yield columns.batch(order)
                     columns, order = Columns(piece.file), array("i")
             if order:
                 yield columns.batch(order)
 
-    def _rows(self, data: bytes, first_line: int, file: str, columns: Columns) -> list[int]:
-        """Add the rows of some lines; gives their numbers in the order of the lines."""
-        # bytes.isspace() would also take form feeds, which are no blanks in JSON.
+    def _add_rows(self, data: bytes, first_line: int, file: str, columns: Columns) -> list[int]:
+        """Add the rows of some lines; return their numbers in the order of the lines."""
+        # Not bytes.isspace(): it accepts form feeds, which are no blanks in JSON.
         lines = data.split(b"\n")
         places = [place for place, line in enumerate(lines, start=first_line) if line.strip(b" \t\r")]
         if len(places) < len(lines):
             lines = [lines[place - first_line] for place in places]
         numbers = self._quick.add(lines, places, data, columns)
-        left = [number for number, row in enumerate(numbers) if row == LEFT]
-        exact = columns.add_rows([self.exact_row(lines[number], file, places[number]) for number in left])
-        for number, row in zip(left, exact, strict=True):
-            numbers[number] = row
-        return numbers
+        unread = [line for line, number in enumerate(numbers) if number is None]
+        exact = iter(columns.add_rows([self.exact_row(lines[line], file, places[line]) for line in unread]))
+        return [next(exact) if number is None else number for number in numbers]
 
     def exact_row(self, line: bytes, file: str, place: int) -> Row:
-        """The row of a line that is not blank, by the reader that knows every case and says what is wrong."""
+        """Read a line that is not blank in every case, and say what is wrong with it."""
         if len(line) > LINE_LIMIT_BYTES:
             return bad_row(file, place, TOO_LONG, line)
         record: Record = {}
@@ -103,15 +104,15 @@ class Mapped:
                 place,
                 str(error),
                 line,
-                computation=_legible(rule, "computation", record) or "",
-                process=_legible(rule, "process", record),
+                computation=_read_legible(rule, "computation", record) or "",
+                process=_read_legible(rule, "process", record),
             )
         row.file, row.place = file, place
         return row
 
 
-def _legible(rule: Rule | None, column: str, record: Record) -> str | None:
-    """A column of a record that is set aside, if at least that can be read."""
+def _read_legible(rule: Rule | None, column: str, record: Record) -> str | None:
+    """Return a column of a bad record, if at least that can be read; else None."""
     try:
         text = None if rule is None else rule.text(column, record)
     except BadRecord:

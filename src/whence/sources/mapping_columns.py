@@ -1,8 +1,7 @@
-"""A mapping applied to many records at once, column by column. It takes the usual and leaves the rest to the exact reader.
+"""Apply a mapping to many usual records at once, column by column. The exact reader reads the others.
 
-Each column is made by a function that is put together once, from what the mapping says. It looks at the types of all values
-of its field: if they are of one sort, it converts them at once, otherwise one by one. A record that cannot be converted is
-left.
+Each column is made by a function that is composed once, from the mapping. It looks at the types of all values of its field:
+if they are of one sort, it converts them together, otherwise one by one. A record that it cannot convert stays *unread*.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from whence.events.schema import LOCAL
 from whence.sources.mapping_rules import LogMapping, Rule
@@ -21,19 +20,18 @@ from whence.sources.timed_regex import TimedPattern
 from whence.sources.times import INT64_LEAST, INT64_MOST, quick_time
 
 Column: TypeAlias = Callable[[list[Object], set[int]], list[Any]]
-"""Values of a column for these records. Numbers of records that must be left are added to the set."""
-
-LEFT: Final = -1
+"""A function that returns the values of a column for some records, and adds the numbers of unread ones to the set."""
 
 _NUMBERS_AND_TEXT = {str, int, float}
-_TELLS_RULES_APART = {str, int, type(None)}
-"""Values that are equal as keys of a dictionary only if they are the same for every condition. True equals 1, and is not."""
+_EQUAL_ONLY_IF_SAME = {str, int, type(None)}
+"""Types whose values are equal as keys of a dictionary only if they are the same to every condition. True equals 1, but a
+condition tells them apart."""
 _MOST_REMEMBERED = 10_000
 _MOST_REMEMBERED_CHARACTERS = 200
 
 
 class QuickMapping:
-    """What a mapping makes of lines that hold nothing unusual; times in `unit`."""
+    """A mapping that is applied to usual lines, with times in `unit`."""
 
     def __init__(self, mapping: LogMapping, unit: str) -> None:
         self._mapping = mapping
@@ -41,91 +39,91 @@ class QuickMapping:
             number: _QuickRule(rule, unit) for number, rule in enumerate(mapping.rules)
         }
         conditions = [condition for rule in mapping.rules for condition in rule.conditions]
-        fields = {part for each in conditions for part in each.value.parts if isinstance(part, Field)}
-        self._asked = [_field_values(field) for field in sorted(fields, key=lambda field: field.path)]
-        self._remembered: dict[tuple[Any, ...], int | None] = {}
+        fields = {part for condition in conditions for part in condition.value.parts if isinstance(part, Field)}
+        self._condition_fields = [_make_field_reader(field) for field in sorted(fields, key=lambda field: field.path)]
+        self._rule_by_values: dict[tuple[Any, ...], int | None] = {}
 
-    def add(self, lines: Sequence[bytes], places: Sequence[int], data: bytes, columns: Columns) -> list[int]:
-        """Add rows of these lines and give the rows' numbers; `LEFT` for a line that is left.
+    def add(self, lines: Sequence[bytes], places: Sequence[int], data: bytes, columns: Columns) -> list[int | None]:
+        """Add rows of these lines; return the row's number of each line, or None for an unread one.
 
         `places` are the lines' numbers in the file, `data` is the lines together.
         """
-        found, texts = objects(lines, data)
-        taken = [line for line, record in enumerate(found) if record is not None]
-        chosen = self._chosen(found if len(taken) == len(found) else [found[line] for line in taken])
-        groups: dict[int | None, list[int]] = {}
-        for line, rule in zip(taken, chosen, strict=True):
-            if rule in groups:
-                groups[rule].append(line)
+        records, texts = objects(lines, data)
+        decoded = [line for line, record in enumerate(records) if record is not None]
+        rules = self._choose_rules(records if len(decoded) == len(records) else [records[line] for line in decoded])
+        lines_of_rules: dict[int | None, list[int]] = {}
+        for line, rule in zip(decoded, rules, strict=True):
+            if rule in lines_of_rules:
+                lines_of_rules[rule].append(line)
             else:
-                groups[rule] = [line]
-        groups.pop(None, None)
-        rows = [LEFT] * len(lines)
-        for rule, numbers in groups.items():
-            made = self._rules[rule].columns([found[line] for line in numbers], [texts[line] for line in numbers])
+                lines_of_rules[rule] = [line]
+        lines_of_rules.pop(None, None)
+        rows: list[int | None] = [None] * len(lines)
+        for rule, of_rule in lines_of_rules.items():
+            made = self._rules[rule].columns([records[line] for line in of_rule], [texts[line] for line in of_rule])
             if made is None:
                 continue
-            made.columns["place"] = [places[each] for each in numbers]
-            for line, row in zip(numbers, columns.add(made.columns, len(numbers)), strict=True):
+            made.columns["place"] = [places[line] for line in of_rule]
+            for line, row in zip(of_rule, columns.add(made.columns, len(of_rule)), strict=True):
                 rows[line] = row
-            for each in made.left:
-                rows[numbers[each]] = LEFT
+            for number in made.unread:
+                rows[of_rule[number]] = None
         return rows
 
-    def _chosen(self, records: list[Object]) -> Sequence[int | None]:
-        """The number of each record's rule; None where that cannot be said."""
-        if not self._asked:
+    def _choose_rules(self, records: list[Object]) -> Sequence[int | None]:
+        """Return the number of each record's rule; None for an unread record."""
+        if not self._condition_fields:
             return [0] * len(records)
-        asked = [values(records) for values in self._asked]
-        if not all({*map(type, each)} <= _TELLS_RULES_APART for each in asked):
+        columns = [values(records) for values in self._condition_fields]
+        if not all({*map(type, column)} <= _EQUAL_ONLY_IF_SAME for column in columns):
             return [self._rule_for(record) for record in records]
-        known = self._remembered
-        if len(known) > _MOST_REMEMBERED:
-            known.clear()
-        keys = list(zip(*asked, strict=True))
+        rule_of = self._rule_by_values
+        if len(rule_of) > _MOST_REMEMBERED:
+            rule_of.clear()
+        keys = list(zip(*columns, strict=True))
         for number, key in enumerate(keys):
-            if key not in known:
-                known[key] = self._rule_for(records[number])
-        return [known[key] for key in keys]
+            if key not in rule_of:
+                rule_of[key] = self._rule_for(records[number])
+        return [rule_of[key] for key in keys]
 
     def _rule_for(self, record: Object) -> int | None:
         try:
             rule = self._mapping.rule_for({name: (value, "", "") for name, value in record.items()})
         except BadRecord:
             return None
-        return next(number for number, each in enumerate(self._mapping.rules) if each is rule)
+        return next(number for number, candidate in enumerate(self._mapping.rules) if candidate is rule)
 
 
 @dataclass(slots=True)
 class _Made:
-    """Columns of some records, and the numbers of those that are left, whose values mean nothing."""
+    """Columns of some records, and the numbers of the unread ones, whose values mean nothing."""
 
     columns: dict[str, list[Any]]
-    left: set[int]
+    unread: set[int]
 
 
 class _QuickRule:
-    """How records of one sort become rows."""
+    """A rule that is applied to usual records."""
 
     def __init__(self, rule: Rule, unit: str) -> None:
         self._rule = rule
         self._columns: dict[str, Column] = {}
         for name, value in rule.columns.items():
             if name == "time":
-                self._columns["time"] = _times(value, unit)
+                self._columns["time"] = _make_time_column(value, unit)
             elif name == "seq":
-                self._columns["seq"] = _integers(value, INT64_LEAST)
+                self._columns["seq"] = _make_integer_column(value, INT64_LEAST)
             elif name != "bytes":
-                self._columns[_NAMES.get(name, name)] = _texts(value, may_be_empty=name in _MAY_BE_EMPTY)
-        self._bytes = _integers(rule.columns["bytes"], 0) if "bytes" in rule.columns else None
-        self._receives = [_values(value) for value in rule.receives]
+                self._columns[_NAMES.get(name, name)] = _make_text_column(value, may_be_empty=name in _MAY_BE_EMPTY)
+        self._bytes = _make_integer_column(rule.columns["bytes"], 0) if "bytes" in rule.columns else None
+        self._receives = [_make_value_column(value) for value in rule.receives]
 
     def columns(self, records: list[Object], texts: list[Texts]) -> _Made | None:
-        """The columns of these records; None if all are left."""
+        """Return the columns of these records; None if all are unread."""
         if self._rule.skip is not None:
             return None
-        left: set[int] = set()
-        made = {name: column(records, left) for name, column in self._columns.items()}
+        unread: set[int] = set()
+        made = {name: column(records, unread) for name, column in self._columns.items()}
         if "computation" not in made:
             made["computation"] = [""] * len(records)
         elif None in made["computation"]:
@@ -133,45 +131,48 @@ class _QuickRule:
         if "" in made.get("line", ()):
             made["line"] = [text or None for text in made["line"]]
         if self._receives:
-            made["receives"], made["receives_more"] = self._received(records, left)
+            made["receives"], made["receives_more"] = self._read_received(records, unread)
         if self._bytes is not None:
             without: set[int] = set()
             counts, channels = self._bytes(records, without), made["channel_key"]
-            # What is no message in a channel has no bytes there.
+            # A record without a channel has no bytes in it.
             made["channel_bytes"] = [
                 None if key is None else count for key, count in zip(channels, counts, strict=True)
             ]
-            left.update(number for number in without if channels[number] is not None)
-        _leave_without(made.get("process"), None, left)
-        _leave_without(made.get("time"), made.get("seq"), left)
-        made["kind"] = self._kinds(made, len(records))
-        made["attributes"] = self._attributes(texts)
-        return _Made(made, left)
+            unread.update(number for number in without if channels[number] is not None)
+        _add_without(made.get("process"), None, unread)
+        _add_without(made.get("time"), made.get("seq"), unread)
+        made["kind"] = self._choose_kinds(made, len(records))
+        made["attributes"] = self._write_attributes(texts)
+        return _Made(made, unread)
 
-    def _kinds(self, made: dict[str, list[Any]], count: int) -> list[str]:
+    def _choose_kinds(self, made: dict[str, list[Any]], count: int) -> list[str]:
         kind = self._rule.kind
         messages = [made[name] for name in ("sends", "receives", "channel_key") if name in made]
-        if kind == LOCAL or any(None not in each for each in messages):
+        if kind == LOCAL or any(None not in column for column in messages):
             return [kind] * count
-        # What it would send or receive is optional, and some record has none.
-        return [LOCAL if each.count(None) == len(each) else kind for each in zip(*messages, strict=True)]
+        # The message is optional, and some record has none.
+        return [LOCAL if keys.count(None) == len(keys) else kind for keys in zip(*messages, strict=True)]
 
-    def _received(self, records: list[Object], left: set[int]) -> tuple[list[Any], list[Any]]:
-        columns = [values(records, left) for values in self._receives]
+    def _read_received(self, records: list[Object], unread: set[int]) -> tuple[list[Any], list[Any]]:
+        """Return the columns ``receives`` and ``receives_more``."""
+        columns = [values(records, unread) for values in self._receives]
         if len(columns) == 1 and {*map(type, columns[0])} == {str} and "" not in columns[0]:
             return columns[0], [None] * len(records)
         as_texts = [value.as_texts for value in self._rule.receives]
-        keys = [
-            _each(partial(_needed, value, convert), column, left)
+        keys_of_values = [
+            _convert_each(partial(_convert_needed, value, convert), column, unread)
             for value, convert, column in zip(self._rule.receives, as_texts, columns, strict=True)
         ]
-        together = [[key for one in each for key in one or ()] for each in zip(*keys, strict=True)]
-        left.update(number for number, each in enumerate(together) if len(each) > MOST_CAUSES)
-        pairs = [received(each) for each in together]
+        keys_of_records = [
+            [key for keys in of_record for key in keys or ()] for of_record in zip(*keys_of_values, strict=True)
+        ]
+        unread.update(number for number, keys in enumerate(keys_of_records) if len(keys) > MOST_CAUSES)
+        pairs = [received(keys) for keys in keys_of_records]
         return [first for first, _ in pairs], [more for _, more in pairs]
 
-    def _attributes(self, texts: list[Texts]) -> list[str | None]:
-        """The members that became no column; the texts are used up."""
+    def _write_attributes(self, texts: list[Texts]) -> list[str | None]:
+        """Write the members that became no column as JSON objects. Removes the others from `texts`."""
         for name in self._rule.used:
             for text in texts:
                 text.pop(name, None)
@@ -182,33 +183,33 @@ _NAMES = {"clock": "clock_name", "channel": "channel_key"}
 _MAY_BE_EMPTY = ("computation", "name", "line")
 
 
-def _leave_without(column: list[Any] | None, other: list[Any] | None, left: set[int]) -> None:
-    """Leave the records that have a value in neither of two columns."""
+def _add_without(column: list[Any] | None, other: list[Any] | None, unread: set[int]) -> None:
+    """Add the records that have a value in neither of two columns to the unread ones."""
     if column is None or other is None:
         only = column or other or ()
         if None in only:
-            left.update(number for number, value in enumerate(only) if value is None)
+            unread.update(number for number, value in enumerate(only) if value is None)
     else:
-        left.update(number for number, both in enumerate(zip(column, other, strict=True)) if both == (None, None))
+        unread.update(number for number, both in enumerate(zip(column, other, strict=True)) if both == (None, None))
 
 
-def _field_values(field: Field) -> Callable[[list[Object]], list[Any]]:
-    """The field's values, as `Field.value` gives them."""
+def _make_field_reader(field: Field) -> Callable[[list[Object]], list[Any]]:
+    """Make a function that returns the field's values, as `Field.value` does."""
     first, within = field.keys[0], field.within
     if len(field.keys) == 1:
         return lambda records: [record.get(first) for record in records]
     return lambda records: [within(record.get(first)) for record in records]
 
 
-def _values(value: Value) -> Column:
-    """What `Value.of` gives; None for what is not there, whether it is optional or not."""
-    fields = [_field_values(part) for part in value.parts if isinstance(part, Field)]
+def _make_value_column(value: Value) -> Column:
+    """Make the column of what `Value.of` returns; None for missing values, whether they are optional or not."""
+    fields = [_make_field_reader(part) for part in value.parts if isinstance(part, Field)]
     if value.field is not None:
-        return lambda records, left: fields[0](records)
+        return lambda records, unread: fields[0](records)
     template = "".join("%s" if isinstance(part, Field) else part.replace("%", "%%") for part in value.parts)
-    match = None if value.match is None else _matching(value.match)
+    match = None if value.match is None else _make_matcher(value.match)
 
-    def values(records: list[Object], left: set[int]) -> list[Any]:
+    def values(records: list[Object], unread: set[int]) -> list[Any]:
         columns = [field(records) for field in fields]
         if not fields:
             filled: list[Any] = [template % ()] * len(records)
@@ -216,86 +217,93 @@ def _values(value: Value) -> Column:
             filled = (
                 columns[0]
                 if template == "%s" and {*map(type, columns[0])} == {str}
-                else [template % each for each in zip(*columns, strict=True)]
+                else [template % values_of_record for values_of_record in zip(*columns, strict=True)]
             )
         else:
-            filled = _each(partial(_filled, template), zip(*columns, strict=True), left)
-        return filled if match is None else _each(lambda text: None if text is None else match(text), filled, left)
+            filled = _convert_each(partial(_fill, template), zip(*columns, strict=True), unread)
+        if match is None:
+            return filled
+        return _convert_each(lambda text: None if text is None else match(text), filled, unread)
 
     return values
 
 
-def _filled(template: str, values: tuple[Any, ...]) -> str | None:
-    """The template with the values in it; numbers and texts are spelled as `Value` spells them, all else is left."""
+def _fill(template: str, values: tuple[Any, ...]) -> str | None:
+    """Fill the template with numbers and texts, as `Value` does; None if one is missing. Raises `BadRecord` for others."""
     if not {*map(type, values)} <= {*_NUMBERS_AND_TEXT, type(None)}:
-        raise BadRecord("left", "the exact reader knows what to do with this value")
+        raise BadRecord("unread", "the exact reader must read this value")
     return None if None in values else template % values
 
 
-def _matching(pattern: TimedPattern) -> Callable[[str], str | None]:
-    """What the pattern takes of a text; of short texts, which often come again, it is remembered."""
-    remembered = lru_cache(maxsize=_MOST_REMEMBERED)(pattern.taken)
-    return lambda text: (remembered if len(text) <= _MOST_REMEMBERED_CHARACTERS else pattern.taken)(text)
+def _make_matcher(pattern: TimedPattern) -> Callable[[str], str | None]:
+    """Make a function that extracts what the pattern matches. It remembers short texts, which often come again."""
+    remembered = lru_cache(maxsize=_MOST_REMEMBERED)(pattern.extract)
+    return lambda text: (remembered if len(text) <= _MOST_REMEMBERED_CHARACTERS else pattern.extract)(text)
 
 
-def _texts(value: Value, *, may_be_empty: bool) -> Column:
-    values = _values(value)
-    convert = partial(_needed, value, partial(value.as_text, may_be_empty=may_be_empty))
+def _make_text_column(value: Value, *, may_be_empty: bool) -> Column:
+    """Make a column of texts."""
+    read = _make_value_column(value)
+    convert = partial(_convert_needed, value, partial(value.as_text, may_be_empty=may_be_empty))
 
-    def texts(records: list[Object], left: set[int]) -> list[Any]:
-        found = values(records, left)
-        if {*map(type, found)} == {str} and (may_be_empty or "" not in found):
-            return found
-        return _each(convert, found, left)
+    def texts(records: list[Object], unread: set[int]) -> list[Any]:
+        values = read(records, unread)
+        if {*map(type, values)} == {str} and (may_be_empty or "" not in values):
+            return values
+        return _convert_each(convert, values, unread)
 
     return texts
 
 
-def _integers(value: Value, least: int) -> Column:
-    values = _values(value)
-    convert = partial(_needed, value, partial(value.as_integer, least=least))
+def _make_integer_column(value: Value, least: int) -> Column:
+    """Make a column of integers from `least` on."""
+    read = _make_value_column(value)
+    convert = partial(_convert_needed, value, partial(value.as_integer, least=least))
 
-    def integers(records: list[Object], left: set[int]) -> list[Any]:
-        found = values(records, left)
-        return found if {*map(type, found)} == {int} and min(found) >= least else _each(convert, found, left)
+    def integers(records: list[Object], unread: set[int]) -> list[Any]:
+        values = read(records, unread)
+        is_usual = {*map(type, values)} == {int} and min(values) >= least
+        return values if is_usual else _convert_each(convert, values, unread)
 
     return integers
 
 
-def _times(value: Value, unit: str) -> Column:
-    values = _values(value)
-    times, parts = value.scale(unit)
-    convert = partial(_needed, value, partial(value.as_time, unit=unit))
+def _make_time_column(value: Value, unit: str) -> Column:
+    """Make a column of times in `unit`."""
+    read = _make_value_column(value)
+    numerator, denominator = value.scale(unit)
+    convert = partial(_convert_needed, value, partial(value.as_time, unit=unit))
 
-    def in_unit(records: list[Object], left: set[int]) -> list[Any]:
-        found = values(records, left)
-        types = {*map(type, found)}
+    def in_unit(records: list[Object], unread: set[int]) -> list[Any]:
+        values = read(records, unread)
+        types = {*map(type, values)}
         if types == {int}:
-            scaled = found if times == parts else [each * times // parts for each in found]
+            is_in_unit = numerator == denominator
+            scaled = values if is_in_unit else [number * numerator // denominator for number in values]
             if min(scaled) >= INT64_LEAST and max(scaled) <= INT64_MOST:
                 return scaled
         elif types == {str}:
-            quick = [quick_time(each, unit) for each in found]
-            return quick if None not in quick else _each(convert, found, left)
-        return _each(convert, found, left)
+            times = [quick_time(text, unit) for text in values]
+            return times if None not in times else _convert_each(convert, values, unread)
+        return _convert_each(convert, values, unread)
 
     return in_unit
 
 
-def _needed(value: Value, convert: Callable[[Any], Any], given: Any) -> Any:
-    """What is given, converted; raises `BadRecord` where it is not there and must be."""
-    if given is None and not value.optional:
-        raise BadRecord("left", "the exact reader says what is missing")
-    return convert(given)
+def _convert_needed(value: Value, convert: Callable[[Any], Any], raw: Any) -> Any:
+    """Convert a value. Raises `BadRecord` if it is missing and not optional."""
+    if raw is None and not value.optional:
+        raise BadRecord("unread", "the exact reader says what is missing")
+    return convert(raw)
 
 
-def _each(convert: Callable[[Any], Any], values: Any, left: set[int]) -> list[Any]:
-    """Each value converted by itself; None for those that cannot be, whose records are left."""
-    made = []
+def _convert_each(convert: Callable[[Any], Any], values: Any, unread: set[int]) -> list[Any]:
+    """Convert each value by itself; None for those that cannot be converted, whose records are then unread."""
+    converted = []
     for number, value in enumerate(values):
         try:
-            made.append(convert(value))
+            converted.append(convert(value))
         except BadRecord:
-            left.add(number)
-            made.append(None)
-    return made
+            unread.add(number)
+            converted.append(None)
+    return converted

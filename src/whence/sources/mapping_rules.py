@@ -1,4 +1,4 @@
-"""What a mapping says, as values: rules, of which the first that fits a record makes its row."""
+"""Make rows by the rules of a mapping. The first rule that fits a record makes its row."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from whence.sources.mapping_values import TICK, Record, Value
 from whence.sources.rows import BadRecord, Row
 from whence.sources.timed_regex import TimedPattern
 
-_COLUMNS_THAT_STAY = ("process", "clock", "computation", "time", "seq", "name", "id", "sends")
-"""A field that is one of these as it stands is not kept a second time. What makes a channel or a line is, because users
-look for events by it."""
+_NOT_REPEATED = ("process", "clock", "computation", "time", "seq", "name", "id", "sends")
+"""Columns whose field is not repeated in the attributes. Fields of a channel or a line are, because users search by them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a rule asks of a record; one of the three ways of asking is given."""
+    """A condition of a rule on a record. One of `choices`, `match` and `present` is given."""
 
     shown: str
     value: Value
@@ -26,22 +25,23 @@ class Condition:
     present: bool | None = None
 
     def holds(self, record: Record) -> bool:
-        found = self.value.of(record)
+        """Return whether the record meets the condition. Raises `BadRecord`."""
+        value = self.value.of(record)
         if self.present is not None:
-            return (found is not None) == self.present
+            return (value is not None) == self.present
         if self.match is not None:
-            return isinstance(found, str) and self.match.occurs_in(found)
-        return not isinstance(found, list | dict) and choice(found) in (self.choices or ())
+            return isinstance(value, str) and self.match.occurs_in(value)
+        return not isinstance(value, list | dict) and as_json_value(value) in (self.choices or ())
 
 
-def choice(value: object) -> tuple[bool, object]:
-    """A value that equals another iff JSON's values do: for Python, true is 1."""
+def as_json_value(value: object) -> tuple[bool, object]:
+    """Return a key that equals another only if the JSON values are equal. In Python, True equals 1."""
     return isinstance(value, bool), value
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How one sort of record becomes a row."""
+    """A rule that turns one sort of record into rows."""
 
     label: str
     conditions: tuple[Condition, ...]
@@ -50,19 +50,20 @@ class Rule:
     receives: tuple[Value, ...] = ()
     skip: str | None = None
     used: frozenset[str] = field(init=False)
-    """Fields of the record that become columns as they stand."""
+    """Fields of the record that become columns unchanged, and so are no attributes."""
 
     def __post_init__(self) -> None:
-        taken = [self.columns[name] for name in _COLUMNS_THAT_STAY if name in self.columns]
-        fields = [value.field for value in (*taken, *self.receives)]
-        used = frozenset(each.keys[0] for each in fields if each is not None and len(each.keys) == 1)
+        values = [self.columns[name] for name in _NOT_REPEATED if name in self.columns]
+        fields = [value.field for value in (*values, *self.receives)]
+        used = frozenset(field.keys[0] for field in fields if field is not None and len(field.keys) == 1)
         object.__setattr__(self, "used", used)
 
     def fits(self, record: Record) -> bool:
+        """Return whether the record meets all conditions. Raises `BadRecord`."""
         return all(condition.holds(record) for condition in self.conditions)
 
     def row(self, record: Record, unit: str) -> Row:
-        """The record's row, without file and place, times in `unit`; raises `BadRecord`."""
+        """Make the record's row, without file and place, with times in `unit`. Raises `BadRecord`."""
         if self.skip is not None:
             raise BadRecord("skipped", f"{self.skip} ({self.label})")
         row = Row(kind=self.kind)
@@ -87,44 +88,44 @@ class Rule:
         if row.time is None and row.seq is None:
             raise BadRecord("no-order", f"{self.label} needs a time or a seq")
         if row.kind != LOCAL and row.sends is None and row.receives is None and row.channel_key is None:
-            # What it would send or receive is optional, and this record has none.
+            # The message is optional, and this record has none.
             row.kind = LOCAL
-        row.attributes = self._attributes(record)
+        row.attributes = self._write_attributes(record)
         return row
 
     def text(self, name: str, record: Record, *, may_be_empty: bool = False) -> str | None:
-        """The text of a column; None where the mapping has no such column."""
+        """Return the text of a column; None if the rule has no such column. Raises `BadRecord`."""
         value = self.columns.get(name)
         return None if value is None else value.text_of(record, may_be_empty=may_be_empty)
 
-    def _attributes(self, record: Record) -> str | None:
-        """Every field that became no column, each in its own text, so that no number changes."""
-        kept = [f"{key_text}:{text}" for name, (_, text, key_text) in record.items() if name not in self.used]
-        return "{" + ",".join(kept) + "}" if kept else None
+    def _write_attributes(self, record: Record) -> str | None:
+        """Write the fields that became no column as a JSON object, each in its own text, so that no number changes."""
+        members = [f"{key_text}:{text}" for name, (_, text, key_text) in record.items() if name not in self.used]
+        return "{" + ",".join(members) + "}" if members else None
 
 
 @dataclass(frozen=True, slots=True)
 class LogMapping:
-    """All that a mapping says; the last rule fits everything."""
+    """The rules of a mapping. The last one fits every record."""
 
     rules: tuple[Rule, ...]
 
     @property
     def has_channels(self) -> bool:
-        """Whether some rows are ends of channels, whose sends and receives are still to be matched."""
+        """Return whether some rows have no keys, and must be matched by their channel."""
         return any("channel" in rule.columns for rule in self.rules)
 
     @property
     def units(self) -> frozenset[str]:
-        """The units of times that the rules name."""
+        """Return the units of times that the rules name."""
         return frozenset(
             value.unit for rule in self.rules for name, value in rule.columns.items() if name == "time" and value.unit
         )
 
     def fits_unit(self, unit: str) -> bool:
-        """Whether times can be turned into `unit`: ticks are of no length, and only ticks become ticks."""
-        return all(each == unit or TICK not in (each, unit) for each in self.units)
+        """Return whether times can be converted to `unit`. Ticks have no length, so they convert only to ticks."""
+        return all(named == unit or TICK not in (named, unit) for named in self.units)
 
     def rule_for(self, record: Record) -> Rule:
-        """The first rule that fits."""
+        """Return the first rule that fits. Raises `BadRecord`."""
         return next(rule for rule in self.rules if rule.fits(record))

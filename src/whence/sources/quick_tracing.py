@@ -1,7 +1,7 @@
-"""Lines of the tracing library as it writes them, decoded by msgspec; all else is left to `whence.sources.tracing`.
+"""Decode usual lines of the tracing library with msgspec. `whence.sources.tracing` reads all others.
 
-What is taken here would be taken there, and give the same row. What msgspec lets through, and how it is found, is said in
-`whence.sources.quick_objects`.
+Lines that are read here give the same row there. `whence.sources.quick_objects` says which malformed JSON msgspec accepts,
+and how it is found.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ _MEMBERS = 5
 _TEXT = {str}
 _MOST_REMEMBERED_CHARACTERS = 2_000
 _THREE_VALUES = b"\x93"
-"""In MessagePack, the head of an array of the three values that a token is."""
-
+"""The head of an array of three values in MessagePack. A token has these three values without the head."""
 
 _Name = Annotated[str, Meta(min_length=1, max_length=_MOST_NAME_CHARACTERS)]
 _Counters = dict[_Name, Annotated[int, Meta(ge=0, le=MAX_COUNTER)]]
@@ -56,11 +55,11 @@ _encode_token = msgspec.msgpack.Encoder().encode
 COLUMNS: Final = (
     *("process", "seq", "kind", "sends", "receives", "receives_more", "name", "stamp", "attributes", "place"),
 )
-"""What `quick_values` gives; other columns of these rows are empty, but for the file."""
+"""The columns that `quick_values` returns. Of the others, only the file is not null."""
 
 
 def quick_values(raw: bytes, place: int, growth: Growth) -> tuple[Any, ...] | None:
-    """The `COLUMNS` of a line's row; None if the line must be left, and then nothing was noted in `growth`."""
+    """Read a line into the `COLUMNS` of its row, and note its clock; None, without a note, if the line is unusual."""
     try:
         line = _decode_line(raw)
         body, clock_text = bytes(line.Body), bytes(line.VectorClock)
@@ -68,11 +67,11 @@ def quick_values(raw: bytes, place: int, growth: Growth) -> tuple[Any, ...] | No
         members = _decode_body(body) if body != b"{}" else {}
     except NOT_TAKEN:
         return None
-    process, trace, tag, own = line.TracerIdentity, line.TraceID, line.Tag, clock.get(line.TracerIdentity)
+    process, trace, tag, own_entry = line.TracerIdentity, line.TraceID, line.Tag, clock.get(line.TracerIdentity)
     colons = body.count(b":")
     if (
-        not (own and tag and 0 <= trace <= MOST_TRACE)
-        # Each of these finds keys that are given twice: in the clock, in the line, and within the body.
+        not (own_entry and tag and 0 <= trace <= MOST_TRACE)
+        # Each of these finds keys that occur twice: in the clock, in the line, and in the body.
         or clock_text.count(b'"') != 2 * len(clock)
         or raw.count(b":") != colons + clock_text.count(b":") + process.count(":") + tag.count(":") + _MEMBERS
         or (members and (_encode_body(members).count(b":") != colons or "TraceID" in members))
@@ -83,11 +82,11 @@ def quick_values(raw: bytes, place: int, growth: Growth) -> tuple[Any, ...] | No
         return None
     sent: tuple[str, int] | None = None
     if tag in (SENT, RECEIVED):
-        token = _token(members.get("Token"))
-        if token is None or not _fits(token, tag, process, trace, clock):
+        token = _read_token(members.get("Token"))
+        if token is None or not _agrees(token, tag, process, trace, clock):
             return None
         sent = (token[0], token[2][token[0]])
-    causes = growth.followed("", process, own, clock)
+    causes = growth.grown_since_last("", process, own_entry, clock)
     if causes is None:
         causes = growth.grown("", process, clock)
         growth.note("", process, clock)
@@ -98,9 +97,9 @@ def quick_values(raw: bytes, place: int, growth: Growth) -> tuple[Any, ...] | No
     inside = body[1:-1].strip().decode()
     return (
         process,
-        own,
+        own_entry,
         SEND if tag == SENT else RECEIVE if causes else LOCAL,
-        stamp_key(process, own),
+        stamp_key(process, own_entry),
         stamp_key(*causes[0]) if causes else None,
         [stamp_key(*cause) for cause in causes[1:]] if len(causes) > 1 else None,
         tag,
@@ -110,14 +109,14 @@ def quick_values(raw: bytes, place: int, growth: Growth) -> tuple[Any, ...] | No
     )
 
 
-def _token(text: object) -> Token | None:
-    """The token, if it is spelled in the shortest way, as GoVector does; that leaves out keys given twice."""
+def _read_token(text: object) -> Token | None:
+    """Decode a token; None unless it has the shortest encoding, as GoVector writes, in which no key occurs twice."""
     if not isinstance(text, str):
         return None
-    return _remembered_token(text) if len(text) <= _MOST_REMEMBERED_CHARACTERS else _decoded_token(text)
+    return _decode_and_remember(text) if len(text) <= _MOST_REMEMBERED_CHARACTERS else _decode(text)
 
 
-def _decoded_token(text: str) -> Token | None:
+def _decode(text: str) -> Token | None:
     try:
         raw = _THREE_VALUES + binascii.a2b_base64(text, strict_mode=True)
         token = _decode_token(raw)
@@ -128,19 +127,19 @@ def _decoded_token(text: str) -> Token | None:
     return token if is_usual and _encode_token(token) == raw else None
 
 
-# A token is met where it is made, and where it is received.
-_remembered_token = lru_cache(maxsize=4_096)(_decoded_token)
+# A token occurs at least twice: where it is made, and where it is received.
+_decode_and_remember = lru_cache(maxsize=4_096)(_decode)
 
 
-def _fits(token: Token, tag: str, process: str, trace: int, clock: Mapping[str, int]) -> bool:
-    """Whether the token says what the line says: that of a send all of it, that of a receive what was known before."""
+def _agrees(token: Token, tag: str, process: str, trace: int, clock: Mapping[str, int]) -> bool:
+    """Return whether the token agrees with the line: at a send it has the line's clock, at a receive an earlier one."""
     sender, payload, counters = token
     if payload != trace:
         return False
     if tag == SENT:
         return sender == process and counters == clock
-    known = clock.get
+    line_count = clock.get
     for name, count in counters.items():
-        if known(name, 0) < count:
+        if line_count(name, 0) < count:
             return False
     return clock[process] > counters.get(process, 0)

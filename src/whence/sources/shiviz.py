@@ -1,13 +1,14 @@
-"""The source of logs for ShiViz, as GoVector writes them: text in which each event has a host and a vector clock.
+"""Read logs for ShiViz, as GoVector writes them: text in which each event has a host and a vector clock.
 
 One literal event, as the default expression reads it::
 
     shop {"shop":2, "stock":1}
     order placed
 
-An event's own entry is its number in its host; the foreign entries that grew name its causes (`whence.sources.vectors`).
-Events are found as ShiViz finds them (`whence.sources.executions`). Text that belongs to no event is set aside, line by
-line. A line for which the expression takes too long is set aside, and after some of them the expression is refused.
+An event's own entry is its number in its host. The entries of other hosts that grew name its causes
+(`whence.sources.vectors`). Events are found as ShiViz finds them (`whence.sources.executions`). Each line of text that
+belongs to no event becomes a bad row. So does a line for which the expression takes too long; after some of them the
+source raises `SourceError`.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ import pyarrow as pa
 
 from whence.events.schema import LOCAL, RECEIVE
 from whence.sources.contract import Piece, Records
-from whence.sources.executions import Leftover, delimiter_too_slow, matches
-from whence.sources.group_columns import attributes_of, times_of
+from whence.sources.executions import Leftover, delimiter_too_slow, find_events
+from whence.sources.group_columns import parse_times, write_attributes
 from whence.sources.javascript_regex import Expression, TooSlow, compile_javascript
 from whence.sources.presence import Presence
 from whence.sources.rows import (
@@ -35,17 +36,17 @@ from whence.sources.rows import (
     bad_row,
     too_many_causes,
 )
-from whence.sources.stamped_text import Clock, Stamped, stamped
+from whence.sources.stamped_text import Clock, Stamped, read_stamps
 from whence.sources.vectors import Growth, key
 from whence.sources.windows import Window
 
 CLOCK_FIRST: Final = r"(?<host>\S*) (?<clock>{.*})\n(?<event>.*)"
-"""What GoVector writes."""
+"""The expression for GoVector's logs."""
 EVENT_FIRST: Final = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
-"""What ShiViz itself expects, unless it is told otherwise."""
+"""The expression that ShiViz has by default."""
 
 MOST_HELD_CHARACTERS: Final = 16 << 20
-"""Of an execution that is held while it is looked through to its end; a longer one is read twice."""
+"""The length of an execution that is kept in memory, at most. A longer one is read twice."""
 
 _STAMPED_LINE = re.compile(r"\S+ \{.*\}", re.DOTALL)
 _SHOWN = 60
@@ -53,14 +54,14 @@ _SHOWN = 60
 
 @dataclass(frozen=True)
 class ShiViz:
-    """Text with vector clocks; `regex` has the groups ``host`` and ``clock``, and ``event`` for what happened.
+    """A source of text with vector clocks. `regex` has the groups ``host``, ``clock`` and, for the event's text, ``event``.
 
-    Without one, what happened stands after host and clock, as GoVector writes it, or before them, as ShiViz expects it:
-    whichever the first and the last line say. All further groups become attributes; ``timestamp``, ``date`` or ``time`` is
-    the event's wall time where it is an integer or ISO-8601 text. With `delimiter`, the text between its matches is one
-    execution each, a computation of its own, named by its group ``trace`` or by its number. `complete` says that a file
-    holds the whole of its executions: events whose clocks name an event that is not in it are then set aside; otherwise
-    that is left to the observer.
+    Without `regex`, the event's text is after host and clock, as GoVector writes it, or before them, as ShiViz expects it:
+    the first and the last line of the file tell which. All further groups become attributes. ``timestamp``, ``date`` or
+    ``time`` is the event's wall time if it is an integer or ISO-8601 text. With `delimiter`, each text between its matches
+    is an execution, which is a computation of its own. Its name is the group ``trace`` or its number. With `complete`, a
+    file has all events of its executions: an event whose clock names another one that is not in the file becomes a bad
+    row. Without it, the observer finds missing events.
     """
 
     name: ClassVar[str] = "shiviz"
@@ -74,14 +75,14 @@ class ShiViz:
     complete: bool = True
 
     def __post_init__(self) -> None:
-        _ = self._given, self._delimiter
+        _ = self._chosen_regex, self._delimiter
 
     def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @cached_property
-    def _given(self) -> Expression | None:
-        return None if self.regex is None else _event_pattern(self.regex)
+    def _chosen_regex(self) -> Expression | None:
+        return None if self.regex is None else _compile_event(self.regex)
 
     @cached_property
     def _delimiter(self) -> Expression | None:
@@ -90,63 +91,65 @@ class ShiViz:
         return compile_javascript(self.delimiter, what="the delimiter of executions")
 
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        made = Batches(piece.file)
+        batches = Batches(piece.file)
         for execution, present, growth in self._executions_to_read(piece):
-            for found in execution:
-                if isinstance(found, Leftover):
-                    name = found.execution.name
-                    made.add_rows([bad_row(piece.file, found.line, found.problem, found.text, computation=name)])
+            for part in execution:
+                if isinstance(part, Leftover):
+                    name = part.execution.name
+                    batches.add_rows([bad_row(piece.file, part.line, part.problem, part.text, computation=name)])
                 else:
-                    self._add(found, growth, present, made)
-                if made.is_full:
-                    yield made.taken()
-        if not made.is_empty:
-            yield made.taken()
+                    self._add(part, growth, present, batches)
+                if batches.is_full:
+                    yield batches.taken()
+        if not batches.is_empty:
+            yield batches.taken()
 
     def _executions_to_read(
         self, piece: Piece
     ) -> Iterator[tuple[Iterable[Stamped | Leftover], Presence | None, Growth]]:
-        """Each execution, with what later parts of it say about its earlier parts, if that must be known."""
-        pattern = self._given or _event_pattern(
+        """Yield each execution, with the events that it has, if it must be complete, and the clocks of these."""
+        pattern = self._chosen_regex or _compile_event(
             CLOCK_FIRST if _has_clocks_first(piece, self._delimiter) else EVENT_FIRST, is_trusted=True
         )
-        again = self._executions(piece, pattern)
-        for number, execution in self._executions(piece, pattern):
+        second_reading = self._read_executions(piece, pattern)
+        for number, execution in self._read_executions(piece, pattern):
             if not self.complete:
                 yield execution, None, Growth()
                 continue
-            # A clock may name an event that stands further on.
+            # A clock may name an event that comes later in the file.
             held, present, growth = _look_ahead(execution)
             if held is None:
-                yield next(each for other, each in again if other == number), present, growth
+                yield next(again for other, again in second_reading if other == number), present, growth
             else:
                 yield held, present, growth
 
-    def _executions(self, piece: Piece, pattern: Expression) -> Iterator[tuple[int, Iterator[Stamped | Leftover]]]:
-        """The number of each execution, and what it holds."""
+    def _read_executions(self, piece: Piece, pattern: Expression) -> Iterator[tuple[int, Iterator[Stamped | Leftover]]]:
+        """Yield the number of each execution, and its parts."""
         with closing(Window(piece)) as window:
-            found = matches(window, pattern, self._delimiter, piece.file)
-            for number, execution in groupby(found, key=lambda each: each.execution.number):
-                yield number, (each if isinstance(each, Leftover) else stamped(each) for each in execution)
+            parts = find_events(window, pattern, self._delimiter, piece.file)
+            for number, execution in groupby(parts, key=lambda part: part.execution.number):
+                yield number, (part if isinstance(part, Leftover) else read_stamps(part) for part in execution)
 
-    def _add(self, events: Stamped, growth: Growth, present: Presence | None, made: Batches) -> None:
+    def _add(self, events: Stamped, growth: Growth, present: Presence | None, batches: Batches) -> None:
         """Add the rows of some events."""
-        computation, followed = events.execution.name, growth.followed
+        computation, grown_since_last = events.execution.name, growth.grown_since_last
         bad = dict(events.bad)
         causes: list[list[str] | None] = []
-        for number, (host, own, clock) in enumerate(zip(events.hosts, events.own, events.clocks, strict=True)):
-            grown = followed(computation, host, own, clock)
+        for number, (host, own_entry, clock) in enumerate(
+            zip(events.hosts, events.own_entries, events.clocks, strict=True)
+        ):
+            grown = grown_since_last(computation, host, own_entry, clock)
             if grown is not None and not grown:
                 causes.append(None)
             elif number not in bad:
                 try:
-                    grown = _checked(computation, host, clock, grown, growth, present)
+                    grown = _check_causes(computation, host, clock, grown, growth, present)
                     causes.append([key(name, count) for name, count in grown] or None)
                 except BadRecord as error:
                     bad[number] = error
-        others = {
+        bad_rows = {
             number: bad_row(
-                made.file,
+                batches.file,
                 events.lines[number],
                 str(error),
                 events.text_of(number),
@@ -159,20 +162,20 @@ class ShiViz:
         columns: dict[str, Sequence[Any] | None] = {
             "computation": [computation] * len(good.hosts),
             "process": good.hosts,
-            "seq": good.own,
-            "time": times_of(good.groups, self.unit),
+            "seq": good.own_entries,
+            "time": parse_times(good.groups, self.unit),
             "kind": [LOCAL if keys is None else RECEIVE for keys in causes],
-            "sends": list(map(key, good.hosts, good.own)),
+            "sends": list(map(key, good.hosts, good.own_entries)),
             "name": [text.strip() if text else None for text in good.groups.get("event", ())] or None,
             "receives": [None if keys is None else keys[0] for keys in causes],
             "receives_more": [None if keys is None else keys[1:] or None for keys in causes],
-            "attributes": attributes_of(good.groups),
+            "attributes": write_attributes(good.groups),
             "place": good.lines,
         }
-        made.add({name: column for name, column in columns.items() if column is not None}, others)
+        batches.add({name: column for name, column in columns.items() if column is not None}, bad_rows)
 
 
-def _checked(
+def _check_causes(
     computation: str,
     host: str,
     clock: Clock,
@@ -180,30 +183,33 @@ def _checked(
     growth: Growth,
     present: Presence | None,
 ) -> list[tuple[str, int]]:
-    """The causes that a clock names, which `Growth.followed` may have found, and note it; raises `BadRecord`."""
-    own = clock[host]
+    """Return the causes that a clock names, and note the clock. Raises `BadRecord` if the clock or a cause is wrong.
+
+    `grown` are the causes if `Growth.grown_since_last` has found them.
+    """
+    own_entry = clock[host]
     if grown is None:
-        contradicted = growth.backwards(computation, host, clock)
+        contradicted = growth.contradicted_entry(computation, host, clock)
         if contradicted is not None:
-            event, entry = f"event {own} of {host[:_SHOWN]!r}", f"the entry of {contradicted[:_SHOWN]!r}"
+            event, entry = f"event {own_entry} of {host[:_SHOWN]!r}", f"the entry of {contradicted[:_SHOWN]!r}"
             raise BadRecord("clock-backwards", f"{event} contradicts the one read before it in {entry}")
         grown = growth.grown(computation, host, clock)
     absent = present.absent(grown) if present is not None else {}
     if absent and present is not None:
-        growth.note_only(computation, host, own, absent)
-        raise present.complaint(absent)
+        growth.note_entries(computation, host, own_entry, absent)
+        raise present.error(absent)
     if len(grown) > MOST_CAUSES:
         raise too_many_causes(len(grown))
     growth.note(computation, host, clock)
     return grown
 
 
-def _event_pattern(regex: str, *, is_trusted: bool = False) -> Expression:
+def _compile_event(regex: str, *, is_trusted: bool = False) -> Expression:
     return compile_javascript(regex, what="the regex of an event", needs=("host", "clock"), is_trusted=is_trusted)
 
 
 def _has_clocks_first(piece: Piece, delimiter: Expression | None) -> bool:
-    """Whether the text of an event follows its clock: unless the file begins with a text and ends with a clock."""
+    """Return False if the file begins with a text and ends with a clock, else True."""
     with closing(Window(piece)) as window:
         first = last = None
         while not window.at_end:
@@ -222,20 +228,20 @@ def _has_clocks_first(piece: Piece, delimiter: Expression | None) -> bool:
 def _look_ahead(
     execution: Iterable[Stamped | Leftover],
 ) -> tuple[list[Stamped | Leftover] | None, Presence, Growth]:
-    """What the execution holds, or None if that is too much; which events there are, and the clocks others may name."""
+    """Read an execution to its end. Return its parts, or None if they are too large; its events; and their clocks."""
     held: list[Stamped | Leftover] | None = []
     characters, present, growth = 0, Presence(), Growth()
-    for found in execution:
-        if isinstance(found, Leftover):
-            characters += len(found.text)
-        else:
-            characters += len(found.text)
-            for number, (host, own, clock) in enumerate(zip(found.hosts, found.own, found.clocks, strict=True)):
-                if number not in found.bad:
-                    present.add(host, own)
-                    growth.remember(found.execution.name, host, clock)
+    for part in execution:
+        characters += len(part.text)
+        if not isinstance(part, Leftover):
+            for number, (host, own_entry, clock) in enumerate(
+                zip(part.hosts, part.own_entries, part.clocks, strict=True)
+            ):
+                if number not in part.bad:
+                    present.add(host, own_entry)
+                    growth.remember(part.execution.name, host, clock)
         if characters > MOST_HELD_CHARACTERS:
             held = None
         elif held is not None:
-            held.append(found)
+            held.append(part)
     return held, present, growth

@@ -1,7 +1,7 @@
-"""Events of a text log with their hosts and vector clocks: many at once for what is usual, one by one for the rest.
+"""Read the hosts and vector clocks of a text log's events: usual ones together, others one by one.
 
-msgspec decodes the clocks of many events in one call. It lets through what `whence.sources.strict_json` refuses, so clocks
-are taken together only if that cannot matter; see `_quick_clocks`.
+msgspec decodes the clocks of many events in one call. It accepts some JSON that `whence.sources.strict_json` refuses, so
+clocks are decoded together only if that makes no difference; see `_quick_clocks`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from whence.sources.rows import BadRecord
 from whence.sources.strict_json import value_of
 
 MOST_ENTRY: Final = 1 << 53
-"""The largest count that JavaScript, and so ShiViz, can count to."""
+"""The largest count of JavaScript, and so of ShiViz."""
 
 Clock: TypeAlias = dict[str, int]
 
@@ -32,31 +32,31 @@ _decode_clocks = msgspec.json.Decoder(list[dict[str, Annotated[int, msgspec.Meta
 
 @dataclass(frozen=True, slots=True)
 class Stamped:
-    """Some events of an execution that follow each other."""
+    """Events of an execution that follow each other, with their clocks."""
 
     execution: Execution
     text: str
-    """All of it, from the first event to the last."""
+    """The text from the first event to the last."""
     start: int
-    """Where in a longer text it begins."""
+    """Where `text` begins in the searched text."""
     spans: Sequence[tuple[int, int]]
-    """Where in that longer text each begins and ends."""
+    """Where each event begins and ends in the searched text."""
     lines: Sequence[int]
     groups: dict[str, Sequence[str | None]]
     """The texts of each named group, in the order of the groups."""
     hosts: Sequence[str]
-    own: Sequence[int]
+    own_entries: Sequence[int]
     clocks: Sequence[Clock]
     bad: Mapping[int, BadRecord]
-    """Number -> what is wrong with it; its clock and own entry mean nothing."""
+    """The errors of bad events, by number. Their clocks and own entries mean nothing."""
 
     def text_of(self, number: int) -> str:
-        """The text of one of them."""
+        """Return the text of an event."""
         begin, end = self.spans[number]
         return self.text[begin - self.start : end - self.start]
 
     def without(self, left_out: Container[int]) -> Stamped:
-        """The others."""
+        """Return all events but these."""
         kept = [number for number in range(len(self.hosts)) if number not in left_out]
         return Stamped(
             self.execution,
@@ -66,46 +66,45 @@ class Stamped:
             [self.lines[number] for number in kept],
             {name: [texts[number] for number in kept] for name, texts in self.groups.items()},
             [self.hosts[number] for number in kept],
-            [self.own[number] for number in kept],
+            [self.own_entries[number] for number in kept],
             [self.clocks[number] for number in kept],
             {},
         )
 
 
-def stamped(events: Events) -> Stamped:
-    """The events with their hosts and clocks."""
-    found = events.found
-    columns = list(zip(*[each.groups() for each in found], strict=True))
-    groups: dict[str, Sequence[str | None]] = {
-        name: columns[number - 1] for name, number in sorted(found[0].re.groupindex.items(), key=lambda each: each[1])
-    }
+def read_stamps(events: Events) -> Stamped:
+    """Read the hosts and clocks of events."""
+    matches = events.matches
+    columns = list(zip(*[match.groups() for match in matches], strict=True))
+    group_numbers = sorted(matches[0].re.groupindex.items(), key=lambda item: item[1])
+    groups: dict[str, Sequence[str | None]] = {name: columns[number - 1] for name, number in group_numbers}
     hosts, texts = groups["host"], groups["clock"]
-    spans = [each.span() for each in found]
-    text = found[0].string[spans[0][0] : spans[-1][1]]
+    spans = [match.span() for match in matches]
+    text = matches[0].string[spans[0][0] : spans[-1][1]]
     clocks = _quick_clocks(texts) if _is_plain(text) else None
-    own = None if clocks is None else list(map(dict.get, clocks, hosts))  # type: ignore[arg-type]
+    own_entries = None if clocks is None else list(map(dict.get, clocks, hosts))  # type: ignore[arg-type]
     bad: dict[int, BadRecord] = {}
-    if clocks is None or own is None or not all(own) or not all(hosts):
-        clocks, own = [], []
-        for number, (host, given) in enumerate(zip(hosts, texts, strict=True)):
+    if clocks is None or own_entries is None or not all(own_entries) or not all(hosts):
+        clocks, own_entries = [], []
+        for number, (host, clock_text) in enumerate(zip(hosts, texts, strict=True)):
             clock: Clock = {}
             try:
-                clock = _clock(host, given or "", found[number][0])
+                clock = _read_clock(host, clock_text or "", matches[number][0])
             except BadRecord as error:
                 bad[number] = error
             clocks.append(clock)
-            own.append(clock.get(host or "", 0))
-    return Stamped(events.execution, text, spans[0][0], spans, events.lines, groups, hosts, own, clocks, bad)  # type: ignore[arg-type]
+            own_entries.append(clock.get(host or "", 0))
+    return Stamped(events.execution, text, spans[0][0], spans, events.lines, groups, hosts, own_entries, clocks, bad)  # type: ignore[arg-type]
 
 
-def _clock(host: str | None, text: str, event: str) -> Clock:
-    """The clock of an event; raises `BadRecord`."""
+def _read_clock(host: str | None, text: str, event: str) -> Clock:
+    """Parse the clock of an event. Raises `BadRecord`."""
     quick = _quick_clocks([text]) if host and _is_plain(event) else None
     return quick[0] if quick is not None and quick[0].get(host or "") else exact_clock(host, text, event)
 
 
 def _is_plain(text: str) -> bool:
-    """Whether the text is UTF-8, without NUL characters."""
+    """Return whether the text is UTF-8 without NUL characters."""
     if not text.isascii():
         try:
             text.encode()
@@ -115,27 +114,28 @@ def _is_plain(text: str) -> bool:
 
 
 def _quick_clocks(texts: Sequence[str | None]) -> list[Clock] | None:
-    r"""The clocks that the texts are; None if the exact reader must look, for anything unusual, and to say what is wrong.
+    r"""Decode all clocks in one call; None if one is unusual or malformed, so that `exact_clock` must read them.
 
-    They are decoded as a list, each in a line of its own that begins with a brace. In JSON no string goes over a line end,
-    and in a clock no brace follows another, so each text begins an element; as many elements as texts means one each. A key
-    has two quotes, unless one is given twice, of which msgspec keeps the last, or has a quote in it, after a backslash.
+    The texts are decoded as a list, each on a line of its own that begins with a brace. No string of JSON has a line end,
+    and no brace follows another in a clock. So each text begins an element, and if there are as many elements as texts,
+    each text is one element. A clock has two quotes for each key. It has more if a key occurs twice, of which msgspec keeps
+    the last, or if a key has a quote, which is after a backslash.
     """
     if None in texts:
         return None
-    together = ",\n".join(texts)  # type: ignore[arg-type]
-    if "\\" in together or together.count("\n") != together.count("\n{") or together.count("\n") != len(texts) - 1:
+    joined = ",\n".join(texts)  # type: ignore[arg-type]
+    if "\\" in joined or joined.count("\n") != joined.count("\n{") or joined.count("\n") != len(texts) - 1:
         return None
     try:
-        clocks: list[Clock] = _decode_clocks(f"[{together}]")
+        clocks: list[Clock] = _decode_clocks(f"[{joined}]")
     except NOT_TAKEN:
         return None
-    is_whole = len(clocks) == len(texts) and together.count('"') == 2 * sum(map(len, clocks))
-    return clocks if is_whole and together.startswith("{") else None
+    is_exact = len(clocks) == len(texts) and joined.count('"') == 2 * sum(map(len, clocks))
+    return clocks if is_exact and joined.startswith("{") else None
 
 
 def exact_clock(host: str | None, text: str, event: str) -> Clock:
-    """The clock of an event, by the reader that knows every case; raises `BadRecord`."""
+    """Parse the clock of an event in every case. Raises `BadRecord`, which says what is wrong."""
     try:
         event.encode("utf-8")
     except UnicodeEncodeError:
@@ -144,7 +144,7 @@ def exact_clock(host: str | None, text: str, event: str) -> Clock:
         raise BadRecord("no-process", "the host is empty")
     if "\0" in host:
         raise BadRecord("bad-field", "the host holds a NUL character")
-    clock = value_of(_unescaped(text))
+    clock = value_of(_unescape(text))
     if not isinstance(clock, dict):
         raise BadRecord("bad-clock", f"a clock is an object of counts, not {text[:_SHOWN]}")
     for name, count in clock.items():
@@ -157,8 +157,8 @@ def exact_clock(host: str | None, text: str, event: str) -> Clock:
     return clock
 
 
-def _unescaped(clock: str) -> str:
-    r"""The clock without the backslashes of a text that it stands in, as TLA+ prints it: ``{\"n1\":1}``."""
+def _unescape(clock: str) -> str:
+    r"""Remove the backslashes of a clock within a string, as TLA+ prints it: ``{\"n1\":1}``."""
     if _ESCAPED_CLOCK.match(clock):
         with suppress(ValueError):
             return str(json.loads(f'"{clock}"'))

@@ -1,15 +1,16 @@
-"""The source of what the DistributedClocks tracing server writes: JSON lines, each event with its tracer's vector clock.
+"""Read the files of the DistributedClocks tracing server: JSON lines, each event with its tracer's vector clock.
 
 One literal event (one line in the file)::
 
     {"TracerIdentity": "shop", "TraceID": 7, "Tag": "OrderPlaced", "Body": {"Order": 12}, "VectorClock": {"shop": 2}}
 
-An event's own entry is its number in its tracer; the foreign entries that grew name its causes (`whence.sources.vectors`).
-``GenerateTokenTrace`` and ``ReceiveTokenTrace`` hold the token that travelled: a GoVector message (`whence.clocks.govector`)
-with the trace's id and the clock of the send. A line that its token contradicts is set aside.
+An event's own entry is its number in its tracer. The entries of other tracers that grew name its causes
+(`whence.sources.vectors`). ``GenerateTokenTrace`` and ``ReceiveTokenTrace`` have the token of the message: a GoVector
+message (`whence.clocks.govector`) with the trace's id and the clock of the send. A line that contradicts its token becomes
+a bad row.
 
-A tracer reads its clock a moment after the event, when another thread may have made the next one. Where a token shows that,
-the event has the token's clock, which is the one that others refer to.
+A tracer reads its clock a moment after the event, when another thread may have made the next one. If a token shows that,
+the row has the token's clock, which other events refer to.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from whence.sources.times import INT64_MOST
 from whence.sources.vectors import Growth, stamp_key
 
 FIELDS: Final = ("TracerIdentity", "TraceID", "Tag", "Body", "VectorClock")
-"""What a line has, in any order, and nothing else."""
+"""The members of a line, in any order. It has no others."""
 
 Member = tuple[Any, str, str]
 _NOTHING: Member = (None, "", "")
@@ -52,7 +53,7 @@ _SHOWN = 60
 
 @dataclass(frozen=True)
 class Tracing:
-    """Events of the tracing library; the files of one tracing server, or of several, are one computation."""
+    """A source of events of the tracing library. The files of all tracing servers are one computation."""
 
     name: ClassVar[str] = "tracing"
     suffixes: ClassVar[tuple[str, ...]] = (".log", ".jsonl", ".json")
@@ -66,46 +67,46 @@ class Tracing:
                 line, offset, place, piece.file, lambda bare: row_from_line(bare, piece.file, place, growth)
             )
 
-        cells, made = Cells(piece, row), Batches(piece.file)
+        cells, batches = Cells(piece, row), Batches(piece.file)
         for block in blocks(piece):
             if block.problem is not None:
-                made.add_rows([bad_row(piece.file, block.first_line, block.problem, block.data)])
+                batches.add_rows([bad_row(piece.file, block.first_line, block.problem, block.data)])
                 continue
             lines = cells.lines(block)
-            while some := list(islice(lines, _LINES_AT_ONCE)):
-                _add(some, cells, row, made)
-                if made.is_full:
-                    yield made.taken()
-        if not made.is_empty:
-            yield made.taken()
+            while next_lines := list(islice(lines, _LINES_AT_ONCE)):
+                _add(next_lines, cells, row, batches)
+                if batches.is_full:
+                    yield batches.taken()
+        if not batches.is_empty:
+            yield batches.taken()
 
 
 def _add(
     lines: list[tuple[bytes, int, int]],
     cells: Cells,
     row: Callable[[bytes, int, int, Cells], Row],
-    made: Batches,
+    batches: Batches,
 ) -> None:
-    """Add the rows of these lines, each with its offset and number; `row` gives those that are left."""
+    """Add the rows of these lines, each with its offset and number. `row` reads those that `quick_values` cannot."""
     quick: list[tuple[Any, ...]] = []
-    others: dict[int, Row] = {}
+    exact: dict[int, Row] = {}
     for number, (line, offset, place) in enumerate(lines):
         values = None
         # The file's first line may have a byte order mark.
         if offset and len(line) <= LINE_LIMIT_BYTES:
             values = quick_values(line, place, cells.growth(offset))
         if values is None:
-            others[number] = row(line, offset, place, cells)
+            exact[number] = row(line, offset, place, cells)
         else:
             quick.append(values)
     columns: dict[str, Sequence[Any]] = dict(zip(COLUMNS, zip(*quick, strict=True), strict=True)) if quick else {}
-    made.add({"computation": [""] * len(quick), **columns}, others)
+    batches.add({"computation": [""] * len(quick), **columns}, exact)
 
 
 def row_from_line(raw: bytes, file: str, place: int, growth: Growth) -> Row:
-    """The row of one line; a line that cannot be read gives a row with a reason.
+    """Read one line into a row, which has a reason if the line cannot be read.
 
-    `growth` is what is known of the vector clocks before this line.
+    `growth` has the vector clocks before this line.
     """
     quick = quick_values(raw, place, growth)
     if quick is None:
@@ -114,42 +115,42 @@ def row_from_line(raw: bytes, file: str, place: int, growth: Growth) -> Row:
 
 
 def exact_row(raw: bytes, file: str, place: int, growth: Growth) -> Row:
-    """As `row_from_line`, by the reader that knows every case and says what is wrong."""
-    found: Mapping[str, Member] = {}
+    """Read one line in every case, and say what is wrong with it."""
+    fields: Mapping[str, Member] = {}
     try:
-        found = members(_LARGE_TRACE.sub(_quoted, raw))
-        return _row(found, file, place, growth)
+        fields = members(_LARGE_TRACE.sub(_quote_large_id, raw))
+        return _make_row(fields, file, place, growth)
     except BadRecord as error:
-        process = found.get("TracerIdentity", _NOTHING)[0]
-        legible = isinstance(process, str) and bool(process) and process.isprintable()
-        return bad_row(file, place, str(error), raw, process=process if legible else None)
+        process = fields.get("TracerIdentity", _NOTHING)[0]
+        is_legible = isinstance(process, str) and bool(process) and process.isprintable()
+        return bad_row(file, place, str(error), raw, process=process if is_legible else None)
 
 
-def _quoted(number: re.Match[bytes]) -> bytes:
-    """An id beyond signed 64 bits as text; within a text, the quotes of such a member would have backslashes."""
+def _quote_large_id(number: re.Match[bytes]) -> bytes:
+    """Write an id beyond signed 64 bits as text. In a string, such a member cannot occur: its quotes have backslashes."""
     value = int(number[2])
     return number[1] + b'"' + number[2] + b'"' if INT64_MOST < value <= MOST_TRACE else number[0]
 
 
-def _row(found: Mapping[str, Member], file: str, place: int, growth: Growth) -> Row:
+def _make_row(fields: Mapping[str, Member], file: str, place: int, growth: Growth) -> Row:
     for name in FIELDS:
-        if name not in found:
+        if name not in fields:
             raise BadRecord("bad-field", f'a line has {", ".join(FIELDS)}; "{name}" is missing')
-    unknown = next((name for name in found if name not in FIELDS), None)
+    unknown = next((name for name in fields if name not in FIELDS), None)
     if unknown is not None:
         raise BadRecord("bad-field", f"a line has {', '.join(FIELDS)}, and no {unknown[:_SHOWN]!r}")
-    process, tag = _text(found, "TracerIdentity"), _text(found, "Tag")
-    clock, clock_text, _ = found["VectorClock"]
+    process, tag = _read_text(fields, "TracerIdentity"), _read_text(fields, "Tag")
+    clock, clock_text, _ = fields["VectorClock"]
     _check_clock(clock, clock_text, process)
-    trace = _trace(found["TraceID"])
-    token = _token(found["Body"], tag) if tag in (SENT, RECEIVED) else None
+    trace = _read_trace(fields["TraceID"])
+    token = _decode_token(fields["Body"], tag) if tag in (SENT, RECEIVED) else None
     if token is not None:
         _check_token(token, tag, process, trace, clock)
         if tag == SENT and dict(token.stamp) != clock:
             clock = dict(token.stamp)
             clock_text = json.dumps(clock, ensure_ascii=False, separators=(",", ":"))
     row = Row(process=process, seq=clock[process], name=tag, file=file, place=place)
-    row.attributes = _attributes(found["Body"], trace)
+    row.attributes = _write_attributes(fields["Body"], trace)
     row.stamp = f'{{"clock":"vector","counters":{clock_text}}}'
     row.sends = stamp_key(process, clock[process])
     _set_causes(row, clock, tag, token, growth)
@@ -167,8 +168,8 @@ def _set_causes(row: Row, clock: Mapping[str, int], tag: str, token: GoVectorMes
     row.kind = SEND if token is not None and tag == SENT else LOCAL if row.receives is None else RECEIVE
 
 
-def _text(found: Mapping[str, Member], name: str) -> str:
-    value, text, _ = found[name]
+def _read_text(fields: Mapping[str, Member], name: str) -> str:
+    value, text, _ = fields[name]
     if not isinstance(value, str):
         raise BadRecord("bad-field", f"{name} is text, not {text[:_SHOWN]}")
     if not value:
@@ -178,8 +179,8 @@ def _text(found: Mapping[str, Member], name: str) -> str:
     return value
 
 
-def _trace(member: Member) -> int:
-    """The id of a trace; its digits as text mean the same."""
+def _read_trace(member: Member) -> int:
+    """Return the id of a trace, from a number or from text with digits."""
     value, text, _ = member
     if type(value) is int and value >= 0:
         return value
@@ -203,7 +204,7 @@ def _check_clock(clock: object, text: str, process: str) -> None:
         raise BadRecord("bad-clock", f"the clock does not count its own tracer {process[:_SHOWN]!r}")
 
 
-def _token(body: Member, tag: str) -> GoVectorMessage:
+def _decode_token(body: Member, tag: str) -> GoVectorMessage:
     value = body[0].get("Token") if isinstance(body[0], dict) else None
     if not isinstance(value, str):
         raise BadRecord("bad-token", f'the Body of {tag} has "Token", a GoVector message in base64')
@@ -230,8 +231,8 @@ def _check_token(token: GoVectorMessage, tag: str, process: str, trace: int, clo
             raise BadRecord("token-contradicts", f"{counted}, the line's clock has {clock.get(name, 0)}")
 
 
-def _attributes(body: Member, trace: int) -> str:
-    """The members of ``Body`` in their own text, and the trace's id as text, which no reader rounds."""
+def _write_attributes(body: Member, trace: int) -> str:
+    """Write the members of ``Body`` in their own text, and the trace's id as text, which no reader rounds."""
     value, text, _ = body
     if value is not None and not isinstance(value, dict):
         raise BadRecord("bad-field", f"Body is an object, not {text[:_SHOWN]}")

@@ -1,4 +1,4 @@
-"""Text of any length, seen through a window: for expressions that match several lines."""
+"""Read text of any length through a window, for expressions that match several lines."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Final
 from whence.sources.contract import Piece, TornStream
 
 WINDOW_CHARACTERS: Final = 1 << 22
-"""How far is looked at once. What matches is found whole if it is no longer than a quarter of it."""
+"""How much text is searched at once. A match is found whole if it is no longer than a quarter of it."""
 
 _READ_BYTES = 4 << 20
 
 
 class Window:
-    r"""The file's text from `position` on; line ends are ``\n``, bytes that are not UTF-8 are lone surrogates.
+    r"""The file's text from `position` on. Line ends are ``\n``; bytes that are not UTF-8 are lone surrogates.
 
-    Memory is the window and one read, whatever the file's size. What an expression sees from a position depends on the
-    text alone, never on how it was read.
+    Memory holds the window and one read, whatever the file's size. What an expression sees from a position depends only on
+    the text, never on how it was read.
     """
 
     def __init__(
@@ -27,13 +27,13 @@ class Window:
         self._read_bytes = read_bytes
         self._stream = piece.open_at(0)
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")("surrogateescape")
-        self._return_held = False
+        self._holds_return = False
         self._ended = False
         self.torn: str | None = None
-        """Why the text ends before the file does, if so."""
+        """Why the text ends before the file does; None if it does not."""
         self.text = ""
         self.base = 0
-        """How many characters of the file come before `text`."""
+        """The number of characters of the file before `text`."""
         self.position = 0
         self.line = 1
         self._fill()
@@ -44,17 +44,17 @@ class Window:
 
     @property
     def at_end(self) -> bool:
-        """Whether there is no more text."""
+        """Return whether there is no more text."""
         return self.position >= len(self.text)
 
     def is_last(self, index: int) -> bool:
-        """Whether the file has no text from this index on."""
+        """Return whether the file has no text from this index on."""
         return self._ended and index >= len(self.text)
 
     def limit(self, start: int, *, windows: int = 1) -> int:
-        """Where the window that begins at `start` ends: after a line end, unless its last line is longer than half of it.
+        """Return the end of the window that begins at `start`: after a line end, unless the last line is longer than half.
 
-        There is text for two `windows` after the position, unless the file ends.
+        `text` always has two windows after the position, unless the file ends.
         """
         end = start + windows * self.width
         if self._ended and end >= len(self.text):
@@ -62,27 +62,27 @@ class Window:
         return self.line_start(end, least=(start + end) // 2)
 
     def line_start(self, index: int, *, least: int) -> int:
-        """The last place from `least` to `index` at which a line begins; `index` where none does."""
+        """Return the last index from `least` to `index` at which a line begins; `index` if none does."""
         return self.text.rfind("\n", least - 1, index) + 1 or index
 
     def advance(self, to: int) -> None:
-        """Go on to a later position; indices into `text` from before are void."""
+        """Move to a later position. Earlier indices into `text` become invalid."""
         self.line += self.text.count("\n", self.position, to)
         self.position = to
         if len(self.text) - to < 2 * self.width:
             self._fill()
 
     def take_line(self) -> str:
-        """Go on to the next line; gives the rest of this one, cut where it is longer than the window."""
-        taken: str | None = None
+        """Move to the next line; return the rest of this one, cut to the length of the window."""
+        line: str | None = None
         while True:
             end = self.text.find("\n", self.position, self.position + self.width)
             stop = min(self.position + self.width, len(self.text)) if end < 0 else end
-            if taken is None:
-                taken = self.text[self.position : stop]
+            if line is None:
+                line = self.text[self.position : stop]
             self.advance(stop if end < 0 else end + 1)
             if end >= 0 or self.at_end:
-                return taken
+                return line
 
     def _fill(self) -> None:
         if self._ended:
@@ -94,7 +94,7 @@ class Window:
         while length < 2 * self.width and not self._ended:
             data = self._read()
             self._ended = not data
-            parts.append(self._unix_line_ends(self._decoder.decode(data, final=self._ended)))
+            parts.append(self._replace_line_ends(self._decoder.decode(data, final=self._ended)))
             length += len(parts[-1])
         self.text = "".join(parts)
 
@@ -105,10 +105,11 @@ class Window:
             self.torn = str(error)
             return b""
 
-    def _unix_line_ends(self, text: str) -> str:
-        if self._return_held:
+    def _replace_line_ends(self, text: str) -> str:
+        r"""Replace ``\r\n`` by ``\n``. Hold a final ``\r`` until the next read."""
+        if self._holds_return:
             text = "\r" + text
-        self._return_held = text.endswith("\r") and not self._ended
-        if self._return_held:
+        self._holds_return = text.endswith("\r") and not self._ended
+        if self._holds_return:
             text = text[:-1]
         return text.replace("\r\n", "\n")

@@ -1,4 +1,4 @@
-"""gRPC interceptors: an RPC is two messages, the request and the reply (Berry, 3.3).
+"""Report the calls of gRPC clients and servers. A call is two messages: the request and the reply (Berry, 3.3).
 
 ::
 
@@ -7,16 +7,17 @@
     channel = grpc.aio.insecure_channel(target, interceptors=aio_client_interceptors(reporter))
     server = grpc.aio.server(interceptors=[AioServerInterceptor(reporter)])
 
-The four events of a call: ``call`` at the client, ``serve`` and ``answer`` at the server, ``answered`` at the client. The
-request's cause travels in the metadata, the reply's in the trailing metadata, that of an error included. A reply without
-one tells nothing of the server, and ``answered`` says so: the server does not take part, or (UNAVAILABLE, DEADLINE_EXCEEDED,
-CANCELLED) no answer came.
+A call has four events: ``call`` at the client, ``serve`` and ``answer`` at the server, ``answered`` at the client. The
+request's cause is in its metadata, and the reply's in its trailing metadata, also in that of an error. If a reply has no
+cause, ``answered`` says why: the server does not report, or no answer came (UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED).
 
-Each call that a server serves is a line of its own, such as ``/shop.Payment/Pay #k2m7xe-17``.
+Each call that a server serves is a line of its own, such as ``/shop.Payment/Pay #k2m7xe-17``. Its events::
 
-HAZARD: metadata travels once in each direction. In a stream, what a side does after it began to send is known to the other
-side only at the end of the stream (server to client), or not at all (client to server). Nothing false is said; a true
-"before" may be missing.
+    {"process":"pay@k2m7","seq":1,"kind":"receive","name":"serve /shop.Payment/Pay","receives":"shop@q4dx:3", ...}
+    {"process":"pay@k2m7","seq":2,"kind":"send","name":"answer /shop.Payment/Pay","sends":"pay@k2m7:2", ...}
+
+HAZARD: metadata goes once in each direction. In a stream, the client learns only at the end what the server did after it
+began to send, and the server never learns it of the client. No order is false, but a true "before" may be missing.
 """
 
 from whence.reporting.grpc.aio import AioServerInterceptor, aio_client_interceptors

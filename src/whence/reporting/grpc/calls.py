@@ -1,4 +1,4 @@
-"""The events of an RPC, on either side; what the four sorts of interceptors have in common."""
+"""Report the events of a gRPC call at the client and at the server. All interceptors use this."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from whence.reporting.reporter import Reporter
 Metadata = Iterable[tuple[str, Any]] | None
 
 _NO_ANSWER = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED})
-"""Codes that a client gives itself when nothing came back."""
+"""Codes that a client sets itself when no answer came."""
 
 
 class ClientCall:
-    """One call seen by the client: sent when made, answered once."""
+    """A call at the client. Making it reports the send; its end is reported once."""
 
     def __init__(self, reporter: Reporter, method: str | bytes, metadata: Metadata) -> None:
         self._reporter = reporter
@@ -29,14 +29,14 @@ class ClientCall:
         self._is_answered, self._lock = False, threading.Lock()
         self._ended_lines: list[str] = []
         message = reporter.sent(f"call {self._method}")
-        kept = [pair for pair in metadata or () if pair[0].lower() != HEADER]
-        self.metadata = kept if message is None else [*kept, (HEADER, message.to_text())]
+        others = [pair for pair in metadata or () if pair[0].lower() != HEADER]
+        self.metadata = others if message is None else [*others, (HEADER, message.to_text())]
 
-    def answered(self, code: Any, trailing: Metadata, *, elsewhere: bool = False) -> None:
-        """Report how the call ended, once: whoever comes later goes on when it is reported.
+    def report_answer(self, code: Any, trailing: Metadata, *, elsewhere: bool = False) -> None:
+        """Report how the call ended, if no other caller has. Return when it is reported.
 
-        `elsewhere`: told by a callback of gRPC's, and not by who waited for the call. It is then on a line of its own, which
-        whoever waited joins when it comes.
+        `elsewhere`: a callback of gRPC calls this, not the code that waited for the call. The event is then on a line of
+        its own, which the waiting code joins when it calls this.
         """
         with self._lock:
             is_first, self._is_answered = not self._is_answered, True
@@ -51,8 +51,8 @@ class ClientCall:
                 self._report(code, trailing)
 
     def leave_line(self) -> None:
-        """Say that the line which this is called on ends here: whoever waits for the call joins it."""
-        self._ended_lines.append(self._reporter.lines.standing().line.name)
+        """End the line of the calling code here. The code that waits for the call joins it."""
+        self._ended_lines.append(self._reporter.lines.ensure_place().line.name)
 
     def _report_elsewhere(self, code: Any, trailing: Metadata) -> None:
         with self._reporter.lines.request(f"answered {self._method}"):
@@ -70,7 +70,7 @@ class ClientCall:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A call that a server is about to serve."""
+    """A call that a server will serve."""
 
     reporter: Reporter
     method: str
@@ -78,16 +78,16 @@ class Serving:
     accept_causes: bool
 
     def line(self, *, is_started_here: bool = False) -> AbstractContextManager[None]:
-        """The line of the call; see `whence.reporting.lines.Lines.request`."""
+        """Begin the line of the call; see `whence.reporting.lines.Lines.request`."""
         return self.reporter.lines.request(self.method, is_started_here=is_started_here)
 
-    def received(self) -> ServedCall:
-        """Report that the call has come."""
+    def report_receive(self) -> ServedCall:
+        """Report that the call was received."""
         return ServedCall(self.reporter, self.method, self.metadata, accept_causes=self.accept_causes)
 
 
 class ServedCall:
-    """One call seen by the server: received when made, answered once."""
+    """A call at the server. Making it reports the receive; its end is reported once."""
 
     def __init__(self, reporter: Reporter, method: str, metadata: Metadata, *, accept_causes: bool) -> None:
         self._reporter = reporter
@@ -96,40 +96,36 @@ class ServedCall:
         reporter.received(reporter.extract(metadata) if accept_causes else None, f"serve {method}")
 
     def answer(self, trailing: Metadata, **attributes: Any) -> tuple[tuple[str, Any], ...] | None:
-        """Report the reply, and give the trailing metadata that carries it; None if that has been done."""
+        """Report the reply; return the trailing metadata with its cause. None if the end was reported before."""
         with self._lock:
             if self._is_answered:
                 return None
             self._is_answered = True
             message = self._reporter.sent(f"answer {self._method}", **attributes)
-        kept = tuple(pair for pair in trailing or () if pair[0].lower() != HEADER)
-        return kept if message is None else (*kept, (HEADER, message.to_text()))
+        others = tuple(pair for pair in trailing or () if pair[0].lower() != HEADER)
+        return others if message is None else (*others, (HEADER, message.to_text()))
 
-    def abandoned(self) -> None:
-        """Report that the call ended before its reply: the client went away."""
+    def abandon(self) -> None:
+        """Report that the client went away before the reply, unless the end was reported before."""
         with self._lock:
             if not self._is_answered:
                 self._is_answered = True
                 self._reporter.report(f"abandoned {self._method}")
 
-    def abandoned_elsewhere(self) -> None:
-        """As `abandoned`, told by a thread of gRPC's: on a line of its own, since it knows nothing of the call's."""
-        Context().run(self._abandoned_on_its_own)
+    def abandon_elsewhere(self) -> None:
+        """Do as `abandon` on a line of its own, for a thread of gRPC that does not run the call."""
+        Context().run(self._abandon_on_new_line)
 
-    def _abandoned_on_its_own(self) -> None:
+    def _abandon_on_new_line(self) -> None:
         with self._reporter.lines.request(f"abandoned {self._method}"):
-            self.abandoned()
+            self.abandon()
 
 
-def rewrapped(handler: Any, wrap: Callable[[Callable[..., Any], bool], Callable[..., Any]]) -> Any:
-    """The handler with its function wrapped; `wrap` is told whether it gives a stream."""
-    make: Any
-    if handler.request_streaming:
-        make = grpc.stream_stream_rpc_method_handler if handler.response_streaming else None
-        make = make or grpc.stream_unary_rpc_method_handler
-        function = handler.stream_stream if handler.response_streaming else handler.stream_unary
-    else:
-        make = grpc.unary_stream_rpc_method_handler if handler.response_streaming else None
-        make = make or grpc.unary_unary_rpc_method_handler
-        function = handler.unary_stream if handler.response_streaming else handler.unary_unary
+def wrap_handler(handler: Any, wrap: Callable[[Callable[..., Any], bool], Callable[..., Any]]) -> Any:
+    """Return the handler with its function wrapped. `wrap` gets the function, and whether it returns a stream."""
+    request, response = (
+        "stream" if streams else "unary" for streams in (handler.request_streaming, handler.response_streaming)
+    )
+    make = getattr(grpc, f"{request}_{response}_rpc_method_handler")
+    function = getattr(handler, f"{request}_{response}")
     return make(wrap(function, handler.response_streaming), handler.request_deserializer, handler.response_serializer)

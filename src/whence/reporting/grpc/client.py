@@ -1,4 +1,4 @@
-"""The client's interceptor for `grpc.Channel`."""
+"""Report the calls of a `grpc.Channel`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ClientInterceptor(
     grpc.StreamUnaryClientInterceptor,  # type: ignore[misc]
     grpc.StreamStreamClientInterceptor,  # type: ignore[misc]
 ):
-    """Reports the calls of a channel, of all four kinds, blocking or not."""
+    """An interceptor that reports the calls of a channel, of all four kinds, blocking or not."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -45,7 +45,7 @@ class ClientInterceptor(
 
     def _intercept(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:
         reported = ClientCall(self._reporter, details.method, details.metadata)
-        given = _Details(
+        with_cause = _Details(
             details.method,
             details.timeout,
             reported.metadata,
@@ -54,12 +54,12 @@ class ClientInterceptor(
             getattr(details, "compression", None),
         )
         try:
-            call = continuation(given, request)
+            call = continuation(with_cause, request)
         except BaseException:
-            reported.answered(grpc.StatusCode.CANCELLED, None)
+            reported.report_answer(grpc.StatusCode.CANCELLED, None)
             raise
         if _is_over(call):
-            reported.answered(call.code(), call.trailing_metadata())
+            reported.report_answer(call.code(), call.trailing_metadata())
             return call
         return _Call(call, reported)
 
@@ -70,9 +70,9 @@ class _Call:
     def __init__(self, call: Any, reported: ClientCall) -> None:
         self._call = call
         self._reported = reported
-        # For who never looks at the end: a call that is cancelled, or a stream that is left.
-        if not call.add_callback(lambda: self._ended(elsewhere=True)):
-            self._ended()
+        # Applications do not look at the end of a call that they cancel, or of a stream that they leave.
+        if not call.add_callback(lambda: self._report_end(elsewhere=True)):
+            self._report_end()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._call, name)
@@ -81,35 +81,35 @@ class _Call:
         return self
 
     def __next__(self) -> Any:
-        return self._then(self._call.__next__)
+        return self._report_after(self._call.__next__)
 
     def result(self, timeout: float | None = None) -> Any:
-        return self._then(lambda: self._call.result(timeout))
+        return self._report_after(lambda: self._call.result(timeout))
 
     def exception(self, timeout: float | None = None) -> Any:
-        return self._then(lambda: self._call.exception(timeout))
+        return self._report_after(lambda: self._call.exception(timeout))
 
     def code(self) -> Any:
-        return self._then(self._call.code)
+        return self._report_after(self._call.code)
 
     def add_done_callback(self, callback: Callable[[Any], Any]) -> None:
         def done(_: Any) -> None:
-            self._ended()
+            self._report_end()
             callback(self)
 
         self._call.add_done_callback(done)
 
-    def _then(self, act: Callable[[], Any]) -> Any:
+    def _report_after(self, act: Callable[[], Any]) -> Any:
         try:
             return act()
         finally:
             if _is_over(self._call):
-                self._ended()
+                self._report_end()
 
-    def _ended(self, *, elsewhere: bool = False) -> None:
-        self._reported.answered(self._call.code(), self._call.trailing_metadata(), elsewhere=elsewhere)
+    def _report_end(self, *, elsewhere: bool = False) -> None:
+        self._reported.report_answer(self._call.code(), self._call.trailing_metadata(), elsewhere=elsewhere)
 
 
 def _is_over(call: Any) -> bool:
-    """Streams that are read in the caller's own thread are no futures."""
+    """Return whether the call has ended. Streams that are read in the caller's thread have no `done`."""
     return bool(call.done()) if hasattr(call, "done") else not call.is_active()

@@ -1,4 +1,4 @@
-"""The server's interceptor for `grpc.server`."""
+"""Report the calls that a `grpc.server` serves."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 
-from whence.reporting.grpc.calls import ServedCall, Serving, rewrapped
+from whence.reporting.grpc.calls import ServedCall, Serving, wrap_handler
 from whence.reporting.reporter import Reporter
 
 
 class ServerInterceptor(grpc.ServerInterceptor):  # type: ignore[misc]
-    """Reports the calls that a server serves. Calls without a cause are served alike, and reported as such."""
+    """An interceptor that reports the calls of a server. Calls without a cause are served as well."""
 
     def __init__(self, reporter: Reporter, *, accept_causes: bool = True) -> None:
-        """`accept_causes`: whether to believe the metadata; not where strangers can call."""
+        """Pass ``accept_causes=False`` to ignore the metadata where strangers can call."""
         self._reporter = reporter
         self._accept_causes = accept_causes
 
     def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
-        """The handler, wrapped; None where there is none."""
+        """Return the handler, wrapped; None if no handler serves the method."""
         handler = continuation(details)
         if handler is None:
             return None
 
         call = Serving(self._reporter, details.method, details.invocation_metadata, self._accept_causes)
-        return rewrapped(handler, lambda function, streams: serving(function, streams, call))
+        return wrap_handler(handler, lambda function, streams: wrap_function(function, streams, call))
 
 
 class WatchedContext:
-    """A call's context that knows what the reply will carry, and adds its cause.
+    """The context of a call that adds the cause to the reply's metadata.
 
-    It keeps what the function sets, because contexts of blocking functions cannot all be asked; and it answers before an
-    abort, because some contexts send the reply at once.
+    It keeps the metadata and code that the function sets, since not every context lets them be read. It reports the reply
+    before an abort, since some contexts send it at once.
     """
 
     def __init__(self, context: Any, call: ServedCall) -> None:
@@ -65,13 +65,13 @@ class WatchedContext:
         return self.abort(status.code, status.details, status.trailing_metadata)
 
     def answer_abort(self, code: Any, trailing_metadata: Any) -> None:
-        """Report the reply of an abort."""
+        """Report the reply of an aborted call."""
         self._trailing = tuple(trailing_metadata or self._trailing)
         self._code = code
         self.answer()
 
     def answer(self, **attributes: Any) -> None:
-        """Report the reply, once, and let it carry its cause beside what the function set itself."""
+        """Report the reply once, and add its cause to the metadata that the function set."""
         if self._code is not None:
             attributes["rpc.status"] = getattr(self._code, "name", str(self._code))
         trailing = self._call.answer(self._trailing, **attributes)
@@ -79,15 +79,15 @@ class WatchedContext:
             self._context.set_trailing_metadata(trailing)
 
 
-def serving(function: Callable[..., Any], streams: bool, served: Serving) -> Callable[..., Any]:
-    """A blocking function of a server, which reports what it serves."""
+def wrap_function(function: Callable[..., Any], streams: bool, served: Serving) -> Callable[..., Any]:
+    """Return the blocking function of a server, with its calls reported."""
 
     @functools.wraps(function)
     def one(request: Any, context: Any) -> Any:
         with served.line():
-            call = served.received()
+            call = served.report_receive()
             watched = WatchedContext(context, call)
-            context.add_callback(call.abandoned_elsewhere)
+            context.add_callback(call.abandon_elsewhere)
             try:
                 response = function(request, watched)
             except BaseException as error:
@@ -98,15 +98,15 @@ def serving(function: Callable[..., Any], streams: bool, served: Serving) -> Cal
 
     @functools.wraps(function)
     def many(request: Any, context: Any) -> Iterator[Any]:
-        # One thread takes all responses, so the line is left where it was begun.
+        # One thread reads all responses, so the line ends in the thread where it began.
         with served.line():
-            call = served.received()
+            call = served.report_receive()
             watched = WatchedContext(context, call)
-            context.add_callback(call.abandoned_elsewhere)
+            context.add_callback(call.abandon_elsewhere)
             try:
                 yield from function(request, watched)
             except GeneratorExit:
-                call.abandoned()
+                call.abandon()
                 raise
             except BaseException as error:
                 watched.answer(error=type(error).__qualname__)
