@@ -22,7 +22,7 @@ test-all: $(READY) ## run all tests: those, and the slow ones (kills, a cluster,
 
 # Tests that together call every kernel, in both ways each time; the run fails if one is left out.
 BOUNDS := tests/causality tests/delivery tests/measures tests/simulation tests/kernels tests/papers/test_cell.py \
-  tests/sources/test_json_lines.py tests/sources/test_scanner_bounds.py $(addprefix tests/history/test_, \
+  tests/sources/test_native_lines.py tests/sources/test_scanner_bounds.py $(addprefix tests/history/test_, \
   delivering.py locating.py model.py questions.py solving.py)
 
 test-bounds: $(READY) ## run what calls compiled code with checks of bounds, and compare it with plain Python
@@ -58,5 +58,5 @@ $(PY):
 $(READY): pyproject.toml | $(PY)
 	@echo "Installing whence[dev] into $(VENV): a minute or so, once"
 	@$(PY) -m pip install -qq --disable-pip-version-check -e '.[dev]'
-	@$(PY) -m whence.spark.java
+	@$(PY) -m whence.spark.session.java
 	@touch $@

@@ -58,23 +58,23 @@ def seconds_to_correct(path: Path) -> float:
     """Seconds an event that correcting adds to solving an epoch, on one core."""
     import numpy as np
 
-    from whence.history import solving
-    from whence.history.reading import open_run
-    from whence.history.storage import Store
+    from whence.history.window import solve
+    from whence.history.run import open_run
+    from whence.history.store import Store
 
     run = open_run(Store(path))
     rows = int(run.segments.rows[0])
     table = run.events(0, ["process", "seq", "time", "kind", "sends", "receives", "name", "file", "place"], 0, rows)
     names = sorted(table["process"].unique().to_pylist())
-    correct = solving.corrections
+    correct = solve.corrections
     taken: dict[bool, list[float]] = {False: [], True: []}
     for number in range(2 * (ROUNDS + 1)):
         corrected = bool(number % 2)
-        solving.corrections = correct if corrected else lambda starts, time, *_: np.zeros(len(time), np.int64)
+        solve.corrections = correct if corrected else lambda starts, time, *_: np.zeros(len(time), np.int64)
         start = time.perf_counter()
-        solving.solve(table, names, solving.Window())
+        solve.solve(table, names, solve.Window())
         taken[corrected].append(time.perf_counter() - start)
-    solving.corrections = correct
+    solve.corrections = correct
     without, with_it = (statistics.median(taken[corrected][1:]) for corrected in (False, True))
     return max(0.0, with_it - without) / rows
 
@@ -84,9 +84,9 @@ def delivered(path: Path, *, measure_clocks: bool) -> float:
     import pyarrow.parquet as pq
 
     from whence.history import layout
-    from whence.history.batch.deliver import deliver
-    from whence.history.reading import open_run
-    from whence.history.storage import Store
+    from whence.batch.deliver import deliver
+    from whence.history.run import open_run
+    from whence.history.store import Store
     from whence.spark.engine import SparkEngine
 
     spark, store = session(), Store(path)

@@ -19,7 +19,7 @@ from benchmarks.report import Goal, Section
 from tests.sources.structures import Case, bad_json, complains, nodes, read_checked
 from tests.sources.wire_structures import bad_wire
 from whence.sources import Source, SourceCheckFailed, check_source
-from whence.sources.formats import SOURCES, source
+from whence.sources.registry import (SOURCES, source)
 from whence.sources.otlp import Otlp
 
 CASES, SHARE = 10_000, 1_250

@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whence.simulation.rawlogs import RawLog
+from whence.simulation.raw_logs import RawLog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +77,7 @@ def session() -> SparkSession:
 
     It has made one small history, which nobody counts: first jobs compile what later ones use.
     """
-    from whence.spark.session import spark_session
+    from whence.spark.session.session import spark_session
 
     spark = spark_session("whence-bench")
     make_history(spark, WARM_UP, folder() / "warm-up")
@@ -176,7 +176,7 @@ def make_history(spark: SparkSession, log_size: tuple[int, int], path: Path, *, 
 
     `raw` is where the log is, if it is not the plain one of this size.
     """
-    from whence.history.batch.observe import Delivering, Settings, observe
+    from whence.batch.observe import (Delivering, Settings, observe)
     from whence.sources.inputs import find_inputs
     from whence.spark.engine import SparkEngine
 
@@ -211,8 +211,8 @@ def text_log(processes: int, events: int) -> Path:
 
 def observe_text(processes: int, events: int) -> float:
     """Seconds that making the history of a text log took, in four epochs or more; no events may be missing from it."""
-    from whence.history.batch.observe import Delivering, Settings, observe
-    from whence.history.plan import EPOCH_ROWS
+    from whence.batch.observe import (Delivering, Settings, observe)
+    from whence.history.window.plan import EPOCH_ROWS
     from whence.sources.inputs import find_inputs
     from whence.spark.engine import SparkEngine
 

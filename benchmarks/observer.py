@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.report import Goal, Section
 from benchmarks.simpy_model import SimpyModel
 from whence.delivery.batch import deliver_batch
-from whence.delivery.keys import pack
+from whence.delivery.sort_keys import pack
 from whence.delivery.policies import CBD, Exact
 from whence.events.columns import Reports, Truth
 from whence.measures.violations import count_violations

@@ -14,7 +14,7 @@ from benchmarks.pipeline import PROCESSES
 from benchmarks.report import Goal
 from benchmarks.traces import history_path, largest_spans
 from whence.history import Standing
-from whence.history.questions.history import DEFAULT_POSSIBLE
+from whence.questions.history import DEFAULT_POSSIBLE
 
 ASKED, ASKED_PAIRS, PAIRS_AT_ONCE = 2_000, 1_000, 20_000
 WANTED_MS = 5

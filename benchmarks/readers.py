@@ -18,10 +18,10 @@ from benchmarks.readers_logs import cases as log_cases
 from benchmarks.report import Goal, Section
 from benchmarks.span_files import jaeger, jaeger_lines, zipkin, zipkin_lines
 from whence.sources import Source
-from whence.sources.checking import piece_of
-from whence.sources.jaeger import Jaeger
+from whence.sources.conformance import piece_of
+from whence.sources.jaeger.source import Jaeger
 from whence.sources.otlp import Otlp
-from whence.sources.zipkin import Zipkin
+from whence.sources.zipkin.source import Zipkin
 
 SPANS = 16_000
 ROUNDS = 3

@@ -17,12 +17,12 @@ from random import Random
 from time import process_time
 from typing import Any, Final
 
-from whence.clocks.govector import GoVector
+from whence.interop.govector import GoVector
 from whence.sources import Piece, Source
-from whence.sources.checking import piece_of
-from whence.sources.mapped import Mapped
-from whence.sources.shiviz import ShiViz
-from whence.sources.tracing import RECEIVED, SENT, Tracing
+from whence.sources.conformance import piece_of
+from whence.sources.mapping.source import Mapped
+from whence.sources.shiviz.source import ShiViz
+from whence.sources.tracing.source import (RECEIVED, SENT, Tracing)
 
 Case = tuple[str, bytes, Source]
 """A name, the bytes of a log, and what reads them."""

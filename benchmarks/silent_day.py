@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from benchmarks.stream_reports import stream_reports
 from whence.events.schema import REPORTS
-from whence.history.live import LiveTerms, LiveWriter
+from whence.live import (LiveTerms, LiveWriter)
 from whence.history.manifest import read_manifest
 
 SECOND = 1_000_000_000

@@ -14,7 +14,7 @@ from benchmarks.collector import post
 from benchmarks.histories import is_trial
 from benchmarks.report import Goal, Section
 from benchmarks.service import served
-from whence.history.live import LiveHistory
+from whence.live import LiveHistory
 
 REPORTS_A_SECOND, BATCH, CLIENTS = 1_000, 10, 2
 SECONDS, WARM_UP_SECONDS = 40.0, 8.0

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
 
 from whence.sources.inputs import find_inputs
 from whence.spark.engine import is_brief
-from whence.spark.session import spark_session
+from whence.spark.session.session import spark_session
 
 MEMORY = "2g"
 """As `whence observe` has it if nobody says otherwise."""

@@ -22,7 +22,7 @@ settings.register_profile("explore", deadline=None, max_examples=2_000)
 settings.load_profile("ci")
 
 # Only a loss of power shows what was not synced, and waiting for the disk takes a third of some tests' time.
-# tests/history/test_storage.py says what is synced, and when.
+# tests/history/test_store.py says what is synced, and when.
 os.fsync = lambda descriptor: None
 # Commands that tests run leave no process behind that makes an archive of Java's classes.
 os.environ.setdefault("WHENCE_JAVA_ARCHIVE", "use")
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The shared session. What its workers run must be nested in the test: they cannot import test modules."""
-    from whence.spark.session import spark_session
+    from whence.spark.session.session import spark_session
 
     session = spark_session("tests", master="local[2]", config={"spark.driver.extraJavaOptions": QUICK_START})
     yield session

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from whence.history.questions.history import History
+    from whence.questions.history import History
 
 __version__ = "0.1.0"
 
@@ -26,7 +26,7 @@ def open(path: str | os.PathLike[str]) -> History:
 
     Raises `whence.history.NoHistory` where there is none. Nothing heavy is loaded before this is called.
     """
-    from whence.history.questions.history import open_history
+    from whence.questions.history import open_history
 
     return open_history(path)
 
@@ -46,12 +46,12 @@ def observe(
 
     `engine` is ``inline``, which runs in this process and keeps all reports in memory, or ``spark``: the session that is
     running, or one of its own on this machine. `eps` is in the unit, or a text such as ``"20ms"``. Other `options` are
-    those of the formats, such as ``mapping`` and ``regex``. Raises `whence.clocks.errors.WhenceError`s that say what to
+    those of the formats, such as ``mapping`` and ``regex``. Raises `whence.errors.WhenceError`s that say what to
     do.
     """
     from whence.durations import read_duration
-    from whence.history.batch.observe import Delivering, Settings
-    from whence.history.batch.observe import observe as observe_with
+    from whence.batch.observe import (Delivering, Settings)
+    from whence.batch.observe import observe as observe_with
     from whence.sources.inputs import find_inputs
 
     if engine not in ("inline", "spark"):
@@ -63,7 +63,7 @@ def observe(
     policies = (policies,) if isinstance(policies, str) else tuple(policies)
     settings = Settings(unit, eps, delivering=Delivering(policies))
     if engine == "inline":
-        from whence.history.batch.inline import InlineEngine
+        from whence.batch.inline import InlineEngine
 
         observe_with(InlineEngine(), files, to, settings)
     else:

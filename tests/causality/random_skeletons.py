@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from whence.causality.boundary import Boundary
-from whence.causality.clocks import Scan
+from whence.causality.vector_clocks import Scan
 from whence.causality.skeleton import Longs, Skeleton
 
 

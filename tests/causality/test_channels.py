@@ -16,7 +16,7 @@ from whence.causality.channel_gaps import Unreported
 from whence.causality.channel_kernels import LONGEST_STREAM_BYTES, NO_SEQ, NO_SIZE, Doubt
 from whence.causality.channel_tables import count_outcomes, match_table
 from whence.causality.channels import Ends, Matched, match_ends
-from whence.causality.ordering import NO_TIME
+from whence.causality.order import NO_TIME
 from whence.events.schema import REPORTS
 
 

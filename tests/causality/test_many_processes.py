@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whence.causality import blocks
+from whence.causality import column_blocks
 from whence.causality.boundary import Boundary
-from whence.causality.clocks import Scan, clock_rows
-from whence.causality.relations import happened_before
+from whence.causality.vector_clocks import (Scan, clock_rows)
+from whence.causality.pairs import happened_before
 from whence.causality.skeleton import Skeleton
 from whence.causality.sweeps import past_vector
 
@@ -70,7 +70,7 @@ def test_what_is_known_where_processes_come_and_go(seed: int, alive: int, narrow
     scan = Scan(truth.processes)
     with pytest.MonkeyPatch.context() as patch:
         if narrow:
-            patch.setattr(blocks, "BLOCK_NUMBERS", 1)
+            patch.setattr(column_blocks, "BLOCK_NUMBERS", 1)
         for start, stop in itertools.pairwise(cuts):
             skeleton, rows, positions, later = truth.segment(start, stop)
             ended = sorted(set(truth.process[:stop]) - set(truth.process[stop:]))

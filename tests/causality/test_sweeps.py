@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from whence.causality.skeleton import Skeleton
 from whence.causality.sweeps import FutureSweep, PastSweep, past_vector
 
-from .random_skeletons import Computation, History, cut, histories, parts
+from tests.causality.random_skeletons import Computation, History, cut, histories, parts
 
 part_rows = st.sampled_from([1, 2, 7, 100])
 

@@ -19,15 +19,15 @@ from typer.testing import CliRunner
 from tests.history.computations import observe_cut
 from tests.history.manifests import rewrite
 from whence.cli.clocks import clocks, sentences
-from whence.cli.questions_history import check
+from whence.cli.check import check
 from whence.events.schema import REPORTS
 from whence.history import History
-from whence.history.clock_tables import between_clocks, store_clocks
-from whence.history.clocks import added, measure_segment
-from whence.history.questions.clocks import Clock, Clocks
-from whence.history.reading import open_run
-from whence.measures.clock_pairs import count_pairs
-from whence.measures.offsets import estimate_offsets
+from whence.history.clocks.tables import (between_clocks, store_clocks)
+from whence.history.clocks.measure import (added, measure_segment)
+from whence.questions.clocks import (Clock, Clocks)
+from whence.history.run import open_run
+from whence.skew.pairs import count_pairs
+from whence.skew.offsets import estimate_offsets
 
 START = 1_700_000_000_000_000_000
 SECOND = 10**9

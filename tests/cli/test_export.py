@@ -16,9 +16,9 @@ import typer
 from typer.testing import CliRunner
 
 from whence.cli.export import export
-from whence.export.spelling import DELIMITER, REGEX
+from whence.export.names import (DELIMITER, REGEX)
 
-from ..history.building import Made, draw, write_history  # noqa: TID252
+from tests.history.building import Made, draw, write_history  # noqa: TID252
 
 app = typer.Typer(pretty_exceptions_enable=False)
 app.command()(export)

@@ -49,7 +49,7 @@ def test_a_question_about_a_small_history_imports_what_it_uses(
     # Tables are drawn with rich.
     drawn = {"rich"} if not as_json and question != "relation" else set()
     assert imported & HEAVY == {"numpy", "pyarrow"} | drawn
-    assert {"whence.cli.serve", "whence.history.questions.clocks", "pyarrow.dataset"}.isdisjoint(imported)
+    assert {"whence.cli.serve", "whence.questions.clocks", "pyarrow.dataset"}.isdisjoint(imported)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["observe", "--help"], ["why", "--help"]], ids=" ".join)
@@ -79,10 +79,10 @@ import pickle, sys
 from functools import partial
 from importlib import import_module
 from whence.spark.tasks import run_pickled
-run_pickled([b"no pickle", pickle.dumps(partial(import_module, "whence.history.batch.observe"))], 1)
+run_pickled([b"no pickle", pickle.dumps(partial(import_module, "whence.batch.observe"))], 1)
 print(*sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     imported = set(done.stdout.split())
-    assert "whence.history.batch.observe" in imported
+    assert "whence.batch.observe" in imported
     assert imported & HEAVY == {"numpy", "pyarrow"}

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import whence
 from whence.cli.main import cli
 from whence.cli.observe import _doubt_of_unit
-from whence.simulation.rawlogs import RawLog
+from whence.simulation.raw_logs import RawLog
 
 
 def command(*arguments: object) -> list[str]:

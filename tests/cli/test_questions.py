@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from whence.cli.main import cli
-from whence.cli.rendering import DISAGREES, ERROR, format_time
+from whence.cli.render import (DISAGREES, ERROR, format_time)
 from whence.history import History, layout
 from whence.history.times import parse_time
 

@@ -3,7 +3,7 @@
 import pytest
 
 from whence.clocks import ClockError, IntervalTreeClock, Relation, Retired, relation
-from whence.clocks.itc.shares import MAX_DEPTH
+from whence.clocks.itc.id_tree import MAX_DEPTH
 from whence.testing import check_clock
 
 

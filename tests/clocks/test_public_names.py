@@ -5,7 +5,7 @@ from pathlib import Path
 
 import whence.clocks
 from whence.clocks import CausalStamp, OrderedStamp, Stamp
-from whence.clocks.decoding import STAMPS
+from whence.clocks.any_stamp import STAMPS
 from whence.clocks.wire import Kind
 
 PAGE = Path(__file__).parents[2] / "docs" / "stamp.md"

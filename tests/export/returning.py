@@ -19,19 +19,19 @@ import pyarrow.parquet as pq
 
 from tests.history.manifests import description
 from whence.events.schema import REPORTS
-from whence.export import Selection, choose, export, linking, stretches
-from whence.export.spelling import DELIMITER, escape_host
+from whence.export import (Selection, choose, export, causes, events as stretches)
+from whence.export.names import (DELIMITER, escape_host)
 from whence.history import RELATIONS, History, layout
 from whence.history.draft import Draft
-from whence.history.joining import join
-from whence.history.numbering import number_segments
-from whence.history.plan import Plan
-from whence.history.segmenting import Target, make_segment
+from whence.batch.join import join
+from whence.batch.number import number_segments
+from whence.history.window.plan import Plan
+from whence.history.window.segment import (Target, make_segment)
 from whence.sources import Piece, Source
-from whence.sources.json_lines import JsonLines
-from whence.sources.shiviz import ShiViz
+from whence.sources.native.lines import JsonLines
+from whence.sources.shiviz.source import ShiViz
 
-from ..history.building import Made, draw, write_history  # noqa: TID252
+from tests.history.building import Made, draw, write_history  # noqa: TID252
 
 PROCESSES = ("a b", 'c"\\d', "é\u2028f", "constructor", "=== g ===", "h {1}", "\ufeffi\u00a0j", "k\n\tl\r", "a\\x20b")
 """No two may become one, and none may break a line, an expression or JSON."""
@@ -70,7 +70,7 @@ def hard_history(seed: int) -> Iterator[tuple[History, list[Made], Random, Path]
         (layout, "EVENT_ROWS"): random.choice((3, 8, 16_384)),
         (layout, "SKELETON_ROWS"): random.choice((2, 5, 65_536)),
         (stretches, "STRETCH_NUMBERS"): random.choice((1, 20, 4_000_000)),
-        (linking, "REMEMBERED_NUMBERS"): random.choice((0, 20, 4_000_000)),
+        (causes, "REMEMBERED_NUMBERS"): random.choice((0, 20, 4_000_000)),
     }
     with TemporaryDirectory() as folder, ExitStack() as patched:
         for (module, name), size in sizes.items():

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.history.test_model import Execution, observed
+from tests.questions.test_model import (Execution, observed)
 from whence.export import ExportRefused, choose, export, formats
 
-from .returning import exported, hard_history, selections
+from tests.export.returning import exported, hard_history, selections
 
 STRING = r'"((?:[^"\\\n]|\\.)*)"'
 NODE = re.compile(

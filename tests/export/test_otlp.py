@@ -11,8 +11,8 @@ from whence.clocks import Relation
 from whence.clocks.vector.stamp import VectorStamp
 from whence.export.otlp import RECORDS, trace_id
 
-from ..history.building import Made  # noqa: TID252
-from .returning import exported, hard_history, selections
+from tests.history.building import Made  # noqa: TID252
+from tests.export.returning import exported, hard_history, selections
 
 
 def value_of(value: dict[str, Any]) -> Any:

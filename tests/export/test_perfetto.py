@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.history.test_model import Execution, observed
+from tests.questions.test_model import (Execution, observed)
 from whence.export import export
 from whence.export.selection import choose
 from whence.history import History
 
-from ..history.building import Made, write_history  # noqa: TID252
-from .returning import exported, hard_history, selections
+from tests.history.building import Made, write_history  # noqa: TID252
+from tests.export.returning import exported, hard_history, selections
 
 Record = dict[str, Any]
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from whence.export.tables import COLUMNS
 
-from ..history.building import UNTIMED, Made  # noqa: TID252
-from .returning import brought_back, exported, hard_history, parquet_rows, selections
+from tests.history.building import UNTIMED, Made  # noqa: TID252
+from tests.export.returning import brought_back, exported, hard_history, parquet_rows, selections
 
 
 def expected(event: Made, kept: list[Made], *, whole: bool) -> dict[str, Any]:

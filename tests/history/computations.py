@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from whence.causality.clocks import vector_clocks
+from whence.causality.vector_clocks import vector_clocks
 from whence.events.schema import REPORTS
-from whence.history.batch.inline import InlineEngine, InlineReports
-from whence.history.batch.observe import Delivering, Settings, run_from
+from whence.batch.inline import (InlineEngine, InlineReports)
+from whence.batch.observe import (Delivering, Settings, run_from)
 from whence.history.draft import Draft
-from whence.history.plan import Bins, Epochs, Plan
-from whence.history.reading import Run, open_run
-from whence.history.segmenting import Target
+from whence.history.window.plan import (Bins, Epochs, Plan)
+from whence.history.run import (Run, open_run)
+from whence.history.window.segment import Target
 from whence.sources.inputs import Inputs
 
 

@@ -12,9 +12,9 @@ from random import Random
 from hypothesis import strategies as st
 
 from whence.history import layout
-from whence.history.questions.history import History
+from whence.questions.history import History
 
-from .building import Made, draw, write_history
+from tests.history.building import Made, draw, write_history
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from whence.history.manifest import (
     read_manifest,
     write_manifest,
 )
-from whence.history.storage import Store
+from whence.history.store import Store
 
 
 def description(**given: Any) -> Description:

@@ -17,23 +17,12 @@ import pytest
 from msgspec.structs import replace
 
 from tests.history.manifests import description, stream
-from whence.clocks.errors import WhenceError
-from whence.history import (
-    DamagedHistory,
-    Draft,
-    History,
-    HistoryError,
-    HistoryInUse,
-    HistoryReplaced,
-    NoHistory,
-    UnsupportedFormat,
-    layout,
-    storage,
-)
+from whence.errors import WhenceError
+from whence.history import (DamagedHistory, Draft, History, HistoryError, HistoryInUse, HistoryReplaced, NoHistory, UnsupportedFormat, layout, store as storage)
 from whence.history.manifest import Manifest, WallClockSummary, read_manifest, write_manifest
-from whence.history.storage import NoSpace, Store
+from whence.history.store import (NoSpace, Store)
 
-from .building import draw, write_history
+from tests.history.building import draw, write_history
 
 KILLED = 9
 STEPS = ("write", "writing", "create", "make_folder", "delete", "delete_folder", "sync")

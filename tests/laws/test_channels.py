@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from whence.clocks.channels.end import StaleChannel
-from whence.clocks.channels.ordering import OrderingChannel
+from whence.clocks.channels.ses import OrderingChannel
 from whence.clocks.channels.vector import VectorChannel
-from whence.clocks.ordering.clock import OrderingClock
+from whence.clocks.ses.clock import OrderingClock
 from whence.clocks.vector.clock import VectorClock
 
 HISTORIES = 150

@@ -1,3 +1,4 @@
+
 from __future__ import annotations
 
 import numpy as np
@@ -6,6 +7,58 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whence.measures.delays import measure_delays
+
+
+from functools import reduce
+from operator import add
+from unittest.mock import patch
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whence.measures import waits as module
+from whence.measures.waits import Waits
+
+PARTS = st.lists(st.lists(st.integers(0, 40) | st.integers(0, 1 << 50), max_size=30), min_size=1, max_size=5)
+
+
+def percentile(values: list[int], percent: int) -> int:
+    """The smallest value that at least so many percent do not exceed."""
+    return next(
+        each for each in sorted(values) if sum(other <= each for other in values) * 100 >= percent * len(values)
+    )
+
+
+@given(PARTS)
+def test_parts_add_up_to_exact_percentiles(parts: list[list[int]]) -> None:
+    """The delay promised for a policy would depend on how many tasks measured it."""
+    total = reduce(add, (Waits.of(np.array(part, np.int64)) for part in parts))
+    values = [value for part in parts for value in part]
+    delays = total.delays()
+    if not values:
+        assert delays is None
+        return
+    assert delays is not None
+    assert (delays.p50, delays.p95, delays.p99) == tuple(percentile(values, each) for each in (50, 95, 99))
+    assert (delays.deliveries, delays.max, total.width) == (len(values), max(values), 1)
+    assert delays.mean == sum(values) / len(values)
+
+
+@given(PARTS)
+def test_too_many_values_are_rounded_and_say_so(parts: list[list[int]]) -> None:
+    """Delays in nanoseconds would fill the driver's memory, or be wrong without a word."""
+    with patch.object(module, "MAX_VALUES", 4):
+        total = reduce(add, (Waits.of(np.array(part, np.int64)) for part in parts))
+    values = [value for part in parts for value in part]
+    assert len(total.values) <= 4
+    delays = total.delays()
+    if delays is not None:
+        for percent, found in ((50, delays.p50), (95, delays.p95), (99, delays.p99)):
+            assert 0 <= percentile(values, percent) - found < total.width
+        assert (delays.max, delays.mean) == (max(values), sum(values) / len(values))
+
+
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=250))

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from whence.cli.main import cli
 from whence.events.columns import Reports, Truth
-from whence.papers.hybrid_stamps import hybrid_counters
+from whence.papers.schemes import hybrid_counters
 from whence.papers.presets import PRESETS, Setting
 from whence.simulation import simulate
 

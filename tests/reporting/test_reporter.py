@@ -20,8 +20,8 @@ from tests.sources.reading import table
 from whence.clocks import BoundedClock, HybridClock, LamportClock, VectorClock, VectorStamp, stamp_from_json
 from whence.reporting import Message, Reporter
 from whence.reporting.spool import Batch, Spool
-from whence.reporting.stamping import Clock
-from whence.sources.json_lines import JsonLines
+from whence.reporting.stamper import Clock
+from whence.sources.native.lines import JsonLines
 
 QUICK: dict[str, Any] = {"linger_s": 0.005, "retry_s": (0.005, 0.02)}
 

@@ -20,11 +20,11 @@ from fastapi import FastAPI
 
 from tests.history.building import Made, draw, write_history
 from whence.history import History, NoHistory
-from whence.history.live.log import DELIVERED, LogTrimmed
-from whence.service.subscribing import subscriptions_router
-from whence.service.subscribing_service import SubscriptionLimits, Subscriptions
-from whence.service.webhooks import WebhookLimits
-from whence.service.webhooks_sending import WebhookHosts
+from whence.live.delivery_log import (DELIVERED, LogTrimmed)
+from whence.service.subscriptions.routes import subscriptions_router
+from whence.service.subscriptions.service import (SubscriptionLimits, Subscriptions)
+from whence.service.webhooks.worker import WebhookLimits
+from whence.service.webhooks.client import WebhookHosts
 
 QUICK = SubscriptionLimits(
     poll_s=0.005,

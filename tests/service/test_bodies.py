@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.service.collector_stage import served
-from whence.service import bodies
-from whence.service.bodies import check_lines, gunzip
-from whence.service.limits import Held, InFlight, Limits, Refused
-from whence.service.parsing import Parser
-from whence.service.server import Settings
+from whence.service.http import bodies
+from whence.service.http.bodies import (check_lines, gunzip)
+from whence.service.http.limits import (Held, InFlight, Limits, Refused)
+from whence.service.collector.parsing import Parser
+from whence.service.http.app import Settings
 
 LINES = "application/x-ndjson"
 

@@ -16,10 +16,10 @@ import pytest
 from nats.aio.client import Client
 
 from tests.service.collector_stage import Stage, served, until
-from whence.service.broker import BrokerError, Retention, broker_url, without_secrets
-from whence.service.limits import Limits
-from whence.service.server import Settings
-from whence.service.serving import Plan, stream_command
+from whence.service.broker.nats_server import (BrokerError, Retention, broker_url, without_secrets)
+from whence.service.http.limits import Limits
+from whence.service.http.app import Settings
+from whence.service.serve import (Plan, stream_command)
 
 LINES = "application/x-ndjson"
 CLIENTS, BATCHES, REPORTS = 4, 60, 10
@@ -188,9 +188,9 @@ def test_the_token_stays_in_files_of_its_owner_and_one_service_has_a_history(tmp
 SERVICE = """
 import asyncio, json, sys
 from pathlib import Path
-from whence.service.server import Settings
-from whence.service.serving import Plan, stream_command
-from whence.service.serving import Plan, serve
+from whence.service.http.app import Settings
+from whence.service.serve import Plan, stream_command
+from whence.service.serve import Plan, serve
 
 plan = Plan(history=Path(sys.argv[1]), settings=Settings(port=0, expects_stream=False), stream=False)
 asyncio.run(serve(plan, on_ready=lambda running: print(running.http, running.broker_pid, flush=True)))
@@ -231,7 +231,7 @@ def test_the_broker_dies_with_a_killed_service_and_keeps_what_was_stored(tmp_pat
 
 def test_a_server_that_an_earlier_service_left_is_ended(tmp_path: Path) -> None:
     """Where the kernel does not end orphans, the history could not be served again."""
-    from whence.service.supervising import end_leftover
+    from whence.service.supervisor import end_leftover
 
     left = subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(600)", "our-marker"], start_new_session=True

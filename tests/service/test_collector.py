@@ -23,10 +23,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from tests.history.manifests import stream
 from tests.service.collector_stage import Stage, served, whole
-from whence.clocks.errors import WhenceError
+from whence.errors import WhenceError
 from whence.history.manifest import Stream
 from whence.service.metrics import write_sample, write_stream
-from whence.service.server import Settings
+from whence.service.http.app import Settings
 from whence.sources import Piece, source
 
 LINES = "application/x-ndjson"

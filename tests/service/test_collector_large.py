@@ -11,8 +11,8 @@ import pytest
 
 from tests.service.collector_stage import Stage, served
 from tests.sources.otlp_requests import NOON_NS, SPAN, TRACE, attributes, log, message, of_logs, of_spans, span
-from whence.service.limits import Limits, Refused
-from whence.service.parsing import BodyFormat, Parser
+from whence.service.http.limits import (Limits, Refused)
+from whence.service.collector.parsing import (BodyFormat, Parser)
 
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
 PLACEHOLDER = "Q"

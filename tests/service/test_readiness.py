@@ -16,12 +16,13 @@ import pytest
 from tests.history.manifests import stream
 from tests.service.collector_stage import served, until
 from whence.history.manifest import Stream
-from whence.service import broker, supervising
-from whence.service.broker import Retention
-from whence.service.limits import InFlight, Limits
+from whence.service.broker import nats_server as broker
+from whence.service import supervisor
+from whence.service.broker.nats_server import Retention
+from whence.service.http.limits import (InFlight, Limits)
 from whence.service.metrics import Metrics
-from whence.service.supervising import Command, Supervised
-from whence.service.watching import STALLED_S, Watch
+from whence.service.supervisor import (Command, Supervised)
+from whence.service.health import (STALLED_S, Watch)
 
 LINES = "application/x-ndjson"
 REPORT = b'{"process":"p","seq":1}\n'
@@ -156,9 +157,9 @@ def test_a_child_that_cannot_run_says_why_and_is_not_started_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A machine without Java would start Spark every few seconds for ever, and nobody would be told why."""
-    assert [supervising.failing_wait_s(failures) for failures in (1, 2, 3, 4, 100)] == [1, 4, 16, 60, 60]
-    monkeypatch.setattr(supervising, "_FIRST_FAILING_WAIT_S", 0.01)
-    monkeypatch.setattr(supervising, "_FIRST_WAIT_S", 0.01)
+    assert [supervisor.failing_wait_s(failures) for failures in (1, 2, 3, 4, 100)] == [1, 4, 16, 60, 60]
+    monkeypatch.setattr(supervisor, "_FIRST_FAILING_WAIT_S", 0.01)
+    monkeypatch.setattr(supervisor, "_FIRST_WAIT_S", 0.01)
     said = "print('starting'); print('no Java at /opt/secret/jdk: set JAVA_HOME'); raise SystemExit(1)"
     child = supervised(tmp_path, said)
 
@@ -179,8 +180,8 @@ def test_a_child_that_cannot_run_says_why_and_is_not_started_for_ever(
 
 def test_a_child_that_is_killed_is_started_again_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was killed from outside would be taken for broken, and stay away for a minute."""
-    monkeypatch.setattr(supervising, "_LONGEST_WAIT_S", 0.02)
-    monkeypatch.setattr(supervising, "_FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(supervisor, "_LONGEST_WAIT_S", 0.02)
+    monkeypatch.setattr(supervisor, "_FIRST_WAIT_S", 0.01)
     child = supervised(tmp_path, "import time; time.sleep(600)")
 
     async def run() -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from tests.history.computations import Event, draw, past_of
 from whence.events.schema import REPORTS
-from whence.history.live import LiveHistory, LiveTerms, LiveWriter
-from whence.service.matching import Matchers
-from whence.service.subscribing_steps import Step, Teller, Told
-from whence.service.subscriptions import Subscription
+from whence.live import (LiveHistory, LiveTerms, LiveWriter)
+from whence.service.subscriptions.matching import Matchers
+from whence.service.subscriptions.notifications import (Step, Teller, Told)
+from whence.service.subscriptions.store import Subscription
 
 MS = 1_000_000
 START = 1_700_000_000_000_000_000

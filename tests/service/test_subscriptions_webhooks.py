@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from tests.service.subscriptions_stage import QUICK, Receiver, StagedLive, drawn, serving, until
-from whence.service.limits import Refused
-from whence.service.subscriptions import Progress
-from whence.service.webhooks import NS, WebhookLimits, Webhooks
-from whence.service.webhooks_sending import NotTaken, Reach, Target, WebhookHosts, may_reach, send
-from whence.service.webhooks_signing import sign_body, verify_signature
+from whence.service.http.limits import Refused
+from whence.service.subscriptions.store import Progress
+from whence.service.webhooks.worker import (NS, WebhookLimits, Webhooks)
+from whence.service.webhooks.client import (NotTaken, Reach, Target, WebhookHosts, may_reach, send)
+from whence.service.webhooks.signatures import (sign_body, verify_signature)
 
 SECRET = "a secret of the test"
 

@@ -16,8 +16,8 @@ import pytest
 from examples.three_services import Truth, play
 from tests.service.subscriptions_stage import Client, Receiver
 from tests.service.whole_stage import MARKED, Load, LogReader, Service, judge, until, whole_service
-from whence.history.live import LiveHistory
-from whence.service.webhooks_signing import verify_signature
+from whence.live import LiveHistory
+from whence.service.webhooks.signatures import verify_signature
 
 SECRET = "a secret of the test"
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("whole")]

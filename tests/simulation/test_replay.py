@@ -15,7 +15,7 @@ from whence.events.columns import Reports, Truth
 from whence.simulation import Delay, Trace, TraceError, closest, drawn_arrivals, replay, simulate
 from whence.simulation.replay import LOCAL, NEVER, RECEIVE, SEND
 
-from .reference import Simulation, simulation
+from tests.simulation.reference import Simulation, simulation
 
 KINDS = {"local": LOCAL, "send": SEND, "receive": RECEIVE}
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from whence.events.columns import Reports, Truth
 from whence.simulation import Bursts, Delay, Model, Relays, closest, literal, simulate
 
-from .reference import Row, simulation
+from tests.simulation.reference import Row, simulation
 
 bursts = st.builds(
     Bursts, enter=st.sampled_from([0.02, 0.3]), leave=st.sampled_from([0.1, 1.0]), multiplier=st.integers(1, 4)

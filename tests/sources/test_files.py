@@ -14,8 +14,8 @@ from tests.sources.reading import SAMPLES
 from whence.events.schema import REPORTS
 from whence.sources import SourceError
 from whence.sources.files import find_files
-from whence.sources.json_lines import JsonLines
-from whence.sources.shiviz import ShiViz
+from whence.sources.native.lines import JsonLines
+from whence.sources.shiviz.source import ShiViz
 
 SUFFIXES = (".jsonl", ".parquet")
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from tests.sources.reading import SAMPLES, rows
 from tests.sources.structures import Case, bad_json, complains, read_checked
 from whence.events.keys import ANSWER
-from whence.sources import check_source, jaeger
-from whence.sources.jaeger import Jaeger
+from whence.sources import check_source
+from whence.sources.jaeger import source as jaeger
+from whence.sources.jaeger.source import Jaeger
 
 GOOD = (SAMPLES / "jaeger.json").read_bytes()
 BAD = (SAMPLES / "jaeger_bad.json").read_bytes()

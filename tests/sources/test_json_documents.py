@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sources.reading import piece
-from whence.sources import Piece, json_documents, json_extent
+from whence.sources import Piece
+from whence.sources.json import (documents as json_documents, extent)
 from whence.sources.contract import TornStream
-from whence.sources.json_documents import Cursor, Damage, Taken, document_rows
-from whence.sources.json_extent import Unfit, value_end
+from whence.sources.json.documents import (Cursor, Damage, Taken, document_rows)
+from whence.sources.json.extent import (Unfit, value_end)
 from whence.sources.rows import Row
 
 JSON = st.recursive(
@@ -253,9 +254,9 @@ def test_the_end_of_good_json_is_found_quickly_and_in_the_same_place(after: byte
     """Where a record ends must not depend on how that was found, and counting brackets takes thirty times as long."""
     for value in (b"{}", b"[]", b'{"a":"]}\\"","b":[{"c":[1,2]},null]}', '["é",{"x":{}}]'.encode()):
         data = b"  " + value + after
-        assert json_extent.quick_end(data, 2) == 2 + len(value)
+        assert extent.quick_end(data, 2) == 2 + len(value)
         if after != b" \n, {":
-            assert json_extent._container_end(data, 2) == 2 + len(value)
+            assert extent._container_end(data, 2) == 2 + len(value)
     for torn in (b'{"a":1', b'{"a" 1}', b"[1,]", b"[" * 5_000, b'{"a":"\n"}'):
-        with suppress(json_extent.Cut):
-            assert json_extent.quick_end(torn + after, 0) is None
+        with suppress(extent.Cut):
+            assert extent.quick_end(torn + after, 0) is None

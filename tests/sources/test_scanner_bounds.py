@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from tests.sources.reading import table
-from whence.sources import json_scan as scan
-from whence.sources.json_lines import JsonLines
-from whence.sources.json_values import MOST_KEYS
+from whence.sources.json import scanner as scan
+from whence.sources.native.lines import JsonLines
+from whence.sources.json.scanner_values import MOST_KEYS
 from whence.sources.lines import Block
-from whence.sources.scanned_lines import _Scanned
-from whence.sources.strict_json import MOST_DEPTH
+from whence.sources.native.scanned import _Scanned
+from whence.sources.json.strict import MOST_DEPTH
 
 PLAIN = JsonLines(compiled_from_bytes=1 << 60)
 COMPILED = JsonLines(compiled_from_bytes=0)

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from tests.sources.hard_lines import VALUES
 from tests.sources.reading import SAMPLES, piece, rows, table
-from whence.sources import SourceError, executions, javascript_regex, shiviz, stamped_text
-from whence.sources.executions import Leftover, find_events
-from whence.sources.javascript_regex import compile_javascript
-from whence.sources.shiviz import CLOCK_FIRST, EVENT_FIRST, ShiViz
-from whence.sources.windows import Window
+from whence.sources import SourceError
+from whence.sources.shiviz import (executions, source as shiviz, stamped_text)
+from whence.sources.regex import javascript
+from whence.sources.shiviz.executions import (Leftover, find_events)
+from whence.sources.regex.javascript import compile_javascript
+from whence.sources.shiviz.source import (CLOCK_FIRST, EVENT_FIRST, ShiViz)
+from whence.sources.shiviz.text_window import Window
 
 RUNS_REGEX = r"(?<timestamp>\S+) \[(?<level>\w+)\] (?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
 DELIMITER = "^=== (?<trace>.*) ===$"
@@ -378,7 +380,7 @@ SLOW_LINE = "1" * 60
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(javascript_regex, "LINE_SECONDS", 0.05)
+    monkeypatch.setattr(javascript, "LINE_SECONDS", 0.05)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -14,8 +14,8 @@ import pytest
 from tests.sources.reading import table
 from whence.events.schema import STAMPED
 from whence.sources import Source, vectors
-from whence.sources.json_lines import JsonLines
-from whence.sources.shiviz import ShiViz
+from whence.sources.native.lines import JsonLines
+from whence.sources.shiviz.source import ShiViz
 
 Clock = dict[str, int]
 

@@ -13,7 +13,7 @@ from tests.sources.reading import SAMPLES, rows
 from tests.sources.structures import Case, bad_json, complains, read_checked
 from whence.events.keys import ANSWER
 from whence.sources import check_source
-from whence.sources.zipkin import Zipkin
+from whence.sources.zipkin.source import Zipkin
 
 GOOD = (SAMPLES / "zipkin.json").read_bytes()
 BAD = (SAMPLES / "zipkin_bad.json").read_bytes()

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whence.history.batch.engine import OnStage, ignore_stages
-from whence.history.batch.inline import InlineEngine
-from whence.history.batch.observe import Delivering, Settings
-from whence.history.batch.observe import explain as explain_with
-from whence.history.batch.observe import observe as observe_with
-from whence.history.plan import EPOCH_ROWS
+from whence.batch.engine import (OnStage, ignore_stages)
+from whence.batch.inline import InlineEngine
+from whence.batch.observe import (Delivering, Settings)
+from whence.batch.observe import explain as explain_with
+from whence.batch.observe import observe as observe_with
+from whence.history.window.plan import EPOCH_ROWS
 from whence.sources.inputs import find_inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from whence.spark.reading import Reading
+    from whence.spark.read import Reading
 
 
 def observe(
@@ -55,6 +55,6 @@ def read_reports(
     session: SparkSession, inputs: Sequence[str], *, format: str | None = None, options: Mapping[str, Any] | None = None
 ) -> Reading:
     """Describe the reports of these inputs."""
-    from whence.spark.reading import read_frame
+    from whence.spark.read import read_frame
 
     return read_frame(session, find_inputs(inputs, format=format, options=options))

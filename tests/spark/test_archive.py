@@ -15,14 +15,14 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from whence.cli.main import cli
-from whence.history.batch.observe import observe
+from whence.batch.observe import observe
 from whence.sources.inputs import find_inputs
-from whence.spark import archive as archives
+from whence.spark.session import class_archive as archives
 from whence.spark import sweep
-from whence.spark.archive import Archive, UnknownMode, archive_for, archive_mode, make_in_background
+from whence.spark.session.class_archive import (Archive, UnknownMode, archive_for, archive_mode, make_in_background)
 from whence.spark.engine import BRIEF_BYTES, SparkEngine
-from whence.spark.java import JavaHome, find_java
-from whence.spark.session import BRIEF, _prepared
+from whence.spark.session.java import (JavaHome, find_java)
+from whence.spark.session.session import (BRIEF, _prepared)
 
 FOUR_LINES = [
     {"process": "a", "time": 1, "kind": "send", "message": "m"},
@@ -227,7 +227,7 @@ def test_a_small_log_is_one_job_of_spark_and_needs_no_sql(spark: SparkSession, t
 def test_an_archive_that_was_made_is_used_by_the_next_run(tmp_path: Path) -> None:
     """Java refuses an archive without a word when anything differs; then every run would be slow and nobody would know."""
     environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
-    make = [sys.executable, "-m", "whence.spark.archiving"]
+    make = [sys.executable, "-m", "whence.spark.session.make_archive"]
     both = [subprocess.Popen(make, env=environ, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     said = [one.communicate()[0] for one in both]
     kept = list((tmp_path / "cache" / "whence").glob("classes-*.jsa"))

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from tests.spark.standalone import HOST, standalone_cluster
-from whence.history.reading import Run, open_run
-from whence.history.storage import Store
-from whence.simulation.rawlogs import RawLog
+from whence.history.run import (Run, open_run)
+from whence.history.store import Store
+from whence.simulation.raw_logs import RawLog
 
 EPOCH_ROWS = 1_000
 

@@ -15,9 +15,9 @@ import pytest
 from tests.history.computations import draw, reports
 from tests.spark.running import observe
 from whence.history import layout
-from whence.history.batch.inline import InlineEngine
-from whence.history.batch.observe import Delivering, Settings
-from whence.history.batch.observe import observe as observe_with
+from whence.batch.inline import InlineEngine
+from whence.batch.observe import (Delivering, Settings)
+from whence.batch.observe import observe as observe_with
 from whence.sources.inputs import find_inputs
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ def test_a_failure_of_python_is_told_by_what_was_raised() -> None:
 Return Message: Traceback (most recent call last):
   File "following.py", line 61, in take
     self._step(found)
-whence.history.joining.Unbalanced: 3 reports came in, and these are accounted for: {'reports': 5}
+whence.batch.join.Unbalanced: 3 reports came in, and these are accounted for: {'reports': 5}
 
 \tat py4j.Protocol.getReturnValue(Protocol.java:476)
 """

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from whence.spark import java
-from whence.spark.java import VECTOR_FLAG, JavaNotFound, feature_release, find_java
+from whence.spark.session import java
+from whence.spark.session.java import (VECTOR_FLAG, JavaNotFound, feature_release, find_java)
 
 
 def install_fake_java(home: Path, version: str, *, has_vector_module: bool = True) -> Path:
@@ -169,7 +169,7 @@ def test_as_a_program_it_tells_which_java_or_why_none(tmp_path: Path) -> None:
     environ = {"PATH": "", "WHENCE_JAVA_DIRS": "", "PYTHONPATH": f"{tmp_path}{os.pathsep}{source}"}
 
     def ask(**more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "whence.spark.java"]
+        command = [sys.executable, "-m", "whence.spark.session.java"]
         return subprocess.run(command, env=environ | more, capture_output=True, text=True, check=False)
 
     found = ask(JAVA_HOME=str(home))

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from tests.history.computations import relations_of
 from tests.spark.running import explain, observe
-from whence.history.batch.observe import Delivering, NothingDelivered
+from whence.batch.observe import (Delivering, NothingDelivered)
 from whence.history.errors import HistoryError
-from whence.history.joining import EpsTooSmall
-from whence.history.reading import Run, open_run
-from whence.history.storage import Store
-from whence.simulation.rawlogs import RawLog
+from whence.batch.join import EpsTooSmall
+from whence.history.run import (Run, open_run)
+from whence.history.store import Store
+from whence.simulation.raw_logs import RawLog
 from whence.spark import engine
 
 LOG = RawLog(

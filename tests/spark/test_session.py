@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from whence.clocks import LamportClock, LamportStamp
-from whence.spark.session import spark_session
+from whence.spark.session.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

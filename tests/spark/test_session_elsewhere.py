@@ -28,7 +28,7 @@ import json, sys
 
 sys.path.insert(0, sys.argv[1])
 from pyspark.sql.functions import udf
-from whence.spark.session import spark_session
+from whence.spark.session.session import spark_session
 
 quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 spark = spark_session(master="local[1]", config=quick)

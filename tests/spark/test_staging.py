@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from whence.events.schema import COLUMNS, REPORTS
-from whence.history.batch.survey import add_counts, count_by_process, counted_columns, survey_from
-from whence.history.storage import Store
+from whence.batch.survey import (add_counts, count_by_process, counted_columns, survey_from)
+from whence.history.store import Store
 from whence.sources.inputs import find_inputs
 from whence.spark import staging
-from whence.spark.reading import Split
+from whence.spark.read import Split
 from whence.spark.staging import stage
 
 ROWS_A_FILE = 30_000

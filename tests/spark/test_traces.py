@@ -11,7 +11,7 @@ import pytest
 
 import whence
 from tests.spark.running import observe
-from whence.history.questions.standing import Standing
+from whence.questions.standing import Standing
 from whence.sources import SourceError
 
 pytestmark = pytest.mark.xdist_group("spark")

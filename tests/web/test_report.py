@@ -11,7 +11,7 @@ from whence.history import Missing, Standing
 from whence.web.incident import Incident
 from whence.web.report import write_page
 
-from .pages import event, incident
+from tests.web.pages import event, incident
 
 VOID = {"meta", "circle", "line", "rect", "path"}
 HOSTILE = [

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from whence.cli.main import cli
 
-from ..history.building import Made, draw, write_history  # noqa: TID252
+from tests.history.building import Made, draw, write_history  # noqa: TID252
 
 
 @pytest.fixture(scope="module")

@@ -4,15 +4,15 @@ From rows to a segment of a history:
 
 - `whence.causality.canonical`, `.ordering`, `.cycles`, `.assembling`: every event once, in an order in which causes come
   before their effects; contradictions are found, not followed;
-- `whence.causality.stamps`: bounded stamps of events that carry none.
+- `whence.causality.bounded_stamps`: bounded stamps of events that carry none.
 
 From segments to answers, with NumPy and `whence.kernels` and without Spark or files:
 
 - `whence.causality.skeleton`: what is stored of a segment, and `whence.causality.boundary`: what is known at its start;
-- `whence.causality.clocks`: vector clocks, and `Scan`, which goes over segments and gives their boundaries;
-- `whence.causality.relations`: whether one event happened before another, for many pairs at once;
+- `whence.causality.vector_clocks`: vector clocks, and `Scan`, which goes over segments and gives their boundaries;
+- `whence.causality.pairs`: whether one event happened before another, for many pairs at once;
 - `whence.causality.sweeps`: the past and the future of one event, and the path from one event to another;
-- `whence.causality.cuts`: messages in flight across a cut.
+- `whence.causality.in_flight`: messages in flight across a cut.
 
 One literal record, a segment of three rows::
 

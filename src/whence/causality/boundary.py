@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from whence.causality.skeleton import NO_ROWS, Ints, Longs, Skeleton, ints, longs
-from whence.causality.vectors import Vectors
+from whence.causality.sparse_vectors import Vectors
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.causality.ordering import NO_TIME
+from whence.causality.order import NO_TIME
 from whence.kernels import kernel, part
 
 Longs = NDArray[np.int64]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from whence.causality.channel_gaps import Unreported, unreported_in
 from whence.causality.channel_kernels import NO_SEQ, NO_SIZE, Doubt, Longs
 from whence.causality.channels import Ends, Matched, match_ends
-from whence.causality.ordering import NO_TIME
+from whence.causality.order import NO_TIME
 from whence.events.schema import RECEIVE, SEND, SPAN
 
 MATCHED: Final = 512

@@ -49,7 +49,7 @@ from whence.causality.channel_kernels import (
     places_in_streams,
     unordered_parts,
 )
-from whence.causality.ordering import NO_TIME
+from whence.causality.order import NO_TIME
 
 
 @dataclass(frozen=True, slots=True)

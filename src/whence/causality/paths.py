@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.causality.recorded import RecordedCauses
+from whence.causality.recorded_past import RecordedCauses
 from whence.causality.skeleton import Ints, Longs, Skeleton
 from whence.kernels import kernel
 

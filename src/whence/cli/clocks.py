@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whence.cli.asking import JsonOption, asking
+from whence.cli.history_options import (JsonOption, asking)
 from whence.cli.output import print_json, say
-from whence.cli.rendering import digits_of, format_time, print_rows
+from whence.cli.render import (digits_of, format_time, print_rows)
 from whence.durations import show_duration
 
 if TYPE_CHECKING:
-    from whence.history.questions.clocks import Clock, Clocks
-    from whence.measures.clock_steps import Step
-    from whence.measures.offsets import ClockEstimate
+    from whence.questions.clocks import (Clock, Clocks)
+    from whence.skew.steps import Step
+    from whence.skew.offsets import ClockEstimate
 
 PLOT_COLUMNS = 31
 MOST_TOLD = 5
 """Clocks that sentences name; the table has all."""
 REFERENCE, ONE_SIDED, UNKNOWN = "reference", "one side only", "unknown"
-"""Verdicts, see `whence.measures.offsets.VERDICTS`, which is not imported before it is needed."""
+"""Verdicts, see `whence.skew.offsets.VERDICTS`, which is not imported before it is needed."""
 
 
 def clocks(

@@ -17,13 +17,13 @@ import typer
 from whence.cli.interrupts import ended_by_interrupts
 from whence.cli.on_spark import session_on
 from whence.cli.output import print_json, say
-from whence.cli.provable import provable_lines
+from whence.cli.wording import provable_lines
 from whence.durations import read_duration, show_duration
 
 if TYPE_CHECKING:
-    from whence.history.live import LiveTerms, LiveWriter
+    from whence.live import (LiveTerms, LiveWriter)
     from whence.history.manifest import PolicySummary, Stream
-    from whence.history.storage import Store
+    from whence.history.store import Store
 
 TOLD_EVERY_SECONDS = 10.0
 BROKERS = ("nats", "tls", "kafka")
@@ -50,9 +50,9 @@ class TermsGiven:
         with ended_by_interrupts():
             from whence.history.draft import refuse_other_folders
             from whence.history.errors import HistoryError, NoHistory
-            from whence.history.live import LiveTerms
+            from whence.live import LiveTerms
             from whence.history.manifest import read_manifest
-            from whence.history.storage import Store
+            from whence.history.store import Store
 
         given = {
             "policies": tuple(self.policies) if self.policies else None,
@@ -76,7 +76,7 @@ class TermsGiven:
 
     def _refuse_others(self, store: Store, terms: LiveTerms, begun: Mapping[str, PolicySummary]) -> None:
         """Compare what is said, and nothing else, with what the stream began with."""
-        from whence.history.live import OtherTerms
+        from whence.live import OtherTerms
 
         named = [option.name for option in terms.delivering.options]
         first = next(iter(begun.values()))
@@ -115,11 +115,11 @@ def follow_source(
     if "://" not in inputs[0] and not any(sign in inputs[0] for sign in "*?[") and not Path(inputs[0]).exists():
         raise typer.BadParameter(f"{inputs[0]!r:.200} does not exist: make the folder first", param_hint="INPUT")
     with ended_by_interrupts():
-        from whence.clocks.errors import WhenceError
-        from whence.history.live import LiveLimits
-        from whence.history.storage import StorageError
-        from whence.spark.stream.following import follow, journal_of
-        from whence.spark.stream.sources import open_source
+        from whence.errors import WhenceError
+        from whence.live import LiveLimits
+        from whence.history.store import StorageError
+        from whence.spark.stream.follow import (follow, journal_of)
+        from whence.spark.stream import open_source
 
     given: dict[str, Any] = {"format": format} if format is not None else {}
     for text in source_options:
@@ -169,8 +169,8 @@ def agreed_terms(settings: TermsGiven, history: str) -> LiveTerms | None:
 
 def _refuse_other_source(history: str, source: str) -> None:
     """Raise `OtherTerms` where the stream that is there has positions that are not those of the source."""
-    from whence.history.live import LiveHistory, OtherTerms
-    from whence.spark.stream.sources.directory import PARTITION
+    from whence.live import (LiveHistory, OtherTerms)
+    from whence.spark.stream.files.source import PARTITION
 
     state = LiveHistory(history).state()
     begun = [] if state is None else [*state.positions]
@@ -236,7 +236,7 @@ class _Teller:
             + (f"; 99% waited at most {show_duration(waits, 'ns')}" if waits is not None else ""),
             err=True,
         )
-        from whence.history.live import LiveHistory
+        from whence.live import LiveHistory
 
         for line in provable_lines(LiveHistory(self._history).current().provable()):
             say(line, err=True)

@@ -15,19 +15,19 @@ from whence.cli.clocks import sentences
 from whence.cli.follow import TermsGiven, follow_source
 from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
 from whence.cli.on_spark import check_master, context_on
-from whence.cli.orders_table import channel_lines, ledger_lines, orders_table
+from whence.cli.orders import (channel_lines, ledger_lines, orders_table)
 from whence.cli.output import console, not_written, print_json, say, say_lines
-from whence.cli.provable import provable_lines
-from whence.cli.rendering import ERROR, print_table
+from whence.cli.wording import provable_lines
+from whence.cli.render import (ERROR, print_table)
 from whence.cli.wording import counted
 from whence.durations import NANOSECONDS, read_duration, show_duration
-from whence.events.without_pandas import leave_pandas_out
+from whence.events.pandas import leave_pandas_out
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-    from whence.history.batch.engine import Engine, OnStage
+    from whence.batch.engine import (Engine, OnStage)
     from whence.history.manifest import Manifest
     from whence.sources.inputs import Inputs
 
@@ -152,7 +152,7 @@ def observe(
             param_hint="--engine",
         )
     if format is not None:
-        from whence.sources.formats import SOURCES
+        from whence.sources.registry import SOURCES
 
         if format not in SOURCES:
             raise typer.BadParameter(f"one of {', '.join(SOURCES)}, not {format!r:.60}", param_hint="--format")
@@ -189,9 +189,9 @@ def observe(
         )
         return
     leave_pandas_out()
-    from whence.clocks.errors import WhenceError
-    from whence.history.batch.observe import Delivering, Settings, explain, observe
-    from whence.history.storage import StorageError
+    from whence.errors import WhenceError
+    from whence.batch.observe import (Delivering, Settings, explain, observe)
+    from whence.history.store import StorageError
     from whence.sources.inputs import find_inputs
 
     started = time.monotonic()
@@ -235,7 +235,7 @@ def observe(
 def _engine(name: str, files: Inputs, master: str, memory: str) -> Iterator[Engine]:
     """Give the engine that carries out the run; Spark's session ends with it."""
     if name == "inline":
-        from whence.history.batch.inline import InlineEngine
+        from whence.batch.inline import InlineEngine
 
         yield InlineEngine()
         return
@@ -321,7 +321,7 @@ def _doubt_of_unit(last_time: int, unit: str) -> list[str]:
 def _print(manifest: Manifest, to: str, seconds: float) -> None:
     import whence
     from whence.history.manifest import to_json
-    from whence.history.questions.meanings import worth_asking
+    from whence.questions.ids import worth_asking
 
     made = whence.open(to)
     unit = manifest.unit

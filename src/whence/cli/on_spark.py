@@ -40,10 +40,10 @@ def context_on(
     """A Spark context on the master, which runs tasks and starts sooner than a session; `brief` for a few seconds' work.
 
     The first command on this machine's cores leaves a process behind it that lets later ones start sooner
-    (`whence.spark.archive`).
+    (`whence.spark.session.class_archive`).
     """
-    from whence.spark.archive import make_in_background
-    from whence.spark.session import local_archive
+    from whence.spark.session.class_archive import make_in_background
+    from whence.spark.session.session import local_archive
     from whence.spark.sweep import borrowed_context
 
     with _told(master, borrowed_context(master=master, config=config, brief=brief)) as context:

@@ -2,7 +2,7 @@ r"""All that commands print goes through here, so that no text from a log can do
 
 Names of events, processes and files are whatever a log says. `say` prints one line, in which everything that is not plain
 text is spelt out: ``\x1b`` for an escape, ``\x0a`` for a new line within a name. Tables have the same done to their cells
-(`whence.cli.rendering`), and JSON has its own escapes. What a command prints in another way passes through `Guarded`, which
+(`whence.cli.render`), and JSON has its own escapes. What a command prints in another way passes through `Guarded`, which
 spells out all but new lines and, on a terminal, colours.
 """
 
@@ -64,7 +64,7 @@ def print_json(value: Any, *, indent: int | None = 2, err: bool = False, **optio
 
 def not_written(place: object, failure: OSError) -> str:
     """Why a file could not be written, and what to do."""
-    from whence.history.storage import NoSpace, is_full
+    from whence.history.store import (NoSpace, is_full)
 
     if is_full(failure):
         return str(NoSpace(place))

@@ -8,20 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whence.cli.asking import (
-    AnsweredOption,
-    ComputationOption,
-    EventArgument,
-    HistoryOption,
-    JsonOption,
-    KOption,
-    PossibleOption,
-    TimesOption,
-    asking,
-    progress_until_start,
-)
+from whence.cli.history_options import (AnsweredOption, ComputationOption, EventArgument, HistoryOption, JsonOption, KOption, PossibleOption, TimesOption, asking, progress_until_start)
 from whence.cli.output import print_json, say
-from whence.cli.rendering import Times, print_events, print_missing, print_possible, print_rows
+from whence.cli.render import (Times, print_events, print_missing, print_possible, print_rows)
 from whence.cli.wording import (
     brief,
     completeness,
@@ -34,8 +23,8 @@ from whence.cli.wording import (
 from whence.history.times import time_or_event
 
 if TYPE_CHECKING:
-    from whence.history.questions.event import Event
-    from whence.history.questions.history import History
+    from whence.questions.event import Event
+    from whence.questions.history import History
 
 MOST_NAMES, SHOWN = 500, 5
 """Events whose names are looked at for one that is near, and names that are shown."""

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.asking import ComputationOption, EventArgument, HistoryOption, KOption, asking
+from whence.cli.history_options import (ComputationOption, EventArgument, HistoryOption, KOption, asking)
 from whence.cli.output import not_written, say
 
 
@@ -30,7 +30,7 @@ def report(
 
     Example: whence report shop:42 --history shop.history --to incident.html
     """
-    from whence.history.storage import is_full
+    from whence.history.store import is_full
     from whence.web.gather import gather
     from whence.web.report import write_page
 

@@ -17,7 +17,7 @@ from whence.cli.output import print_json, say, say_lines
 from whence.durations import NANOSECONDS, read_duration
 
 if TYPE_CHECKING:
-    from whence.service.serving import Plan, Running
+    from whence.service.serve import (Plan, Running)
 
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -103,13 +103,13 @@ def serve(
     """
     # Nothing runs yet that would have to be ended; and compiled code that is interrupted while it is loaded crashes.
     with ended_by_interrupts():
-        from whence.clocks.errors import WhenceError
-        from whence.service.access import Access, read_tokens
-        from whence.service.broker import Retention
-        from whence.service.limits import Limits
-        from whence.service.server import Settings
-        from whence.service.serving import Plan
-        from whence.spark.java import find_java
+        from whence.errors import WhenceError
+        from whence.service.http.tokens import (Access, read_tokens)
+        from whence.service.broker.nats_server import Retention
+        from whence.service.http.limits import Limits
+        from whence.service.http.app import Settings
+        from whence.service.serve import Plan
+        from whence.spark.session.java import find_java
 
     if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", stream_name) is None:
         raise typer.BadParameter("up to 64 letters, digits, _ and -", param_hint="--stream-name")
@@ -163,13 +163,13 @@ def serve(
 
 def _serve(plan: Plan, webhook_hosts: Sequence[str], *, webhook_private: bool, as_json: bool) -> None:
     with ended_by_interrupts():
-        from whence.history.live import LiveHistory
-        from whence.service.asking import questions_router
-        from whence.service.server import ServiceError
-        from whence.service.serving import serve
-        from whence.service.subscribing import subscriptions_router
-        from whence.service.subscribing_service import Subscriptions
-        from whence.service.webhooks_sending import WebhookHosts
+        from whence.live import LiveHistory
+        from whence.service.questions.routes import questions_router
+        from whence.service.http.app import ServiceError
+        from whence.service.serve import serve
+        from whence.service.subscriptions.routes import subscriptions_router
+        from whence.service.subscriptions.service import Subscriptions
+        from whence.service.webhooks.client import WebhookHosts
 
     plan.settings.check()
     live = LiveHistory(str(plan.history))
@@ -191,7 +191,7 @@ def _serve(plan: Plan, webhook_hosts: Sequence[str], *, webhook_private: bool, a
 
 
 def _announce(plan: Plan, running: Running, *, as_json: bool) -> None:
-    from whence.service.server import is_loopback
+    from whence.service.http.app import is_loopback
 
     if as_json:
         shown: dict[str, Any] = {"http": running.http, "broker": running.broker, "history": str(plan.history)}

@@ -19,28 +19,28 @@ from whence.clocks.relation import CausalStamp, OrderedStamp, Relation, Stamp, r
 
 if TYPE_CHECKING:
     from whence.clocks.bounded.clock import BoundedClock, BoundedStamp, less
-    from whence.clocks.bounded.layout import BoundedFormat
+    from whence.clocks.bounded.wire import BoundedFormat
     from whence.clocks.channels.end import ChannelHub, StaleChannel
-    from whence.clocks.channels.ordering import OrderingChannel
+    from whence.clocks.channels.ses import OrderingChannel
     from whence.clocks.channels.vector import VectorChannel
-    from whence.clocks.decoding import stamp_from_bytes, stamp_from_json
-    from whence.clocks.errors import ClockDrift, ClockError, Retired, StampError, UnstampedMessage, WhenceError
-    from whence.clocks.govector import GoVector
-    from whence.clocks.group.gateway import Forward, Gateway, Relay
-    from whence.clocks.group.member import GroupMember
-    from whence.clocks.group.stamps import GlobalStamp, LocalStamp
-    from whence.clocks.group.structure import Group, Subgroup
+    from whence.clocks.any_stamp import (stamp_from_bytes, stamp_from_json)
+    from whence.errors import (ClockDrift, ClockError, Retired, StampError, UnstampedMessage, WhenceError)
+    from whence.interop.govector import GoVector
+    from whence.clocks.hcg.gateway import (Forward, Gateway, Relay)
+    from whence.clocks.hcg.member import GroupMember
+    from whence.clocks.hcg.stamps import (GlobalStamp, LocalStamp)
+    from whence.clocks.hcg.structure import (Group, Subgroup)
     from whence.clocks.hybrid import HybridClock, HybridStamp
-    from whence.clocks.instances.instance import Instance
-    from whence.clocks.instances.paper import PaperInstance, PaperStamp
-    from whence.clocks.instances.process import AutonomousMessage, AutonomousProcess
-    from whence.clocks.instances.stamp import AutonomousStamp, EventName
+    from whence.clocks.autonomous.instance import Instance
+    from whence.clocks.autonomous.paper import (PaperInstance, PaperStamp)
+    from whence.clocks.autonomous.process import (AutonomousMessage, AutonomousProcess)
+    from whence.clocks.autonomous.stamp import (AutonomousStamp, EventName)
     from whence.clocks.itc.clock import IntervalTreeClock, IntervalTreeStamp
     from whence.clocks.lamport import LamportClock, LamportStamp
-    from whence.clocks.ordering.clock import OrderingClock
-    from whence.clocks.ordering.messages import Gap, OrderedDelivery, Waiting
-    from whence.clocks.ordering.observer import OrderingObserver
-    from whence.clocks.ordering.stamp import OrderingStamp
+    from whence.clocks.ses.clock import OrderingClock
+    from whence.clocks.ses.delivery import (Gap, OrderedDelivery, Waiting)
+    from whence.clocks.ses.delivery import OrderingObserver
+    from whence.clocks.ses.stamp import OrderingStamp
     from whence.clocks.vector.clock import VectorClock, VectorObserver
     from whence.clocks.vector.stamp import VectorStamp
 

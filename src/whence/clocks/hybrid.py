@@ -18,9 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from whence.clocks import json_form
-from whence.clocks.errors import ClockDrift
-from whence.clocks.guarded import Guarded
+from whence.clocks import json_fields
+from whence.errors import ClockDrift
+from whence.clocks.locked import Guarded
 from whence.clocks.relation import OrderedStamp, require
 from whence.clocks.wire import Kind, Reader, Writer, check_name
 
@@ -59,11 +59,11 @@ class HybridStamp(OrderedStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = json_form.read_fields(value, "hybrid", {"wall_ns", "logical", "process"})
+        found = json_fields.read_fields(value, "hybrid", {"wall_ns", "logical", "process"})
         return cls(
-            json_form.read_integer(found["wall_ns"], "wall_ns"),
-            json_form.read_integer(found["logical"], "logical"),
-            json_form.read_name(found["process"]),
+            json_fields.read_integer(found["wall_ns"], "wall_ns"),
+            json_fields.read_integer(found["logical"], "logical"),
+            json_fields.read_name(found["process"]),
         )
 
     def __repr__(self) -> str:

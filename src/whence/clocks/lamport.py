@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from whence.clocks import json_form
-from whence.clocks.guarded import Guarded
+from whence.clocks import json_fields
+from whence.clocks.locked import Guarded
 from whence.clocks.relation import OrderedStamp, require
 from whence.clocks.wire import Kind, Reader, Writer, check_name
 
@@ -44,8 +44,8 @@ class LamportStamp(OrderedStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = json_form.read_fields(value, "lamport", {"time", "process"})
-        return cls(json_form.read_integer(found["time"], "time"), json_form.read_name(found["process"]))
+        found = json_fields.read_fields(value, "lamport", {"time", "process"})
+        return cls(json_fields.read_integer(found["time"], "time"), json_fields.read_name(found["process"]))
 
     def __repr__(self) -> str:
         return f"{self.process}@{self.time}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from whence.clocks.errors import StampError
+from whence.errors import StampError
 
 VERSION = 1
 MAX_STAMP_BYTES = 1 << 20

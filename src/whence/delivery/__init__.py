@@ -1,13 +1,13 @@
 """Deliver stamped reports: put each in its place, and say how long it waited and what is missing before it.
 
 - `whence.delivery.policies`: when to deliver, as data; `POLICIES` has them all by name.
-- `whence.delivery.options`: policies as a command line names them.
+- `whence.delivery.policy_options`: policies as a command line names them.
 - `whence.delivery.rules`: what a policy means: the order (`key`) and the due time (`due`) of a report.
 - `whence.delivery.observer`: deliver one report at a time, as they come.
 - `whence.delivery.ses`: the same for reports with ordering stamps, which need no bounds on clocks and delays.
 - `whence.delivery.batch`: deliver a table of reports at once; the same deliveries, exactly.
 - `whence.delivery.stamped`: deliver rows of a history under several policies; the same deliveries again.
-- `whence.delivery.orderings`: the order of arrival, to compare with.
+- `whence.delivery.reference_orders`: the order of arrival, to compare with.
 
 A delivery is a pure function of the reports: the same rows give the same deliveries, in the same order, however they
 are cut into batches and in whatever order rows of one arrival time come. One literal record::

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.delivery.duplicates import repeated_rows
-from whence.delivery.kernels import check_before_delivery
-from whence.delivery.keys import PackedKeys, pack
+from whence.delivery.queue_kernel import check_before_delivery
+from whence.delivery.sort_keys import (PackedKeys, pack)
 from whence.delivery.policies import StampPolicy
 from whence.delivery.rules import MILLION, Rule
-from whence.delivery.sorting import argsort_packed
+from whence.delivery.sort import argsort_packed
 from whence.events.columns import Ints, Reports
 from whence.events.report import MAX_TIME
 from whence.kernels import kernel

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Literal, TypeAlias, get_args
 
-from whence.clocks.errors import WhenceError
+from whence.errors import WhenceError
 from whence.delivery.policies import StampPolicy
 from whence.delivery.seen import DEFAULT_MAX_GAPS, Gap, SeenMessages, Sighting
 from whence.events.report import Report

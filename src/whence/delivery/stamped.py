@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.delivery.batch import is_ascending
-from whence.delivery.kernels import check_before_delivery
-from whence.delivery.keys import WORD_BITS, column_maxima, pack
+from whence.delivery.queue_kernel import check_before_delivery
+from whence.delivery.sort_keys import (WORD_BITS, column_maxima, pack)
 from whence.delivery.rules import MILLION, Rule
-from whence.delivery.sorting import argsort_packed
+from whence.delivery.sort import argsort_packed
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]

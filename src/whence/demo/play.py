@@ -16,10 +16,10 @@ import whence
 from whence.demo.shop import CLOCKS, LOG_FILES, Truth, write_shop
 from whence.demo.stage import Stage, whence_command
 from whence.history import Standing
-from whence.history.questions.locating import locate
-from whence.history.questions.parts import past_vector_at
+from whence.questions.locate import locate
+from whence.questions.parts import past_vector_at
 from whence.history.recorded import recorded_past
-from whence.web.spans import format_signed_span, format_span
+from whence.web.durations import (format_signed_span, format_span)
 
 POLICIES = ("exact", "cbd:0.25", "cbd:0.05", "dapw:0.05")
 WHERE = "severity <> 'info'"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from whence.clocks.errors import WhenceError
+from whence.errors import WhenceError
 from whence.events.schema import REPORTS
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")

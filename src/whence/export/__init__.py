@@ -10,7 +10,7 @@ One record of such a log::
     order placed
     shop {"shop":2, "stock":1}
 
-A history is written segment by segment; memory does not grow with it (`whence.export.stretches`). A part of it can be
+A history is written segment by segment; memory does not grow with it (`whence.export.events`). A part of it can be
 chosen (`whence.export.selection`): any two of its events keep their relation.
 """
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from whence.export.spelling import label
-from whence.export.stretches import Stretches
+from whence.export.names import label
+from whence.export.events import Stretches
 from whence.export.times import Showing
-from whence.history.questions.event import Event
+from whence.questions.event import Event
 
 MOST_EVENTS = 5_000
 """The events of a graph at most. Graphviz takes too long to lay out more, and no screen shows them."""

@@ -17,10 +17,10 @@ from typing import Any, BinaryIO
 from whence.clocks.wire import MAX_NAME_BYTES
 from whence.export.keys import kind_of, received_keys, sent_key
 from whence.export.lines import Told
-from whence.export.stretches import Stretch, Stretches
+from whence.export.events import (Stretch, Stretches)
 from whence.export.times import NANOSECONDS, Showing
 from whence.export.vector_logs import write_clocks, write_member_starts
-from whence.history.questions.event import Event
+from whence.questions.event import Event
 
 RECORDS = 256
 """The records in one request at most."""

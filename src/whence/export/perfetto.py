@@ -18,10 +18,10 @@ from typing import Any, BinaryIO
 
 import pyarrow.compute as pc
 
-from whence.export.spelling import label
-from whence.export.stretches import Stretches
+from whence.export.names import label
+from whence.export.events import Stretches
 from whence.export.times import Showing, Timeline
-from whence.history.questions.event import Event
+from whence.questions.event import Event
 
 LONGEST = 1_000
 """The length of an event's slice at most, in nanoseconds. It ends before the next event of its track."""

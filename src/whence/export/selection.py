@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.history.errors import EventNotFound
-from whence.history.questions.history import DEFAULT_K, History
-from whence.history.questions.locating import indices_at, unknown_name
-from whence.history.reading import Run
+from whence.questions.history import (DEFAULT_K, History)
+from whence.questions.locate import (indices_at, unknown_name)
+from whence.history.run import Run
 from whence.history.tables import Longs
 
 Flags = NDArray[np.bool_]
@@ -23,7 +23,7 @@ class Selection:
     """The events to export: all of some processes, or those at some positions.
 
     HAZARD: if events are left out, their messages are, too. Exported events are then related by their vector clocks, not
-    by messages (`whence.export.linking`), so that all relations stay the same.
+    by messages (`whence.export.causes`), so that all relations stay the same.
     """
 
     codes: Flags

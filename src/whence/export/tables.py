@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from whence.export.keys import kind_of, received_keys, sent_key
 from whence.export.lines import Told
-from whence.export.stretches import Stretch, Stretches
+from whence.export.events import (Stretch, Stretches)
 from whence.export.times import Showing
 
 COLUMNS = pa.schema(

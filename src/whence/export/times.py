@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from whence.history.questions.event import Event
+from whence.questions.event import Event
 
 WALL: Final = "wall"
 CORRECTED: Final = "corrected"

@@ -2,7 +2,7 @@
 
 Logs meet all that ShiViz asks for: a host is one word; a clock is a JSON object with a count of its own host; the events
 of a host have the counts 1, 2, 3 and so on; a clock counts only events that are in the log; labels of executions differ.
-Clocks count only exported events (`whence.export.stretches`).
+Clocks count only exported events (`whence.export.events`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from whence.export.spelling import escape_host, escape_line, label
-from whence.export.stretches import Stretch, Stretches
+from whence.export.names import (escape_host, escape_line, label)
+from whence.export.events import (Stretch, Stretches)
 from whence.export.times import Showing
 
 

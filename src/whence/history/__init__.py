@@ -7,9 +7,9 @@
     answer.events[-1]    # Event(id='cart:17', process='cart', seq=17, name='checkout', time=1700000000120000000, ...)
 
 - `whence.history.draft`, `writing`, `storage`: a run in progress, its files, and the file systems they may live on.
-- `whence.history.reading`: a committed run, row group by row group.
-- `whence.history.questions`: what a `History` answers.
-- `whence.history.sql`: the same history as views for DuckDB and Spark.
+- `whence.history.run`: a committed run, row group by row group.
+- `whence.questions`: what a `History` answers.
+- `whence.questions.sql`: the same history as views for DuckDB and Spark.
 
 Names are loaded when they are used: tasks that only write need no DuckDB.
 """
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
         UnknownPolicy,
         UnsupportedFormat,
     )
-    from whence.history.questions.concurrency import Concurrent
-    from whence.history.questions.cuts import Cut, Message
-    from whence.history.questions.doubts import Missing
-    from whence.history.questions.event import Event
-    from whence.history.questions.explaining import Explanation, Related
-    from whence.history.questions.future import Affected, Impact
-    from whence.history.questions.history import Aside, Check, History, Process, open_history
-    from whence.history.questions.past import Why
-    from whence.history.questions.paths import Step
-    from whence.history.questions.possible import Possible
-    from whence.history.questions.relating import Numbered
-    from whence.history.questions.standing import RELATIONS, Standing
-    from whence.history.sql import connect, views
+    from whence.questions.concurrent import Concurrent
+    from whence.questions.cut import (Cut, Message)
+    from whence.questions.missing import Missing
+    from whence.questions.event import Event
+    from whence.questions.explain import (Explanation, Related)
+    from whence.questions.impact import (Affected, Impact)
+    from whence.questions.history import (Aside, Check, History, Process, open_history)
+    from whence.questions.why import Why
+    from whence.questions.path import Step
+    from whence.questions.possible import Possible
+    from whence.questions.relation import Numbered
+    from whence.questions.standing import (RELATIONS, Standing)
+    from whence.questions.sql import (connect, views)
 
 __all__ = [
     "open_history",

@@ -12,8 +12,8 @@ import pyarrow as pa
 from whence.history import layout
 from whence.history.errors import DamagedHistory
 from whence.history.manifest import read_manifest
-from whence.history.sealing import SealedFile, damaged, missing, read_sealed_table
-from whence.history.storage import Store
+from whence.history.sealed import (SealedFile, damaged, missing, read_sealed_table)
+from whence.history.store import Store
 
 CHECKERS = 4
 """Files that are checked at once: reading and summing up are done outside Python."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whence.clocks.errors import WhenceError
+from whence.errors import WhenceError
 
 
 class HistoryError(WhenceError):

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.causality.ordering import NO_TIME
+from whence.causality.order import NO_TIME
 from whence.causality.skeleton import Ints
-from whence.history.aside import QUARANTINED
-from whence.history.report_columns import LARGEST_TIME, LEAST_TIME
+from whence.history.quarantine import QUARANTINED
+from whence.history.window.columns import (LARGEST_TIME, LEAST_TIME)
 
 Longs = NDArray[np.int64]
 
@@ -43,7 +43,7 @@ class Gone:
 
 
 def gone_from(aside: pa.Table) -> list[Gone]:
-    """What the rows of a table of `whence.history.aside.PLACED` leave out, by process: a few entries each."""
+    """What the rows of a table of `whence.history.quarantine.PLACED` leave out, by process: a few entries each."""
     rows = aside.filter(pc.and_(pc.equal(aside["outcome"], QUARANTINED), pc.is_valid(aside["process"])))
     rows = rows.filter(pc.invert(pc.fill_null(pc.starts_with(rows["reason"], REFUSED), False)))
     if not len(rows):

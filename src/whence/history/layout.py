@@ -15,7 +15,7 @@
     HISTORY/runs/<run>/aside-<attempt>-<sum>.parquet         reports that were set aside, and why
 
 A file counts only if the manifest or the table of segments names it: tasks that ran twice leave others behind. A name ends
-in a checksum of the file (`whence.history.sealing`).
+in a checksum of the file (`whence.history.sealed`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What lines were before a segment, looked up in the segments before it when somebody asks.
 
-Marks of lines are those of `whence.history.segment_lines`, references those of `whence.causality.lines`, counted over
+Marks of lines are those of `whence.history.window.lines`, references those of `whence.causality.lines`, counted over
 the whole history: twice a position, and one more for the list of the event there.
 """
 
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from whence.causality.skeleton import Longs
 from whence.causality.taint import NEVER
-from whence.history.segment_lines import AS_PARENT, LineEnds, Marks, mark_of
+from whence.history.window.lines import (AS_PARENT, LineEnds, Marks, mark_of)
 
 if TYPE_CHECKING:
-    from whence.history.reading import Run
+    from whence.history.run import Run
 
 Flags = NDArray[np.bool_]
 

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from whence.history import layout
 from whence.history.errors import DamagedHistory, NoHistory, UnsupportedFormat
-from whence.history.sealing import damaged
-from whence.history.storage import Store
+from whence.history.sealed import damaged
+from whence.history.store import Store
 
 _CHECKSUM = re.compile(rb',\n  "checksum": "([0-9a-f]{8})"\n\}\n')
 
@@ -83,7 +83,7 @@ class WallClockSummary(_Said, frozen=True, omit_defaults=True):
 
 
 class SameClock(_Said, frozen=True):
-    """Clocks that cannot be told apart (`whence.measures.same_clocks.SameClocks`)."""
+    """Clocks that cannot be told apart (`whence.skew.same_clocks.SameClocks`)."""
 
     names: tuple[str, ...]
     apart: int

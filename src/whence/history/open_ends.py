@@ -1,7 +1,7 @@
 """Open ends of a segment: causes that it names and does not hold, and events in it that other segments may name.
 
-What they lead to is found by one rule, for the epochs of a history made at once (`whence.history.joining`) and for the
-parts of a stream (`whence.history.live.chain`). These differ in how they name an event, and in where they look for it: a
+What they lead to is found by one rule, for the epochs of a history made at once (`whence.batch.join`) and for the
+parts of a stream (`whence.live.chain`). These differ in how they name an event, and in where they look for it: a
 `Surroundings` knows both.
 """
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.causality.recorded import members
+from whence.causality.recorded_past import members
 from whence.causality.skeleton import Longs
 from whence.history import layout
 from whence.history.line_fronts import fronts, lines_before
-from whence.history.reading import Run
+from whence.history.run import Run
 
 Flags = NDArray[np.bool_]
 

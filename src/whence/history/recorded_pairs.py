@@ -10,10 +10,10 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.causality.recorded import past_of_many
+from whence.causality.recorded_past import past_of_many
 from whence.causality.skeleton import Longs
 from whence.history import layout
-from whence.history.reading import Run
+from whence.history.run import Run
 from whence.history.recorded import Flags, edges_into
 
 Bits = NDArray[np.uint64]

@@ -19,8 +19,8 @@ from whence.history import layout
 from whence.history.cache import Cache
 from whence.history.errors import HistoryReplaced
 from whence.history.manifest import Manifest, read_manifest
-from whence.history.sealing import SealedFile, damaged, missing
-from whence.history.storage import Store
+from whence.history.sealed import (SealedFile, damaged, missing)
+from whence.history.store import Store
 
 Value = TypeVar("Value")
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from whence.causality.boundary import Boundary
-from whence.causality.ordering import NO_TIME
+from whence.causality.order import NO_TIME
 from whence.causality.skeleton import Skeleton
 from whence.causality.taint import NEVER, spread_taint
 from whence.history import layout
-from whence.history.segmenting import Counts
-from whence.history.writing import SegmentFiles
+from whence.history.window.segment import Counts
+from whence.history.write import SegmentFiles
 
 Longs = NDArray[np.int64]
 

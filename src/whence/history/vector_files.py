@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.causality.vectors import Vectors
+from whence.causality.sparse_vectors import Vectors
 
 
 def vector_arrays(name: str, vectors: Vectors, before: NDArray[np.int64]) -> dict[str, NDArray[Any]]:

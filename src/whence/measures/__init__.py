@@ -4,8 +4,8 @@
 - `whence.measures.inversions`: the same for stored events, without a vector for each.
 - `whence.measures.delays` and `waits`: percentiles of how long deliveries waited, of all at once or added up.
 - `whence.measures.stamp_bytes`: the size of a bounded stamp on the wire.
-- `whence.measures.offsets`: how far each clock is from the others, by the messages between them (`clock_pairs`).
-- `whence.measures.same_clocks`: which clocks cannot be told apart.
+- `whence.skew.offsets`: how far each clock is from the others, by the messages between them (`clock_pairs`).
+- `whence.skew.same_clocks`: which clocks cannot be told apart.
 
 One literal record::
 

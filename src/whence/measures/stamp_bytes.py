@@ -1,11 +1,11 @@
 """Compute the size of a bounded stamp on the wire under a policy.
 
-The layout is that of `whence.clocks.bounded.layout.BoundedFormat`; fields that a policy does not use are not sent.
+The layout is that of `whence.clocks.bounded.wire.BoundedFormat`; fields that a policy does not use are not sent.
 """
 
 from __future__ import annotations
 
-from whence.clocks.bounded.layout import BoundedFormat
+from whence.clocks.bounded.wire import BoundedFormat
 from whence.delivery.policies import StampPolicy
 
 

@@ -2,7 +2,7 @@
 
 - `whence.papers.cell`: one simulation, with every scheme and phi evaluated on it;
 - `whence.papers.schemes`: the clocks and policies that are compared;
-- `whence.papers.observer_figures`, `stated`, `checks`: Figures 2 to 7 and the statements of the observer paper, as data;
+- `whence.papers.observer`, `stated`, `checks`: Figures 2 to 7 and the statements of the observer paper, as data;
 - `whence.papers.hcg`, `rpc`, `autonomous`: the other three papers;
 - `whence.papers.reproduce`: all of it, here or on Spark.
 

@@ -16,7 +16,7 @@ from whence.papers.chapter import Chapter, Effort, judge
 from whence.papers.curves import Spread
 from whence.papers.findings import Stated, Verdict
 from whence.simulation import fork_join
-from whence.simulation.forkjoin import EVENT, FORK, JOIN
+from whence.simulation.fork_join import (EVENT, FORK, JOIN)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,7 +14,7 @@ from typing import Literal
 from whence.papers.cell import RunOutcome
 from whence.papers.curves import PHI_PCT, CellKey, Curve, Curves, Spread
 from whence.papers.findings import Verdict, all_of
-from whence.papers.observer_figures import FIGURES, Line
+from whence.papers.observer import (FIGURES, Line)
 from whence.papers.presets import Setting
 
 

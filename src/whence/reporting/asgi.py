@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from whence.reporting.carriers import HEADER
+from whence.reporting.headers import HEADER
 from whence.reporting.reporter import Reporter
 
 Scope = MutableMapping[str, Any]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import httpx
 
-from whence.reporting.carriers import HEADER
+from whence.reporting.headers import HEADER
 from whence.reporting.reporter import Reporter
 
 

@@ -6,7 +6,7 @@ import logging
 import threading
 
 from whence.reporting.reporter import Reporter
-from whence.reporting.stamping import log
+from whence.reporting.stamper import log
 
 
 class ReportingHandler(logging.Handler):

@@ -32,14 +32,14 @@ from os import PathLike
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from whence.clocks import Stamp
-from whence.reporting import forking
-from whence.reporting.carriers import Message, extract, is_legal_key
+from whence.reporting import fork
+from whence.reporting.headers import (Message, extract, is_legal_key)
 from whence.reporting.lines import Line, Lines, line_fields
-from whence.reporting.posting import Poster
+from whence.reporting.post import Poster
 from whence.reporting.records import attributes_json, name_json, record_head, record_line
 from whence.reporting.sender import Pace, Sender
 from whence.reporting.spool import Spool
-from whence.reporting.stamping import Clock, Stamper, clock_maker, full_name, log, name_of_clock
+from whence.reporting.stamper import (Clock, Stamper, clock_maker, full_name, log, name_of_clock)
 
 T = TypeVar("T")
 
@@ -118,7 +118,7 @@ class Reporter:
             with self._lock:
                 self._get_sender()
             self._log_pending()
-        forking.watch_forks(self)
+        fork.watch_forks(self)
         atexit.register(self._close_at_exit)
 
     def _begin(self, name: str, clock: Clock | None) -> None:
@@ -425,7 +425,7 @@ class Reporter:
             _exiting_since_s.append(time.monotonic())
         self.close(max(_exiting_since_s[0] + self._exit_timeout_s - time.monotonic(), 0.1))
 
-    # Forks; called by `whence.reporting.forking`.
+    # Forks; called by `whence.reporting.fork`.
 
     def before_fork(self) -> None:
         """Hold the lock until after the fork. Report the fork if there were events before it."""

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from whence.reporting.posting import Answer, Poster, Verdict
+from whence.reporting.post import (Answer, Poster, Verdict)
 from whence.reporting.spool import Batch, Spool
-from whence.reporting.stamping import log
+from whence.reporting.stamper import log
 
 BATCH_BYTES = 512 << 10
 """The size of a batch at most, unless one record is larger."""

@@ -10,7 +10,7 @@ different seeds are independent. Besides the observer paper's model there are it
 """
 
 from whence.simulation.delay import Delay
-from whence.simulation.forkjoin import ForkJoin, fork_join
+from whence.simulation.fork_join import (ForkJoin, fork_join)
 from whence.simulation.group import Group, GroupMessages, Ordered, ordered_ratios, simulate_group
 from whence.simulation.model import Bursts, Model, Relays, closest, literal
 from whence.simulation.replay import Trace, TraceError, drawn_arrivals, replay

@@ -13,21 +13,8 @@ from whence.kernels import kernel
 from whence.simulation.delay import Delay, Rounding
 from whence.simulation.draws import seeded
 from whence.simulation.flight import NONE
-from whence.simulation.observed import draw_delay
-from whence.simulation.stamping import (
-    HIGH,
-    Rows,
-    count_event,
-    merge_stamp,
-    new_bodies,
-    new_heads,
-    new_rows,
-    raise_to,
-    report,
-    ring_length,
-    row_types,
-    stamp,
-)
+from whence.simulation.observer import draw_delay
+from whence.simulation.stamper import (HIGH, Rows, count_event, merge_stamp, new_bodies, new_heads, new_rows, raise_to, report, ring_length, row_types, stamp)
 
 LOCAL, SEND, RECEIVE = range(3)
 """The values of `Trace.kind`."""

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from whence.events.columns import Reports, Truth
 from whence.simulation.draws import NO_DRAW, last_accepted, seeded
 from whence.simulation.model import Model
-from whence.simulation.observed import Plan, observe
-from whence.simulation.stamping import new_rows, ring_length
+from whence.simulation.observer import (Plan, observe)
+from whence.simulation.stamper import (new_rows, ring_length)
 
 
 class Run(NamedTuple):

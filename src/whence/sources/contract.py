@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from whence.clocks.errors import WhenceError
+from whence.errors import WhenceError
 
 Records = Literal["lines", "in lines", "anywhere"]
 

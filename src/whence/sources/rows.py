@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from whence.events.schema import COLUMNS, LOCAL, REPORTS, TEXT_LIMIT_CHARACTERS
-from whence.sources.errors_told import with_errors
+from whence.sources.error_column import with_errors
 
 BATCH_ROWS: Final = 16_384
 BATCH_BYTES: Final = 16 << 20

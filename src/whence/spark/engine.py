@@ -18,21 +18,21 @@ from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
 
 from whence.events.schema import COLUMNS
 from whence.history import layout
-from whence.history.batch.engine import OnStage
-from whence.history.batch.survey import Computation, Survey, add_counts, counted_columns, survey_clusters, survey_from
-from whence.history.clustered import Clustered, File, find_clusters
-from whence.history.plan import Bins, Plan
-from whence.history.segmenting import Made, Target, make_segment
-from whence.history.solving import Window
+from whence.batch.engine import OnStage
+from whence.batch.survey import (Computation, Survey, add_counts, counted_columns, survey_clusters, survey_from)
+from whence.batch.parquet_windows import (Clustered, File, find_clusters)
+from whence.history.window.plan import (Bins, Plan)
+from whence.history.window.segment import (Made, Target, make_segment)
+from whence.history.window.solve import Window
 from whence.sources.files import open_at
 from whence.sources.inputs import Inputs
 from whence.spark.failures import failures_told
 from whence.spark.jobs import run_job
-from whence.spark.matching import match_channels
-from whence.spark.placing import place_by_window
-from whence.spark.reading import REPORTS_DDL, Reading, read_frame, text_tasks
+from whence.spark.channels import match_channels
+from whence.spark.windows import place_by_window
+from whence.spark.read import (REPORTS_DDL, Reading, read_frame, text_tasks)
 from whence.spark.staging import CODEC, stage
-from whence.spark.survey import histogram, survey
+from whence.spark.windows import (histogram, survey)
 from whence.spark.sweep import sweep
 
 R = TypeVar("R")

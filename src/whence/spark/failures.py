@@ -12,9 +12,9 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
-from whence.clocks.errors import WhenceError
-from whence.history.storage import NoSpace
-from whence.spark.reading import explained
+from whence.errors import WhenceError
+from whence.history.store import NoSpace
+from whence.spark.read import explained
 
 
 class RunFailed(WhenceError):

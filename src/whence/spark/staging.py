@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from whence.events.schema import REPORTS
-from whence.history.batch.survey import add_counts, count_by_process
-from whence.history.clustered import DICTIONARIES
-from whence.history.storage import Store
-from whence.spark.reading import Split
+from whence.batch.survey import (add_counts, count_by_process)
+from whence.batch.parquet_windows import DICTIONARIES
+from whence.history.store import Store
+from whence.spark.read import Split
 
 GROUP_ROWS: Final = 1 << 16
 GROUP_BYTES: Final = 64 << 20
@@ -34,7 +34,7 @@ class Staged:
 
     name: str
     counts: pa.Table
-    """What it holds, by process (`whence.history.batch.survey.survey_from`)."""
+    """What it holds, by process (`whence.batch.survey.survey_from`)."""
 
 
 def stage(splits: Sequence[Split], number: int, store: Store, folder: str) -> Staged | None:

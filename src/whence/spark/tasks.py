@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Sequence
 from typing import Any
 
-from whence.events.without_pandas import leave_pandas_out
+from whence.events.pandas import leave_pandas_out
 
 
 def run_pickled(tasks: Sequence[bytes], number: int) -> Any:

@@ -13,12 +13,12 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Literal
 
-from whence.clocks.group.gateway import Forward, Gateway
-from whence.clocks.group.member import GroupMember
-from whence.clocks.group.rules import Rules, Skew
-from whence.clocks.group.stamps import GlobalStamp, LocalStamp
-from whence.clocks.group.structure import Group, Subgroup
-from whence.testing.history import History
+from whence.clocks.hcg.gateway import (Forward, Gateway)
+from whence.clocks.hcg.member import GroupMember
+from whence.clocks.hcg.rules import (Rules, Skew)
+from whence.clocks.hcg.stamps import (GlobalStamp, LocalStamp)
+from whence.clocks.hcg.structure import (Group, Subgroup)
+from whence.testing.truth import History
 
 Network = Literal["bounded", "causal", "overtaking"]
 """How local messages reach the gateway. bounded: within a delay that it knows and waits for. causal: in causal order,

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from whence.clocks.relation import Stamp
-from whence.testing.history import History
+from whence.testing.truth import History
 from whence.testing.time import Drift, TickingClocks
 
 

@@ -5,7 +5,7 @@
 - `whence.web.report`: the page as one HTML file: the diagram, the events, and counts of the reports.
 - `whence.web.diagram`: the space-time diagram in it, as SVG.
 - `whence.web.clocks_plot`: the clocks of a history as one SVG file.
-- `whence.web.spans`: format times for people.
+- `whence.web.durations`: format times for people.
 - `whence.web.text`: escape text from logs.
 - `whence.web.style`: the style sheet, light and dark.
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from whence.history.questions.clocks import Clock, Clocks
-from whence.web.spans import format_signed_span, format_span, format_wall_time
+from whence.questions.clocks import (Clock, Clocks)
+from whence.web.durations import (format_signed_span, format_span, format_wall_time)
 from whence.web.text import escape, shorten
 
 NAME_PX, AXIS_PX, TEXT_PX, MARGIN_PX = 150, 420, 260, 16

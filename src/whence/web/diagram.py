@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from whence.web.spans import format_signed_span
+from whence.web.durations import format_signed_span
 from whence.web.text import escape, shorten
 
 COLUMN_PX, ROW_PX, HEAD_PX, MARGIN_PX = 54, 28, 104, 30

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from whence.history import Event, History, Standing
-from whence.history.questions.event import events_at
-from whence.history.questions.past import direct_causes
-from whence.history.reading import Run
+from whence.questions.event import events_at
+from whence.questions.why import direct_causes
+from whence.history.run import Run
 from whence.history.recorded import recorded_causes
 from whence.web.incident import Incident, Ordering, is_loud
 

@@ -14,7 +14,7 @@ from typing import Any
 from whence.history import Event, Standing
 from whence.web.diagram import BYSTANDER, FOCUS, PAST, POSSIBLE, Dot, draw_diagram, find_arrows
 from whence.web.incident import Incident, is_loud, label
-from whence.web.spans import format_signed_span, format_span, format_wall_time
+from whence.web.durations import (format_signed_span, format_span, format_wall_time)
 from whence.web.style import STYLE
 from whence.web.text import escape
 

@@ -29,9 +29,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from whence.clocks import json_form
-from whence.clocks.errors import ClockDrift, StampError
-from whence.clocks.guarded import Guarded
+from whence.clocks import json_fields
+from whence.errors import (ClockDrift, StampError)
+from whence.clocks.locked import Guarded
 from whence.clocks.relation import OrderedStamp, require
 from whence.clocks.wire import MAX_COUNTER, Kind, Reader, Writer, check_name
 
@@ -92,15 +92,15 @@ class BoundedStamp(OrderedStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        fields = json_form.read_fields(value, "bounded", {"process", "r", "c", "kn"})
+        fields = json_fields.read_fields(value, "bounded", {"process", "r", "c", "kn"})
         kn = fields["kn"]
         if not isinstance(kn, list) or len(kn) > MAX_ELEMENTS:
             raise StampError(f"kn is a list of at most {MAX_ELEMENTS} integers")
         return cls(
-            json_form.read_name(fields["process"]),
-            json_form.read_integer(fields["r"], "r"),
-            json_form.read_integer(fields["c"], "c"),
-            tuple(json_form.read_integer(count, "an element of kn") for count in kn),
+            json_fields.read_name(fields["process"]),
+            json_fields.read_integer(fields["r"], "r"),
+            json_fields.read_integer(fields["c"], "c"),
+            tuple(json_fields.read_integer(count, "an element of kn") for count in kn),
         )
 
     def __repr__(self) -> str:

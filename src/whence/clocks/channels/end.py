@@ -18,9 +18,9 @@ from collections.abc import Callable
 from random import SystemRandom
 from typing import Generic, TypeVar
 
-from whence.clocks.errors import ClockError, StampError
-from whence.clocks.guarded import Guarded
-from whence.clocks.vector.lanes import NARROW, WIDE, Roster
+from whence.errors import (ClockError, StampError)
+from whence.clocks.locked import Guarded
+from whence.clocks.vector.packed import (NARROW, WIDE, Roster)
 from whence.clocks.vector.stamp import VectorStamp, roster_from_bytes, roster_to_bytes, vector_stamp
 from whence.clocks.wire import MAX_STAMP_BYTES, VERSION, Kind
 

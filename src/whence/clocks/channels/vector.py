@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from whence.clocks.channels.end import ChannelEnd, random_identity
-from whence.clocks.errors import StampError
+from whence.errors import StampError
 from whence.clocks.vector.clock import VectorClock
 from whence.clocks.vector.stamp import VectorStamp
 from whence.clocks.wire import Kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whence.clocks.errors import StampError
+from whence.errors import StampError
 from whence.clocks.wire import MAX_COUNTER
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from whence.clocks import json_form
-from whence.clocks.errors import ClockError, Retired, StampError
-from whence.clocks.guarded import Guarded, holding
-from whence.clocks.itc import events, shares
+from whence.clocks import json_fields
+from whence.errors import (ClockError, Retired, StampError)
+from whence.clocks.locked import (Guarded, holding)
+from whence.clocks.itc import (event_tree, id_tree)
 from whence.clocks.itc.bits import BitReader, BitWriter
-from whence.clocks.itc.events import Events
-from whence.clocks.itc.shares import MAX_DEPTH, Share
+from whence.clocks.itc.event_tree import Events
+from whence.clocks.itc.id_tree import (MAX_DEPTH, Share)
 from whence.clocks.relation import CausalStamp, Relation, require
 from whence.clocks.wire import MAX_COUNTER, Kind, Reader, Writer
 
@@ -41,7 +41,7 @@ class IntervalTreeStamp(CausalStamp):
         return self._events
 
     def relation_to(self, other: IntervalTreeStamp) -> Relation:
-        below, above = events.leq(self._events, other._events), events.leq(other._events, self._events)
+        below, above = event_tree.leq(self._events, other._events), event_tree.leq(other._events, self._events)
         if below and above:
             return Relation.EQUAL
         return Relation.BEFORE if below else Relation.AFTER if above else Relation.CONCURRENT
@@ -57,7 +57,7 @@ class IntervalTreeStamp(CausalStamp):
 
     def to_bytes(self) -> bytes:
         out, tree = Writer(self.kind), BitWriter()
-        events.write_events(tree, self._events)
+        event_tree.write_events(tree, self._events)
         out.raw(tree.done())
         return out.done()
 
@@ -65,7 +65,7 @@ class IntervalTreeStamp(CausalStamp):
     def from_bytes(cls, data: bytes) -> Self:
         read = Reader(data, cls.kind)
         bits = BitReader(read.raw(len(read.data) - read.position))
-        stamp = cls(_check_height(events.read_events(bits)))
+        stamp = cls(_check_height(event_tree.read_events(bits)))
         bits.end()
         return stamp
 
@@ -74,7 +74,7 @@ class IntervalTreeStamp(CausalStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        fields = json_form.read_fields(value, "interval-tree", {"events"})
+        fields = json_fields.read_fields(value, "interval-tree", {"events"})
         return cls(_check_height(_from_lists(fields["events"])))
 
 
@@ -102,15 +102,15 @@ class IntervalTreeClock(Guarded):
         """Stamp an event of this instance."""
         with self._lock:
             self._check()
-            self._events = events.event(self._share, self._events)
+            self._events = event_tree.event(self._share, self._events)
             return IntervalTreeStamp(self._events)
 
     def fork(self) -> tuple[IntervalTreeClock, IntervalTreeClock]:
         """Make two instances with this one's past; this one retires."""
         with self._lock:
             self._check()
-            left, right = shares.split(self._share)
-            if max(shares.depth_of(left), shares.depth_of(right)) > MAX_DEPTH:
+            left, right = id_tree.split(self._share)
+            if max(id_tree.depth_of(left), id_tree.depth_of(right)) > MAX_DEPTH:
                 raise ClockError(f"the share was halved {MAX_DEPTH} times without a join: join some instances first")
             self._retired = "forked"
             return IntervalTreeClock(left, self._events), IntervalTreeClock(right, self._events)
@@ -124,7 +124,7 @@ class IntervalTreeClock(Guarded):
         with holding(self, other):
             self._check()
             other._check()
-            joined = IntervalTreeClock(shares.add(self._share, other._share), events.join(self._events, other._events))
+            joined = IntervalTreeClock(id_tree.add(self._share, other._share), event_tree.join(self._events, other._events))
             self._retired = other._retired = "joined"
             return joined
 
@@ -138,7 +138,7 @@ class IntervalTreeClock(Guarded):
         require(stamp, IntervalTreeStamp, "an IntervalTreeClock receives")
         with self._lock:
             self._check()
-            self._events = events.join(self._events, stamp._events)
+            self._events = event_tree.join(self._events, stamp._events)
             return self.event()
 
     def __repr__(self) -> str:
@@ -150,7 +150,7 @@ class IntervalTreeClock(Guarded):
 
 
 def _check_height(tree: Events) -> Events:
-    if events.highest(tree) > MAX_COUNTER:
+    if event_tree.highest(tree) > MAX_COUNTER:
         raise StampError("an event tree rises above 2**63 - 1")
     return tree
 
@@ -161,11 +161,11 @@ def _to_lists(e: Events) -> int | list[Any]:
 
 def _from_lists(value: object, depth: int = 0) -> Events:
     if not isinstance(value, list):
-        return json_form.read_integer(value, "a height", most=MAX_COUNTER)
+        return json_fields.read_integer(value, "a height", most=MAX_COUNTER)
     if len(value) != 3 or depth >= MAX_DEPTH:
         raise StampError(f"an event tree is a number or [n, left, right], at most {MAX_DEPTH} deep")
-    n = json_form.read_integer(value[0], "a height", most=MAX_COUNTER)
+    n = json_fields.read_integer(value[0], "a height", most=MAX_COUNTER)
     left, right = _from_lists(value[1], depth + 1), _from_lists(value[2], depth + 1)
-    if events.norm(n, left, right) != (n, left, right):
+    if event_tree.norm(n, left, right) != (n, left, right):
         raise StampError("an event tree is written in its normal form")
     return n, left, right

@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 
-from whence.reporting.carriers import HEADER
+from whence.reporting.headers import HEADER
 from whence.reporting.reporter import Reporter
 
 Metadata = Iterable[tuple[str, Any]] | None

@@ -34,7 +34,7 @@ from whence.sources.otlp.records import (
 )
 from whence.sources.otlp.values import SPAN_BYTES, TRACE_BYTES
 from whence.sources.rows import BadRecord, values_of
-from whence.sources.spans import Found
+from whence.sources.spans.spans import Found
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 

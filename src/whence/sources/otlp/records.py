@@ -9,11 +9,11 @@ from typing import Any, Final, cast
 
 from whence.events.schema import LOCAL
 from whence.sources.otlp.model import Event, LogRecord, Record, SpanRecord
-from whence.sources.otlp.own import is_own, own_row
+from whence.sources.otlp.exported import (is_own, own_row)
 from whence.sources.otlp.values import Fields, attributes_of, json_text, not_enum, object_text
-from whence.sources.process_names import attribute_text, check_length, process_name
+from whence.sources.spans.process_names import (attribute_text, check_length, process_name)
 from whence.sources.rows import BadRecord, Row, Values, bad_row, values_of
-from whence.sources.spans import CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER, Found, Moment, Spans, check_causes
+from whence.sources.spans.spans import (CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER, Found, Moment, Spans, check_causes)
 from whence.sources.times import INT64_MOST
 
 SPANS: Final = "spans"
@@ -84,7 +84,7 @@ class Resource:
 
 
 def resource_from(fields: Fields) -> Resource:
-    """What the records of a resource share; the process is named as `whence.sources.process_names` says."""
+    """What the records of a resource share; the process is named as `whence.sources.spans.process_names` says."""
     try:
         attributes = attributes_of(fields)
         process = process_name(attribute_text(attributes, "service.name") or UNKNOWN_SERVICE, attributes)

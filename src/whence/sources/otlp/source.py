@@ -11,15 +11,15 @@ import pyarrow as pa
 
 from whence.sources.contract import Piece, Records
 from whence.sources.lines import LINE_LIMIT_BYTES, Block, blocks
-from whence.sources.otlp.frames import NO_LIMITS, WireCursor, WireLimits
-from whence.sources.otlp.json_records import Array, quick_request
+from whence.sources.otlp.protobuf_walk import (NO_LIMITS, WireCursor, WireLimits)
+from whence.sources.otlp.json_typed import (Array, quick_request)
 from whence.sources.otlp.protobuf import exact_wire_rows, wire_rows
 from whence.sources.otlp.records import Resource, Resources
-from whence.sources.otlp.shape import BOM, shape_of
-from whence.sources.otlp.walk import RequestCursor, array_rows, exact_rows, json_resource, json_rows, line_found
+from whence.sources.otlp.framing import (BOM, shape_of)
+from whence.sources.otlp.json_walk import (RequestCursor, array_rows, exact_rows, json_resource, json_rows, line_found)
 from whence.sources.rows import bad_row, values_of
-from whence.sources.spans import Found, span_batches
-from whence.sources.sure_json import NOT_TAKEN
+from whence.sources.spans.spans import (Found, span_batches)
+from whence.sources.json.typed import NOT_TAKEN
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pyarrow import types as kinds
 
 from whence.events.schema import COLUMNS, REPORTS
 from whence.sources.contract import SourceError
-from whence.sources.records import FIELDS
+from whence.sources.native.records import FIELDS
 from whence.sources.times import NANOSECONDS_IN
 
 TAKEN: Final = ("causal_time", "correction", "corrected_time", "missing", "level", "index", "position")

@@ -1,0 +1,1 @@
+"""Takes questions over HTTP; gives the documents that the command line prints with ``--json``."""

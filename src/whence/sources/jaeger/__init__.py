@@ -1,0 +1,1 @@
+"""The format of Jaeger's JSON."""

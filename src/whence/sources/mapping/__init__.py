@@ -1,0 +1,1 @@
+"""Any log of JSON lines, read as a mapping file says."""

@@ -1,0 +1,1 @@
+"""Our own format of JSON lines, one event a line."""

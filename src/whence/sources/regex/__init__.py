@@ -1,0 +1,1 @@
+"""Regular expressions of users: JavaScript's and Python's, stopped where they take too long."""

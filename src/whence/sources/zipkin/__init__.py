@@ -1,0 +1,1 @@
+"""The format of Zipkin's JSON, version 2."""

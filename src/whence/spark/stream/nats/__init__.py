@@ -1,0 +1,1 @@
+"""Takes a JetStream stream; gives a stream of frames that replays exactly."""
