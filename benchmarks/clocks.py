@@ -72,7 +72,7 @@ def seconds_to_correct(path: Path) -> float:
         corrected = bool(number % 2)
         solve.corrections = correct if corrected else lambda starts, time, *_: np.zeros(len(time), np.int64)
         start = time.perf_counter()
-        solve.solve(table, names, solve.Window())
+        solve.solve(table, names, solve.SegmentWindow())
         taken[corrected].append(time.perf_counter() - start)
     solve.corrections = correct
     without, with_it = (statistics.median(taken[corrected][1:]) for corrected in (False, True))

@@ -176,7 +176,7 @@ def make_history(spark: SparkSession, log_size: tuple[int, int], path: Path, *, 
 
     `raw` is where the log is, if it is not the plain one of this size.
     """
-    from whence.batch.observe import (Delivering, Settings, observe)
+    from whence.batch.observe import (Delivering, RunSettings, observe)
     from whence.sources.inputs import find_inputs
     from whence.spark.engine import SparkEngine
 
@@ -185,7 +185,7 @@ def make_history(spark: SparkSession, log_size: tuple[int, int], path: Path, *, 
     eps, nothing = log(*log_size).eps_ns, Delivering(policies=())
     start = time.perf_counter()
     manifest = observe(
-        SparkEngine(spark), find_inputs([str(raw)]), path, Settings(eps=eps, delivering=nothing), on_stage=show_stage
+        SparkEngine(spark), find_inputs([str(raw)]), path, RunSettings(eps=eps, delivering=nothing), on_stage=show_stage
     )
     seconds = time.perf_counter() - start
     if manifest.events != events:
@@ -211,7 +211,7 @@ def text_log(processes: int, events: int) -> Path:
 
 def observe_text(processes: int, events: int) -> float:
     """Seconds that making the history of a text log took, in four epochs or more; no events may be missing from it."""
-    from whence.batch.observe import (Delivering, Settings, observe)
+    from whence.batch.observe import (Delivering, RunSettings, observe)
     from whence.history.window.plan import EPOCH_ROWS
     from whence.sources.inputs import find_inputs
     from whence.spark.engine import SparkEngine
@@ -219,7 +219,7 @@ def observe_text(processes: int, events: int) -> float:
     text, path = text_log(processes, events), folder() / f"history-of-text-{processes}-{events}"
     shutil.rmtree(path, ignore_errors=True)
     eps, rows = log(processes, events).eps_ns, min(EPOCH_ROWS, events // 4)
-    settings = Settings(eps=eps, epoch_rows=rows, delivering=Delivering(policies=()))
+    settings = RunSettings(eps=eps, epoch_rows=rows, delivering=Delivering(policies=()))
     start = time.perf_counter()
     manifest = observe(SparkEngine(session()), find_inputs([str(text)]), path, settings, on_stage=show_stage)
     seconds = time.perf_counter() - start

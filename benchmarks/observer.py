@@ -12,7 +12,7 @@ from benchmarks.simpy_model import SimpyModel
 from whence.delivery.batch import deliver_batch
 from whence.delivery.sort_keys import pack
 from whence.delivery.policies import CBD, Exact
-from whence.events.columns import Reports, Truth
+from whence.events.columns import ReportArrays, TrueOrder
 from whence.measures.violations import count_violations
 from whence.simulation import closest
 from whence.simulation.simulate import run
@@ -48,7 +48,7 @@ def simulation() -> Section:
     )
 
 
-def synthetic(rows: int, processes: int, *, eps: int = 10, delta: int = 10) -> Reports:
+def synthetic(rows: int, processes: int, *, eps: int = 10, delta: int = 10) -> ReportArrays:
     """Reports with random stamps within the bounds, by arrival; the kernels' cost does not depend on their causality."""
     random = np.random.default_rng(1)
     r = np.sort(random.integers(0, max(1, rows * 10 // processes), rows))
@@ -61,7 +61,7 @@ def synthetic(rows: int, processes: int, *, eps: int = 10, delta: int = 10) -> R
     kn = random.integers(0, 4, (rows, eps), dtype=np.int32)
     arrival = r + random.integers(0, delta + 1, rows)
     order = np.argsort(arrival, kind="stable")
-    return Reports(process[order], seq[order], r[order], c[order], kn[order], arrival[order])
+    return ReportArrays(process[order], seq[order], r[order], c[order], kn[order], arrival[order])
 
 
 def delivery() -> Section:
@@ -117,7 +117,7 @@ def violations() -> Section:
     )
 
 
-def naive_rate(truth: Truth, order: np.ndarray, *, sample: int = 30) -> float:
+def naive_rate(truth: TrueOrder, order: np.ndarray, *, sample: int = 30) -> float:
     """Messages a second of comparing one message with every later one."""
     process, seq, vector = truth.process[order], truth.seq[order], truth.vector[order]
     start = time.process_time()

@@ -18,7 +18,7 @@ from time import process_time
 from typing import Any, Final
 
 from whence.interop.govector import GoVector
-from whence.sources import Piece, Source
+from whence.sources import FileSlice, Source
 from whence.sources.conformance import piece_of
 from whence.sources.mapping.source import Mapped
 from whence.sources.shiviz.source import ShiViz
@@ -184,7 +184,7 @@ def _mapped(mapping: str) -> Mapped:
         return Mapped(str(file))
 
 
-def microseconds_a_line(read: Callable[[Piece], Any], data: bytes, *, times: int = 3) -> float:
+def microseconds_a_line(read: Callable[[FileSlice], Any], data: bytes, *, times: int = 3) -> float:
     """CPU time of reading the log, least of so many times."""
     least = float("inf")
     for _ in range(times):

@@ -20,7 +20,7 @@ import grpc
 import httpx
 import uvicorn
 
-from whence.reporting import Event, Reporter
+from whence.reporting import ReportedEvent, Reporter
 from whence.reporting.asgi import ReportingMiddleware
 from whence.reporting.grpc import ClientInterceptor, ServerInterceptor
 from whence.reporting.httpx import ReportingTransport
@@ -45,7 +45,7 @@ class Told:
     def __init__(self) -> None:
         self.ids: dict[str, str] = {}
 
-    def note(self, name: str, event: Event | None) -> None:
+    def note(self, name: str, event: ReportedEvent | None) -> None:
         if event is not None:
             self.ids[name] = event.id
 

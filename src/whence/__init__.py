@@ -50,7 +50,7 @@ def observe(
     do.
     """
     from whence.durations import read_duration
-    from whence.batch.observe import (Delivering, Settings)
+    from whence.batch.observe import (Delivering, RunSettings)
     from whence.batch.observe import observe as observe_with
     from whence.sources.inputs import find_inputs
 
@@ -61,7 +61,7 @@ def observe(
     files = find_inputs([str(each) for each in given], format=format, options=options)
     eps = read_duration(eps, unit) if isinstance(eps, str) else eps
     policies = (policies,) if isinstance(policies, str) else tuple(policies)
-    settings = Settings(unit, eps, delivering=Delivering(policies))
+    settings = RunSettings(unit, eps, delivering=Delivering(policies))
     if engine == "inline":
         from whence.batch.inline import InlineEngine
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.sources.parquet_tables import table
 from whence.batch.parquet_windows import (File, find_clusters)
-from whence.history.window.solve import Window
+from whence.history.window.solve import SegmentWindow
 from whence.sources.files import find_files, open_at
 from whence.sources.parquet import parquet_schema, read_parquet_rows
 
@@ -54,7 +54,7 @@ def test_windows_have_the_rows_of_their_time(tmp_path: Path, unit: str, precisio
             continue
         cut = random.choice(later)
         eps = random.randrange(per_second[unit])
-        found = [clustered.rows(window, eps) for window in (Window(None, cut), Window(cut, None))]
+        found = [clustered.rows(window, eps) for window in (SegmentWindow(None, cut), SegmentWindow(cut, None))]
         for rows, inside in zip(found, (lambda t: t < cut + eps, lambda t: t >= cut - eps), strict=True):  # noqa: B023
             assert [row for row in shown(rows) if "reason" not in row] == [row for row in good if inside(row["time"])]
         own = [shown(rows.filter(rows["own"])) for rows in found]

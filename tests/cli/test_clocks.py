@@ -24,7 +24,7 @@ from whence.events.schema import REPORTS
 from whence.history import History
 from whence.history.clocks.tables import (between_clocks, store_clocks)
 from whence.history.clocks.measure import (added, measure_segment)
-from whence.questions.clocks import (Clock, Clocks)
+from whence.questions.clocks import (ClockReport, Clocks)
 from whence.history.run import open_run
 from whence.skew.pairs import count_pairs
 from whence.skew.offsets import estimate_offsets
@@ -205,7 +205,7 @@ def test_clocks_that_messages_bound_on_one_side_say_so_with_the_bound() -> None:
     offsets = estimate_offsets(pairs)
     nothing = {"count": 0}
     eps = {"at_least": offsets.eps_low, "at_most": offsets.eps_high, "unbounded": offsets.unbounded}
-    found = Clocks(tuple(Clock(each, 50) for each in offsets.clocks), eps, None, None, 1, nothing, nothing)
+    found = Clocks(tuple(ClockReport(each, 50) for each in offsets.clocks), eps, None, None, 1, nothing, nothing)
     told = [line for line in sentences(found, "ns") if line.startswith("one side only: ")]
     assert told == [
         "one side only: left is at least 500 ms behind hub; no message leads from it there, so no more is known",

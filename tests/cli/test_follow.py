@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tests.history.building import draw, write_history
 from tests.live.streams import (DELTA, EPS, MS, kind_stream, terms)
-from whence.cli.follow import TermsGiven, _Teller
+from whence.cli.follow import TermsGiven, _ProgressPrinter
 from whence.cli.main import cli
 from whence.events.schema import REPORTS
 from whence.live import (LiveWriter, OtherTerms)
@@ -94,7 +94,7 @@ def test_a_stream_says_how_much_of_it_is_provable(tmp_path: Path, capsys: pytest
     """Who follows would take "not known" for a defect, and hear of a collector that loses reports only by asking."""
     place = str(tmp_path / "h")
     _, rows = kind_stream(Random(3), processes=3, events=40)
-    teller = _Teller(place, as_json=False)
+    teller = _ProgressPrinter(place, as_json=False)
     with LiveWriter(place, terms()) as writer:
         writer.step(rows, now=rows["arrival"][-1].as_py())
         teller.tell(writer)

@@ -22,7 +22,7 @@ from tests.history.computations import observe_cut
 from tests.history.manifests import ledger, rewrite
 from whence.cli.main import cli
 from whence.cli.observe import _print
-from whence.cli.output import Guarded, data_to_stdout, say
+from whence.cli.output import SafeStream, data_to_stdout, say
 from whence.events.schema import REPORTS
 from whence.history.clocks.tables import (between_clocks, store_clocks)
 from whence.history.clocks.measure import (added, measure_segment)
@@ -161,7 +161,7 @@ class Terminal(io.StringIO):
 def test_on_a_terminal_colours_pass_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Our own tables have colours there. Text that comes by another way than ours must not move the cursor."""
     terminal = Terminal()
-    monkeypatch.setattr(sys, "stdout", Guarded(terminal))
+    monkeypatch.setattr(sys, "stdout", SafeStream(terminal))
     print("\x1b[1mbold\x1b[0m", *NAMES)
     data_to_stdout().write("".join(NAMES).encode()[:-1])
     say("".join(NAMES) + "\udc80")

@@ -20,7 +20,7 @@ from whence.clocks import (
 from whence.clocks.autonomous import names as numbers
 from whence.simulation import fork_join
 from whence.simulation.fork_join import (EVENT, FORK)
-from whence.testing import History, check_clock
+from whence.testing import TrueHistory, check_clock
 
 
 @pytest.mark.parametrize("halvings", [numbers.HALVINGS, 1])
@@ -37,7 +37,7 @@ def test_the_past_is_listed_exactly(halvings, monkeypatch):
     monkeypatch.setattr(numbers, "HALVINGS", halvings)
     for seed in range(60):
         random = Random(seed)
-        truth, names = History(), {}
+        truth, names = TrueHistory(), {}
         live = [(Instance.root(), None)]
 
         def note(stamp, *causes, truth=truth, names=names):
@@ -85,7 +85,7 @@ def test_processes_and_messages():
     for seed in range(60):
         random = Random(seed)
         processes = AutonomousProcess.start("a", "b", "c")
-        truth, last, inbox, stamps = History(), dict.fromkeys(processes), [], []
+        truth, last, inbox, stamps = TrueHistory(), dict.fromkeys(processes), [], []
         for _ in range(50):
             name = random.choice(list(processes))
             cause = None

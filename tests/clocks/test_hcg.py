@@ -15,11 +15,11 @@ from tests.examples import examples
 from whence.errors import (ClockDrift, ClockError, StampError)
 from whence.clocks.hcg.gateway import Gateway
 from whence.clocks.hcg.member import GroupMember
-from whence.clocks.hcg.rules import (Bounds, Sent, may_precede, vt_less)
+from whence.clocks.hcg.rules import (NetworkBounds, SentLocally, may_precede, vt_less)
 from whence.clocks.hcg.stamps import (GlobalStamp, LocalStamp)
 from whence.clocks.hcg.structure import (Group, Subgroup)
 from whence.testing.groups import GroupHistory, GroupRun, random_shape
-from whence.testing.truth import History
+from whence.testing.truth import TrueHistory
 
 FUZZ = examples(500)
 
@@ -91,10 +91,10 @@ def test_both_rules_see_the_same_history():
 
 def test_the_rules_order_a_recorded_trace_between_truth_and_linear_time():
     """The model of section 4: Figure 8 needs HCG to order no less than the truth and no more than LT."""
-    random, delta, history = Random(3), 10, History()
+    random, delta, history = Random(3), 10, TrueHistory()
     lt, last = dict.fromkeys("gstu", 0), dict.fromkeys("gstu")
     agenda = [(random.expovariate(0.1), "send", p, None) for p in "gstu"]
-    sent: list[tuple[int, Sent, int]] = []
+    sent: list[tuple[int, SentLocally, int]] = []
     while len(sent) < 400:
         agenda.sort(key=lambda item: item[0])
         now, what, process, message = agenda.pop(0)
@@ -104,7 +104,7 @@ def test_the_rules_order_a_recorded_trace_between_truth_and_linear_time():
             target = random.choice([p for p in "gstu" if p != process])
             arrival = int(now) + delta
             ts, tr = (int(now) if process == "g" else None), (arrival if target == "g" else None)
-            sent.append((last[process], Sent(process, int(now), lt[process], ts, tr), lt[process]))
+            sent.append((last[process], SentLocally(process, int(now), lt[process], ts, tr), lt[process]))
             agenda += [(arrival, "receive", target, sent[-1]), (now + random.expovariate(0.1), "send", process, None)]
         else:
             lt[process] = max(lt[process], message[2])
@@ -114,7 +114,7 @@ def test_the_rules_order_a_recorded_trace_between_truth_and_linear_time():
         for b, sent_b, _ in sent:
             truth, hcg, linear = (
                 history.precedes(a, b),
-                may_precede(sent_a, sent_b, Bounds(skew=0, delta=delta)),
+                may_precede(sent_a, sent_b, NetworkBounds(skew=0, delta=delta)),
                 sent_a.lt < sent_b.lt,
             )
             assert truth <= hcg <= linear

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from whence.events.columns import Reports
+from whence.events.columns import ReportArrays
 from whence.events.report import Report
 
 
-def to_columns(reports: Iterable[Report]) -> Reports:
+def to_columns(reports: Iterable[Report]) -> ReportArrays:
     """Make columns of these records, in the same order; their kn must be equally long."""
     rows = list(reports)
-    return Reports(
+    return ReportArrays(
         process=np.array([row.process for row in rows], np.int32),
         seq=np.array([row.seq for row in rows], np.int64),
         r=np.array([row.r for row in rows], np.int64),
@@ -23,7 +23,7 @@ def to_columns(reports: Iterable[Report]) -> Reports:
     )
 
 
-def from_columns(reports: Reports) -> list[Report]:
+def from_columns(reports: ReportArrays) -> list[Report]:
     """Make records of these columns, in the same order."""
     columns = (reports.process, reports.seq, reports.r, reports.c, reports.kn, reports.arrival)
     return [

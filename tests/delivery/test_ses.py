@@ -6,14 +6,14 @@ import pytest
 
 from whence.clocks import OrderingClock
 from whence.delivery.ses import SES, OrderedReport, SesObserver
-from whence.testing import History
+from whence.testing import TrueHistory
 
 
 def reported(seed, *, loss):
     """Reports of a random computation, each with the number of its send event in the truth; all go to the observer."""
     random = Random(seed)
     clocks = {name: OrderingClock(name) for name in ("a", "b", "c")}
-    truth, last, inbox, reports = History(), dict.fromkeys(clocks), {name: [] for name in clocks}, {}
+    truth, last, inbox, reports = TrueHistory(), dict.fromkeys(clocks), {name: [] for name in clocks}, {}
     for now in range(60):
         name = random.choice(list(clocks))
         if inbox[name] and random.random() < 0.5:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from whence.demo.shop import Truth, write_shop
+from whence.demo.shop import ShopTruth, write_shop
 
 SECONDS = 40
 
 
 @pytest.fixture(scope="module", params=[7, 1])
-def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
+def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ShopTruth]:
     folder = tmp_path_factory.mktemp("shop")
     return folder, write_shop(folder, seconds=SECONDS, seed=request.param)
 
@@ -57,7 +57,7 @@ def past_of(failure: str, records: list[dict[str, Any]], *, by_lines: bool) -> s
     return found
 
 
-def test_the_truth_is_true(shop: tuple[Path, Truth]) -> None:
+def test_the_truth_is_true(shop: tuple[Path, ShopTruth]) -> None:
     """The demo checks its answers against this truth: it would praise wrong ones if the truth were wrong."""
     folder, truth = shop
     records, torn = read(folder)
@@ -87,7 +87,7 @@ def test_the_truth_is_true(shop: tuple[Path, Truth]) -> None:
         assert {f"{process}:{number}" for number in range(1, int(seq))} <= wide | of_herring, "a report is missing"
 
 
-def test_instances_do_several_things_at_once(shop: tuple[Path, Truth]) -> None:
+def test_instances_do_several_things_at_once(shop: tuple[Path, ShopTruth]) -> None:
     """A shop that handles one order after another would show nothing of lines."""
     records, _ = read(shop[0])
     spans: dict[str, dict[str, list[int]]] = {}
@@ -99,7 +99,7 @@ def test_instances_do_several_things_at_once(shop: tuple[Path, Truth]) -> None:
         assert sum(open_at) / len(open_at) > 3
 
 
-def test_wall_clocks_tell_the_wrong_story(shop: tuple[Path, Truth]) -> None:
+def test_wall_clocks_tell_the_wrong_story(shop: tuple[Path, ShopTruth]) -> None:
     """Without this the demo shows nothing: the cause stands after the failure, and another change right before it."""
     folder, truth = shop
     records, _ = read(folder)

@@ -25,9 +25,9 @@ from whence.history import RELATIONS, History, layout
 from whence.history.draft import Draft
 from whence.batch.join import join
 from whence.batch.number import number_segments
-from whence.history.window.plan import Plan
-from whence.history.window.segment import (Target, make_segment)
-from whence.sources import Piece, Source
+from whence.history.window.plan import WindowPlan
+from whence.history.window.segment import (SegmentTarget, make_segment)
+from whence.sources import FileSlice, Source
 from whence.sources.native.lines import JsonLines
 from whence.sources.shiviz.source import ShiViz
 
@@ -109,7 +109,7 @@ def rows_of(source: Source, data: bytes) -> pa.Table:
         stream.seek(offset)
         return stream
 
-    table = pa.Table.from_batches(source.read(Piece("export", open_at)), schema=REPORTS)
+    table = pa.Table.from_batches(source.read(FileSlice("export", open_at)), schema=REPORTS)
     assert table["reason"].null_count == len(table), [reason for reason in table["reason"].to_pylist() if reason]
     return table
 
@@ -134,11 +134,11 @@ def parquet_rows(data: bytes) -> pa.Table:
 
 def brought_back(folder: Path, rows: pa.Table) -> History:
     """A history of these rows."""
-    plan = Plan(1, (), 0)
+    plan = WindowPlan(1, (), 0)
     rows = rows.append_column("own", pa.repeat(True, len(rows)))
     rows = rows.append_column("window", pa.repeat(0, len(rows)))
     with Draft(folder) as draft:
-        target = Target(draft.store, draft.run)
+        target = SegmentTarget(draft.store, draft.run)
         made = [make_segment(rows, 0, plan, target)]
         assert (made[0].rows, made[0].quarantined) == (len(rows), 0), made[0].reasons
         joined = join(made, plan, target, lambda windows, keys: pa.table({}))

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from whence.causality.vector_clocks import vector_clocks
 from whence.events.schema import REPORTS
 from whence.batch.inline import (InlineEngine, InlineReports)
-from whence.batch.observe import (Delivering, Settings, run_from)
+from whence.batch.observe import (Delivering, RunSettings, run_from)
 from whence.history.draft import Draft
-from whence.history.window.plan import (Bins, Epochs, Plan)
+from whence.history.window.plan import (TimeBins, Epochs, WindowPlan)
 from whence.history.run import (Run, open_run)
-from whence.history.window.segment import Target
+from whence.history.window.segment import SegmentTarget
 from whence.sources.inputs import Inputs
 
 
@@ -116,10 +116,10 @@ class CutAt:
         start = min(0, pc.min(table["time"]).as_py())
         names = tuple(sorted(pc.unique(table["process"]).to_pylist()))
         firsts = (0, *sorted({cut - start for cut in cuts if cut > start}))
-        self.epochs = Epochs("", names, Bins(start, 1, 1_000), firsts, len(table))
+        self.epochs = Epochs("", names, TimeBins(start, 1, 1_000), firsts, len(table))
 
-    def plan(self, eps: int) -> Plan:
-        return Plan(0, (self.epochs,), eps)
+    def plan(self, eps: int) -> WindowPlan:
+        return WindowPlan(0, (self.epochs,), eps)
 
     def guess_eps(self) -> int:
         return 0
@@ -138,8 +138,8 @@ def observe_cut(folder: Path, table: pa.Table, cuts: list[int], eps: int) -> Run
             reports,
             reports.survey(window_rows=0),
             CutAt(table, cuts),
-            Target(draft.store, draft.run),
-            Settings("tick", eps if cuts else None, delivering=Delivering(())),
+            SegmentTarget(draft.store, draft.run),
+            RunSettings("tick", eps if cuts else None, delivering=Delivering(())),
         )
         draft.commit(made.description, made.tables.segments, made.tables.processes)
     return open_run(draft.store)

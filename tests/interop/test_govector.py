@@ -13,7 +13,7 @@ from tests.clocks.test_decoders import EXAMPLES, INPUTS_EACH, mutated
 from tests.sources.reading import rows
 from whence.clocks import ClockError, Relation, StampError, VectorClock, VectorStamp, relation
 from whence.interop.govector import (GoVector, GoVectorMessage)
-from whence.interop.msgpack_values import (MOST_DEPTH, Extension, Reader, pack_value)
+from whence.interop.msgpack_values import (MOST_DEPTH, Extension, MsgpackReader, pack_value)
 from whence.sources.shiviz.source import ShiViz
 
 INTEGERS = st.integers(-(2**63), 2**64 - 1)
@@ -42,7 +42,7 @@ def theirs(value):
 
 
 def read(data):
-    reader = Reader(data)
+    reader = MsgpackReader(data)
     value = reader.value()
     reader.end()
     return value

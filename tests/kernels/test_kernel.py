@@ -51,7 +51,7 @@ def _forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(each, "_compiled", None)
         monkeypatch.setattr(each, "_seconds", 0.0)
         monkeypatch.setattr(each, "called", {"plain": 0, "compiled": 0})
-    monkeypatch.setattr(choosing, "_state", choosing._State("auto"))
+    monkeypatch.setattr(choosing, "_state", choosing._KernelsState("auto"))
     yield
     for name in [name for name in KERNELS if name.startswith(__name__)]:
         del KERNELS[name]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.live.streams import (BASE, HOUR, MS, play, terms)
 from whence.events.schema import REPORTS
-from whence.sources.contract import Piece
+from whence.sources.contract import FileSlice
 from whence.sources.otlp import Otlp
 
 NAMES = ("shop", "pay", "stock")
@@ -52,7 +52,7 @@ def stream(random: Random) -> pa.Table:
             def opened(offset: int, body: bytes = body) -> io.BytesIO:
                 return io.BytesIO(body[offset:])
 
-            rows = pa.Table.from_batches(list(Otlp().read(Piece("http", opened))), REPORTS)
+            rows = pa.Table.from_batches(list(Otlp().read(FileSlice("http", opened))), REPORTS)
             arrival = BASE + number * 300 * MS + random.randint(100, 500) * MS
             arrival += random.choice([0, 0, 0, 0, 60_000 * MS])
             at = REPORTS.names.index("arrival")

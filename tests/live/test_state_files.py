@@ -9,7 +9,7 @@ import pytest
 
 from tests.live.streams import (hard_stream, terms)
 from whence.batch.inline import InlineEngine
-from whence.batch.observe import (Delivering, Settings, observe)
+from whence.batch.observe import (Delivering, RunSettings, observe)
 from whence.history.errors import DamagedHistory, UnsupportedFormat
 from whence.live import (LiveHistory, LiveWriter, state_files)
 from whence.history.store import Store
@@ -39,7 +39,7 @@ def test_no_file_is_a_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     begin(tmp_path / "live")
     lines = [f'{{"process": "p{at % 3}", "time": {at}, "kind": "local"}}' for at in range(50)]
     (tmp_path / "log.jsonl").write_text("\n".join(lines))
-    settings = Settings(eps=1, epoch_rows=20, delivering=Delivering(("exact",)))
+    settings = RunSettings(eps=1, epoch_rows=20, delivering=Delivering(("exact",)))
     observe(InlineEngine(), find_inputs([str(tmp_path / "log.jsonl")]), str(tmp_path / "batch"), settings)
     found = contents(tmp_path)
     assert {".state", ".measured", ".arrow", ".npz", ".parquet"} <= {Path(name).suffix for name in found}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.events.columns import Truth
+from whence.events.columns import TrueOrder
 from whence.measures.violations import Violations, count_violations
 
 
@@ -34,14 +34,14 @@ class History:
             knows[sender].add(message)
         self.processes = processes
 
-    def truth(self, spread: int) -> Truth:
+    def truth(self, spread: int) -> TrueOrder:
         """The same as vectors; numbers `spread` apart."""
         vector = np.zeros((len(self.senders), self.processes), np.int64)
         for message, past in enumerate(self.pasts):
             for other in (*past, message):
                 sender = self.senders[other]
                 vector[message, sender] = max(vector[message, sender], self.numbers[other] * spread)
-        return Truth(np.array(self.senders, np.int64), np.array(self.numbers, np.int32) * spread, vector)
+        return TrueOrder(np.array(self.senders, np.int64), np.array(self.numbers, np.int32) * spread, vector)
 
     def count(self, order: list[int]) -> Violations:
         before, after, pairs = set[int](), set[int](), 0
@@ -55,7 +55,7 @@ class History:
 
 
 @st.composite
-def deliveries(draw: st.DrawFn) -> tuple[History, Truth, list[int]]:
+def deliveries(draw: st.DrawFn) -> tuple[History, TrueOrder, list[int]]:
     random = Random(draw(st.integers(0, 1 << 32)))
     history = History(random, draw(st.sampled_from([1, 2, 3, 9, 20])), draw(st.sampled_from([0, 1, 2, 10, 60])))
     lost = draw(st.sampled_from([0, 0, 0.3]))
@@ -66,7 +66,7 @@ def deliveries(draw: st.DrawFn) -> tuple[History, Truth, list[int]]:
 
 
 @given(deliveries())
-def test_counts_are_exact(case: tuple[History, Truth, list[int]]) -> None:
+def test_counts_are_exact(case: tuple[History, TrueOrder, list[int]]) -> None:
     """Every figure drawn from these counts would be wrong."""
     history, truth, order = case
     assert count_violations(truth, np.array(order, np.int64)) == history.count(order)
@@ -97,7 +97,7 @@ def test_long_disordered_orders(processes: int, disorder: int) -> None:
         after[place + 1 :] |= inverted
         pairs += int(inverted.sum())
     expected = Violations(messages, before.sum(), after.sum(), (before | after).sum(), pairs)
-    assert count_violations(Truth(process, seq, vector), order) == expected
+    assert count_violations(TrueOrder(process, seq, vector), order) == expected
 
 
 def test_percentages_are_those_of_the_paper() -> None:
@@ -109,10 +109,10 @@ def test_percentages_are_those_of_the_paper() -> None:
 
 def test_orders_that_are_none_are_refused() -> None:
     """Duplicates would be counted as messages, and a wrong column as an order."""
-    truth = Truth(np.array([0, 1, 0]), np.array([1, 1, 1]), np.array([[1, 0], [1, 1], [1, 0]]))
+    truth = TrueOrder(np.array([0, 1, 0]), np.array([1, 1, 1]), np.array([[1, 0], [1, 1], [1, 0]]))
     with pytest.raises(ValueError, match="message 1 of process 0 is in the order twice"):
         count_violations(truth, np.array([0, 1, 2]))
     with pytest.raises(ValueError, match="rows 0 to 3; the truth has 3"):
         count_violations(truth, np.array([0, 3]))
     with pytest.raises(ValueError, match="senders are 0 to 0"):
-        count_violations(Truth(truth.process, truth.seq, truth.vector[:, :1]), np.array([0, 1]))
+        count_violations(TrueOrder(truth.process, truth.seq, truth.vector[:, :1]), np.array([0, 1]))

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from whence.cli.main import cli
-from whence.events.columns import Reports, Truth
+from whence.events.columns import ReportArrays, TrueOrder
 from whence.papers.schemes import hybrid_counters
 from whence.papers.presets import PRESETS, Setting
 from whence.simulation import simulate
@@ -20,18 +20,18 @@ EPS, DELTA, PROCESSES = 6, 8, 5
 SETTING = Setting(processes=PROCESSES, eps=EPS, delta=DELTA, rate=0.3)
 
 
-def before(truth: Truth, a: int, b: int) -> bool:
+def before(truth: TrueOrder, a: int, b: int) -> bool:
     return a != b and bool(truth.vector[b, truth.process[a]] >= truth.seq[a])
 
 
-def key(reports: Reports, row: int, elements: int, uses_c: bool) -> tuple[int, ...]:
+def key(reports: ReportArrays, row: int, elements: int, uses_c: bool) -> tuple[int, ...]:
     c = int(reports.c[row]) if uses_c else 0
     kn = reports.kn[row, :elements].tolist()
     return (int(reports.r[row]) + c, *kn, int(reports.process[row]), int(reports.seq[row]))
 
 
 def naive_deliveries(
-    reports: Reports, phi: Fraction, *, elements: int, uses_c: bool, checks_queue: bool
+    reports: ReportArrays, phi: Fraction, *, elements: int, uses_c: bool, checks_queue: bool
 ) -> list[tuple[int, int]]:
     """(delivery time, row) in the order of delivery, from the closed form of papers/README."""
     rows = range(len(reports))
@@ -49,7 +49,7 @@ def naive_deliveries(
     return sorted(((at[row], row) for row in rows), key=lambda delivery: (delivery[0], keys[delivery[1]]))
 
 
-def naive_counts(truth: Truth, order: list[int]) -> dict[str, float]:
+def naive_counts(truth: TrueOrder, order: list[int]) -> dict[str, float]:
     pairs = [(b, a) for place, b in enumerate(order) for a in order[place + 1 :] if before(truth, a, b)]
     too_early, too_late = {b for b, _ in pairs}, {a for _, a in pairs}
     return {

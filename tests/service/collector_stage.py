@@ -21,8 +21,8 @@ from fastapi import APIRouter
 from whence.events.payload import decode_reports
 from whence.events.schema import REPORTS
 from whence.service.broker.nats_server import (STREAM, Retention, broker_url)
-from whence.service.http.app import Settings
-from whence.service.serve import (Plan, Running, serve)
+from whence.service.http.app import HttpSettings
+from whence.service.serve import (ServicePlan, Running, serve)
 
 WAIT_S = 180.0
 
@@ -117,7 +117,7 @@ async def _stored(url: str) -> list[pa.Table]:
 def served(
     history: Path,
     *,
-    settings: Settings | None = None,
+    settings: HttpSettings | None = None,
     retention: Retention | None = None,
     routers: tuple[APIRouter, ...] = (),
     live: Any = None,
@@ -125,9 +125,9 @@ def served(
     replace_broker_after_s: float = 60.0,
 ) -> Iterator[Stage]:
     """Run a service in a thread, without a stream."""
-    plan = Plan(
+    plan = ServicePlan(
         history=history,
-        settings=settings or Settings(port=0, expects_stream=False),
+        settings=settings or HttpSettings(port=0, expects_stream=False),
         retention=retention or Retention(bytes=256 << 20),
         broker=broker,
         replace_broker_after_s=replace_broker_after_s,

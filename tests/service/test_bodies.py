@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from tests.service.collector_stage import served
 from whence.service.http import bodies
 from whence.service.http.bodies import (check_lines, gunzip)
-from whence.service.http.limits import (Held, InFlight, Limits, Refused)
+from whence.service.http.limits import (HeldBytes, InFlight, Limits, RequestRefused)
 from whence.service.collector.parsing import Parser
-from whence.service.http.app import Settings
+from whence.service.http.app import HttpSettings
 
 LINES = "application/x-ndjson"
 
 
 def unpacked(packed: bytes, limits: Limits | None = None) -> bytes:
     limits = limits or Limits()
-    return gunzip(packed, limits, Held(InFlight(limits)))
+    return gunzip(packed, limits, HeldBytes(InFlight(limits)))
 
 
 @given(st.lists(st.binary(max_size=9_000), min_size=1, max_size=6))
@@ -32,7 +32,7 @@ def test_members_one_after_the_other_are_one_body(parts: list[bytes]) -> None:
     packed = b"".join(gzip.compress(part) for part in parts)
     assert unpacked(packed) == b"".join(parts)
     for torn in (packed[:-1], packed[:-8], packed + b"x"):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RequestRefused) as refused:
             unpacked(torn)
         assert refused.value.reason == "not-gzip"
 
@@ -59,7 +59,7 @@ def test_many_tiny_members_cost_no_more_than_their_bytes(monkeypatch: pytest.Mon
     packed = gzip.compress(b"") * members
     assert unpacked(packed, Limits(gzip_members=members)) == b""
     assert given_bytes <= members * 4_096
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         unpacked(packed)
     assert (refused.value.status, refused.value.reason) == (413, "too-large")
 
@@ -71,10 +71,10 @@ def test_work_that_nobody_waits_for_stops() -> None:
     packed = gzip.compress(bytes(1 << 20))
     with in_flight.request() as held:
         assert gunzip(packed, limits, held)
-    with pytest.raises(Refused, match="send this again"):
+    with pytest.raises(RequestRefused, match="send this again"):
         gunzip(packed, limits, held)
     in_flight.ending = True
-    with in_flight.request() as held, pytest.raises(Refused, match="send this again"):
+    with in_flight.request() as held, pytest.raises(RequestRefused, match="send this again"):
         gunzip(packed, limits, held)
 
 
@@ -84,7 +84,7 @@ def test_lines_are_counted_before_they_are_parsed(tmp_path: Path, monkeypatch: p
     parsed: list[bytes] = []
     whole = Parser.parse
     monkeypatch.setattr(Parser, "parse", lambda self, body, *more: parsed.append(body) or whole(self, body, *more))
-    with served(tmp_path / "h", settings=Settings(port=0, expects_stream=False, limits=limits)) as stage:
+    with served(tmp_path / "h", settings=HttpSettings(port=0, expects_stream=False, limits=limits)) as stage:
         line = b'{"process":"p","seq":1}'
         long = b'{"process":"p","seq":1,"text":"' + b"x" * 1_000 + b'"}'
         for body in (b"{}\n" * 51, b"{}\n" * 50 + b"{}", b"\n" * 51, long, line + b"\n" + long + b"\n" + line):
@@ -103,6 +103,6 @@ def test_the_longest_line_decides(lengths: list[int], ended: bool) -> None:
     refused = False
     try:
         check_lines(body, Limits(report_bytes=20))
-    except Refused:
+    except RequestRefused:
         refused = True
     assert refused == any(length > 20 for length in lengths)

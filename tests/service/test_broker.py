@@ -18,8 +18,8 @@ from nats.aio.client import Client
 from tests.service.collector_stage import Stage, served, until
 from whence.service.broker.nats_server import (BrokerError, Retention, broker_url, without_secrets)
 from whence.service.http.limits import Limits
-from whence.service.http.app import Settings
-from whence.service.serve import (Plan, stream_command)
+from whence.service.http.app import HttpSettings
+from whence.service.serve import (ServicePlan, stream_command)
 
 LINES = "application/x-ndjson"
 CLIENTS, BATCHES, REPORTS = 4, 60, 10
@@ -44,7 +44,7 @@ def test_a_connection_that_ends_without_a_word_is_made_again(tmp_path: Path, mon
         client._status = Client.CLOSED
         raise ConnectionResetError
 
-    with served(tmp_path / "h", settings=Settings(port=0, expects_stream=False, limits=Limits(publish_s=1.0))) as stage:
+    with served(tmp_path / "h", settings=HttpSettings(port=0, expects_stream=False, limits=Limits(publish_s=1.0))) as stage:
         assert stage.post("/v1/reports", batch(0, 0), LINES).status == 200
         with monkeypatch.context() as patched:
             patched.setattr(Client, "_close", fail_before_calling_back)
@@ -56,7 +56,7 @@ def test_a_connection_that_ends_without_a_word_is_made_again(tmp_path: Path, mon
 def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(tmp_path: Path) -> None:
     """A user would lose reports that the application was told are safe, or see them twice."""
     limits = Limits(publish_s=5.0)
-    with served(tmp_path / "h", settings=Settings(port=0, expects_stream=False, limits=limits)) as stage:
+    with served(tmp_path / "h", settings=HttpSettings(port=0, expects_stream=False, limits=limits)) as stage:
         accepted: Counter[int] = Counter()
         statuses: Counter[int] = Counter()
         faults: list[BaseException] = []
@@ -115,7 +115,7 @@ def test_a_full_broker_refuses_until_there_is_room(tmp_path: Path) -> None:
 
 def test_a_broker_that_hangs_is_not_waited_for_and_is_replaced(tmp_path: Path) -> None:
     """A user's application would hang with the broker, or take silence for success."""
-    settings = Settings(port=0, expects_stream=False, limits=Limits(publish_s=0.5))
+    settings = HttpSettings(port=0, expects_stream=False, limits=Limits(publish_s=0.5))
     with served(tmp_path / "h", settings=settings, replace_broker_after_s=1.0) as stage:
         stopped = server_pid(stage.history)
         os.kill(stopped, signal.SIGSTOP)
@@ -148,7 +148,7 @@ def test_an_existing_broker_is_used_and_its_token_is_not_shown(tmp_path: Path) -
             assert token not in stage.running.broker
             assert stage.post("/v1/reports", b'{"process":"p","seq":1}', LINES).status == 200
         assert theirs.rows()["seq"].to_pylist() == [1]
-    plan = Plan(history=tmp_path / "h", settings=Settings(), stream_options=["--policy", "exact"])
+    plan = ServicePlan(history=tmp_path / "h", settings=HttpSettings(), stream_options=["--policy", "exact"])
     command = stream_command(plan, url)
     assert token not in " ".join(command.arguments)
     assert command.environment == {"WHENCE_BROKER_TOKEN": token}

@@ -26,8 +26,8 @@ from tests.service.collector_stage import Stage, served, whole
 from whence.errors import WhenceError
 from whence.history.manifest import Stream
 from whence.service.metrics import write_sample, write_stream
-from whence.service.http.app import Settings
-from whence.sources import Piece, source
+from whence.service.http.app import HttpSettings
+from whence.sources import FileSlice, source
 
 LINES = "application/x-ndjson"
 PROTOBUF = "application/x-protobuf"
@@ -41,7 +41,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 def as_file(format: str, body: bytes) -> pa.Table:
     """The rows that the same bytes give as a file."""
-    batches = source(format, {}).read(Piece("http:anonymous", lambda at: io.BytesIO(body[at:])))
+    batches = source(format, {}).read(FileSlice("http:anonymous", lambda at: io.BytesIO(body[at:])))
     return whole(pa.Table.from_batches(list(batches)))
 
 
@@ -226,7 +226,7 @@ class Live:
 def test_metrics_of_the_stream_outlive_a_history_that_cannot_be_read(tmp_path: Path) -> None:
     """A user would lose all metrics when the stream has a problem: when they are needed."""
     live = Live()
-    with served(tmp_path / "h", settings=Settings(port=0), live=live) as stage:
+    with served(tmp_path / "h", settings=HttpSettings(port=0), live=live) as stage:
         found = counted(stage)
         assert found["whence_stream_delivered_total"] == 7
         assert found["whence_stream_waiting"] == 0

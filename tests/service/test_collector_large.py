@@ -11,7 +11,7 @@ import pytest
 
 from tests.service.collector_stage import Stage, served
 from tests.sources.otlp_requests import NOON_NS, SPAN, TRACE, attributes, log, message, of_logs, of_spans, span
-from whence.service.http.limits import (Limits, Refused)
+from whence.service.http.limits import (Limits, RequestRefused)
 from whence.service.collector.parsing import (BodyFormat, Parser)
 
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
@@ -167,7 +167,7 @@ def test_what_rows_repeat_is_counted_before_it_fills_memory(written_in: BodyForm
     resource = {"attributes": attributes(service__name="é" * 900, service__instance__id="é" * 900)}
     request = of_logs(*[{"timeUnixNano": "1"}] * 50_000, resource=resource)
     body = message(request) if written_in is BodyFormat.OTLP_PROTOBUF else json.dumps(request).encode()
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         Parser(Limits()).parse(body, written_in, "f")
     assert (refused.value.status, refused.value.reason) == (413, "too-large")
     assert "67,108,864" in refused.value.message
@@ -219,7 +219,7 @@ EMPTY = {
 def test_nothing_a_million_times_is_refused(what: str) -> None:
     """16 kB of compressed emptiness took forty seconds, or gigabytes, and gave no report that could be counted."""
     written_in = BodyFormat.OTLP_JSON if "JSON" in what else BodyFormat.OTLP_PROTOBUF
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         Parser(Limits()).parse(EMPTY[what], written_in, "f")
     assert refused.value.status == 413
 

@@ -22,7 +22,7 @@ from tests.service.collector_stage import Stage, served, until
 from whence.service.http.tokens import (BadTokens, read_tokens)
 from whence.service.broker.nats_server import broker_url
 from whence.service.http.limits import Limits
-from whence.service.http.app import (ServiceError, Settings)
+from whence.service.http.app import (ServiceError, HttpSettings)
 
 LINES = "application/x-ndjson"
 LIMITS = Limits(body_bytes=64 << 10, reports=50, header_bytes=8 << 10, requests_in_flight=2)
@@ -31,7 +31,7 @@ REPORT = b'{"process":"p","seq":1}\n'
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    settings = Settings(port=0, expects_stream=False, limits=LIMITS)
+    settings = HttpSettings(port=0, expects_stream=False, limits=LIMITS)
     with served(tmp_path_factory.mktemp("service") / "history", settings=settings) as running:
         yield running
 
@@ -86,7 +86,7 @@ def test_more_requests_than_allowed_are_told_to_wait(stage: Stage) -> None:
 
 def test_a_body_that_never_comes_is_not_waited_for(tmp_path: Path) -> None:
     """A few senders that stop half-way would keep all others out."""
-    settings = Settings(port=0, expects_stream=False, limits=Limits(read_s=0.2))
+    settings = HttpSettings(port=0, expects_stream=False, limits=Limits(read_s=0.2))
     with served(tmp_path / "h", settings=settings) as stage:
         head = f"POST /v1/reports HTTP/1.1\r\nHost: localhost\r\nContent-Type: {LINES}\r\nContent-Length: 9\r\n\r\n{{"
         with connected(stage, head) as connection:
@@ -108,7 +108,7 @@ def test_only_known_callers_get_in_and_no_secret_gets_out(tmp_path: Path, caplog
     async def broken() -> None:
         raise RuntimeError(f"{WRITER} in {tmp_path}")
 
-    settings = Settings(port=0, expects_stream=False, access=read_tokens(tokens))
+    settings = HttpSettings(port=0, expects_stream=False, access=read_tokens(tokens))
     answers = []
     with served(tmp_path / "h", settings=settings, routers=(router,)) as stage:
 
@@ -154,8 +154,8 @@ def test_without_tokens_only_this_machine_is_listened_to(stage: Stage) -> None:
     """Anybody on the network, or any page in a browser, could send and read events."""
     for host in ("0.0.0.0", "::", "192.0.2.1"):
         with pytest.raises(ServiceError, match="--tokens"):
-            Settings(host=host).check()
-    Settings(host="0.0.0.0", open_to_all=True).check()
+            HttpSettings(host=host).check()
+    HttpSettings(host="0.0.0.0", open_to_all=True).check()
     assert stage.get("/healthz", Host="evil.example").status == 403
     assert stage.get("/healthz", Host="LOCALHOST:1234").status == 200
 
@@ -167,7 +167,7 @@ def test_tls_by_certificate_files(tmp_path: Path) -> None:
     make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
     make += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
     subprocess.run(make, check=True, capture_output=True)
-    settings = Settings(port=0, expects_stream=False, certificate=certificate, key=key)
+    settings = HttpSettings(port=0, expects_stream=False, certificate=certificate, key=key)
     with served(tmp_path / "h", settings=settings) as stage:
         assert stage.running.http.startswith("https://")
         trusting = ssl.create_default_context(cafile=str(certificate))
@@ -177,6 +177,6 @@ def test_tls_by_certificate_files(tmp_path: Path) -> None:
         pass
 
 
-def wrong(settings: Settings) -> Settings:
+def wrong(settings: HttpSettings) -> HttpSettings:
     """The key in the certificate's place."""
-    return Settings(port=0, expects_stream=False, certificate=settings.key, key=settings.key)
+    return HttpSettings(port=0, expects_stream=False, certificate=settings.key, key=settings.key)

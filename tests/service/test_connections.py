@@ -15,7 +15,7 @@ from starlette.responses import Response
 from tests.service.collector_stage import Stage, served, until
 from whence.service.http.connections import SPARE
 from whence.service.http.limits import Limits
-from whence.service.http.app import Settings
+from whence.service.http.app import HttpSettings
 
 LINES = "application/x-ndjson"
 REPORT = b'{"process":"p","seq":1}\n'
@@ -24,7 +24,7 @@ GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 @contextmanager
 def running(folder: Path, limits: Limits, *routers: APIRouter) -> Iterator[Stage]:
-    settings = Settings(port=0, expects_stream=False, limits=limits)
+    settings = HttpSettings(port=0, expects_stream=False, limits=limits)
     with served(folder / "h", settings=settings, routers=routers) as stage:
         yield stage
 

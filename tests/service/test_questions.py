@@ -31,7 +31,7 @@ from whence.service.questions import (bounds as answer_bounds, documents as answ
 from whence.service.questions.bounds import fair_level
 from whence.service.questions.routes import questions_router
 from whence.service.questions.pool import QuestionLimits
-from whence.service.http.limits import Refused
+from whence.service.http.limits import RequestRefused
 from whence.service.questions.conditions import ConditionLimits
 
 START = 1_700_000_000_000_000_000
@@ -257,7 +257,7 @@ def test_a_reader_is_asked_who_it_is(made: tuple[Path, list[Made]]) -> None:
 
     class Closed:
         def reader(self) -> None:
-            raise Refused(401, "no-token", "this needs a token")
+            raise RequestRefused(401, "no-token", "this needs a token")
 
     get = asking(application(Newest(made[0]), access=Closed()))
     for question, _, parameters, _ in QUESTIONS:

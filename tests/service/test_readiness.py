@@ -22,7 +22,7 @@ from whence.service.broker.nats_server import Retention
 from whence.service.http.limits import (InFlight, Limits)
 from whence.service.metrics import Metrics
 from whence.service.supervisor import (Command, Supervised)
-from whence.service.health import (STALLED_S, Watch)
+from whence.service.health import (STALLED_S, HealthWatch)
 
 LINES = "application/x-ndjson"
 REPORT = b'{"process":"p","seq":1}\n'
@@ -56,7 +56,7 @@ def test_a_stream_is_stalled_only_if_there_is_something_to_commit() -> None:
     """No probe would ever let traffic to a new service; or one whose stream hangs would be taken for well."""
     now_s = 1_000.0
     published, live = Published(), Live()
-    watch = Watch(
+    watch = HealthWatch(
         published,  # type: ignore[arg-type]
         Metrics(),
         InFlight(Limits()),
@@ -201,7 +201,7 @@ def test_a_child_that_is_killed_is_started_again_at_once(tmp_path: Path, monkeyp
 def test_readiness_tells_why_the_stream_does_not_run(tmp_path: Path) -> None:
     """A probe would only say 503, and the reason would be somewhere in a log."""
     published = Published()
-    watch = Watch(
+    watch = HealthWatch(
         published,  # type: ignore[arg-type]
         Metrics(),
         InFlight(Limits()),

@@ -23,12 +23,12 @@ from hypothesis import strategies as st
 from tests.history.building import Made
 from tests.service.subscriptions_stage import QUICK, Client, Receiver, StagedLive, drawn, serving, until
 from whence.service.subscriptions import (documents as subscribing_documents, notifications as subscribing_steps)
-from whence.service.http.limits import Refused
+from whence.service.http.limits import RequestRefused
 from whence.service.subscriptions.matching import (PIECE_BYTES, PIECE_ROWS, Matchers, cut_into_pieces)
 from whence.service.http.sse import EventStream
 from whence.service.subscriptions.routes import subscriptions_router
 from whence.service.subscriptions.service import Subscriptions
-from whence.service.subscriptions.notifications import (Step, Teller)
+from whence.service.subscriptions.notifications import (NotificationPage, Notifier)
 from whence.service.subscriptions.store import (Subscription, SubscriptionStore, Webhook)
 
 
@@ -36,10 +36,10 @@ def failing(event: Made) -> bool:
     return int((event.attributes or {}).get("status", 0)) >= 5  # type: ignore[call-overload]
 
 
-def everything(teller: Teller, subscription: Subscription, after: int) -> list[Any]:
+def everything(teller: Notifier, subscription: Subscription, after: int) -> list[Any]:
     """All that a subscriber is told after a number."""
     told: list[Any] = []
-    step = Step((), after, at_end=False)
+    step = NotificationPage((), after, at_end=False)
     while not step.at_end:
         step = teller.read_page(subscription, step.upto)
         told += step.notifications
@@ -57,7 +57,7 @@ def test_what_is_told_is_what_led_to_it(
     live = StagedLive(tmp_path_factory.mktemp("told"), drawn(seed, events, gaps=gaps, ids=ids))
     live.commit(events)
     subscription = Subscription("0" * 24, "status >= 5", k, "shop", 0, 0)
-    teller = Teller(live, Matchers())
+    teller = Notifier(live, Matchers())
     expected = live.numbers(failing)
     for after in (0, events // 2, events):
         told = everything(teller, subscription, after)
@@ -118,14 +118,14 @@ def test_no_event_is_told_before_the_history_has_it(tmp_path: Path) -> None:
     """The answer would have no causes, and the subscriber would think that nothing led to the failure."""
     live = StagedLive(tmp_path, drawn(5, 60))
     first, second, *_ = live.numbers(failing)
-    teller = Teller(live, Matchers())
+    teller = Notifier(live, Matchers())
     subscription = Subscription("0" * 24, "status >= 5", 5, None, 0, 0)
-    assert teller.read_page(subscription, 0) == Step((), 0, at_end=True)
+    assert teller.read_page(subscription, 0) == NotificationPage((), 0, at_end=True)
     live.commit(second - 1, logged=60)
     step = teller.read_page(subscription, 0)
     assert ([each.number for each in step.notifications], step.upto, step.at_end) == ([first], second - 1, True)
-    assert teller.read_page(subscription, step.upto) == Step((), second - 1, at_end=True)
-    other = Teller(live, Matchers())
+    assert teller.read_page(subscription, step.upto) == NotificationPage((), second - 1, at_end=True)
+    other = Notifier(live, Matchers())
     assert not other.read_page(subscription, step.upto).notifications
     live.commit(60)
     rest = everything(teller, subscription, step.upto)
@@ -137,7 +137,7 @@ def test_an_event_that_was_set_aside_after_its_delivery_holds_up_no_other(tmp_pa
     """One contradicted report would silence a subscription for ever."""
     live = StagedLive(tmp_path, drawn(5, 60))
     numbers = live.numbers(failing)
-    teller = Teller(live, Matchers())
+    teller = Notifier(live, Matchers())
     subscription = Subscription("0" * 24, "status >= 5", 5, None, 0, 0)
     for _ in range(2):
         live.commit(numbers[-1] - 1, logged=60)
@@ -157,7 +157,7 @@ def test_names_that_mean_another_event_mislead_nobody(tmp_path: Path) -> None:
     for number, name in strange.items():
         live.events[number - 1].id = name
     live.commit(40)
-    teller = Teller(live, Matchers())
+    teller = Notifier(live, Matchers())
     told = everything(teller, Subscription("0" * 24, "true", 0, None, 0, 0), 0)
     assert {each.kind for each in told} == {"answer"}
     for number in (*strange, timed[5]):
@@ -215,7 +215,7 @@ def test_subscriptions_outlive_the_service_and_tell_no_secrets(tmp_path: Path) -
         expected = live.numbers(failing, after=20)
         assert [each["number"] for each in client.answers(kept["events_url"], len(expected))] == expected
     store = SubscriptionStore(folder, most=3)
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         store.add(Subscription("a" * 24, "true", 1, None, 0, 0))
 
 
@@ -433,9 +433,9 @@ def test_what_is_told_of_large_events_is_cut_and_comes_in_small_steps(
     asked: list[int] = []
     whole = live.deliveries
     monkeypatch.setattr(live, "deliveries", lambda after, limit: asked.append(limit) or whole(after, limit))
-    teller = Teller(live, Matchers())
+    teller = Notifier(live, Matchers())
     subscription = Subscription("0" * 24, "true", 30, None, 0, 0)
-    step, told = Step((), 0, at_end=False), []
+    step, told = NotificationPage((), 0, at_end=False), []
     while not step.at_end:
         step = teller.read_page(subscription, step.upto)
         assert sum(len(each.text) for each in step.notifications) < 50_000 + 45_000
@@ -473,7 +473,7 @@ def test_one_reader_leaves_room_for_others(tmp_path: Path) -> None:
         found = subscriptions.find((await subscriptions.documents())[0]["id"])
         opened = await subscriptions.stream(found, None, "a")
         await anext(opened)
-        with pytest.raises(Refused, match="too many streams"):
+        with pytest.raises(RequestRefused, match="too many streams"):
             await subscriptions.stream(found, None, "a")
         other = await subscriptions.stream(found, None, "b")
         await anext(other)
@@ -512,6 +512,6 @@ def test_errors_can_be_subscribed_to(tmp_path: Path) -> None:
         event.error = (True, None, False)[number % 3]
     live = StagedLive(tmp_path, events)
     live.commit(12)
-    told = everything(Teller(live, Matchers()), Subscription("0" * 24, "error", 0, None, 0, 0), 0)
+    told = everything(Notifier(live, Matchers()), Subscription("0" * 24, "error", 0, None, 0, 0), 0)
     assert [each.number for each in told] == [1, 4, 7, 10]
     assert all(each.document["event"]["error"] is True for each in told)

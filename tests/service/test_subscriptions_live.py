@@ -13,7 +13,7 @@ from tests.history.computations import Event, draw, past_of
 from whence.events.schema import REPORTS
 from whence.live import (LiveHistory, LiveTerms, LiveWriter)
 from whence.service.subscriptions.matching import Matchers
-from whence.service.subscriptions.notifications import (Step, Teller, Told)
+from whence.service.subscriptions.notifications import (NotificationPage, Notifier, Notification)
 from whence.service.subscriptions.store import Subscription
 
 MS = 1_000_000
@@ -46,9 +46,9 @@ def report(event: Event, random: Random, *, numbered: bool, ids: bool, place: in
     }
 
 
-def heard(teller: Teller, told: list[Told], after: int, subscription: Subscription = EVERYTHING) -> int:
+def heard(teller: Notifier, told: list[Notification], after: int, subscription: Subscription = EVERYTHING) -> int:
     """What there is now; gives where to go on."""
-    step = Step((), after, at_end=False)
+    step = NotificationPage((), after, at_end=False)
     while not step.at_end:
         step = teller.read_page(subscription, step.upto)
         told += step.notifications
@@ -66,8 +66,8 @@ def test_each_event_is_told_once_with_its_true_causes(tmp_path: Path, seed: int,
         if not event.lost
     ]
     rows.sort(key=lambda row: row["arrival"])
-    teller = Teller(LiveHistory(tmp_path / "h"), Matchers())
-    told: list[Told] = []
+    teller = Notifier(LiveHistory(tmp_path / "h"), Matchers())
+    told: list[Notification] = []
     position = heard(teller, told, 0)
     assert (position, told) == (0, [])
     with LiveWriter(str(tmp_path / "h"), LiveTerms(eps=12 * MS, delta=100 * MS, close_rows=40)) as writer:
@@ -92,7 +92,7 @@ def test_each_event_is_told_once_with_its_true_causes(tmp_path: Path, seed: int,
         assert {gap["message"] for gap in document["missing"] if "message" in gap} == lacking
         assert document["complete"] == (not document["missing"])
         assert not document["late"]
-    alone: list[Told] = []
+    alone: list[Notification] = []
     heard(teller, alone, 0, NO_CAUSES)
     assert [each.document["complete"] for each in alone] == [each.document["complete"] for each in told]
     assert {each.document["complete"] for each in alone} == {True, False}

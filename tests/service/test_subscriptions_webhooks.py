@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from tests.service.subscriptions_stage import QUICK, Receiver, StagedLive, drawn, serving, until
-from whence.service.http.limits import Refused
+from whence.service.http.limits import RequestRefused
 from whence.service.subscriptions.store import Progress
 from whence.service.webhooks.worker import (NS, WebhookLimits, Webhooks)
-from whence.service.webhooks.client import (NotTaken, Reach, Target, WebhookHosts, may_reach, send)
+from whence.service.webhooks.client import (NotTaken, AllowedAddresses, WebhookTarget, WebhookHosts, may_reach, send)
 from whence.service.webhooks.signatures import (sign_body, verify_signature)
 
 SECRET = "a secret of the test"
@@ -204,7 +204,7 @@ def _in_state(document: dict[str, Any], state: str) -> dict[str, Any] | None:
 )
 def test_webhooks_go_nowhere_else(url: str) -> None:
     """Whoever may subscribe could read the operator's network through the service."""
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         WebhookHosts(["hooks.example:443", "hooks.example:80"], private=True).parse_target(url)
 
 
@@ -213,18 +213,18 @@ def test_webhooks_go_where_they_may() -> None:
     hosts = WebhookHosts(["Hooks.Example", "10.0.0.5:80", "[::1]:81", "localhost:82"])
     assert hosts.parse_target("https://hooks.example/a/%20b?c=d").path == "/a/%20b?c=d"
     assert hosts.parse_target("https://HOOKS.example:8443").authority == "hooks.example:8443"
-    assert hosts.parse_target("https://hooks.example/").reach is Reach.PUBLIC
-    assert hosts.parse_target("http://10.0.0.5/").reach is Reach.ANY
+    assert hosts.parse_target("https://hooks.example/").reach is AllowedAddresses.PUBLIC
+    assert hosts.parse_target("http://10.0.0.5/").reach is AllowedAddresses.ANY
     assert (
         hosts.parse_target("http://[::1]:81/").reach
         is hosts.parse_target("http://localhost:82/").reach
-        is Reach.LOOPBACK
+        is AllowedAddresses.LOOPBACK
     )
     for url in ("http://localhost:8000/", "http://127.0.0.1/", "http://[::1]:9/"):
-        assert WebhookHosts(private=True).parse_target(url).reach is Reach.LOOPBACK
-        with pytest.raises(Refused):
+        assert WebhookHosts(private=True).parse_target(url).reach is AllowedAddresses.LOOPBACK
+        with pytest.raises(RequestRefused):
             hosts.parse_target(url)
-    assert WebhookHosts(["hooks.example"], private=True).parse_target("http://hooks.example/").reach is Reach.ANY
+    assert WebhookHosts(["hooks.example"], private=True).parse_target("http://hooks.example/").reach is AllowedAddresses.ANY
 
 
 PRIVATE = [
@@ -235,15 +235,15 @@ PRIVATE = [
 
 def test_a_name_of_the_list_cannot_be_made_to_mean_a_private_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever answers for an allowed name in the DNS could point the service at the operator's own network, for a moment."""
-    assert [each for each in PRIVATE if may_reach(each, Reach.PUBLIC)] == []
-    assert may_reach("93.184.215.14", Reach.PUBLIC)
-    assert may_reach("2606:2800:21f:cb07::1", Reach.PUBLIC)
-    assert may_reach("10.1.2.3", Reach.ANY)
-    assert not may_reach("10.1.2.3", Reach.LOOPBACK)
+    assert [each for each in PRIVATE if may_reach(each, AllowedAddresses.PUBLIC)] == []
+    assert may_reach("93.184.215.14", AllowedAddresses.PUBLIC)
+    assert may_reach("2606:2800:21f:cb07::1", AllowedAddresses.PUBLIC)
+    assert may_reach("10.1.2.3", AllowedAddresses.ANY)
+    assert not may_reach("10.1.2.3", AllowedAddresses.LOOPBACK)
     looked_up: list[str] = []
     connected: list[str] = []
 
-    async def run(target: Target, addresses: list[str]) -> str | None:
+    async def run(target: WebhookTarget, addresses: list[str]) -> str | None:
         loop = asyncio.get_running_loop()
 
         async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:

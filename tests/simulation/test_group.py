@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from whence.simulation import Group, GroupMessages, ordered_ratios, simulate_group
+from whence.simulation import SimulatedGroup, GroupMessages, ordered_ratios, simulate_group
 from whence.simulation.group import GATEWAY
 
 
@@ -35,7 +35,7 @@ def stamps_by_hand(messages: GroupMessages, processes: int) -> tuple[list[int], 
 @pytest.mark.parametrize(("gap", "gaps"), [(300, "exponential"), (4_000, "exponential"), (700, "periodic")])
 def test_stamps_are_those_of_the_history(gap: int, gaps: str) -> None:
     """Every curve of Figure 8 compares these stamps."""
-    group = Group(gap, delay=1_000, messages=60, gaps=gaps)  # type: ignore[arg-type]
+    group = SimulatedGroup(gap, delay=1_000, messages=60, gaps=gaps)  # type: ignore[arg-type]
     messages = simulate_group(group, 5)
     linear, vector = stamps_by_hand(messages, group.processes)
     assert messages.linear.tolist() == linear
@@ -47,7 +47,7 @@ def test_stamps_are_those_of_the_history(gap: int, gaps: str) -> None:
 
 def test_the_stated_ratios_are_met() -> None:
     """HCG's case: 15-20% fewer messages ordered than by LT, twice as many as by VT, 35 points too many."""
-    ratios = ordered_ratios(simulate_group(Group(6_000), 1))
+    ratios = ordered_ratios(simulate_group(SimulatedGroup(6_000), 1))
     assert 0.15 <= 1 - ratios.hcg / ratios.linear <= 0.20
     assert 1.8 <= ratios.hcg / ratios.vector <= 2.2
     assert 0.33 <= ratios.hcg - ratios.vector <= 0.37
@@ -55,7 +55,7 @@ def test_the_stated_ratios_are_met() -> None:
 
 def test_gaps_are_exponential() -> None:
     """Gaps of another shape do not meet the stated ratios; three moments and the tail tell the shape."""
-    messages = simulate_group(Group(10_000, messages=30_000), 3)
+    messages = simulate_group(SimulatedGroup(10_000, messages=30_000), 3)
     gaps = np.concatenate([np.diff(messages.sent[messages.sender == j]) for j in range(4)]) / 10_000
     assert gaps.mean() == pytest.approx(1, abs=0.01)
     assert (gaps**2).mean() == pytest.approx(2, abs=0.05)
@@ -65,16 +65,16 @@ def test_gaps_are_exponential() -> None:
 
 def test_periodic_sends_are_periodic() -> None:
     """The option would otherwise compare exponential gaps with themselves."""
-    messages = simulate_group(Group(700, messages=50, gaps="periodic"), 3)
+    messages = simulate_group(SimulatedGroup(700, messages=50, gaps="periodic"), 3)
     for j in range(4):
         assert set(np.diff(messages.sent[messages.sender == j]).tolist()) == {700}
 
 
 def test_runs_repeat_and_bad_parameters_do_not_run() -> None:
     """A figure is its seed; a wrong parameter must not become a figure."""
-    again = [simulate_group(Group(500, messages=40), 9) for _ in range(2)]
+    again = [simulate_group(SimulatedGroup(500, messages=40), 9) for _ in range(2)]
     assert all((a == b).all() for a, b in zip(*again, strict=True))
     with pytest.raises(ValueError, match="gap must be an integer from 1"):
-        Group(0)
+        SimulatedGroup(0)
     with pytest.raises(ValueError, match="'exponential' or 'periodic'"):
-        Group(5, gaps="uniform")  # type: ignore[arg-type]
+        SimulatedGroup(5, gaps="uniform")  # type: ignore[arg-type]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whence.events.columns import Reports, Truth
-from whence.simulation import Delay, Trace, TraceError, closest, drawn_arrivals, replay, simulate
+from whence.events.columns import ReportArrays, TrueOrder
+from whence.simulation import Delay, RecordedTrace, TraceError, closest, drawn_arrivals, replay, simulate
 from whence.simulation.replay import LOCAL, NEVER, RECEIVE, SEND
 
 from tests.simulation.reference import Simulation, simulation
@@ -20,7 +20,7 @@ from tests.simulation.reference import Simulation, simulation
 KINDS = {"local": LOCAL, "send": SEND, "receive": RECEIVE}
 
 
-def trace_of(run: Simulation, order: list[int]) -> Trace:
+def trace_of(run: Simulation, order: list[int]) -> RecordedTrace:
     """The run's events in another interleaving: `order` picks whose event comes next."""
     arrivals = {(row.process, row.seq): row.arrival for row in run.rows[: run.model.messages]}
     queues: dict[int, list[Any]] = {}
@@ -32,7 +32,7 @@ def trace_of(run: Simulation, order: list[int]) -> Trace:
         events.append(queues[chosen].pop(0))
         if not queues[chosen]:
             del queues[chosen]
-    return Trace(
+    return RecordedTrace(
         np.array([process for process, *_ in events]),
         np.array([KINDS[kind] for _, kind, *_ in events]),
         np.array([-7 if name is None else name[0] * 1000 + name[1] for *_, name, _ in events]),
@@ -41,7 +41,7 @@ def trace_of(run: Simulation, order: list[int]) -> Trace:
     )
 
 
-def by_message(reports: Reports, truth: Truth) -> list[tuple[Any, ...]]:
+def by_message(reports: ReportArrays, truth: TrueOrder) -> list[tuple[Any, ...]]:
     columns = (reports.process, reports.seq, reports.r, reports.c, reports.kn, reports.arrival, truth.vector)
     return sorted(zip(*(column.tolist() for column in columns), strict=True))
 
@@ -70,10 +70,10 @@ def test_a_recorded_run_replays_to_the_same_reports(
     assert by_message(reports, truth) == by_message(expected_reports, expected)
 
 
-def trace(*events: tuple[int, int, int, int]) -> Trace:
+def trace(*events: tuple[int, int, int, int]) -> RecordedTrace:
     """Events (process, kind, message, wall); every report arrives at 99."""
     process, kind, message, wall = (np.array(column) for column in zip(*events, strict=True))
-    return Trace(process, kind, message, wall, np.full(len(process), 99))
+    return RecordedTrace(process, kind, message, wall, np.full(len(process), 99))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whence.events.columns import Reports, Truth
+from whence.events.columns import ReportArrays, TrueOrder
 from whence.simulation import Bursts, Delay, Model, Relays, closest, literal, simulate
 
 from tests.simulation.reference import Row, simulation
@@ -40,7 +40,7 @@ models = st.builds(
 """All options; `Delay.custom(0.8, 2.5)` is redrawn and lost often."""
 
 
-def less_keys(reports: Reports) -> list[tuple[int, ...]]:
+def less_keys(reports: ReportArrays) -> list[tuple[int, ...]]:
     return [
         (r + c, *kn, process)
         for r, c, kn, process in zip(
@@ -49,7 +49,7 @@ def less_keys(reports: Reports) -> list[tuple[int, ...]]:
     ]
 
 
-def true_pairs(truth: Truth) -> list[tuple[int, int]]:
+def true_pairs(truth: TrueOrder) -> list[tuple[int, int]]:
     """Rows (a, b) with a before b, as the truth says."""
     before = (truth.seq[:, None] <= truth.vector[:, truth.process].T) & ~np.eye(len(truth.seq), dtype=bool)
     return [(int(a), int(b)) for a, b in np.argwhere(before)]
@@ -125,7 +125,7 @@ def test_one_event_a_tick_reaches_n_known_events() -> None:
     assert reports.kn.max() == 3
 
 
-def digest(reports: Reports, truth: Truth) -> str:
+def digest(reports: ReportArrays, truth: TrueOrder) -> str:
     columns = (reports.process, reports.seq, reports.r, reports.c, reports.kn, reports.arrival, truth.vector)
     return hashlib.sha256(
         b"".join(np.ascontiguousarray(c, c.dtype.newbyteorder("<")).tobytes() for c in columns)

@@ -9,18 +9,18 @@ from typing import Any
 import pyarrow as pa
 
 from whence.events.schema import REPORTS
-from whence.sources import Piece, Source
+from whence.sources import FileSlice, Source
 
 SAMPLES = Path(__file__).with_name("samples")
 
 
-def piece(data: bytes, *, start: int = 0, stop: int | None = None, file: str = "sample") -> Piece:
+def piece(data: bytes, *, start: int = 0, stop: int | None = None, file: str = "sample") -> FileSlice:
     def open_at(offset: int) -> io.BytesIO:
         stream = io.BytesIO(data)
         stream.seek(offset)
         return stream
 
-    return Piece(file, open_at, start, stop, data.count(b"\n", 0, start))
+    return FileSlice(file, open_at, start, stop, data.count(b"\n", 0, start))
 
 
 def table(source: Source, data: bytes | str, **where: Any) -> pa.Table:

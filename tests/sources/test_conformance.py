@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.sources.reading import SAMPLES
-from whence.sources import Piece, Source, SourceCheckFailed, check_source
+from whence.sources import FileSlice, Source, SourceCheckFailed, check_source
 from whence.sources.contract import Records
 from whence.sources.native.lines import JsonLines
 from whence.sources.shiviz.source import ShiViz
@@ -47,11 +47,11 @@ class Broken:
     records: ClassVar[Records] = "lines"
     inner: JsonLines = field(default_factory=JsonLines)
 
-    def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+    def read(self, piece: FileSlice) -> Iterator[pa.RecordBatch]:
         for batch in self.inner.read(self.taken(piece)):
             yield self.change(batch)
 
-    def taken(self, piece: Piece) -> Piece:
+    def taken(self, piece: FileSlice) -> FileSlice:
         return piece
 
     def change(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -96,13 +96,13 @@ class Raises(Broken):
 
 
 class ReadsTheWholeFile(Broken):
-    def taken(self, piece: Piece) -> Piece:
-        return Piece(piece.file, piece.open_at)
+    def taken(self, piece: FileSlice) -> FileSlice:
+        return FileSlice(piece.file, piece.open_at)
 
 
 class ForgetsLinesBefore(Broken):
-    def taken(self, piece: Piece) -> Piece:
-        return Piece(piece.file, piece.open_at, piece.start, piece.stop)
+    def taken(self, piece: FileSlice) -> FileSlice:
+        return FileSlice(piece.file, piece.open_at, piece.start, piece.stop)
 
 
 @dataclass
@@ -118,9 +118,9 @@ class Counts(Broken):
 class TakesOneRead(Broken):
     splittable = False
 
-    def taken(self, piece: Piece) -> Piece:
+    def taken(self, piece: FileSlice) -> FileSlice:
         with_all = piece.open_at(0).read(1 << 20)
-        return Piece(piece.file, piece.open_at, 0, len(with_all))
+        return FileSlice(piece.file, piece.open_at, 0, len(with_all))
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sources.reading import piece
-from whence.sources import Piece
+from whence.sources import FileSlice
 from whence.sources.json import (documents as json_documents, extent)
 from whence.sources.contract import TornStream
-from whence.sources.json.documents import (Cursor, Damage, Taken, document_rows)
+from whence.sources.json.documents import (Cursor, Damage, DocumentValue, document_rows)
 from whence.sources.json.extent import (Unfit, value_end)
 from whence.sources.rows import Row
 
@@ -184,7 +184,7 @@ def test_memory_is_that_of_a_block_whatever_the_size_of_the_file() -> None:
     """Files of many gigabytes are read on machines that have less."""
     tracemalloc.start()
     try:
-        with closing(Cursor(Piece("endless", lambda _: Endless(30 << 20)))) as cursor:
+        with closing(Cursor(FileSlice("endless", lambda _: Endless(30 << 20)))) as cursor:
             taken = 0
             # Its end is missing, which is damage.
             with suppress(Damage):
@@ -233,7 +233,7 @@ class Torn(Endless):
 
 def test_a_torn_file_gives_what_it_holds_and_says_that_it_is_torn() -> None:
     """What was read before the tear is good, and a user has to know that there was more."""
-    rows = list(document_rows(Piece("torn", lambda _: Torn(3 * len(Endless.RECORD))), taken_rows, MARKER))
+    rows = list(document_rows(FileSlice("torn", lambda _: Torn(3 * len(Endless.RECORD))), taken_rows, MARKER))
     assert [row.reason is None for row in rows] == [True] * 3 + [False] * 2
     assert [(row.reason or "").partition(":")[0] for row in rows[3:]] == ["not-json", "torn-file"]
     assert rows[-1].place == 3 * len(Endless.RECORD) + 1
@@ -246,7 +246,7 @@ def test_one_value_in_a_file_is_taken_again_after_rewinding() -> None:
         cursor.hold()
         assert next(cursor.members(("b",))) == "b"
         cursor.rewind()
-        assert cursor.take() == Taken(1, b'{"a": 1, "b": 2}')
+        assert cursor.take() == DocumentValue(1, b'{"a": 1, "b": 2}')
 
 
 @pytest.mark.parametrize("after", [b"", b" ", b",", b" \n, {", b"]", b"x", b"\0"])
@@ -258,5 +258,5 @@ def test_the_end_of_good_json_is_found_quickly_and_in_the_same_place(after: byte
         if after != b" \n, {":
             assert extent._container_end(data, 2) == 2 + len(value)
     for torn in (b'{"a":1', b'{"a" 1}', b"[1,]", b"[" * 5_000, b'{"a":"\n"}'):
-        with suppress(extent.Cut):
+        with suppress(extent.Unfinished):
             assert extent.quick_end(torn + after, 0) is None

@@ -389,7 +389,7 @@ def test_a_line_without_end_is_set_aside_without_being_held(source: JsonLines) -
 
 
 def _endless(size: int) -> Any:
-    from whence.sources import Piece
+    from whence.sources import FileSlice
 
     class Endless:
         left = size
@@ -402,7 +402,7 @@ def _endless(size: int) -> Any:
         def close(self) -> None:
             pass
 
-    return Piece("endless", lambda offset: Endless())
+    return FileSlice("endless", lambda offset: Endless())
 
 
 def test_rows_do_not_depend_on_the_cut_where_clocks_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from tests.sources.reading import table
 from whence.sources.json import scanner as scan
 from whence.sources.native.lines import JsonLines
 from whence.sources.json.scanner_values import MOST_KEYS
-from whence.sources.lines import Block
+from whence.sources.lines import LinesBlock
 from whence.sources.native.scanned import _Scanned
 from whence.sources.json.strict import MOST_DEPTH
 
@@ -26,7 +26,7 @@ COMPILED = JsonLines(compiled_from_bytes=0)
 def _taken(data: bytes) -> list[bool]:
     """Scan, and compare the rows with those of the reader in Python; which lines the scanner took."""
     assert table(COMPILED, data).equals(table(PLAIN, data))
-    return (_Scanned(Block(0, 1, data), "ns").status == scan.TAKEN).tolist()
+    return (_Scanned(LinesBlock(0, 1, data), "ns").status == scan.TAKEN).tolist()
 
 
 def _line(**fields: object) -> bytes:
@@ -76,7 +76,7 @@ def test_attributes_take_no_more_room_than_the_lines() -> None:
     lines = [_line(**{f"{n}": 0 for n in range(MOST_KEYS)}), _line(attributes={"a": "b" * 500}), _line(**{"": ""})]
     data = b"\n".join(lines * 20)
     assert _taken(data) == [True] * 60
-    found = _Scanned(Block(0, 1, data), "ns")
+    found = _Scanned(LinesBlock(0, 1, data), "ns")
     assert int(found._attribute_ends[found.rows - 1]) <= len(data) - 20 * len(lines)
 
 

@@ -18,7 +18,7 @@ from whence.sources.regex import javascript
 from whence.sources.shiviz.executions import (Leftover, find_events)
 from whence.sources.regex.javascript import compile_javascript
 from whence.sources.shiviz.source import (CLOCK_FIRST, EVENT_FIRST, ShiViz)
-from whence.sources.shiviz.text_window import Window
+from whence.sources.shiviz.text_window import TextWindow
 
 RUNS_REGEX = r"(?<timestamp>\S+) \[(?<level>\w+)\] (?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
 DELIMITER = "^=== (?<trace>.*) ===$"
@@ -189,9 +189,9 @@ def test_a_window_over_the_text_changes_nothing_but_what_it_cannot_see(sizes: li
     log = "".join(f'h {{"h":{n}}}\n{"é" * size}\n' for n, size in enumerate(sizes, start=1))
     whole = rows(ShiViz(), log)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(shiviz, "Window", partial(Window, window_characters=256, read_bytes=read_bytes))
+        patched.setattr(shiviz, "TextWindow", partial(TextWindow, window_characters=256, read_bytes=read_bytes))
         seen = rows(ShiViz(), log)
-        patched.setattr(shiviz, "Window", partial(Window, window_characters=256, read_bytes=10_000))
+        patched.setattr(shiviz, "TextWindow", partial(TextWindow, window_characters=256, read_bytes=10_000))
         assert seen == rows(ShiViz(), log)
     assert [row.get("name", "") for row in whole] == ["é" * size for size in sizes]
     events = [row for row in seen if "reason" not in row]
@@ -283,7 +283,7 @@ def as_we_read(
     expression = compile_javascript(event, what="", is_trusted=is_trusted)
     border = None if delimiter is None else compile_javascript(delimiter, what="")
     read: list[tuple[int, int, str, bool]] = []
-    for each in find_events(Window(piece(text.encode()), **window), expression, border, "sample"):
+    for each in find_events(TextWindow(piece(text.encode()), **window), expression, border, "sample"):
         if isinstance(each, Leftover):
             read.append((each.execution.number, each.line, each.text, False))
         else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence.batch.engine import (OnStage, ignore_stages)
 from whence.batch.inline import InlineEngine
-from whence.batch.observe import (Delivering, Settings)
+from whence.batch.observe import (Delivering, RunSettings)
 from whence.batch.observe import explain as explain_with
 from whence.batch.observe import observe as observe_with
 from whence.history.window.plan import EPOCH_ROWS
@@ -38,7 +38,7 @@ def observe(
     from whence.spark.engine import SparkEngine
 
     engine = InlineEngine() if session is None else SparkEngine(session, at_once_bytes=at_once_bytes)
-    settings = Settings(unit, eps, epoch_rows, delivering or Delivering())
+    settings = RunSettings(unit, eps, epoch_rows, delivering or Delivering())
     return observe_with(
         engine, find_inputs(inputs, format=format, options=options), history, settings, on_stage=on_stage
     )
@@ -48,7 +48,7 @@ def explain(session: SparkSession, inputs: Sequence[str], history: Path, *, epoc
     """Say what `observe` would do."""
     from whence.spark.engine import SparkEngine
 
-    return explain_with(SparkEngine(session), find_inputs(inputs), history, Settings(epoch_rows=epoch_rows))
+    return explain_with(SparkEngine(session), find_inputs(inputs), history, RunSettings(epoch_rows=epoch_rows))
 
 
 def read_reports(

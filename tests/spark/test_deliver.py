@@ -16,7 +16,7 @@ from whence.causality.skeleton import Skeleton
 from whence.causality.bounded_stamps import (eps_ticks, stamp_rows)
 from whence.delivery.batch import deliver_batch
 from whence.delivery.policies import DAPW
-from whence.events.columns import Reports
+from whence.events.columns import ReportArrays
 from whence.history import layout
 from whence.history.run import open_run
 from whence.history.store import Store
@@ -43,7 +43,7 @@ def whole_order(events: list[Made]) -> list[Made]:
     time = np.array([event.causal_time if event.time is None else event.time for event in events], np.int64)
     stamps = stamp_rows(Skeleton(process, offsets, np.array(back, np.int64)), time, causal, eps=EPS, tick=TICK)
     seq = np.array([event.index for event in events], np.int64)
-    reports = Reports(process, seq, stamps.r, stamps.c, stamps.kn, time // TICK)
+    reports = ReportArrays(process, seq, stamps.r, stamps.c, stamps.kn, time // TICK)
     found = deliver_batch(reports, DAPW(0.1, eps_ticks(EPS, TICK), 0))
     return [events[row] for row in found.order]
 

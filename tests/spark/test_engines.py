@@ -16,7 +16,7 @@ from tests.history.computations import draw, reports
 from tests.spark.running import observe
 from whence.history import layout
 from whence.batch.inline import InlineEngine
-from whence.batch.observe import (Delivering, Settings)
+from whence.batch.observe import (Delivering, RunSettings)
 from whence.batch.observe import observe as observe_with
 from whence.sources.inputs import find_inputs
 
@@ -67,7 +67,7 @@ def test_both_engines_leave_the_same_bytes(spark: SparkSession, tmp_path: Path, 
         named = few.set_column(0, "computation", pa.repeat(f"c{number}", len(few)))
         write_lines(tmp_path / f"small-{number}.jsonl", named)
     inputs = [str(tmp_path / "large.jsonl"), *(str(tmp_path / f"small-{n}.jsonl") for n in range(5 if seed else 0))]
-    settings = Settings(epoch_rows=150, delivering=POLICIES)
+    settings = RunSettings(epoch_rows=150, delivering=POLICIES)
     observe_with(InlineEngine(), find_inputs(inputs), tmp_path / "inline", settings)
     observe(spark, inputs, tmp_path / "spark", epoch_rows=150, delivering=POLICIES)
     observe(spark, inputs, tmp_path / "at once", epoch_rows=150, delivering=POLICIES, at_once_bytes=1 << 30)
@@ -93,7 +93,7 @@ def test_both_engines_read_the_same_columns(spark: SparkSession, tmp_path: Path,
     write_parquet(tmp_path / "a.parquet", table.slice(0, 250))
     (write_lines if mixed else write_parquet)(tmp_path / ("b.jsonl" if mixed else "b.parquet"), table.slice(250))
     inputs = [str(tmp_path / name) for name in ("a.parquet", "b.jsonl" if mixed else "b.parquet")]
-    observe_with(InlineEngine(), find_inputs(inputs), tmp_path / "inline", Settings(epoch_rows=100))
+    observe_with(InlineEngine(), find_inputs(inputs), tmp_path / "inline", RunSettings(epoch_rows=100))
     observe(spark, inputs, tmp_path / "spark", epoch_rows=100)
     expected = contents(tmp_path / "inline")
     assert expected[0]["segments"] > 1

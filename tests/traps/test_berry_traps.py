@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from whence.clocks import OrderingClock, OrderingObserver, OrderingStamp, Relation, VectorClock, relation
-from whence.testing import History, check_clock
+from whence.testing import TrueHistory, check_clock
 
 
 class LiteralSes:
@@ -65,7 +65,7 @@ def violations(make, seed, *, observer=None, self_sends=False, processes=3, acti
     if observer:
         clocks["observer"] = observer("observer")
     senders = [name for name in clocks if name != "observer"]
-    truth = History()
+    truth = TrueHistory()
     last = dict.fromkeys(clocks)
     under_way, delivered, found = [], {name: [] for name in clocks}, 0
     for _ in range(actions):

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from whence.clocks import BoundedClock, BoundedFormat, BoundedStamp, StampError, less
-from whence.testing import Drift, History, check_clock
+from whence.testing import Drift, TrueHistory, check_clock
 
 
 @dataclass
@@ -130,7 +130,7 @@ def test_less_never_contradicts_causality_and_c_stays_within_eps():
 
 def test_history_truth_is_reachability():
     """The judge of all these tests, judged by hand: a diamond and a stranger."""
-    truth = History()
+    truth = TrueHistory()
     top = truth.add("top")
     left, right = truth.add("left", top), truth.add("right", top)
     bottom = truth.add("bottom", left, right)

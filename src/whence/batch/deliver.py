@@ -21,7 +21,7 @@ from whence.history import layout
 from whence.batch.engine import Engine
 from whence.history.clocks.tables import (between_clocks, store_clocks)
 from whence.history.clocks.measure import (SegmentClocks, added, measure_segment, time_bins)
-from whence.history.deliver.files import (Outcome, agree_terms, deliver_and_write, summary)
+from whence.history.deliver.files import (SegmentOutcome, agree_terms, deliver_and_write, summary)
 from whence.history.deliver.segment import LIMIT_ROWS
 from whence.history.codec import (decode, encode)
 from whence.history.manifest import ClocksSummary, PolicySummary, WallClockSummary
@@ -30,7 +30,7 @@ from whence.history.sealed import (read_sealed, write_sealed)
 from whence.history.deliver.rows import (Blocks, survey_segment)
 from whence.history.store import Store
 from whence.history.tables import processes_from, segments_from
-from whence.skew.pairs import (Bins, bins_for, joined_bins)
+from whence.skew.pairs import (OccupiedBins, bins_for, joined_bins)
 
 CACHE_BYTES = 64 << 20
 
@@ -84,7 +84,7 @@ def deliver(
 
     bins = bins_for(len(pc.unique(processes["process"]))) if measure_clocks else 0
 
-    def survey(number: int) -> tuple[Blocks, Bins | None]:
+    def survey(number: int) -> tuple[Blocks, OccupiedBins | None]:
         part = opened()
         return survey_segment(part, number), time_bins(part, number, most=bins) if measure_clocks else None
 
@@ -102,7 +102,7 @@ def deliver(
     except ValueError as refused:
         raise TermsRefused(str(refused)) from None
 
-    def work(number: int) -> tuple[Outcome, str | None]:
+    def work(number: int) -> tuple[SegmentOutcome, str | None]:
         attempt, part = uuid4().hex[:12], opened()
         outcome = deliver_and_write(part, number, terms, blocks, attempt=attempt, limit_rows=limit_rows)
         if level is None:

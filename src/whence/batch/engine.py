@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from whence.batch.survey import (Computation, Survey)
-    from whence.history.window.plan import (Bins, Plan)
-    from whence.history.window.segment import (Made, Target)
+    from whence.history.window.plan import (TimeBins, WindowPlan)
+    from whence.history.window.segment import (SegmentResult, SegmentTarget)
     from whence.sources.inputs import Inputs
 
 R = TypeVar("R")
@@ -28,7 +28,7 @@ def ignore_stages(stage: str, done: int, total: int) -> None:
     """Listen to no progress."""
 
 
-class Reports(Protocol):
+class RunReports(Protocol):
     """All reports of a run, wherever an engine keeps them. Nothing is read before a method is called."""
 
     @property
@@ -45,7 +45,7 @@ class Reports(Protocol):
         """Count the reports."""
         ...
 
-    def histogram(self, computation: Computation, bins: Bins) -> dict[int, int]:
+    def histogram(self, computation: Computation, bins: TimeBins) -> dict[int, int]:
         """Count the rows of a computation by bin of wall time."""
         ...
 
@@ -54,12 +54,12 @@ class Reports(Protocol):
         ...
 
     def make_segments(
-        self, plan: Plan, columns: Sequence[str], target: Target, on_progress: Callable[[int, int], None]
-    ) -> list[Made]:
+        self, plan: WindowPlan, columns: Sequence[str], target: SegmentTarget, on_progress: Callable[[int, int], None]
+    ) -> list[SegmentResult]:
         """Solve every window of the plan by `make_segment`, with these columns of its rows."""
         ...
 
-    def explain(self, plan: Plan, columns: Sequence[str], target: Target) -> str:
+    def explain(self, plan: WindowPlan, columns: Sequence[str], target: SegmentTarget) -> str:
         """Say how `make_segments` would go about it."""
         ...
 
@@ -80,7 +80,7 @@ class Engine(Protocol):
         """
         ...
 
-    def read(self, inputs: Inputs, target: Target | None, on_stage: OnStage) -> Reports:
+    def read(self, inputs: Inputs, target: SegmentTarget | None, on_stage: OnStage) -> RunReports:
         """Prepare the reports of the inputs: channels matched, linked traces joined.
 
         Reports that would be dear to read twice are kept in the target's folder `layout.STAGING` until the run ends;

@@ -19,8 +19,8 @@ from whence.causality.channel_tables import count_outcomes, match_channels_in
 from whence.events.schema import REPORTS
 from whence.batch.engine import OnStage
 from whence.batch.survey import (Computation, Survey, count_by_process, counted_columns, survey_from)
-from whence.history.window.plan import (Bins, Epochs, Plan)
-from whence.history.window.segment import (Made, Target, make_segment)
+from whence.history.window.plan import (TimeBins, Epochs, WindowPlan)
+from whence.history.window.segment import (SegmentResult, SegmentTarget, make_segment)
 from whence.sources.contract import SourceError
 from whence.sources.inputs import Inputs
 from whence.sources.parquet import as_attributes, parquet_schema, read_parquet_rows
@@ -57,7 +57,7 @@ class InlineEngine:
             on_progress(len(results))
         return results
 
-    def read(self, inputs: Inputs, target: Target | None, on_stage: OnStage) -> InlineReports:
+    def read(self, inputs: Inputs, target: SegmentTarget | None, on_stage: OnStage) -> InlineReports:
         def read_all() -> Iterator[pa.Table]:
             for done, (file, source) in enumerate(inputs.text):
                 on_stage("reading", done, len(inputs.files))
@@ -100,7 +100,7 @@ class InlineReports:
         counted = counted_columns(self.table.column_names)
         return survey_from(count_by_process(self.table), counted, window_rows=window_rows)
 
-    def histogram(self, computation: Computation, bins: Bins) -> dict[int, int]:
+    def histogram(self, computation: Computation, bins: TimeBins) -> dict[int, int]:
         return bins.count_rows(self._usable(computation)["time"].drop_null().to_numpy())
 
     def sample(self, computation: Computation, start: int, stop: int, columns: Sequence[str]) -> pa.Table:
@@ -113,8 +113,8 @@ class InlineReports:
         return self.table.filter(pc.and_(good, pc.equal(self.table["computation"], computation.name)))
 
     def make_segments(
-        self, plan: Plan, columns: Sequence[str], target: Target, on_progress: Callable[[int, int], None]
-    ) -> list[Made]:
+        self, plan: WindowPlan, columns: Sequence[str], target: SegmentTarget, on_progress: Callable[[int, int], None]
+    ) -> list[SegmentResult]:
         first, own, last = self._windows(plan)
         chosen = self.table.select(list(columns))
         made = []
@@ -129,10 +129,10 @@ class InlineReports:
             made.append(make_segment(table, window, plan, target))
         return made
 
-    def explain(self, plan: Plan, columns: Sequence[str], target: Target) -> str:
+    def explain(self, plan: WindowPlan, columns: Sequence[str], target: SegmentTarget) -> str:
         return f"{self.table.num_rows:,} reports in memory, solved window by window in this process"
 
-    def _windows(self, plan: Plan) -> tuple[Ints, Ints, Ints]:
+    def _windows(self, plan: WindowPlan) -> tuple[Ints, Ints, Ints]:
         """Give the first window that needs each row, its own, and the last."""
         own = self._shared_windows(plan)
         first, last = own.copy(), own.copy()
@@ -144,7 +144,7 @@ class InlineReports:
                 windows[mine] = _windows_of(plan, epochs, time, shift)
         return first, own, last
 
-    def _shared_windows(self, plan: Plan) -> Ints:
+    def _shared_windows(self, plan: WindowPlan) -> Ints:
         """Spread whole computations by name, and what a source set aside by where it stood."""
         shared = max(1, plan.shared)
         names = self.table["computation"].combine_chunks().dictionary_encode()
@@ -164,7 +164,7 @@ def window_of(name: str, windows: int) -> int:
     return zlib.crc32(name.encode()) % windows
 
 
-def _windows_of(plan: Plan, epochs: Epochs, time: Longs, shift: int) -> Ints:
+def _windows_of(plan: WindowPlan, epochs: Epochs, time: Longs, shift: int) -> Ints:
     first = plan.first_window(epochs)
     if len(epochs.first_bins) == 1:
         return np.full(len(time), first, np.int32)

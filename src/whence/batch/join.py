@@ -20,8 +20,8 @@ from whence.errors import WhenceError
 from whence.events.keys import ANSWER, UNKNOWN_ANSWER, UNKNOWN_CALL
 from whence.history import layout
 from whence.history.open_ends import TIED, called_at_unknown_time, causes_of, doubt_of, events_for, is_assumed, lacks
-from whence.history.window.plan import (Epochs, Plan)
-from whence.history.window.segment import (Made, Target)
+from whence.history.window.plan import (Epochs, WindowPlan)
+from whence.history.window.segment import (SegmentResult, SegmentTarget)
 
 Longs = NDArray[np.int64]
 
@@ -66,7 +66,7 @@ class Unbalanced(WhenceError):
 
 
 @dataclass(slots=True)
-class Crossings:
+class JoinedCrossings:
     """Causes that lie in another segment than their effect, by window and place."""
 
     effect_window: list[int] = field(default_factory=list)
@@ -88,19 +88,19 @@ class Crossings:
 class Joined:
     """What the open ends of the segments of one plan came to."""
 
-    crossings: Crossings
+    crossings: JoinedCrossings
     missing: dict[int, list[tuple[int, str]]]
     """By window: places of events that name a cause which nobody reported, with its key."""
 
 
-def check_lags(made: Iterable[Made], eps: int) -> None:
+def check_lags(made: Iterable[SegmentResult], eps: int) -> None:
     """Raise `EpsTooSmall` if an event of a window is behind its causal past by more than eps."""
     worst = max(made, key=lambda each: each.lag, default=None)
     if worst is not None and worst.lag > eps:
         raise EpsTooSmall(eps, worst.lag, f"{worst.lag_event} is {worst.lag} behind what it had heard of")
 
 
-def check_sequences(made: Sequence[Made], plan: Plan) -> None:
+def check_sequences(made: Sequence[SegmentResult], plan: WindowPlan) -> None:
     """Raise `EpsTooSmall` if a process's own numbers run backwards from one segment to a later one."""
     for epochs in plan.large:
         last = np.zeros(len(epochs.names), np.int64)
@@ -117,7 +117,7 @@ def check_sequences(made: Sequence[Made], plan: Plan) -> None:
             last[here] = counts.last_seq[here]
 
 
-def check_ledger(made: Iterable[Made], reports: int) -> None:
+def check_ledger(made: Iterable[SegmentResult], reports: int) -> None:
     """Raise `Unbalanced` unless every report is accounted for once."""
     made = list(made)
     total = sum(each.rows + each.duplicates + each.quarantined for each in made)
@@ -125,36 +125,36 @@ def check_ledger(made: Iterable[Made], reports: int) -> None:
         raise Unbalanced(f"{reports} reports came in and {total} are accounted for")
 
 
-def join(made: Sequence[Made], plan: Plan, target: Target, find_senders: FindSenders) -> Joined:
+def join(made: Sequence[SegmentResult], plan: WindowPlan, target: SegmentTarget, find_senders: FindSenders) -> Joined:
     """Settle the causes that segments name and do not hold.
 
     `find_senders` looks for keys among the events of windows that were written. It is asked only for what the open ends do
     not settle: sends received more than once, far apart.
     """
-    joined = Joined(Crossings(), {})
+    joined = Joined(JoinedCrossings(), {})
     for epochs in plan.large:
         segments = _segments_of(made, plan, epochs)
         _join_computation(segments, plan, target, find_senders, joined)
     return joined
 
 
-def _segments_of(made: Sequence[Made], plan: Plan, epochs: Epochs) -> list[Made]:
+def _segments_of(made: Sequence[SegmentResult], plan: WindowPlan, epochs: Epochs) -> list[SegmentResult]:
     first = plan.first_window(epochs)
     mine = [each for each in made if first <= each.window < first + len(epochs.first_bins)]
     return sorted(mine, key=lambda each: each.window)
 
 
 def _join_computation(
-    segments: Sequence[Made],
-    plan: Plan,
-    target: Target,
+    segments: Sequence[SegmentResult],
+    plan: WindowPlan,
+    target: SegmentTarget,
     find_senders: FindSenders,
     joined: Joined,
 ) -> None:
     ends = {each.window: _read_ends(target, each) for each in segments if each.open_file is not None}
     receives = _stacked(ends, receives=True)
     neighbours = Neighbours(segments)
-    senders = _Senders(_needed_sends(receives, _stacked(ends, receives=False), segments, find_senders), neighbours)
+    senders = _SendersByKey(_needed_sends(receives, _stacked(ends, receives=False), segments, find_senders), neighbours)
     for row in receives.to_pylist():
         window, place, key = row["window"], row["place"], row["key"]
         effect = (window, place) if place >= 0 else neighbours.next_after(-1 - place, window)
@@ -182,7 +182,7 @@ def _join_computation(
 def _needed_sends(
     receives: pa.Table,
     sends: pa.Table,
-    segments: Sequence[Made],
+    segments: Sequence[SegmentResult],
     find_senders: FindSenders,
 ) -> pa.Table:
     """The sends of keys that are received elsewhere, those that only a look at the events themselves shows included."""
@@ -199,7 +199,7 @@ def _needed_sends(
     return pa.concat_tables([sends, found], promote_options="default")
 
 
-class _Senders:
+class _SendersByKey:
     """Who sends a key, by key."""
 
     def __init__(self, sends: pa.Table, neighbours: Neighbours) -> None:
@@ -234,18 +234,18 @@ class _Senders:
         """Tell whether two events sent the key in one window before this one: nobody knows which of them was received."""
         return any(each["twice"] and each["window"] < window for each in self._entries.get(key, ()))
 
-    def around(self, window: int) -> _Around:
+    def around(self, window: int) -> _WindowSurroundings:
         """What a window's open ends may lead to."""
-        return _Around(window, self._neighbours, self)
+        return _WindowSurroundings(window, self._neighbours, self)
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
+class _WindowSurroundings:
     """The surroundings of a window (`whence.history.open_ends`)."""
 
     window: int
     neighbours: Neighbours
-    known: _Senders
+    known: _SendersByKey
 
     def here(self, place: int) -> Place:
         return self.window, place
@@ -260,7 +260,7 @@ class _Around:
 class Neighbours:
     """Where a process's events nearest to a window are, for windows of large computations."""
 
-    def __init__(self, segments: Iterable[Made]) -> None:
+    def __init__(self, segments: Iterable[SegmentResult]) -> None:
         ordered = sorted(segments, key=lambda each: each.window)
         self._windows = [(each.window, each.counts.computations[:1], each.counts.events) for each in ordered]
         self._computations = {window: computation for window, computation, _ in self._windows}
@@ -287,7 +287,7 @@ def _some(place: Place | None) -> list[Place]:
     return [] if place is None else [place]
 
 
-def _read_ends(target: Target, made: Made) -> pa.Table:
+def _read_ends(target: SegmentTarget, made: SegmentResult) -> pa.Table:
     with target.store.open(f"{layout.run_folder(target.run)}/{made.open_file}") as file:
         return pq.ParquetFile(file).read(use_threads=False)
 

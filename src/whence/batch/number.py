@@ -24,10 +24,10 @@ from whence.causality.skeleton import Skeleton
 from whence.causality.taint import NEVER
 from whence.history import layout
 from whence.history.gone import Gone, may_belong, rows_after
-from whence.batch.join import (Crossings, Joined)
-from whence.history.window.plan import (Epochs, Plan, TooLarge)
+from whence.batch.join import (JoinedCrossings, Joined)
+from whence.history.window.plan import (Epochs, WindowPlan, TooLarge)
 from whence.history.run_tables import Holes, SegmentRow, Totals, processes_table, segments_table, unanswered
-from whence.history.window.segment import (Counts, Made, Target)
+from whence.history.window.segment import (Counts, SegmentResult, SegmentTarget)
 from whence.history.skeleton_files import skeleton_from
 from whence.history.write import write_boundary
 
@@ -43,9 +43,9 @@ class Tables:
 
 
 def number_segments(
-    made: Sequence[Made],
-    plan: Plan,
-    target: Target,
+    made: Sequence[SegmentResult],
+    plan: WindowPlan,
+    target: SegmentTarget,
     joined: Joined,
     *,
     on_progress: Callable[[int], None] = lambda _: None,
@@ -110,7 +110,7 @@ Edges = tuple[list[Effect], set[int]]
 """Of a window: what has causes elsewhere, and its own places that are causes elsewhere."""
 
 
-def _by_window(crossings: Crossings) -> dict[int, Edges]:
+def _by_window(crossings: JoinedCrossings) -> dict[int, Edges]:
     found: dict[int, Edges] = {}
     for effect_window, effect_place, cause_window, cause_place, doubt in zip(
         crossings.effect_window,
@@ -128,7 +128,7 @@ def _by_window(crossings: Crossings) -> dict[int, Edges]:
 class _Scanning:
     """Goes over the segments: writes the boundaries of those that are parts of a computation, and looks for holes."""
 
-    def __init__(self, target: Target, first_position: dict[int, int], numbers: dict[int, int], joined: Joined) -> None:
+    def __init__(self, target: SegmentTarget, first_position: dict[int, int], numbers: dict[int, int], joined: Joined) -> None:
         self._target, self._first_position, self._numbers = target, first_position, numbers
         self._edges, self._missing = _by_window(joined.crossings), joined.missing
         self._attempt = uuid4().hex[:12]
@@ -145,7 +145,7 @@ class _Scanning:
         for each in gone:
             self._gone.setdefault((each.computation, each.process), []).append(each)
 
-    def _gone_rows(self, made: Made, skeleton: Skeleton) -> dict[int, tuple[int, str]]:
+    def _gone_rows(self, made: SegmentResult, skeleton: Skeleton) -> dict[int, tuple[int, str]]:
         """Find rows of a segment that may come after reports that are gone; later ones of a process say no more."""
         counts, wanted = made.counts, {}
         for code, key in enumerate(counts.processes() if self._gone else ()):
@@ -160,7 +160,7 @@ class _Scanning:
         seq, time = told["seq"].fill_null(0).to_numpy(), told["time"].fill_null(NO_TIME).to_numpy()
         return rows_after(wanted, skeleton.process, seq, time)
 
-    def look_at(self, made: Made) -> None:
+    def look_at(self, made: SegmentResult) -> None:
         """Take note of the holes in a segment of whole computations."""
         counts, processes = made.counts, len(made.counts.names)
         rows = Totals().widened(processes).hole_rows(counts, np.arange(processes))
@@ -185,7 +185,7 @@ class _Scanning:
             key for key, touched in zip(counts.processes(), found.touched.tolist(), strict=True) if touched
         )
 
-    def scan(self, epochs: Epochs, segments: Sequence[Made], on_progress: Callable[[int], None]) -> None:
+    def scan(self, epochs: Epochs, segments: Sequence[SegmentResult], on_progress: Callable[[int], None]) -> None:
         """Go over the segments of one computation, in order."""
         scan = Scan(len(epochs.names))
         ended = _ended(segments)
@@ -247,12 +247,12 @@ class _Scanning:
         self._note(segments[0].counts, holes)
 
 
-def _read_skeleton(target: Target, name: str) -> Skeleton:
+def _read_skeleton(target: SegmentTarget, name: str) -> Skeleton:
     with target.store.open(f"{layout.run_folder(target.run)}/{name}") as file:
         return skeleton_from(pq.ParquetFile(file).read(use_threads=False))
 
 
-def _ended(segments: Sequence[Made]) -> dict[int, Longs]:
+def _ended(segments: Sequence[SegmentResult]) -> dict[int, Longs]:
     """By window of segments in order: the processes that have their last events in it."""
     last = np.full(max(len(each.counts.events) for each in segments), -1, np.int64)
     for each in segments:

@@ -17,7 +17,7 @@ from whence.errors import WhenceError
 from whence.delivery.policy_options import read_policies
 from whence.history import layout
 from whence.batch.deliver import (Delivered, deliver)
-from whence.batch.engine import (Engine, OnStage, Reports, ignore_stages)
+from whence.batch.engine import (Engine, OnStage, RunReports, ignore_stages)
 from whence.batch.inline import InlineEngine
 from whence.batch.segments import (EvenPlanner, Planner, Segmented, make_segments)
 from whence.batch.survey import Survey
@@ -25,7 +25,7 @@ from whence.history.draft import Draft
 from whence.history.manifest import Description, Input, Ledger, Manifest, read_manifest
 from whence.batch.number import Tables
 from whence.history.window.plan import EPOCH_ROWS
-from whence.history.window.segment import Target
+from whence.history.window.segment import SegmentTarget
 from whence.history.store import Store
 from whence.sources.inputs import Inputs
 
@@ -53,7 +53,7 @@ class Delivering:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RunSettings:
     """How a run is to be made, apart from what it reads and where it writes."""
 
     unit: str = "ns"
@@ -75,7 +75,7 @@ def observe(
     engine: Engine,
     inputs: Inputs,
     history: str | os.PathLike[str],
-    settings: Settings | None = None,
+    settings: RunSettings | None = None,
     *,
     on_stage: OnStage = ignore_stages,
 ) -> Manifest:
@@ -85,10 +85,10 @@ def observe(
     and settings give the same history, whatever the engine and however the work was spread. Raises `WhenceError`s that
     say what to do: `SourceError`, `EpsTooSmall`, `TooLarge`, `NothingDelivered`, and the engine's own.
     """
-    settings = settings or Settings()
+    settings = settings or RunSettings()
     on_stage("reading", 0, 0)
     with Draft(history) as draft:
-        target = Target(draft.store, draft.run)
+        target = SegmentTarget(draft.store, draft.run)
         if engine.takes_at_once(inputs):
             made = _at_once(engine, inputs, target, settings)
         else:
@@ -100,7 +100,7 @@ def observe(
 
 
 def make_run(
-    engine: Engine, inputs: Inputs, target: Target, settings: Settings, on_stage: OnStage = ignore_stages
+    engine: Engine, inputs: Inputs, target: SegmentTarget, settings: RunSettings, on_stage: OnStage = ignore_stages
 ) -> RunMade:
     """Carry out all steps of a run but the commit."""
     reports = engine.read(inputs, target, on_stage)
@@ -113,11 +113,11 @@ def make_run(
 def run_from(
     engine: Engine,
     inputs: Inputs,
-    reports: Reports,
+    reports: RunReports,
     survey: Survey,
     planner: Planner,
-    target: Target,
-    settings: Settings,
+    target: SegmentTarget,
+    settings: RunSettings,
     on_stage: OnStage = ignore_stages,
 ) -> RunMade:
     """Order, deliver and measure reports that were read and counted, cut as the planner says."""
@@ -146,7 +146,7 @@ def run_from(
     return RunMade(_describe(inputs, reports, survey, segmented, delivered, unit=settings.unit), segmented.tables)
 
 
-def _at_once(engine: Engine, inputs: Inputs, target: Target, settings: Settings) -> RunMade:
+def _at_once(engine: Engine, inputs: Inputs, target: SegmentTarget, settings: RunSettings) -> RunMade:
     """Let one task carry out all steps inline: a job costs more than a small input."""
     (outcome,) = engine.run_tasks([partial(_made_or_refused, inputs, target, settings)], "the whole run")
     if isinstance(outcome, WhenceError):
@@ -154,7 +154,7 @@ def _at_once(engine: Engine, inputs: Inputs, target: Target, settings: Settings)
     return outcome
 
 
-def _made_or_refused(inputs: Inputs, target: Target, settings: Settings) -> RunMade | WhenceError:
+def _made_or_refused(inputs: Inputs, target: SegmentTarget, settings: RunSettings) -> RunMade | WhenceError:
     # An error that is raised in a task reaches the driver as text; as a value it stays what it is.
     try:
         return make_run(InlineEngine(), inputs, target, settings)
@@ -163,11 +163,11 @@ def _made_or_refused(inputs: Inputs, target: Target, settings: Settings) -> RunM
 
 
 def explain(
-    engine: Engine, inputs: Inputs, history: str | os.PathLike[str], settings: Settings | None = None,
+    engine: Engine, inputs: Inputs, history: str | os.PathLike[str], settings: RunSettings | None = None,
     *, on_stage: OnStage = ignore_stages,
 ) -> str:  # fmt: skip
     """Say what `observe` would do with these inputs: the epochs, and the engine's plan for them. Nothing is written."""
-    settings = settings or Settings()
+    settings = settings or RunSettings()
     reports = engine.read(inputs, None, on_stage)
     on_stage("survey", 0, 0)
     survey = reports.survey(window_rows=settings.epoch_rows)
@@ -180,13 +180,13 @@ def explain(
         + ("" if settings.eps is not None else " (a guess from samples; the run checks it)"),
         f"columns that have values: {', '.join(survey.present)}",
         "",
-        reports.explain(plan, survey.present, Target(Store(history), "explained")),
+        reports.explain(plan, survey.present, SegmentTarget(Store(history), "explained")),
     ]
     return "\n".join(lines)
 
 
 def _describe(
-    inputs: Inputs, reports: Reports, survey: Survey, segmented: Segmented, delivered: Delivered, *, unit: str
+    inputs: Inputs, reports: RunReports, survey: Survey, segmented: Segmented, delivered: Delivered, *, unit: str
 ) -> Description:
     made = segmented.made
     reasons: Counter[str] = sum((each.reasons for each in made), Counter())
@@ -218,7 +218,7 @@ def _describe(
     )
 
 
-def _why_nothing(survey: Survey, segmented: Segmented, target: Target) -> str:
+def _why_nothing(survey: Survey, segmented: Segmented, target: SegmentTarget) -> str:
     if not survey.reports:
         return "the inputs hold no reports: they are empty"
     first = ""

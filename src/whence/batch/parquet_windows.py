@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from whence.events.schema import COLUMNS
-from whence.history.window.plan import (Bins, Plan)
-from whence.history.window.solve import Window
+from whence.history.window.plan import (TimeBins, WindowPlan)
+from whence.history.window.solve import SegmentWindow
 from whence.sources.contract import SourceError
 from whence.sources.parquet import Mapping, map_schema, reports_of
 from whence.sources.parquet.files import READABLE_CODECS, parquet_file
@@ -48,7 +48,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class RowGroup:
+class TimedRowGroup:
     """One row group, and from when to when its rows are."""
 
     file: File
@@ -63,7 +63,7 @@ class RowGroup:
     """What the columns of a user's file mean; None if they are those of `REPORTS` already."""
 
 
-_RECENT: dict[RowGroup, pa.Table] = {}
+_RECENT: dict[TimedRowGroup, pa.Table] = {}
 """Row groups that reach into the next window. Of this process; a worker solves one window at a time."""
 
 
@@ -71,21 +71,21 @@ _RECENT: dict[RowGroup, pa.Table] = {}
 class Clustered:
     """Reports of one computation, by row group. Pickles."""
 
-    groups: tuple[RowGroup, ...]
+    groups: tuple[TimedRowGroup, ...]
     columns: tuple[str, ...]
     """Columns of the rows that may have values, the same in all files."""
     staged: bool
     """Whether the files have the columns of `REPORTS` already, bad rows included; else they are a user's."""
     open_file: Opener
 
-    def rows_read(self, plan: Plan) -> int:
+    def rows_read(self, plan: WindowPlan) -> int:
         """How many rows all windows of a plan of one computation would read together."""
         (epochs,) = plan.large
         return sum(group.rows for window in epochs.windows() for group in self._touching(window, plan.eps))
 
-    def shares(self) -> list[list[RowGroup]]:
+    def shares(self) -> list[list[TimedRowGroup]]:
         """Give all row groups in lists of about `SHARE_ROWS` rows, one for each task that goes over them."""
-        shares: list[list[RowGroup]] = []
+        shares: list[list[TimedRowGroup]] = []
         room = 0
         for group in self.groups:
             if not shares or group.rows > room:
@@ -95,7 +95,7 @@ class Clustered:
             room -= group.rows
         return shares
 
-    def count_times(self, groups: Sequence[RowGroup], bins: Bins) -> dict[int, int]:
+    def count_times(self, groups: Sequence[TimedRowGroup], bins: TimeBins) -> dict[int, int]:
         """Count the usable rows of row groups by bin of wall time."""
         counts: Counter[int] = Counter()
         for group in groups:
@@ -103,7 +103,7 @@ class Clustered:
             counts.update(bins.count_rows(reports.filter(pc.is_null(reports["reason"]))["time"].drop_null().to_numpy()))
         return counts
 
-    def rows(self, window: Window, eps: int) -> pa.Table:
+    def rows(self, window: SegmentWindow, eps: int) -> pa.Table:
         """The rows of a window, with ``own``, as `whence.history.window.segment.make_segment` takes them."""
         tables, kept = [], {}
         for group in self._touching(window, eps):
@@ -115,14 +115,14 @@ class Clustered:
         _RECENT.update(kept)
         return pa.concat_tables(tables, promote_options="default").unify_dictionaries()
 
-    def _touching(self, window: Window, eps: int) -> Iterable[RowGroup]:
+    def _touching(self, window: SegmentWindow, eps: int) -> Iterable[TimedRowGroup]:
         for group in self.groups:
             after = window.low is not None and group.last_time < window.low - eps
             before = window.high is not None and group.first_time >= window.high + eps
             if not (after or before):
                 yield group
 
-    def _reports(self, group: RowGroup) -> pa.Table:
+    def _reports(self, group: TimedRowGroup) -> pa.Table:
         """All rows of a row group."""
         if group in _RECENT:
             return _RECENT[group]
@@ -137,7 +137,7 @@ class Clustered:
             table = reports.select(wanted).unify_dictionaries()
         return table
 
-    def _chosen(self, group: RowGroup, table: pa.Table, window: Window, eps: int) -> pa.Table:
+    def _chosen(self, group: TimedRowGroup, table: pa.Table, window: SegmentWindow, eps: int) -> pa.Table:
         """Those rows of a row group that a window needs, with ``own``."""
         time = pc.fill_null(table["time"], 0).to_numpy()
         low = np.iinfo(np.int64).min if window.low is None else window.low
@@ -156,7 +156,7 @@ class Clustered:
         table = table.append_column("own", pa.array(own))
         return table if inside.all() else table.filter(pa.array(inside))
 
-    def process_rows(self, group: RowGroup) -> dict[str, int] | None:
+    def process_rows(self, group: TimedRowGroup) -> dict[str, int] | None:
         """Rows of each process in a row group of a user's file; None if one of them has to be set aside."""
         assert group.mapping is not None
         reports = self._read_columns(group, sorted(group.mapping.known))
@@ -167,7 +167,7 @@ class Clustered:
         names = process.dictionary.take(counts.field("values")).to_pylist()
         return dict(zip(names, counts.field("counts").to_pylist(), strict=True))
 
-    def _read_columns(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
+    def _read_columns(self, group: TimedRowGroup, columns: Sequence[str]) -> pa.Table:
         """Read the reports of a row group by these of its columns alone, and none of a user's own."""
         with self.open_file(group.file.location) as file:
             parquet = parquet_file(file, read_dictionary=[each for each in group.dictionaries if each in columns])
@@ -183,7 +183,7 @@ def find_clusters(files: Sequence[File], open_file: Opener, *, staged: bool, uni
     different columns, or a codec is not pyarrow's."""
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
         found = list(pool.map(lambda file: _row_groups(file, open_file, staged, unit), files))
-    groups: list[RowGroup] = []
+    groups: list[TimedRowGroup] = []
     columns: set[tuple[str, ...]] = set()
     for each in found:
         if each is None:
@@ -195,7 +195,7 @@ def find_clusters(files: Sequence[File], open_file: Opener, *, staged: bool, uni
 
 def _row_groups(
     file: File, open_file: Opener, staged: bool, unit: str
-) -> tuple[tuple[str, ...], list[RowGroup]] | None:
+) -> tuple[tuple[str, ...], list[TimedRowGroup]] | None:
     with open_file(file.location) as opened:
         parquet = pq.ParquetFile(opened)
         schema, metadata = parquet.schema_arrow, parquet.metadata
@@ -220,7 +220,7 @@ def _row_groups(
                 return None
             kind = schema.field("time").type
             low, high = (_time(statistics, which, kind, unit) for which in ("min", "max"))
-            groups.append(RowGroup(file, number, first_row, group.num_rows, low, high, few, mapping))
+            groups.append(TimedRowGroup(file, number, first_row, group.num_rows, low, high, few, mapping))
         first_row += group.num_rows
     return tuple(schema.names) if mapping is None else _columns(mapping), groups
 

@@ -13,15 +13,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from whence.history import layout
-from whence.batch.engine import (Engine, OnStage, Reports, ignore_stages)
+from whence.batch.engine import (Engine, OnStage, RunReports, ignore_stages)
 from whence.batch.survey import (Computation, Survey)
-from whence.batch.join import (Crossings, EpsTooSmall, FindSenders, Joined, Unbalanced, check_lags, check_ledger, check_sequences, join)
+from whence.batch.join import (JoinedCrossings, EpsTooSmall, FindSenders, Joined, Unbalanced, check_lags, check_ledger, check_sequences, join)
 from whence.history.mark_missing import mark_missing
 from whence.batch.number import (Tables, number_segments)
 from whence.history.open_ends import is_within, rows_that_send
-from whence.history.window.plan import (Bins, Epochs, Plan, TooLarge, cut_into_epochs, spread_bins)
-from whence.history.window.segment import (Made, Target)
-from whence.history.window.solve import (Window, solve)
+from whence.history.window.plan import (TimeBins, Epochs, WindowPlan, TooLarge, cut_into_epochs, spread_bins)
+from whence.history.window.segment import (SegmentResult, SegmentTarget)
+from whence.history.window.solve import (SegmentWindow, solve)
 
 LARGEST_WINDOW_ROWS = 20_000_000
 """A computation that cannot be cut and has more rows than this is refused: it would not fit in a task's memory."""
@@ -33,7 +33,7 @@ SAMPLE_ROWS = 100_000
 class Segmented:
     """The segments of a run, written and numbered."""
 
-    made: tuple[Made, ...]
+    made: tuple[SegmentResult, ...]
     tables: Tables
     eps: int
     """The bound that the run used: the one given or, where none was, `lag`."""
@@ -46,7 +46,7 @@ class Segmented:
 class Planner(Protocol):
     """Decides how the reports of a run are cut into windows."""
 
-    def plan(self, eps: int) -> Plan:
+    def plan(self, eps: int) -> WindowPlan:
         """Choose the windows for a bound on how far clocks differ. Raises `TooLarge`."""
         ...
 
@@ -58,24 +58,24 @@ class Planner(Protocol):
 class EvenPlanner:
     """Cuts the reports into windows of about as many rows each."""
 
-    def __init__(self, reports: Reports, survey: Survey, *, epoch_rows: int) -> None:
+    def __init__(self, reports: RunReports, survey: Survey, *, epoch_rows: int) -> None:
         self._reports, self._survey, self._epoch_rows = reports, survey, epoch_rows
 
     @cached_property
-    def _bins(self) -> dict[str, tuple[Bins, dict[int, int]]]:
+    def _bins(self) -> dict[str, tuple[TimeBins, dict[int, int]]]:
         return {each.name: self._count(each) for each in self._survey.large if each.timed}
 
-    def _count(self, computation: Computation) -> tuple[Bins, dict[int, int]]:
+    def _count(self, computation: Computation) -> tuple[TimeBins, dict[int, int]]:
         return spread_bins(
-            Bins.over(computation.first_time or 0, computation.last_time or 0),
+            TimeBins.over(computation.first_time or 0, computation.last_time or 0),
             lambda bins: self._reports.histogram(computation, bins),
             epoch_rows=self._epoch_rows,
         )
 
-    def plan(self, eps: int) -> Plan:
+    def plan(self, eps: int) -> WindowPlan:
         large = []
         for each in self._survey.large:
-            bins, counts = self._bins.get(each.name, (Bins(0, 1), {}))
+            bins, counts = self._bins.get(each.name, (TimeBins(0, 1), {}))
             firsts = cut_into_epochs(counts, bin_width=bins.width, eps=eps, epoch_rows=self._epoch_rows)
             if len(firsts) == 1 and each.rows > LARGEST_WINDOW_ROWS:
                 why = "clocks differ too much" if each.timed else "some of its events have no time"
@@ -85,7 +85,7 @@ class EvenPlanner:
                 )
             large.append(Epochs(each.name, each.processes, bins, firsts, each.rows))
         shared = -(-self._survey.small_rows // self._epoch_rows)
-        return Plan(max(shared, 0 if large else 1), tuple(large), eps)
+        return WindowPlan(max(shared, 0 if large else 1), tuple(large), eps)
 
     def guess_eps(self) -> int:
         """Take twice the largest lag in slices of the data; 0 where nothing is cut."""
@@ -103,11 +103,11 @@ class EvenPlanner:
         to = min(int(np.searchsorted(rows, rows[at] + SAMPLE_ROWS)), len(held) - 1)
         start, stop = (bins.start + place * bins.width for place in (held[at], held[to] + 1))
         table = self._reports.sample(computation, start, stop, self._survey.present)
-        return solve(table, computation.processes, Window(start, stop)).lag
+        return solve(table, computation.processes, SegmentWindow(start, stop)).lag
 
 
 def make_segments(
-    engine: Engine, reports: Reports, survey: Survey, planner: Planner, target: Target, *, eps: int | None,
+    engine: Engine, reports: RunReports, survey: Survey, planner: Planner, target: SegmentTarget, *, eps: int | None,
     on_stage: OnStage = ignore_stages,
 ) -> Segmented:  # fmt: skip
     """Make the segments of a run; where no `eps` is given, find one that does.
@@ -139,11 +139,11 @@ def make_segments(
 
 
 def join_segments(
-    engine: Engine, made: Sequence[Made], plan: Plan, target: Target, *, reports: int, on_stage: OnStage = ignore_stages
+    engine: Engine, made: Sequence[SegmentResult], plan: WindowPlan, target: SegmentTarget, *, reports: int, on_stage: OnStage = ignore_stages
 ) -> Joined:
     """Settle what crosses the ends of segments. Raises `EpsTooSmall` where clocks differ by more than the plan's bound."""
     if not any(len(each.first_bins) > 1 for each in plan.large):
-        return Joined(Crossings(), {})
+        return Joined(JoinedCrossings(), {})
     check_lags(made, plan.eps)
     check_sequences(made, plan)
     try:
@@ -155,7 +155,7 @@ def join_segments(
 
 
 def number_joined(
-    engine: Engine, made: Sequence[Made], joined: Joined, plan: Plan, target: Target, *, reports: int, eps: int,
+    engine: Engine, made: Sequence[SegmentResult], joined: Joined, plan: WindowPlan, target: SegmentTarget, *, reports: int, eps: int,
     on_stage: OnStage = ignore_stages,
 ) -> Segmented:  # fmt: skip
     """Mark events whose cause nobody reported, and number all events.
@@ -179,7 +179,7 @@ def number_joined(
     return Segmented(tuple(segments), tables, eps, max((each.clock_lag for each in segments), default=0), aside)
 
 
-def _senders_finder(engine: Engine, target: Target, made: Sequence[Made]) -> FindSenders:
+def _senders_finder(engine: Engine, target: SegmentTarget, made: Sequence[SegmentResult]) -> FindSenders:
     """Make the look-up of message keys among the events that were written, as `join` takes it."""
     files = {each.window: (each.files.events_file, each.counts.names) for each in made if each.files is not None}
 
@@ -192,7 +192,7 @@ def _senders_finder(engine: Engine, target: Target, made: Sequence[Made]) -> Fin
 
 
 def _look_for_senders(
-    target: Target, window: int, events_file: str, names: Sequence[str], wanted: pa.Array
+    target: SegmentTarget, window: int, events_file: str, names: Sequence[str], wanted: pa.Array
 ) -> pa.Table:
     with target.store.open(f"{layout.run_folder(target.run)}/{events_file}") as file:
         events = pq.ParquetFile(file).read(columns=["sends", "process", "kind"], use_threads=False)

@@ -32,7 +32,7 @@ DEFAULT_EPS_TICKS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Stamps:
+class BoundedStamps:
     """Stamps as the columns of `whence.events.columns.Reports`, row by row; readings in ticks."""
 
     r: Longs
@@ -59,7 +59,7 @@ def stamp_rows(
     eps: int,
     tick: int,
     elements: int | None = None,
-) -> Stamps:
+) -> BoundedStamps:
     """Stamps of a skeleton's rows; causes below the first row are left out.
 
     `eps` and `tick` are in the unit of the times; `elements` of kn are given, by default all that tell anything, which is
@@ -84,7 +84,7 @@ def stamp_rows(
     r, top = time // tick, causal_time // tick
     kn = np.empty((len(r), width), np.int32)
     count_known(skeleton.process, skeleton.offsets, skeleton.back, r, top, skeleton.highest_process + 1, kn)
-    return Stamps(r, (top - r).astype(np.int32), kn)
+    return BoundedStamps(r, (top - r).astype(np.int32), kn)
 
 
 @kernel("void(int32[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, int32[:, ::1])")
@@ -120,7 +120,7 @@ def stamp_known_rows(
     *,
     most_c: int,
     elements: int,
-) -> Stamps:
+) -> BoundedStamps:
     """Stamps as an observer can know them who has some reports too late: what is not `counted` is passed on to nobody, and
     what is not `informed` knows of nothing but itself.
 
@@ -130,7 +130,7 @@ def stamp_known_rows(
     top, kn = np.empty(len(r), np.int64), np.empty((len(r), elements), np.int32)
     rows = (skeleton.process, skeleton.offsets, skeleton.back, r, counted, informed)
     count_known_of(*rows, most_c, skeleton.highest_process + 1, top, kn)
-    return Stamps(r, (top - r).astype(np.int32), kn)
+    return BoundedStamps(r, (top - r).astype(np.int32), kn)
 
 
 @kernel(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from whence.causality.channel_gaps import Unreported, unreported_in
 from whence.causality.channel_kernels import NO_SEQ, NO_SIZE, Doubt, Longs
-from whence.causality.channels import Ends, Matched, match_ends
+from whence.causality.channels import ChannelEnds, Matched, match_ends
 from whence.causality.order import NO_TIME
 from whence.events.schema import RECEIVE, SEND, SPAN
 
@@ -85,11 +85,11 @@ def match_table(table: pa.Table, unreported: Unreported | None = None) -> tuple[
     return with_names(table, ends, found), outcomes_of(ends, found)
 
 
-def ends_of(table: pa.Table, unreported: Unreported) -> Ends:
+def ends_of(table: pa.Table, unreported: Unreported) -> ChannelEnds:
     """The rows, sends and receives of channels, as numbers; channels are numbered by computation and key, ascending."""
     channel = _ranks(table, "computation") * (table.num_rows + 1) + _ranks(table, "channel_key")
     channel = np.unique(channel, return_inverse=True)[1].astype(np.int64)
-    return Ends(
+    return ChannelEnds(
         channel=channel,
         is_send=pc.equal(table["kind"], SEND).to_numpy(),
         size=_longs(table, "channel_bytes", NO_SIZE),
@@ -104,7 +104,7 @@ def ends_of(table: pa.Table, unreported: Unreported) -> Ends:
     )
 
 
-def outcomes_of(ends: Ends, found: Matched) -> Outcomes:
+def outcomes_of(ends: ChannelEnds, found: Matched) -> Outcomes:
     """What came of each row, see `OUTCOMES`; nothing of copies."""
     outcome = found.doubts.astype(np.int16)
     is_receive = ~ends.is_send
@@ -122,7 +122,7 @@ def count_outcomes(outcomes: Outcomes) -> dict[str, int]:
     return {name: int(np.count_nonzero(outcomes & bits)) for name, bits in OUTCOMES.items()}
 
 
-def with_names(table: pa.Table, ends: Ends, found: Matched, *, or_later: bool = True) -> pa.Table:
+def with_names(table: pa.Table, ends: ChannelEnds, found: Matched, *, or_later: bool = True) -> pa.Table:
     """The rows with `sends`, `receives` and `receives_more` set and no channel.
 
     `or_later`: where a loss leaves it open which of the messages of one process a receive took, their names say so.
@@ -208,7 +208,7 @@ def in_channels(table: pa.Table) -> NDArray[np.bool_]:
     return found
 
 
-def _by_event(ends: Ends, found: Matched, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _by_event(ends: ChannelEnds, found: Matched, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The flags, also on the copies of the rows that have them: those of the same end and number."""
     event = np.stack((ends.channel * 2 + ~ends.is_send, found.number))
     place = np.unique(event, axis=1, return_inverse=True)[1].reshape(-1)
@@ -217,7 +217,7 @@ def _by_event(ends: Ends, found: Matched, flags: NDArray[np.bool_]) -> NDArray[n
     return any_of[place]
 
 
-def _has_twin(ends: Ends) -> NDArray[np.bool_]:
+def _has_twin(ends: ChannelEnds) -> NDArray[np.bool_]:
     """Receives of one process, channel and time that nothing else tells apart.
 
     Two that took parts of one send would receive the same message, and look like one event that was reported twice.

@@ -53,7 +53,7 @@ from whence.causality.order import NO_TIME
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class ChannelEnds:
     """Sends and receives of whole channels, in any order; texts as numbers that are equal iff the texts are."""
 
     channel: Longs
@@ -79,7 +79,7 @@ class Ends:
 class Earlier:
     """What is known of channels whose rows up to now are gone, so that `match_ends` goes on where they end.
 
-    Of those rows, sends that are not received yet are among the rows of `Ends` again: they are *kept*.
+    Of those rows, sends that are not received yet are among the rows of `ChannelEnds` again: they are *kept*.
     """
 
     sent_count: Longs
@@ -134,7 +134,7 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """By row of `Ends`, what it took or gave."""
+    """By row of `ChannelEnds`, what it took or gave."""
 
     number: Longs
     """Which send, or which receive, of its channel it is, from 0; copies of a report share it."""
@@ -163,7 +163,7 @@ class Matched:
     """By channel: what its sends add up to, without what may be missing between them."""
 
 
-def match_ends(ends: Ends, earlier: Earlier | None = None) -> Matched:
+def match_ends(ends: ChannelEnds, earlier: Earlier | None = None) -> Matched:
     """Match the receives of every channel with its sends; linear but for sorting, and all channels are held at once.
 
     Two rows of one end, process and number (or, without numbers, of one time and id) are one event reported twice. With
@@ -229,7 +229,7 @@ def match_ends(ends: Ends, earlier: Earlier | None = None) -> Matched:
     )
 
 
-def _senders(ends: Ends, earlier: Earlier, order: Longs) -> tuple[Flags, Longs]:
+def _senders(ends: ChannelEnds, earlier: Earlier, order: Longs) -> tuple[Flags, Longs]:
     """By channel: whether several processes send, and the most events that are missing of one of these."""
     several, unreported = earlier.several.copy(), earlier.unreported.copy()
     sends = order[ends.is_send[order]]
@@ -244,7 +244,7 @@ def _senders(ends: Ends, earlier: Earlier, order: Longs) -> tuple[Flags, Longs]:
 
 
 def _placed(
-    ends: Ends, earlier: Earlier, order: Longs, side: Longs, size: Longs, counts_bytes: Flags, several: Flags
+    ends: ChannelEnds, earlier: Earlier, order: Longs, side: Longs, size: Longs, counts_bytes: Flags, several: Flags
 ) -> tuple[Longs, Longs, Longs, Longs]:
     """Where each row of the order begins and ends in its stream, and its number there; by channel, what sends add up to."""
     kept, sides = earlier.kept[order], side[order]
@@ -267,7 +267,7 @@ def _placed(
     return first, last, number, units
 
 
-def _originals(ends: Ends, side: Longs) -> Longs:
+def _originals(ends: ChannelEnds, side: Longs) -> Longs:
     """By row, the row whose event it reports: itself, or for a copy the first in time, file and place."""
     numbered = ends.seq != NO_SEQ
     original = np.arange(len(side))
@@ -286,7 +286,7 @@ def _originals(ends: Ends, side: Longs) -> Longs:
     return original
 
 
-def _stream_order(ends: Ends, side: Longs, kept: Flags, rows: Longs) -> tuple[Longs, Longs]:
+def _stream_order(ends: ChannelEnds, side: Longs, kept: Flags, rows: Longs) -> tuple[Longs, Longs]:
     """The rows channel by channel, sends first, each end in the order of its stream; and the time each then stands at.
 
     Rows that are kept come first, as they are.

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.causality.boundary import Boundary
-from whence.causality.forward import LANES, State, check_counts_fit
+from whence.causality.forward import LANES, ForwardState, check_counts_fit
 from whence.causality.skeleton import Ints, Longs, Skeleton, ints
 from whence.causality.sparse_vectors import Vectors
 from whence.kernels import kernel
@@ -25,12 +25,12 @@ BLOCK_NUMBERS = 1 << 26
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Block:
+class ColumnBlock:
     """One pass: the rows of some groups, and a run of their columns."""
 
     skeleton: Skeleton
     """Processes are numbered within the block."""
-    state: State
+    state: ForwardState
     """Process ``n + c``, of which there are no rows, has column c; n is how many processes have rows."""
     edges: tuple[Longs, Longs, Ints]
     rows: Longs
@@ -102,7 +102,7 @@ class Grouped:
         """How many columns groups have."""
         return self._widths[group]
 
-    def blocks(self, wanted: int) -> Iterator[Block]:
+    def blocks(self, wanted: int) -> Iterator[ColumnBlock]:
         """All passes that it takes to see each column of each group once, where so many rows are to be written down."""
         first = 0
         left = len(self.present)
@@ -131,14 +131,14 @@ class Grouped:
         number = np.cumsum(stay) - 1
         return rows[kept], Skeleton(number[skeleton.process[kept]], offsets, back)
 
-    def _block(self, skeleton: Skeleton, rows: Longs, own: Longs, first: int, columns: int) -> Block:
+    def _block(self, skeleton: Skeleton, rows: Longs, own: Longs, first: int, columns: int) -> ColumnBlock:
         groups = self.group[own]
         # The column after the last takes what is said of processes whose columns are in other blocks.
         mine = self.column_of(groups, self.present[own]) - first
         mine[(mine < 0) | (mine >= columns)] = columns
         column = np.concatenate((mine, np.arange(columns + 1))).astype(np.int32)
         known, row_of_known = self._dense(self._known.take(own), groups, first, columns)
-        state = State(self._before[own], known, column, row_of_known)
+        state = ForwardState(self._before[own], known, column, row_of_known)
         at = np.searchsorted(rows, self._edge_row)
         here = np.flatnonzero(at < len(rows))
         here = here[rows[at[here]] == self._edge_row[here]]
@@ -149,7 +149,7 @@ class Grouped:
         used, place = np.unique(sent, return_inverse=True)
         sends = self._sends.take(self._sent_to[used] & 0xFFFFFFFF)
         vectors, row_of_vector = self._dense(sends, self._sent_to[used] >> 32, first, columns)
-        return Block(skeleton, state, (effect, row_of_vector[place], vectors), rows, own, first, columns)
+        return ColumnBlock(skeleton, state, (effect, row_of_vector[place], vectors), rows, own, first, columns)
 
     def _dense(self, vectors: Vectors, groups: Longs, first: int, columns: int) -> tuple[Ints, Longs]:
         """The block's columns of vectors that groups have, and the row of each; those that are zero share the first."""

@@ -30,7 +30,7 @@ AT_ROW, AT_EDGE, AT_WANTED, FREE = range(4)
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class AskedPairs:
     """Questions by wanted row: did an event happen before it?"""
 
     start: Longs
@@ -42,11 +42,11 @@ class Pairs:
     answers: NDArray[np.bool_]
 
 
-NO_PAIRS = Pairs(NO_ROWS, NO_ROWS, NO_ROWS, np.empty(0, np.bool_))
+NO_PAIRS = AskedPairs(NO_ROWS, NO_ROWS, NO_ROWS, np.empty(0, np.bool_))
 
 
 @dataclass(slots=True)
-class State:
+class ForwardState:
     """What the pass knows between segments; changed in place."""
 
     count: Longs
@@ -59,7 +59,7 @@ class State:
     """int64[P]: which row of `known` each process has. None: each its own, which a pass to the end needs."""
 
 
-class Forward:
+class ForwardPass:
     """Runs passes, and keeps their memory: faulting in new pages costs more than the clocks."""
 
     def __init__(self) -> None:
@@ -72,12 +72,12 @@ class Forward:
     def run(
         self,
         skeleton: Skeleton,
-        state: State,
+        state: ForwardState,
         edges: tuple[Longs, Longs, Ints],
         wanted: Longs,
         out: Ints,
         *,
-        pairs: Pairs = NO_PAIRS,
+        pairs: AskedPairs = NO_PAIRS,
         to_the_end: bool,
     ) -> None:
         """Pass over a segment and write the vectors of the wanted rows to `out`, which may be empty if there are `pairs`.
@@ -117,7 +117,7 @@ class Forward:
             state.known[:] = self._numbers[current >> 32, : state.known.shape[1]]
             state.known[np.arange(len(current)), state.column] = state.count
 
-    def _prepare(self, skeleton: Skeleton, state: State, row: Longs) -> Longs:
+    def _prepare(self, skeleton: Skeleton, state: ForwardState, row: Longs) -> Longs:
         """Make room for a segment; gives the cursor at its start."""
         rows, columns = state.known.shape
         width = -(-columns // LANES) * LANES

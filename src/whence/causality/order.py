@@ -117,7 +117,7 @@ def last_of(process: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class CausalTimes:
     """Where each canonical row stands in causal order."""
 
     causal_time: Longs
@@ -131,10 +131,10 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
+class OrderedRows:
     """The times of all rows, the edges they come from, and the rows that no order could place."""
 
-    times: Times
+    times: CausalTimes
     edges: Edges
     in_cycle: Longs
     """Rows that receive a message which is also among their effects; the edges that say so are not in `edges`."""
@@ -142,7 +142,7 @@ class Ordered:
     """Numbers of assumed edges whose cause is also among the effects: what was assumed is not true."""
 
 
-def order_rows(starts: Longs, time: Longs, edges: Edges, assumed: Flags | None = None) -> Ordered:
+def order_rows(starts: Longs, time: Longs, edges: Edges, assumed: Flags | None = None) -> OrderedRows:
     """Times of the rows ``starts[p]:starts[p + 1]`` of each process p.
 
     A receive whose message comes from its own future cannot be right, and nothing tells which receive of a cycle is the
@@ -153,7 +153,7 @@ def order_rows(starts: Longs, time: Longs, edges: Edges, assumed: Flags | None =
     if assumed is not None and assumed.any():
         edges, doubted = _without_doubtful(starts, time, edges, assumed)
         found = order_rows(starts, time, edges)
-        return Ordered(found.times, found.edges, found.in_cycle, doubted)
+        return OrderedRows(found.times, found.edges, found.in_cycle, doubted)
     causal_time, level = np.empty(len(time), np.int64), np.empty(len(time), np.int64)
     done = np.zeros(len(time), np.bool_)
     in_cycle = np.empty(0, np.int64)
@@ -167,7 +167,7 @@ def order_rows(starts: Longs, time: Longs, edges: Edges, assumed: Flags | None =
         done[:] = False
     else:
         _place(starts, time, edges.offsets, edges.causes, causal_time, level, done)
-    return Ordered(Times(causal_time, level), edges, in_cycle)
+    return OrderedRows(CausalTimes(causal_time, level), edges, in_cycle)
 
 
 def _without_doubtful(starts: Longs, time: Longs, edges: Edges, assumed: Flags) -> tuple[Edges, Longs]:

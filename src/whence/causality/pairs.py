@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from whence.causality.column_blocks import Grouped
 from whence.causality.boundary import Boundary
-from whence.causality.forward import LOW_HALF, Forward, Pairs
+from whence.causality.forward import LOW_HALF, ForwardPass, AskedPairs
 from whence.causality.skeleton import Longs, Skeleton, longs
 from whence.kernels import kernel
 
@@ -44,7 +44,7 @@ def happened_before(
     # Events of the row's own process are told by their numbers alone, in the block that has its column.
     itself = earlier == skeleton.process[later]
     column = grouped.column_of(group, earlier)
-    forward = Forward()
+    forward = ForwardPass()
     for block in grouped.blocks(0):
         here = np.flatnonzero((column >= block.first) & (column < block.first + block.columns))
         if not len(here):
@@ -58,7 +58,7 @@ def happened_before(
         wanted, start, event, place = _by_row(asked, number[here], at, len(block.skeleton))
         found = np.zeros(len(here), np.bool_)
         out = np.empty((0, block.columns + 1), np.int32)
-        pairs = Pairs(start, event, place, found)
+        pairs = AskedPairs(start, event, place, found)
         forward.run(block.skeleton, block.state, block.edges, wanted, out, pairs=pairs, to_the_end=False)
         answers[here] = found
     return answers

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.causality.order import (Edges, Ordered, last_of)
+from whence.causality.order import (Edges, OrderedRows, last_of)
 from whence.causality.skeleton import Skeleton
 from whence.kernels import kernel
 
@@ -18,7 +18,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedRows:
     """Rows in history order with their causes, and what could not be settled among them."""
 
     rows: Longs
@@ -39,10 +39,10 @@ class Placed:
     two events sent one key."""
 
 
-def assemble(process: Codes, ordered: Ordered, member: Flags, dropped: Flags, assumed: Flags, guessed: Flags) -> Placed:
+def assemble(process: Codes, ordered: OrderedRows, member: Flags, dropped: Flags, assumed: Flags, guessed: Flags) -> PlacedRows:
     """The segment of the canonical rows that are members and not dropped.
 
-    `assumed` and `guessed` go by label of an edge; see `Placed.assumed` and `Placed.tied`.
+    `assumed` and `guessed` go by label of an edge; see `PlacedRows.assumed` and `PlacedRows.tied`.
     """
     rows = ordered.times.order(np.flatnonzero(member & ~dropped))
     gone = member & dropped
@@ -61,7 +61,7 @@ def place_rows(
     carried: Sequence[tuple[int, int, int]],
     assumed: Flags,
     guessed: Flags,
-) -> Placed:
+) -> PlacedRows:
     """`rows`, in history order, with their causes; `carried` as `Detour.carried` gives it."""
     place = np.full(len(process), -1, np.int64)
     place[rows] = np.arange(len(rows))
@@ -79,7 +79,7 @@ def place_rows(
     own = process[rows]
     handed = np.array(carried, np.int64).reshape(-1, 3)
     handed_cause = np.where(handed[:, 1] >= 0, place[handed[:, 1]], -1)
-    return Placed(
+    return PlacedRows(
         rows,
         Skeleton(own, offsets, back),
         _numbered(own),

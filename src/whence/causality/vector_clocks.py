@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from whence.causality.column_blocks import Grouped
 from whence.causality.boundary import Boundary
-from whence.causality.forward import Forward
+from whence.causality.forward import ForwardPass
 from whence.causality.skeleton import Ints, Longs, Skeleton, longs
 from whence.causality.sparse_vectors import Vectors
 
@@ -59,7 +59,7 @@ def _vectors(skeleton: Skeleton, boundary: Boundary, wanted: Longs) -> Vectors:
         return Vectors.empty()
     grouped = Grouped(skeleton, boundary, int(wanted[-1]) + 1)
     group = grouped.group[grouped.number_of(skeleton.process[wanted])]
-    forward = Forward()
+    forward = ForwardPass()
     row, process, count = [np.empty(0, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.int32)]
     entries = 0
     for block in grouped.blocks(len(wanted)):

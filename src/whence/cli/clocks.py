@@ -14,8 +14,8 @@ from whence.cli.render import (digits_of, format_time, print_rows)
 from whence.durations import show_duration
 
 if TYPE_CHECKING:
-    from whence.questions.clocks import (Clock, Clocks)
-    from whence.skew.steps import Step
+    from whence.questions.clocks import (ClockReport, Clocks)
+    from whence.skew.steps import ClockStep
     from whence.skew.offsets import ClockEstimate
 
 PLOT_COLUMNS = 31
@@ -69,13 +69,13 @@ def clocks(
         say(f"drawn in {plot}")
 
 
-def _importance(clock: Clock) -> tuple[bool, bool, int, str]:
+def _importance(clock: ClockReport) -> tuple[bool, bool, int, str]:
     it = clock.estimate
     known = [abs(each) for each in (it.low, it.high) if each is not None]
     return not clock.broken, not it.peers, -max(known, default=0), it.name
 
 
-def _print_table(shown: Sequence[Clock], same: set[str], unit: str) -> None:
+def _print_table(shown: Sequence[ClockReport], same: set[str], unit: str) -> None:
     drifting = any(each.estimate.drift_low_ppm is not None for each in shown)
     several = len({each.estimate.reference for each in shown} - {None}) > 1
     axis = _axis(shown)
@@ -101,7 +101,7 @@ def _print_table(shown: Sequence[Clock], same: set[str], unit: str) -> None:
     print_rows(columns, rows)
 
 
-def _verdict(clock: Clock, same: set[str]) -> str:
+def _verdict(clock: ClockReport, same: set[str]) -> str:
     it = clock.estimate
     if it.verdict == ONE_SIDED and it.name in same:
         return "agrees, by answers"
@@ -191,7 +191,7 @@ def _side(value: int, limit: str, side: str, other_limit: str, other_side: str, 
     return f"{other_limit} {show_duration(-value, unit)} {other_side}"
 
 
-def _broken(clock: Clock, unit: str) -> str:
+def _broken(clock: ClockReport, unit: str) -> str:
     it = clock.estimate
     instead = f" (or {' or '.join(it.alternatives)}: the messages cannot tell)" if it.alternatives else ""
     if it.verdict == "steps":
@@ -209,7 +209,7 @@ def _broken(clock: Clock, unit: str) -> str:
     return f"broken: the clock of {it.name}{instead} is {amount} or more {side} the others, far more than they differ"
 
 
-def _step(step: Step, unit: str) -> str:
+def _step(step: ClockStep, unit: str) -> str:
     if step.low is not None and step.low > 0:
         return f"ahead by {show_duration(step.low, unit)} or more"
     return f"back by {show_duration(-(step.high or 0), unit)} or more"
@@ -261,7 +261,7 @@ def _when(time: int, unit: str) -> str:
     return format_time(time, unit, digits=min(6, digits_of([time], unit)))
 
 
-def _axis(shown: Sequence[Clock]) -> tuple[int, int]:
+def _axis(shown: Sequence[ClockReport]) -> tuple[int, int]:
     """From where to where bars are drawn: broken clocks do not decide, unless there are no others."""
     for chosen in ([each for each in shown if not each.broken], shown):
         ends = [end for each in chosen for end in (each.estimate.low, each.estimate.high) if end is not None]

@@ -128,7 +128,7 @@ def follow_source(
             raise typer.BadParameter(f"NAME=VALUE, not {text!r:.60}", param_hint="--option")
         given[name] = value
     stop = Event()
-    teller = _Teller(to, as_json)
+    teller = _ProgressPrinter(to, as_json)
     try:
         terms = agreed_terms(settings, to)
         if inputs[0].partition("://")[0].lower() not in BROKERS and "journal" not in given:
@@ -202,7 +202,7 @@ def _stop_on_signals(stop: Event) -> None:
         signal.signal(number, asked)
 
 
-class _Teller:
+class _ProgressPrinter:
     """Says now and then how far the stream is, and how much of its history is provable."""
 
     def __init__(self, history: str, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from whence.cli.output import console, say
-from whence.cli.render import Times
+from whence.cli.render import ShownTimes
 from whence.events.pandas import leave_pandas_out
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ ComputationOption = Annotated[
 ]
 KOption = Annotated[int, typer.Option("-k", "--k", min=0, help="How many events to list.")]
 TimesOption = Annotated[
-    Times, typer.Option("--times", help="Times as the clocks had them, or moved as little as causality demands.")
+    ShownTimes, typer.Option("--times", help="Times as the clocks had them, or moved as little as causality demands.")
 ]
 EventArgument = Annotated[
     str, typer.Argument(help="An id of the source, PROCESS:SEQ, or @POSITION.", metavar="EVENT", show_default=False)

@@ -190,7 +190,7 @@ def observe(
         return
     leave_pandas_out()
     from whence.errors import WhenceError
-    from whence.batch.observe import (Delivering, Settings, explain, observe)
+    from whence.batch.observe import (Delivering, RunSettings, explain, observe)
     from whence.history.store import StorageError
     from whence.sources.inputs import find_inputs
 
@@ -200,7 +200,7 @@ def observe(
         delivering.check()
     except ValueError as refused:
         raise typer.BadParameter(str(refused), param_hint="--policy") from None
-    settings = Settings(unit, lengths["eps"], epoch_rows, delivering)
+    settings = RunSettings(unit, lengths["eps"], epoch_rows, delivering)
     try:
         files = find_inputs(inputs, format=format, options=options)
         with (

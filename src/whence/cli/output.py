@@ -2,7 +2,7 @@ r"""All that commands print goes through here, so that no text from a log can do
 
 Names of events, processes and files are whatever a log says. `say` prints one line, in which everything that is not plain
 text is spelt out: ``\x1b`` for an escape, ``\x0a`` for a new line within a name. Tables have the same done to their cells
-(`whence.cli.render`), and JSON has its own escapes. What a command prints in another way passes through `Guarded`, which
+(`whence.cli.render`), and JSON has its own escapes. What a command prints in another way passes through `SafeStream`, which
 spells out all but new lines and, on a terminal, colours.
 """
 
@@ -78,7 +78,7 @@ def console(*, stderr: bool = False, width: int | None = None) -> Console:
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    file = stream.stream if isinstance(stream, Guarded) else stream
+    file = stream.stream if isinstance(stream, SafeStream) else stream
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
@@ -109,7 +109,7 @@ class Spelling:
         self.flush()
 
 
-class Guarded:
+class SafeStream:
     """A stream for text that spells out what a terminal would obey; of a terminal's own commands, colours are let pass."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -130,8 +130,8 @@ def guarded_streams() -> Iterator[None]:
     """Guard stdout and stderr; within itself it does nothing."""
     before = sys.stdout, sys.stderr
     for name, stream in zip(("stdout", "stderr"), before, strict=True):
-        if not isinstance(stream, Guarded):
-            setattr(sys, name, Guarded(stream))
+        if not isinstance(stream, SafeStream):
+            setattr(sys, name, SafeStream(stream))
     try:
         yield
     finally:

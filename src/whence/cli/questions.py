@@ -10,7 +10,7 @@ import typer
 
 from whence.cli.history_options import (AnsweredOption, ComputationOption, EventArgument, HistoryOption, JsonOption, KOption, PossibleOption, TimesOption, asking, progress_until_start)
 from whence.cli.output import print_json, say
-from whence.cli.render import (Times, print_events, print_missing, print_possible, print_rows)
+from whence.cli.render import (ShownTimes, print_events, print_missing, print_possible, print_rows)
 from whence.cli.wording import (
     brief,
     completeness,
@@ -42,7 +42,7 @@ def why(
     name: Annotated[list[str] | None, typer.Option(help="Only events of this name; may be repeated.")] = None,
     answered: AnsweredOption = False,
     computation: ComputationOption = None,
-    times: TimesOption = Times.WALL,
+    times: TimesOption = ShownTimes.WALL,
     as_json: JsonOption = False,
 ) -> None:
     """What led to an event: the last K events that are recorded to have led to it, oldest first, then the event.
@@ -103,7 +103,7 @@ def impact(
     k: KOption = 25,
     possible: PossibleOption = 10,
     computation: ComputationOption = None,
-    times: TimesOption = Times.WALL,
+    times: TimesOption = ShownTimes.WALL,
     as_json: JsonOption = False,
 ) -> None:
     """What came of an event: the next K events that it is recorded to have led to, and those that it could have led to.
@@ -186,7 +186,7 @@ def concurrent(
     history: HistoryOption,
     k: KOption = 25,
     computation: ComputationOption = None,
-    times: TimesOption = Times.WALL,
+    times: TimesOption = ShownTimes.WALL,
     as_json: JsonOption = False,
 ) -> None:
     """What is concurrent with an event: neither can have led to the other. How many events, and the K nearest.
@@ -211,7 +211,7 @@ def cut(
     event: Annotated[str | None, typer.Option(help="An event, where its name could be taken for a time.")] = None,
     k: KOption = 25,
     computation: ComputationOption = None,
-    times: TimesOption = Times.WALL,
+    times: TimesOption = ShownTimes.WALL,
     as_json: JsonOption = False,
 ) -> None:
     """A consistent state: the last event of each process up to a time or an event, and the messages under way.

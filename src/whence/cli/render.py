@@ -54,7 +54,7 @@ def digits_of(times: Iterable[int | None], unit: str) -> int:
     return -(-max(map(len, fractions), default=0) // 3) * 3
 
 
-class Times(StrEnum):
+class ShownTimes(StrEnum):
     """Which times are shown."""
 
     WALL = "wall"
@@ -62,11 +62,11 @@ class Times(StrEnum):
 
     def of(self, event: Event) -> int | None:
         """The event's time, of this kind."""
-        return event.time if self is Times.WALL else event.corrected_time
+        return event.time if self is ShownTimes.WALL else event.corrected_time
 
     def note(self, event: Event, unit: str) -> str:
         """What is to be said of it."""
-        if self is Times.CORRECTED:
+        if self is ShownTimes.CORRECTED:
             sign = "+" if (event.correction or 0) > 0 else ""
             return f"corrected by {sign}{show_duration(event.correction, unit)}" if event.correction else ""
         behind = event.time is not None and event.causal_time is not None and event.causal_time > event.time
@@ -81,7 +81,7 @@ def print_events(
     *,
     title: str | None = None,
     shown: Event | None = None,
-    times: Times = Times.WALL,
+    times: ShownTimes = ShownTimes.WALL,
 ) -> None:
     """A table of events, one a line; `shown` comes last, in bold."""
     rows = [*events, *([shown] if shown is not None else [])]
@@ -108,7 +108,7 @@ def print_events(
     print_table(table, title=title)
 
 
-def print_possible(possible: Sequence[Possible], unit: str, *, times: Times = Times.WALL) -> None:
+def print_possible(possible: Sequence[Possible], unit: str, *, times: ShownTimes = ShownTimes.WALL) -> None:
     """A table of events that are only possible causes, and through what; the most telling first."""
     digits = digits_of((times.of(each.event) for each in possible), unit)
     print_rows(

@@ -17,7 +17,7 @@ from whence.cli.output import print_json, say, say_lines
 from whence.durations import NANOSECONDS, read_duration
 
 if TYPE_CHECKING:
-    from whence.service.serve import (Plan, Running)
+    from whence.service.serve import (ServicePlan, Running)
 
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -107,8 +107,8 @@ def serve(
         from whence.service.http.tokens import (Access, read_tokens)
         from whence.service.broker.nats_server import Retention
         from whence.service.http.limits import Limits
-        from whence.service.http.app import Settings
-        from whence.service.serve import Plan
+        from whence.service.http.app import HttpSettings
+        from whence.service.serve import ServicePlan
         from whence.spark.session.java import find_java
 
     if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", stream_name) is None:
@@ -130,9 +130,9 @@ def serve(
         )
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     try:
-        plan = Plan(
+        plan = ServicePlan(
             history=Path(history),
-            settings=Settings(
+            settings=HttpSettings(
                 host=host,
                 port=port,
                 access=Access() if tokens is None else read_tokens(tokens),
@@ -161,7 +161,7 @@ def serve(
         raise typer.Exit(1) from None
 
 
-def _serve(plan: Plan, webhook_hosts: Sequence[str], *, webhook_private: bool, as_json: bool) -> None:
+def _serve(plan: ServicePlan, webhook_hosts: Sequence[str], *, webhook_private: bool, as_json: bool) -> None:
     with ended_by_interrupts():
         from whence.live import LiveHistory
         from whence.service.questions.routes import questions_router
@@ -190,7 +190,7 @@ def _serve(plan: Plan, webhook_hosts: Sequence[str], *, webhook_private: bool, a
     )
 
 
-def _announce(plan: Plan, running: Running, *, as_json: bool) -> None:
+def _announce(plan: ServicePlan, running: Running, *, as_json: bool) -> None:
     from whence.service.http.app import is_loopback
 
     if as_json:

@@ -17,7 +17,7 @@ from whence.cli.output import console, print_json
 
 if TYPE_CHECKING:
     from whence.delivery.policies import StampPolicy
-    from whence.papers.cell import Outcome
+    from whence.papers.cell import CellOutcome
     from whence.papers.presets import Preset
     from whence.simulation import Delay, Model
 
@@ -176,7 +176,7 @@ def _policy(name: str, phi: str | None, model: Model, elements: int | None) -> S
     return policy_from_name(long_name, **options)
 
 
-def _run(model: Model, policy: StampPolicy, seeds: range) -> list[Outcome]:
+def _run(model: Model, policy: StampPolicy, seeds: range) -> list[CellOutcome]:
     from whence.delivery.batch import deliver_batch
     from whence.papers.cell import run_cell
     from whence.papers.schemes import Scheme, policy_bytes
@@ -194,7 +194,7 @@ def _run(model: Model, policy: StampPolicy, seeds: range) -> list[Outcome]:
         return [run_cell(model, each, [(scheme, Fraction(1))]).outcomes[0] for each in steps]
 
 
-def _result(preset: Preset, outcomes: list[Outcome]) -> dict[str, Any]:
+def _result(preset: Preset, outcomes: list[CellOutcome]) -> dict[str, Any]:
     measures: dict[str, Any] = {
         "messages": lambda found: found.violations.messages,
         "violations": {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from whence.questions.event import Event
     from whence.questions.explain import Related
     from whence.questions.why import Why
-    from whence.questions.path import Step
+    from whence.questions.path import PathStep
 
 
 from typing import TYPE_CHECKING
@@ -114,7 +114,7 @@ def relation_sentence(answer: Related, unit: str, *, answered: bool = False) -> 
     )
 
 
-def _through_sentence(step: Step, earlier: Event, later: Event, unit: str) -> str:
+def _through_sentence(step: PathStep, earlier: Event, later: Event, unit: str) -> str:
     """Say through what a possible cause would have acted."""
     cause = "it" if step.cause == earlier else brief(step.cause)
     effect = "the latter" if step.effect == later else brief(step.effect)
@@ -193,7 +193,7 @@ def shortened_id(text: str) -> str:
     return f"…{text[-TAIL:]}" if HEXADECIMAL.fullmatch(text) else text
 
 
-def known_by(step: Step, unit: str) -> tuple[str, str]:
+def known_by(step: PathStep, unit: str) -> tuple[str, str]:
     """By what a step leads from cause to effect; and whether that is recorded, assumed, or only possible."""
     near = "" if step.apart is None else f", {show_duration(step.apart, unit)} apart"
     if step.kind == "process":
@@ -212,11 +212,11 @@ def known_by(step: Step, unit: str) -> tuple[str, str]:
     return (f"process {step.effect.process}" if line is None else f"line {shortened_line(line)}"), step.known
 
 
-def _is_local(step: Step) -> bool:
+def _is_local(step: PathStep) -> bool:
     return step.cause.process == step.effect.process
 
 
-def through_words(step: Step, unit: str) -> str:
+def through_words(step: PathStep, unit: str) -> str:
     """Through which process or answer a possible cause would act, and how close that is."""
     near = "before" if step.apart is None else f"{show_duration(step.apart, unit)} before"
     effect = step.effect.name or step.effect.id

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from whence.clocks.any_stamp import (stamp_from_bytes, stamp_from_json)
     from whence.errors import (ClockDrift, ClockError, Retired, StampError, UnstampedMessage, WhenceError)
     from whence.interop.govector import GoVector
-    from whence.clocks.hcg.gateway import (Forward, Gateway, Relay)
+    from whence.clocks.hcg.gateway import (Forwarded, Gateway, Relay)
     from whence.clocks.hcg.member import GroupMember
     from whence.clocks.hcg.stamps import (GlobalStamp, LocalStamp)
     from whence.clocks.hcg.structure import (Group, Subgroup)
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from whence.clocks.itc.clock import IntervalTreeClock, IntervalTreeStamp
     from whence.clocks.lamport import LamportClock, LamportStamp
     from whence.clocks.ses.clock import OrderingClock
-    from whence.clocks.ses.delivery import (Gap, OrderedDelivery, Waiting)
+    from whence.clocks.ses.delivery import (MissingSends, OrderedDelivery, WaitingMessage)
     from whence.clocks.ses.delivery import OrderingObserver
     from whence.clocks.ses.stamp import OrderingStamp
     from whence.clocks.vector.clock import VectorClock, VectorObserver
@@ -62,8 +62,8 @@ __all__ = [
     "OrderingObserver",
     "OrderingStamp",
     "OrderedDelivery",
-    "Gap",
-    "Waiting",
+    "MissingSends",
+    "WaitingMessage",
     "OrderingChannel",
     "ChannelHub",
     "StaleChannel",
@@ -84,7 +84,7 @@ __all__ = [
     "Subgroup",
     "GroupMember",
     "Gateway",
-    "Forward",
+    "Forwarded",
     "Relay",
     "LocalStamp",
     "GlobalStamp",
@@ -126,7 +126,7 @@ _PLACES = {
     ),
     "govector": ("GoVector",),
     "group.gateway": (
-        "Forward",
+        "Forwarded",
         "Gateway",
         "Relay",
     ),
@@ -166,9 +166,9 @@ _PLACES = {
     ),
     "ordering.clock": ("OrderingClock",),
     "ordering.messages": (
-        "Gap",
+        "MissingSends",
         "OrderedDelivery",
-        "Waiting",
+        "WaitingMessage",
     ),
     "ordering.observer": ("OrderingObserver",),
     "ordering.stamp": ("OrderingStamp",),

@@ -20,9 +20,9 @@ from typing import Any, ClassVar, Self
 
 from whence.clocks import json_fields
 from whence.errors import ClockDrift
-from whence.clocks.locked import Guarded
+from whence.clocks.locked import LockedClock
 from whence.clocks.relation import OrderedStamp, require
-from whence.clocks.wire import Kind, Reader, Writer, check_name
+from whence.clocks.wire import Kind, StampReader, Writer, check_name
 
 DEFAULT_MAX_OFFSET_NS = 500_000_000
 
@@ -49,7 +49,7 @@ class HybridStamp(OrderedStamp):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        read = Reader(data, cls.kind)
+        read = StampReader(data, cls.kind)
         stamp = cls(read.varint(), read.varint(), read.text())
         read.end()
         return stamp
@@ -70,7 +70,7 @@ class HybridStamp(OrderedStamp):
         return f"{self.process}@{self.wall_ns}ns+{self.logical}"
 
 
-class HybridClock(Guarded):
+class HybridClock(LockedClock):
     """A physical clock that never contradicts causality. Thread-safe."""
 
     __slots__ = ("_logical", "_physical", "_wall_ns", "max_offset_ns", "process")

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from whence.clocks import json_fields
-from whence.clocks.locked import Guarded
+from whence.clocks.locked import LockedClock
 from whence.clocks.relation import OrderedStamp, require
-from whence.clocks.wire import Kind, Reader, Writer, check_name
+from whence.clocks.wire import Kind, StampReader, Writer, check_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class LamportStamp(OrderedStamp):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        read = Reader(data, cls.kind)
+        read = StampReader(data, cls.kind)
         stamp = cls(read.varint(), read.text())
         read.end()
         return stamp
@@ -51,7 +51,7 @@ class LamportStamp(OrderedStamp):
         return f"{self.process}@{self.time}"
 
 
-class LamportClock(Guarded):
+class LamportClock(LockedClock):
     """A counter that is larger than all counters in this process's past. Thread-safe."""
 
     __slots__ = ("_time", "process")

@@ -8,7 +8,7 @@ from threading import RLock
 from typing import Any
 
 
-class Guarded:
+class LockedClock:
     """A clock whose operations are atomic, and can be grouped.
 
     ::
@@ -38,7 +38,7 @@ class Guarded:
 
 
 @contextmanager
-def holding(one: Guarded, other: Guarded) -> Iterator[None]:
+def holding(one: LockedClock, other: LockedClock) -> Iterator[None]:
     """Hold two clocks. Locks are always acquired in one order, so two threads cannot block each other."""
     first, second = sorted((one, other), key=id)
     with first.grouped(), second.grouped():

@@ -76,7 +76,7 @@ class Writer:
         return bytes(self._out)
 
 
-class Reader:
+class StampReader:
     """A reader of one stamp's bytes; every failure is a `StampError` that names the byte."""
 
     __slots__ = ("data", "position")

@@ -15,9 +15,9 @@ from whence.delivery.duplicates import repeated_rows
 from whence.delivery.queue_kernel import check_before_delivery
 from whence.delivery.sort_keys import (PackedKeys, pack)
 from whence.delivery.policies import StampPolicy
-from whence.delivery.rules import MILLION, Rule
+from whence.delivery.rules import MILLION, DeliveryRule
 from whence.delivery.sort import argsort_packed
-from whence.events.columns import Ints, Reports
+from whence.events.columns import Ints, ReportArrays
 from whence.events.report import MAX_TIME
 from whence.kernels import kernel
 
@@ -44,7 +44,7 @@ class Deliveries:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _CheckedColumns:
     """Checked columns in fixed types, with c and kn cut to what the rule uses."""
 
     process: NDArray[np.int32]
@@ -55,7 +55,7 @@ class _Table:
     arrival: Longs
     due: Longs
 
-    def place(self, rule: Rule) -> list[Longs]:
+    def place(self, rule: DeliveryRule) -> list[Longs]:
         """Return the columns that are compared before kn."""
         if rule.checks_queue:
             return [self.lead]
@@ -63,13 +63,13 @@ class _Table:
         at = np.maximum(self.arrival, self.due)
         return [at, self.lead - at]
 
-    def take(self, rows: Longs) -> _Table:
-        return _Table(
+    def take(self, rows: Longs) -> _CheckedColumns:
+        return _CheckedColumns(
             self.process[rows], self.seq[rows], self.lead[rows], self.kn[rows], self.arrival[rows], self.due[rows]
         )
 
 
-def deliver_batch(reports: Reports, policy: StampPolicy) -> Deliveries:
+def deliver_batch(reports: ReportArrays, policy: StampPolicy) -> Deliveries:
     """Deliver every report once; rows may come in any order, and more than once.
 
     Of several rows of one message the first to arrive counts; of those with one arrival, the one that the policy places
@@ -90,7 +90,7 @@ def deliver_batch(reports: Reports, policy: StampPolicy) -> Deliveries:
     return Deliveries(order if kept is None else kept[order], at, waited, late, len(reports) - len(order))
 
 
-def _check_before_delivery(table: _Table, keys: PackedKeys) -> tuple[Longs, Longs]:
+def _check_before_delivery(table: _CheckedColumns, keys: PackedKeys) -> tuple[Longs, Longs]:
     """Deliver under CBD; return rows and times in the order of delivery."""
     arrival, due = table.arrival, table.due
     rows: Longs | None = None
@@ -102,7 +102,7 @@ def _check_before_delivery(table: _Table, keys: PackedKeys) -> tuple[Longs, Long
     return order if rows is None else rows[order], at
 
 
-def _checked(reports: Reports, rule: Rule) -> _Table:
+def _checked(reports: ReportArrays, rule: DeliveryRule) -> _CheckedColumns:
     """Check the columns and cut them to what the rule uses."""
     rows = len(reports)
     for name in ("seq", "r", "c", "kn", "arrival"):
@@ -120,7 +120,7 @@ def _checked(reports: Reports, rule: Rule) -> _Table:
     _within("kn", kn, 0, (1 << 31) - 1)
     r = reports.r.astype(np.int64, copy=False)
     c = reports.c.astype(np.int64) if rule.uses_c else np.zeros(rows, np.int64)
-    return _Table(
+    return _CheckedColumns(
         process=np.ascontiguousarray(reports.process, np.int32),
         seq=np.ascontiguousarray(reports.seq, np.int64),
         lead=r + c,
@@ -137,7 +137,7 @@ def _within(name: str, column: Ints, least: int, most: int) -> None:
         raise ValueError(f"{name} of a report runs from {least} to {most}, and row {row} has {column[row]}")
 
 
-def _without_duplicates(table: _Table, rule: Rule) -> Longs | None:
+def _without_duplicates(table: _CheckedColumns, rule: DeliveryRule) -> Longs | None:
     """Return the rows that count, ascending; None for all."""
     repeated = repeated_rows(table.process, table.seq)
     if not len(repeated):

@@ -25,7 +25,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import ClassVar, TypeAlias
 
-from whence.delivery.rules import MILLION, Rule
+from whence.delivery.rules import MILLION, DeliveryRule
 
 UNITS = ("tick", "s", "ms", "us", "ns")
 """The units of eps, delta, r and arrival: one unit for all of them, in whole numbers."""
@@ -38,7 +38,7 @@ Phi: TypeAlias = Fraction | Decimal | float | str
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """Causal order without violations, as long as eps and delta hold. The order is the sort by `Rule.key`."""
+    """Causal order without violations, as long as eps and delta hold. The order is the sort by `DeliveryRule.key`."""
 
     name: ClassVar[str] = "exact"
 
@@ -50,8 +50,8 @@ class Exact:
     def __post_init__(self) -> None:
         _check(self)
 
-    def rule(self) -> Rule:
-        return Rule(MILLION, self.eps, self.delta, self.elements, uses_c=True, checks_queue=False)
+    def rule(self) -> DeliveryRule:
+        return DeliveryRule(MILLION, self.eps, self.delta, self.elements, uses_c=True, checks_queue=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class DAPW:
     def __post_init__(self) -> None:
         _check(self)
 
-    def rule(self) -> Rule:
-        return Rule(_millionths(self.phi), self.eps, self.delta, self.elements, uses_c=True, checks_queue=False)
+    def rule(self) -> DeliveryRule:
+        return DeliveryRule(_millionths(self.phi), self.eps, self.delta, self.elements, uses_c=True, checks_queue=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class CBD:
     def __post_init__(self) -> None:
         _check(self)
 
-    def rule(self) -> Rule:
-        return Rule(_millionths(self.phi), self.eps, self.delta, self.elements, uses_c=True, checks_queue=True)
+    def rule(self) -> DeliveryRule:
+        return DeliveryRule(_millionths(self.phi), self.eps, self.delta, self.elements, uses_c=True, checks_queue=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ class PhysicalOnly:
     def __post_init__(self) -> None:
         _check(self)
 
-    def rule(self) -> Rule:
-        return Rule(_millionths(self.phi), self.eps, self.delta, 0, uses_c=False, checks_queue=True)
+    def rule(self) -> DeliveryRule:
+        return DeliveryRule(_millionths(self.phi), self.eps, self.delta, 0, uses_c=False, checks_queue=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ class PhysicalAndC:
     def __post_init__(self) -> None:
         _check(self)
 
-    def rule(self) -> Rule:
-        return Rule(_millionths(self.phi), self.eps, self.delta, 0, uses_c=True, checks_queue=True)
+    def rule(self) -> DeliveryRule:
+        return DeliveryRule(_millionths(self.phi), self.eps, self.delta, 0, uses_c=True, checks_queue=True)
 
 
 StampPolicy: TypeAlias = Exact | DAPW | CBD | PhysicalOnly | PhysicalAndC

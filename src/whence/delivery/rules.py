@@ -20,7 +20,7 @@ MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class DeliveryRule:
     """A policy as numbers; made by ``policy.rule()``.
 
     All arithmetic is on integers: phi is a whole number of millionths, so every machine rounds every due time alike.

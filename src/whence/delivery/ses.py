@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
-from whence.clocks import Gap, OrderedDelivery, OrderingObserver, OrderingStamp, Waiting
+from whence.clocks import MissingSends, OrderedDelivery, OrderingObserver, OrderingStamp, WaitingMessage
 from whence.delivery.policies import MAX_TICKS, UNITS
 
 
@@ -54,7 +54,7 @@ class SesDelivery:
     waited: int
     late: bool
     """Whether a report that depends on it was delivered before it."""
-    missing: tuple[Gap, ...]
+    missing: tuple[MissingSends, ...]
     """Reports that it depends on and that did not come in time."""
 
 
@@ -70,7 +70,7 @@ class SesObserver:
         self.duplicates = 0
         self._order = OrderingObserver(process, max_waiting=capacity)
         self._this_tick: list[OrderedReport] = []
-        self._deadlines: deque[tuple[int, Waiting]] = deque()
+        self._deadlines: deque[tuple[int, WaitingMessage]] = deque()
         self._ready: list[SesDelivery] = []
         self._now: int | None = None
         self._clock = 0

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from whence.delivery.batch import is_ascending
 from whence.delivery.queue_kernel import check_before_delivery
 from whence.delivery.sort_keys import (WORD_BITS, column_maxima, pack)
-from whence.delivery.rules import MILLION, Rule
+from whence.delivery.rules import MILLION, DeliveryRule
 from whence.delivery.sort import argsort_packed
 
 Ints = NDArray[np.int32]
@@ -53,7 +53,7 @@ class StampedRows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placed:
+class PlacedDeliveries:
     """Deliveries by row, and their order."""
 
     order: Longs
@@ -66,12 +66,12 @@ class Placed:
     """By row: the first field of its key. Deliveries of one time and one lead are next to each other."""
 
 
-def wait_ticks(rule: Rule) -> int:
+def wait_ticks(rule: DeliveryRule) -> int:
     """Return W: how long after its physical time a report is held at least, unless it arrives later."""
     return -(-rule.phi_millionths * (rule.delta + rule.eps) // MILLION)
 
 
-def prompt_ticks(rule: Rule) -> int:
+def prompt_ticks(rule: DeliveryRule) -> int:
     """Return how long a report may take at most and still be there, whenever an effect of its event is due.
 
     An effect is due at its own reading plus W, or later. The reading of its cause is at most eps larger, if the clocks
@@ -88,7 +88,7 @@ class Deliverer:
         self._rows = rows
         self._key_orders: dict[tuple[bool, int], Longs] = {}
 
-    def deliver(self, rule: Rule) -> Placed:
+    def deliver(self, rule: DeliveryRule) -> PlacedDeliveries:
         """Deliver every row; exact for rows whose computation has all rows that they depend on."""
         rows = self._rows
         c = rows.c.astype(np.int64) if rule.uses_c else np.zeros(len(rows.r), np.int64)
@@ -98,19 +98,19 @@ class Deliverer:
         late = rows.arrival > due
         by_key = self._by_key(rule, lead)
         if rule.checks_queue and rule.uses_c:
-            line = Line(rows.starts, rows.arrival, due)
+            line = TimeAxis(rows.starts, rows.arrival, due)
             order, on_line = _check_before_delivery(line.columns[0], line.columns[1], by_key)
             at[order] = line.back(on_line, order)
         else:
-            order = argsort_packed(Line(rows.starts, at).columns[0], inverse(by_key))
-        return Placed(order, inverse(order), at, late, lead)
+            order = argsort_packed(TimeAxis(rows.starts, at).columns[0], inverse(by_key))
+        return PlacedDeliveries(order, inverse(order), at, late, lead)
 
-    def _by_key(self, rule: Rule, lead: Longs) -> Longs:
+    def _by_key(self, rule: DeliveryRule, lead: Longs) -> Longs:
         """Return the rows in the order of their keys; sorts once for all rules that compare alike."""
         compared = rule.compared(self._rows.kn.shape[1])
         kind = (rule.uses_c, compared)
         if kind not in self._key_orders:
-            on_line = Line(self._rows.starts, lead).columns[0]
+            on_line = TimeAxis(self._rows.starts, lead).columns[0]
             self._key_orders[kind] = key_order(on_line, self._rows.kn[:, :compared], self._rows.process)
         return self._key_orders[kind]
 
@@ -144,7 +144,7 @@ def key_order(lead: Longs, kn: Ints, process: Ints) -> Longs:
     return order
 
 
-class Line:
+class TimeAxis:
     """Times of several computations on one axis, each computation's after those of the one before it.
 
     Within a computation the order of times does not change. So a computation's rows are sorted among themselves, and do

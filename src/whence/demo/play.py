@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import whence
-from whence.demo.shop import CLOCKS, LOG_FILES, Truth, write_shop
+from whence.demo.shop import CLOCKS, LOG_FILES, ShopTruth, write_shop
 from whence.demo.stage import Stage, whence_command
 from whence.history import Standing
 from whence.questions.locate import locate
@@ -41,7 +41,7 @@ def play(stage: Stage, *, to: Path, seconds: int, seed: int) -> None:
     )
 
 
-def make_logs(stage: Stage, logs: Path, *, seconds: int, seed: int) -> Truth:
+def make_logs(stage: Stage, logs: Path, *, seconds: int, seed: int) -> ShopTruth:
     """Play act one: write the logs."""
     stage.act("A shop, and an order that failed")
     stage.say(
@@ -62,7 +62,7 @@ def make_logs(stage: Stage, logs: Path, *, seconds: int, seed: int) -> Truth:
     return truth
 
 
-def search_by_time(stage: Stage, logs: Path, truth: Truth) -> None:
+def search_by_time(stage: Stage, logs: Path, truth: ShopTruth) -> None:
     """Play act two: do what anyone would try first."""
     stage.act("The usual way: search the logs, sort by time")
     lines = f"""grep -hv '"severity": "info"' {shlex.quote(str(logs))}/*.jsonl"""
@@ -89,7 +89,7 @@ def _parse_lines(lines: str) -> Iterator[dict[str, Any]]:
             continue
 
 
-def observe(stage: Stage, command: list[str], logs: Path, history: Path, truth: Truth) -> None:
+def observe(stage: Stage, command: list[str], logs: Path, history: Path, truth: ShopTruth) -> None:
     """Play act three: make a history of the same lines."""
     stage.act("The causal way: put the same lines in causal order, on Spark")
     stage.say("This takes the longest. Nobody says how far the clocks are apart: that is measured in the data.")
@@ -126,7 +126,7 @@ def observe(stage: Stage, command: list[str], logs: Path, history: Path, truth: 
     )
 
 
-def ask(stage: Stage, command: list[str], history: Path, truth: Truth) -> None:
+def ask(stage: Stage, command: list[str], history: Path, truth: ShopTruth) -> None:
     """Play act four: ask the questions."""
     stage.act("Ask what led to the failure")
     options = ["--history", str(history)]
@@ -153,7 +153,7 @@ def ask(stage: Stage, command: list[str], history: Path, truth: Truth) -> None:
     )
 
 
-def count_causes(stage: Stage, history: Path, truth: Truth) -> None:
+def count_causes(stage: Stage, history: Path, truth: ShopTruth) -> None:
     """Print which share of the earlier events led to the failure, and which share is only earlier in the same processes."""
     run = whence.open(history).run
     position = locate(run, truth.failure)

@@ -105,7 +105,7 @@ class Happening:
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class ShopTruth:
     """The truth about the logs, which the logs themselves do not show."""
 
     events: int
@@ -236,7 +236,7 @@ class Shop:
         at = self.local(orders, at, "order confirmed", order=order)
         self.answer(gateway, orders, at, "order confirmed", order)
 
-    def fail_order(self, order: int) -> Incident:
+    def fail_order(self, order: int) -> ShopIncident:
         """Play the order that fails, and the events around it."""
         charged = self.ask_bank("gateway-2", "orders-1", "stock-2", "payments-1", self.incident, order)
         first = len(self.events)
@@ -253,7 +253,7 @@ class Shop:
         # Its own clock shows 4 ms before the failure.
         herring_at = true_time("payments-2", chain[-1].wall - 4 * MS)
         self.change_setting("payments-2", herring_at, "refuse_above_eur", "500 -> 50")
-        return Incident(chain, self.events[-1], bystander)
+        return ShopIncident(chain, self.events[-1], bystander)
 
     def change_setting(self, process: str, at: int, setting: str, change: str) -> int:
         """Add an event in which somebody changes a setting of an instance."""
@@ -262,15 +262,15 @@ class Shop:
 
 
 @dataclass(frozen=True, slots=True)
-class Incident:
-    """The events of the order that fails, and of what happens around it; the fields are as in `Truth`."""
+class ShopIncident:
+    """The events of the order that fails, and of what happens around it; the fields are as in `ShopTruth`."""
 
     chain: list[Happening]
     herring: Happening
     bystander: Happening
 
 
-def write_shop(folder: Path, *, seconds: int = 600, seed: int = 7) -> Truth:
+def write_shop(folder: Path, *, seconds: int = 600, seed: int = 7) -> ShopTruth:
     """Write the shop's logs into a folder, as JSON lines in the order of their arrival; return the truth about them.
 
     The same seed and length give the same bytes. Raises `ValueError` for less than ten seconds: too little would happen
@@ -306,7 +306,7 @@ def write_shop(folder: Path, *, seconds: int = 600, seed: int = 7) -> Truth:
     sent = {event.message: event.wall for event in reported if event.kind == "send"}
     received = {event.message: event.wall for event in reported if event.kind == "receive"}
     both = sent.keys() & received.keys()
-    return Truth(
+    return ShopTruth(
         events=len(shop.events),
         lost=len(shop.events) - len(reported),
         duplicates=len(again),

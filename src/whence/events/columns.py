@@ -1,6 +1,6 @@
 """Stamped reports and their truth as NumPy columns, for the kernels of delivery and measures.
 
-One literal record, the first row of each column of `Reports`::
+One literal record, the first row of each column of `ReportArrays`::
 
     process=3  seq=17  r=120  c=2  kn=[4, 1, 0, ...]  arrival=127
 
@@ -20,7 +20,7 @@ Ints = NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reports:
+class ReportArrays:
     """Messages as the observer received them, in any row order; all clock readings in one unit (ticks)."""
 
     process: Ints
@@ -42,7 +42,7 @@ class Reports:
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class TrueOrder:
     """True happened-before among the same rows, by vector clocks that count messages only.
 
     Row a happened before row b iff ``vector[b, process[a]] >= seq[a]`` and a is not b.

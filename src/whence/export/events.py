@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from whence.causality.skeleton import Ints, Longs, Skeleton
-from whence.export.lines import Lines, Told
+from whence.export.lines import ExportedLines, ExportedLine
 from whence.export.causes import Linking
 from whence.export.recorded import (Nearest, find_causes_in_process)
 from whence.export.selection import Flags, Selection, find_codes
@@ -44,7 +44,7 @@ class Stretch:
     """For each cause: whether it is not recorded, and only possible."""
     follows: list[list[int]] | None
     """By row: positions of recorded causes within its process; None if each event follows the one before in its process."""
-    lines: list[Told] | None
+    lines: list[ExportedLine] | None
     """By row: the same, expressed by lines; None if `follows` is."""
     uses: Longs
     """How many later events have each event as a cause. If only some processes are exported: 0 if none can have it."""
@@ -127,7 +127,7 @@ class Stretches:
         table = self.table(stretch, columns)
         return events_from(self.run, {name: table[name].to_pylist() for name in columns}, stretch.positions)
 
-    def _add_lines(self, stretch: Stretch, lines: Lines) -> Stretch:
+    def _add_lines(self, stretch: Stretch, lines: ExportedLines) -> Stretch:
         """Add the lines of the events. In a part of a history, add what lines cannot express to the causes.
 
         A whole history has no keys for that, since an event sends at most one: only the order of the process remains.
@@ -148,7 +148,7 @@ class Stretches:
         return replace(stretch, starts=starts, causes=positions, assumed=assumed, lines=expressed)
 
     def _iterate(self, *, vectors: bool, grouped: bool) -> Iterator[Stretch]:
-        lines = Lines()
+        lines = ExportedLines()
         linking = None if self.selection.whole else Linking(self.run, self.selection)
         has_lines = self.run.has_lines and not grouped
         nearest = Nearest(self.run, self.selection) if has_lines and not self.selection.whole else None

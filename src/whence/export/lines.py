@@ -14,7 +14,7 @@ from whence.events.schema import FIRST
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ExportedLine:
     """The lines that an event names in a file."""
 
     line: str | None
@@ -29,7 +29,7 @@ class Told:
 
 
 @dataclass(slots=True)
-class Lines:
+class ExportedLines:
     """A pass over the exported events, in order. Remembers the last event of each line."""
 
     _last: dict[tuple[int, str | None], tuple[int, str | None]] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Lines:
     _names: dict[int, str | None] = field(default_factory=dict)
     """By the position of the last event of a line: that name."""
 
-    def express(self, rows: Iterable[tuple[int, int, str | None, list[int]]]) -> Iterator[Told]:
+    def express(self, rows: Iterable[tuple[int, int, str | None, list[int]]]) -> Iterator[ExportedLine]:
         """Yield the lines of each event, given its position, process and line, and the positions of what it follows.
 
         If an event does not follow the one before it on its line, it begins a line with a new name.
@@ -63,4 +63,4 @@ class Lines:
             self._last[code, line] = (position, name)
             self._names[position] = name
             phase = FIRST if parent is not None else None
-            yield Told(name, parent, joined or None, phase, tuple(unexpressed))
+            yield ExportedLine(name, parent, joined or None, phase, tuple(unexpressed))

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from whence.clocks.wire import MAX_NAME_BYTES
 from whence.export.keys import kind_of, received_keys, sent_key
-from whence.export.lines import Told
+from whence.export.lines import ExportedLine
 from whence.export.events import (Stretch, Stretches)
 from whence.export.times import NANOSECONDS, Showing
 from whence.export.vector_logs import write_clocks, write_member_starts
@@ -63,7 +63,7 @@ def _write_records(
     """Yield the service of each event, and its record as JSON."""
     per_unit = NANOSECONDS.get(stretches.run.manifest.unit, 1)
     uses = stretch.uses.tolist()
-    lines = stretch.lines or [Told(None)] * len(stretch)
+    lines = stretch.lines or [ExportedLine(None)] * len(stretch)
     for row, (event, stamp, on_line) in enumerate(zip(stretches.events(stretch), stamps, lines, strict=True)):
         wall, corrected, shown = (
             None if time is None else time * per_unit

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from whence.causality.boundary import Boundary
-from whence.causality.forward import Forward, State
+from whence.causality.forward import ForwardPass, ForwardState
 from whence.causality.skeleton import Ints, Longs, Skeleton
 
 
@@ -28,8 +28,8 @@ class Stamping:
         self._sends = boundary.send_known
         width = int(column.max(initial=-1)) + 1
         known = boundary.known.dense(width)
-        self._state = State(boundary.before.copy(), known, column)
-        self._forward = Forward()
+        self._state = ForwardState(boundary.before.copy(), known, column)
+        self._forward = ForwardPass()
         self._last_use = np.full(len(skeleton), -1, np.int64)
         effects = np.repeat(np.arange(len(skeleton), dtype=np.int64), np.diff(skeleton.offsets))
         np.maximum.at(self._last_use, skeleton.cause_rows(), effects)

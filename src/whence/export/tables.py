@@ -16,7 +16,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from whence.export.keys import kind_of, received_keys, sent_key
-from whence.export.lines import Told
+from whence.export.lines import ExportedLine
 from whence.export.events import (Stretch, Stretches)
 from whence.export.times import Showing
 
@@ -123,7 +123,7 @@ def _make_table(stretches: Stretches, stretch: Stretch) -> pa.Table:
         received_keys(stretch.causes_with_assumed(row), missing or (), whole=stretches.selection.whole) or None
         for row, missing in enumerate(stored["missing"].to_pylist())
     ]
-    lines = stretch.lines or [Told(line) for line in stored["line"].to_pylist()]
+    lines = stretch.lines or [ExportedLine(line) for line in stored["line"].to_pylist()]
     kinds = [
         kind_of(kind, sends=sent is not None, receives=keys is not None)
         for kind, sent, keys in zip(stored["kind"].to_pylist(), sends, receives, strict=True)

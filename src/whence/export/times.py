@@ -39,7 +39,7 @@ class Showing:
 
 
 @dataclass(slots=True)
-class Placed:
+class PlacedCause:
     """An event in a diagram that is a cause of later ones."""
 
     at: int
@@ -66,7 +66,7 @@ class Timeline:
     showing: Showing
     last: dict[int, int] = field(default_factory=dict)
     """By process: the time of its last event so far."""
-    _waiting: dict[int, Placed] = field(default_factory=dict)
+    _waiting: dict[int, PlacedCause] = field(default_factory=dict)
 
     @property
     def tick(self) -> int:
@@ -75,7 +75,7 @@ class Timeline:
 
     def place(
         self, event: Event, code: int, track: int, causes: list[int], uses: int | None
-    ) -> tuple[int, list[Placed]]:
+    ) -> tuple[int, list[PlacedCause]]:
         """Return the event's time, and its causes with their times and tracks. Pass None for unknown `uses`."""
         own_time = self.showing.time_of(event)
         time = self.last.get(code, 0) if own_time is None else (own_time - self.start) * self.tick
@@ -86,10 +86,10 @@ class Timeline:
             time = max([time, *(cause.at + 1 for cause in placed)])
         self.last[code] = time
         if uses != 0:
-            self._waiting[event.position] = Placed(time, track, uses)
+            self._waiting[event.position] = PlacedCause(time, track, uses)
         return time, placed
 
-    def _use(self, position: int) -> Placed:
+    def _use(self, position: int) -> PlacedCause:
         """Return a cause; forget it after its last use."""
         cause = self._waiting[position]
         if cause.uses is not None:

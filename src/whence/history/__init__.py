@@ -34,14 +34,14 @@ if TYPE_CHECKING:
         UnsupportedFormat,
     )
     from whence.questions.concurrent import Concurrent
-    from whence.questions.cut import (Cut, Message)
+    from whence.questions.cut import (Cut, MessageUnderWay)
     from whence.questions.missing import Missing
     from whence.questions.event import Event
     from whence.questions.explain import (Explanation, Related)
     from whence.questions.impact import (Affected, Impact)
-    from whence.questions.history import (Aside, Check, History, Process, open_history)
+    from whence.questions.history import (QuarantinedReport, Check, History, Process, open_history)
     from whence.questions.why import Why
-    from whence.questions.path import Step
+    from whence.questions.path import PathStep
     from whence.questions.possible import Possible
     from whence.questions.relation import Numbered
     from whence.questions.standing import (RELATIONS, Standing)
@@ -59,13 +59,13 @@ __all__ = [
     "Related",
     "Standing",
     "Explanation",
-    "Step",
+    "PathStep",
     "Concurrent",
     "Cut",
-    "Message",
+    "MessageUnderWay",
     "Process",
     "Check",
-    "Aside",
+    "QuarantinedReport",
     "RELATIONS",
     "Numbered",
     "connect",
@@ -87,17 +87,17 @@ _PLACES = {
     "draft": ("Draft",),
     "errors": (*__all__[-9:], "HistoryError"),
     "sql": ("connect", "views"),
-    "questions.history": ("open_history", "History", "Process", "Check", "Aside"),
+    "questions.history": ("open_history", "History", "Process", "Check", "QuarantinedReport"),
     "questions.event": ("Event",),
     "questions.explaining": ("Explanation", "Related"),
     "questions.past": ("Why",),
     "questions.doubts": ("Missing",),
-    "questions.paths": ("Step",),
+    "questions.paths": ("PathStep",),
     "questions.possible": ("Possible",),
     "questions.standing": ("RELATIONS", "Standing"),
     "questions.future": ("Impact", "Affected"),
     "questions.concurrency": ("Concurrent",),
-    "questions.cuts": ("Cut", "Message"),
+    "questions.cuts": ("Cut", "MessageUnderWay"),
     "questions.relating": ("Numbered",),
 }
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from whence.history import layout
-from whence.history.window.segment import (Made, Target)
+from whence.history.window.segment import (SegmentResult, SegmentTarget)
 from whence.history.write import write_events
 
 
-def mark_missing(made: Made, missing: Sequence[tuple[int, str]], target: Target) -> Made:
+def mark_missing(made: SegmentResult, missing: Sequence[tuple[int, str]], target: SegmentTarget) -> SegmentResult:
     """Write a segment's events again, with these causes, by place, among those that they miss."""
     assert made.files is not None
     with target.store.open(f"{layout.run_folder(target.run)}/{made.files.events_file}") as file:

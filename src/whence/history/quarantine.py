@@ -21,7 +21,7 @@ PLACED = pa.schema([*layout.ASIDE, pa.field("seq", pa.int64()), pa.field("time",
 
 
 @dataclass(slots=True)
-class Aside:
+class Quarantined:
     """Rows of a table of reports, each with an outcome and a reason ``code: detail``."""
 
     rows: list[int] = field(default_factory=list)

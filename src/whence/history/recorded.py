@@ -30,7 +30,7 @@ def recorded_past(run: Run, positions: Longs, down_to: int = 0, *, answered: boo
 
     What stands before `down_to` may be left out. `answered`: answers that are only assumed count as recorded.
     """
-    search = _Search(run, positions, answered)
+    search = _PastSearch(run, positions, answered)
     while search.waits_at_or_after(down_to):
         yield search.step(down_to)
 
@@ -44,8 +44,8 @@ def past_by_stretches(
     alone; there may be none. `answered`: answers count as recorded, so that both are the same. `besides`: the first have
     all that led to these events, too, which stand before the event. A stretch lies in one row group of the skeleton.
     """
-    led = _Search(run, np.array([position, *besides], np.int64), answered=True)
-    recorded = led if not besides else _Search(run, np.array([position], np.int64), answered)
+    led = _PastSearch(run, np.array([position, *besides], np.int64), answered=True)
+    recorded = led if not besides else _PastSearch(run, np.array([position], np.int64), answered)
     segments = run.segments
     number = segments.segment_of(position)
     base, above = segments.base_of(number), position
@@ -217,7 +217,7 @@ def _positions(run: Run, references: Longs) -> tuple[Longs, Longs]:
     return np.concatenate(found), np.concatenate(which)
 
 
-class _Search:
+class _PastSearch:
     """Goes back from events over all that leads to them, one row group at a time."""
 
     __slots__ = ("answered", "run", "size", "waiting")
@@ -228,9 +228,9 @@ class _Search:
         self.waiting: Longs = 2 * np.unique(positions)
         """References, ascending, each once."""
 
-    def copy(self, *, answered: bool) -> _Search:
+    def copy(self, *, answered: bool) -> _PastSearch:
         """A search that goes on from the same place."""
-        other = _Search(self.run, np.empty(0, np.int64), answered)
+        other = _PastSearch(self.run, np.empty(0, np.int64), answered)
         other.waiting = self.waiting
         return other
 

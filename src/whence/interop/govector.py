@@ -27,7 +27,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
 
 from whence.errors import (ClockError, StampError)
-from whence.interop.msgpack_values import (Reader, pack_value)
+from whence.interop.msgpack_values import (MsgpackReader, pack_value)
 from whence.clocks.vector.clock import VectorClock
 from whence.clocks.vector.stamp import VectorStamp
 
@@ -55,7 +55,7 @@ class GoVectorMessage(NamedTuple):
             raise StampError(f"a GoVector message is bytes, not {type(data).__name__}")
         if len(data) > max_bytes:
             raise StampError(f"{len(data)} bytes are over the limit of {max_bytes} for a GoVector message")
-        read = Reader(bytes(data))
+        read = MsgpackReader(bytes(data))
         process = read.value()
         if not isinstance(process, str):
             raise StampError(f"a GoVector message begins with its sender's id, not {process!r:.60}")

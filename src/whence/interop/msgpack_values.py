@@ -122,7 +122,7 @@ def _check_key(key: object) -> None:
         raise StampError(f"the keys of a map are text, integers or bytes, not {type(key).__name__}")
 
 
-class Reader:
+class MsgpackReader:
     """A reader of one value after the other; every failure is a `StampError` that names the byte."""
 
     __slots__ = ("_data", "_position")

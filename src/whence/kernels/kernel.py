@@ -161,7 +161,7 @@ KERNELS: Final[dict[str, Kernel]] = {}
 """The kernels of all modules imported so far, by name."""
 
 
-class _State:
+class _KernelsState:
     """What all kernels of the process share."""
 
     def __init__(self, mode: str) -> None:
@@ -171,13 +171,13 @@ class _State:
         self.seconds = 0.0
 
 
-_state = _State(os.environ.get("WHENCE_KERNELS") or "auto")
+_state = _KernelsState(os.environ.get("WHENCE_KERNELS") or "auto")
 
 
 @contextmanager
 def running(mode: str) -> Iterator[None]:
     """Force one of `MODES` on all threads, for tests."""
-    before, _state.mode = _state.mode, _State(mode).mode
+    before, _state.mode = _state.mode, _KernelsState(mode).mode
     try:
         yield
     finally:

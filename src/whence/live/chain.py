@@ -29,14 +29,14 @@ from whence.events.schema import ANSWER
 from whence.history.gone import Gone, earliest, gone_from, rows_after
 from whence.live.channel_state import Channels
 from whence.live.dates import DATED
-from whence.live.closed_processes import Lines
+from whence.live.closed_processes import ClosedProcesses
 from whence.history.mark_missing import with_missing
 from whence.history.open_ends import TIED, called_at_unknown_time, causes_of, doubt_of, events_for, is_assumed, lacks
 from whence.history.window.columns import LARGEST_TIME
 from whence.history.run_tables import Holes, Totals, unanswered
 from whence.history.window.lines import SegmentLines
 from whence.history.window.segment import (Counts, count_processes, events_table, segment_lines)
-from whence.history.window.solve import (Solved, Window, solve)
+from whence.history.window.solve import (Solved, SegmentWindow, solve)
 
 Longs = NDArray[np.int64]
 
@@ -50,7 +50,7 @@ FIRST, LAST = -LARGEST_TIME - 1, LARGEST_TIME + 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class PendingSegment:
     """A segment of a chain before it is written."""
 
     events: pa.Table
@@ -87,7 +87,7 @@ class Chain:
     end: int = 0
     """Events closed; the position of the next."""
     cut: int = FIRST
-    lines: Lines = field(default_factory=Lines)
+    lines: ClosedProcesses = field(default_factory=ClosedProcesses)
     last_position: list[int] = field(default_factory=list)
     """By code: of the last event closed; -1 for none."""
     sends: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -107,11 +107,11 @@ class Chain:
     """By code: positions that precede the next event of the process, because of reports that were set aside."""
     channels: Channels = field(default_factory=Channels)
 
-    def peek(self, rows: pa.Table, find_sends: FindSends) -> Part:
+    def peek(self, rows: pa.Table, find_sends: FindSends) -> PendingSegment:
         """The segment that these rows, the whole tail, would be if nothing else came."""
         return self._solved(rows, find_sends, None)[0]
 
-    def close(self, rows: pa.Table, find_sends: FindSends, high: int) -> tuple[Part, NDArray[np.bool_]]:
+    def close(self, rows: pa.Table, find_sends: FindSends, high: int) -> tuple[PendingSegment, NDArray[np.bool_]]:
         """Pass over the events of these rows that stand before the date `high`; gives them, and which rows that is."""
         part, solved, codes = self._solved(rows, find_sends, high)
         kept, later = self._kept_sends(solved, codes), self._pending(solved, codes)
@@ -150,7 +150,7 @@ class Chain:
         return part, over
 
     def miss(self, gone: Iterable[Gone]) -> None:
-        """Keep in mind that these reports are gone, whose processes are told as `Lines` calls them."""
+        """Keep in mind that these reports are gone, whose processes are told as `ClosedProcesses` calls them."""
         self.gone = earliest([*self.gone, *gone])[:MOST_GONE]
 
     def set_holes(self, holes: Holes) -> None:
@@ -160,10 +160,10 @@ class Chain:
 
     def _solved(
         self, rows: pa.Table, find_sends: FindSends, high: int | None
-    ) -> tuple[Part, Solved, NDArray[np.int32]]:
+    ) -> tuple[PendingSegment, Solved, NDArray[np.int32]]:
         placed = self.lines.placed(_present(rows))
         names = sorted(pc.unique(placed["process"]).to_pylist())
-        solved = solve(_by_dates(placed), names, Window(FIRST, LAST if high is None else high), first_come=True)
+        solved = solve(_by_dates(placed), names, SegmentWindow(FIRST, LAST if high is None else high), first_come=True)
         codes = self._codes(names)
         found = solved.placed.skeleton
         skeleton = Skeleton(codes[found.process], found.offsets, found.back)
@@ -173,7 +173,7 @@ class Chain:
         counts = count_processes([(self.computation, name) for name in self.names], skeleton, events)
         totals, everybody = self.totals.widened(len(self.names)), np.arange(len(self.names))
         aside = solved.aside.table(placed.drop_columns([DATED, "emitted"]))
-        part = Part(
+        part = PendingSegment(
             events,
             solved.table_rows,
             skeleton,
@@ -242,7 +242,7 @@ class Chain:
             self.sends[key] = (position,)
             if within:
                 self.within[key] = code
-        around = _Around(self, codes)
+        around = _ChainSurroundings(self, codes)
         for row in open_rows:
             causes = causes_of(row, around)
             doubtful = row["key"] in self.twice
@@ -267,7 +267,7 @@ class Chain:
     def _kept_sends(self, solved: Solved, codes: NDArray[np.int32]) -> dict[str, tuple[int, ...]]:
         """The messages that may be received later: those remembered, and those of the segment."""
         offered: dict[str, set[int]] = {}
-        around = _Around(self, codes)
+        around = _ChainSurroundings(self, codes)
         for row in solved.open_sends.to_pylist():
             # A wait may have several answers; of what is sent again under one name, the nearest counts.
             others = self.sends.get(row["key"], ()) if row["key"].startswith(ANSWER) else ()
@@ -281,7 +281,7 @@ class Chain:
     def _pending(self, solved: Solved, codes: NDArray[np.int32]) -> dict[int, tuple[int, ...]]:
         """What reports that were set aside leave to the next event of their process."""
         left: dict[int, set[int]] = {}
-        around = _Around(self, codes)
+        around = _ChainSurroundings(self, codes)
         for row in solved.open_receives.to_pylist():
             if row["place"] < 0:
                 left.setdefault(int(codes[-1 - row["place"]]), set()).update(causes_of(row, around) or ())
@@ -299,7 +299,7 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class _Around:
+class _ChainSurroundings:
     """The surroundings of a chain's next segment (`whence.history.open_ends`): events go by their positions in the chain."""
 
     chain: Chain

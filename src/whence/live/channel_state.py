@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from whence.causality.channel_gaps import Unreported, left_out_before
 from whence.causality.channel_kernels import LONGEST_STREAM_BYTES, NO_SIZE
-from whence.causality.channels import Earlier, Ends, Matched
+from whence.causality.channels import Earlier, ChannelEnds, Matched
 from whence.causality.order import NO_TIME
 from whence.events.schema import REPORTS, SEND
 from whence.live.dates import DATED
 from whence.live.closed_processes import own_name
-from whence.live.closed_processes import (Closed, Lines)
+from whence.live.closed_processes import (ClosedNumbers, ClosedProcesses)
 from whence.history.window.columns import LARGEST_TIME
 
 Longs = NDArray[np.int64]
@@ -44,7 +44,7 @@ UNDER_WAY = pa.schema(
 
 
 @dataclass(slots=True)
-class End:
+class ChannelSide:
     """The sends or the receives of a channel so far."""
 
     count: int = 0
@@ -71,8 +71,8 @@ class End:
 class Channel:
     """What is known of a channel whose rows up to now are gone."""
 
-    sends: End
-    receives: End
+    sends: ChannelSide
+    receives: ChannelSide
     short: int = 0
     unreported: int = 0
     """Events that nobody reported of its sender, if it has one."""
@@ -108,7 +108,7 @@ class Channels:
     def begun(self, key: str) -> Channel:
         """What is known of a channel, to be changed; of one that begins, nothing but where its numbers do."""
         known = self.known.get(key)
-        return Channel(End(self.first_number), End(self.first_number)) if known is None else deepcopy(known)
+        return Channel(ChannelSide(self.first_number), ChannelSide(self.first_number)) if known is None else deepcopy(known)
 
     def unmatched_sends(self) -> int:
         """Sends of which nobody has received anything."""
@@ -121,14 +121,14 @@ class Channels:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Joined:
+class JoinedSends:
     """Sends that are under way, and behind them new rows of the same channels, as one table."""
 
     table: pa.Table
     """Columns of `REPORTS`."""
     kept: pa.Table
     """The sends under way, of `UNDER_WAY`."""
-    ends: Ends
+    ends: ChannelEnds
     own_order: Longs
     """By row: what orders it in its process."""
     behind: Flags
@@ -162,7 +162,7 @@ def as_reports(kept: pa.Table, computation: str, channels: Channels) -> pa.Table
     return pa.table([given.get(each.name, pa.nulls(len(kept), each.type)) for each in REPORTS], schema=REPORTS)
 
 
-def with_rows(channels: Channels, joined: Joined) -> list[Channel]:
+def with_rows(channels: Channels, joined: JoinedSends) -> list[Channel]:
     """By channel of these rows: what is known of it, and who takes part from now on. Changes nothing."""
     found = [channels.begun(key) for key in joined.names()]
     ends, table = joined.ends, joined.table
@@ -206,18 +206,18 @@ def with_rows(channels: Channels, joined: Joined) -> list[Channel]:
 class LeftOut:
     """Which numbers of processes nobody reported, in what is closed and in rows that are not."""
 
-    lines: Lines
+    lines: ClosedProcesses
     before: Longs
     """By row that is not closed: how many smaller numbers of its process are left out."""
     in_all: dict[str, int]
     """By process that has such rows: how many are, before any of them that has come for sure."""
 
     @classmethod
-    def of(cls, rows: pa.Table, lines: Lines, until: int) -> LeftOut:
+    def of(cls, rows: pa.Table, lines: ClosedProcesses, until: int) -> LeftOut:
         """Of all rows that are not closed, when everything dated up to `until` has come."""
         encoded = rows["process"].combine_chunks().dictionary_encode()
         names, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
-        closed = [lines.closed.get(own_name(name), Closed()) for name in names]
+        closed = [lines.closed.get(own_name(name), ClosedNumbers()) for name in names]
         last, missing = (np.array([getattr(each, what) for each in closed], np.int64) for what in ("last", "missing"))
         before = left_out_before(codes, rows["seq"].fill_null(0).to_numpy(), last, missing)
         come = rows[DATED].to_numpy() <= until
@@ -237,7 +237,7 @@ class LeftOut:
         return Unreported(before, np.array([of_each[name] for name in processes], np.int64))
 
 
-def earlier_of(found: Sequence[Channel], joined: Joined) -> Earlier:
+def earlier_of(found: Sequence[Channel], joined: JoinedSends) -> Earlier:
     """What these channels, by number, say to `whence.causality.channels.match_ends`."""
     rows, kept = len(joined.table), joined.kept
 
@@ -276,7 +276,7 @@ def earlier_of(found: Sequence[Channel], joined: Joined) -> Earlier:
     )
 
 
-def go_on(channels: Channels, found: Sequence[Channel], joined: Joined, matched: Matched, until: int) -> None:
+def go_on(channels: Channels, found: Sequence[Channel], joined: JoinedSends, matched: Matched, until: int) -> None:
     """Keep what these channels, by number, come to with the rows that were matched."""
     ends = joined.ends
     names = joined.names()

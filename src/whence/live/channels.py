@@ -36,9 +36,9 @@ from whence.causality.channel_tables import (
 from whence.causality.channels import match_ends
 from whence.causality.order import NO_TIME
 from whence.events.schema import REPORTS, SEND
-from whence.live.channel_state import (Channels, Joined, LeftOut, as_reports, earlier_of, go_on, with_rows)
+from whence.live.channel_state import (Channels, JoinedSends, LeftOut, as_reports, earlier_of, go_on, with_rows)
 from whence.live.dates import DATED
-from whence.live.closed_processes import Lines
+from whence.live.closed_processes import ClosedProcesses
 from whence.live.terms import LiveTerms
 from whence.history.window.columns import LARGEST_TIME
 
@@ -73,7 +73,7 @@ class Named:
 
 
 def name_messages(
-    channels: Channels, lines: Lines, rows: pa.Table, until: int, terms: LiveTerms, *, for_good: bool
+    channels: Channels, lines: ClosedProcesses, rows: pa.Table, until: int, terms: LiveTerms, *, for_good: bool
 ) -> Named:
     """Match what is settled of these rows, all that are not closed, when everything dated up to `until` has come.
 
@@ -190,7 +190,7 @@ def _match(
     return result, _with_unmatched(counts, elsewhere + int(np.count_nonzero(outcomes & UNMATCHED_SEND)))
 
 
-def _joined(channels: Channels, chosen: pa.Table, left_out: LeftOut, behind: Flags, terms: LiveTerms) -> Joined:
+def _joined(channels: Channels, chosen: pa.Table, left_out: LeftOut, behind: Flags, terms: LiveTerms) -> JoinedSends:
     """New rows of channels, and before them what is under way in these."""
     kept = channels.under_way
     if len(kept):
@@ -200,7 +200,7 @@ def _joined(channels: Channels, chosen: pa.Table, left_out: LeftOut, behind: Fla
     nothing = np.zeros(len(kept), np.int64)
     latest = np.where(_believed(chosen), _longs(chosen, DATED) + terms.eps, LARGEST_TIME)
     unreported = left_out.of_rows(table["process"].to_pylist(), np.concatenate((nothing, left_out.before)))
-    return Joined(
+    return JoinedSends(
         table,
         kept,
         ends_of(table, unreported),

@@ -52,7 +52,7 @@ aside: whether it was delivered before is not known."""
 
 
 @dataclass(slots=True)
-class Closed:
+class ClosedNumbers:
     """The numbers of one process that are closed."""
 
     last: int = 0
@@ -91,10 +91,10 @@ class Closed:
 
 
 @dataclass(slots=True)
-class Lines:
+class ClosedProcesses:
     """All processes of a chain."""
 
-    closed: dict[str, Closed] = field(default_factory=dict)
+    closed: dict[str, ClosedNumbers] = field(default_factory=dict)
     """By name of a process or line that has numbers."""
     last_time: dict[str, int] = field(default_factory=dict)
     """By name of one that has none: the last time that is closed."""
@@ -220,13 +220,13 @@ class Lines:
                 self.last_time[name] = max(self.last_time.get(name, NO_TIME), int(time[mine].max()))
 
     def _close(self, name: str, numbers: Longs) -> None:
-        closed = self.closed.setdefault(name, Closed())
+        closed = self.closed.setdefault(name, ClosedNumbers())
         if numbers[0] == closed.last + 1 and numbers[-1] - numbers[0] + 1 == len(numbers):
             closed.last = int(numbers[-1])
         else:
             closed.add(numbers.tolist())
         if name in self.of:
-            self.closed.setdefault(self.of[name], Closed()).add(numbers.tolist())
+            self.closed.setdefault(self.of[name], ClosedNumbers()).add(numbers.tolist())
 
 
 def _encoded(names: pa.ChunkedArray) -> tuple[Longs, list[str]]:

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from whence.history import layout
 from whence.history.deliver.files import (deliver_on, write_deliveries)
-from whence.live.emit import Piece
+from whence.live.emit import UnloggedEvents
 from whence.live.records import (Record, crossings_table, segment_rows)
-from whence.live.state import Closed
+from whence.live.state import ClosedPart
 from whence.live.terms import LiveTerms
 from whence.history.run import Run
 from whence.history.run_tables import Holes, Totals, processes_table, segments_table
@@ -30,20 +30,20 @@ from operator import add
 
 from msgspec.structs import replace
 
-from whence.history.deliver.files import (Outcome, summary)
+from whence.history.deliver.files import (SegmentOutcome, summary)
 from whence.batch.join import Unbalanced
-from whence.live.emit import Piece
+from whence.live.emit import UnloggedEvents
 from whence.live.records import Record
 from whence.live.quarantine import SetAside
-from whence.live.state import Closed
+from whence.live.state import ClosedPart
 from whence.live.terms import LiveTerms
 from whence.history.manifest import Description, Ledger, PolicySummary, StreamCounts, StreamDelays, WallClockSummary
 
 
-def summed(outcomes: Sequence[Outcome]) -> Outcome:
+def summed(outcomes: Sequence[SegmentOutcome]) -> SegmentOutcome:
     """What several segments come to together; without files."""
     first = outcomes[0]
-    return Outcome(
+    return SegmentOutcome(
         0,
         dict.fromkeys(first.files, ""),
         {name: reduce(add, (each.contradictions[name] for each in outcomes)) for name in first.files},
@@ -55,8 +55,8 @@ def summed(outcomes: Sequence[Outcome]) -> Outcome:
 
 def described(
     records: Sequence[Record],
-    tails: Sequence[Piece],
-    closed: Closed,
+    tails: Sequence[UnloggedEvents],
+    closed: ClosedPart,
     aside: SetAside,
     terms: LiveTerms,
     channels: dict[str, int],
@@ -118,7 +118,7 @@ def check_accounts(ledger: Ledger, reports: int) -> None:
 
 
 def _delivered(
-    records: Sequence[Record], tails: Sequence[Piece], closed: Outcome | None, terms: LiveTerms
+    records: Sequence[Record], tails: Sequence[UnloggedEvents], closed: SegmentOutcome | None, terms: LiveTerms
 ) -> tuple[dict[str, PolicySummary], WallClockSummary]:
     """Sum up what policies came to; `closed` is the sum over all segments that are."""
     outcomes = [each.record.outcome for each in tails if each.record.outcome is not None]
@@ -145,7 +145,7 @@ class Assembled:
 
 
 def assemble(
-    store: Store, run: str, closed: Closed, tails: Mapping[str, Record], holes: Mapping[str, Holes]
+    store: Store, run: str, closed: ClosedPart, tails: Mapping[str, Record], holes: Mapping[str, Holes]
 ) -> Assembled:
     """The closed segments and those of the tails, by computation."""
     chains: list[tuple[str, list[str], Totals, list[Record]]] = []
@@ -173,7 +173,7 @@ def assemble(
     return Assembled([each for chain in chains for each in chain[3]], tables, reader)
 
 
-def deliver_new(assembled: Assembled, pieces: Sequence[Piece], terms: LiveTerms, pool: Executor) -> list[Piece]:
+def deliver_new(assembled: Assembled, pieces: Sequence[UnloggedEvents], terms: LiveTerms, pool: Executor) -> list[UnloggedEvents]:
     """Deliver the pieces that are not delivered yet, and write that; gives them."""
     run, records = assembled.run, assembled.records
     numbers = {id(record): number for number, record in enumerate(records)}
@@ -184,7 +184,7 @@ def deliver_new(assembled: Assembled, pieces: Sequence[Piece], terms: LiveTerms,
         return new
     blocks = Blocks.joined([_placed(run, number, record) for number, record in enumerate(records)])
 
-    def deliver(piece: Piece) -> None:
+    def deliver(piece: UnloggedEvents) -> None:
         number = numbers[id(piece.record)]
         found = deliver_on(terms.delivering, run, number, blocks)
         piece.deliveries = found.policies[terms.order_policy].table

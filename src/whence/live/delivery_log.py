@@ -58,18 +58,18 @@ class LogTrimmed(WhenceError):
         super().__init__(f"the log begins with delivery {first}: earlier ones are found in the history alone")
 
 
-class Log(LogFiles, frozen=True):
+class DeliveryLog(LogFiles, frozen=True):
     """The files of a log, oldest first."""
 
     files: tuple[LogFile, ...] = ()
     last: int = 0
 
     @classmethod
-    def of(cls, manifest: Manifest) -> Log:
+    def of(cls, manifest: Manifest) -> DeliveryLog:
         """Take the log that a manifest names; an empty one where it is not that of a stream."""
         return cls() if manifest.stream is None else cls(manifest.stream.log.files, manifest.stream.log.last)
 
-    def append(self, store: Store, run: str, rows: pa.Table, *, keep: int = KEPT_DELIVERIES) -> Log:
+    def append(self, store: Store, run: str, rows: pa.Table, *, keep: int = KEPT_DELIVERIES) -> DeliveryLog:
         """The log with these deliveries, which have numbers; files that are no longer part of it stay."""
         if not len(rows):
             return self
@@ -82,7 +82,7 @@ class Log(LogFiles, frozen=True):
             files[-MERGED_AT:] = [_write(store, run, whole, merged[0].first, merged[-1].last, merged[0].size + 1)]
         while files[0].last <= last - keep:
             files.pop(0)
-        return Log(tuple(files), last)
+        return DeliveryLog(tuple(files), last)
 
     def after(self, store: Store, run: str, number: int, limit: int) -> pa.Table:
         """Up to `limit` deliveries after this number.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from whence.events.keys import UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
 from whence.events.schema import ANSWER, SPAN, STAMPED
-from whence.live.chain import Part
+from whence.live.chain import PendingSegment
 from whence.live.delivery_log import DELIVERED
 from whence.live.records import Record
 
@@ -26,10 +26,10 @@ Longs = NDArray[np.int64]
 
 
 @dataclass(slots=True, eq=False)
-class Piece:
+class UnloggedEvents:
     """Events of a segment that may not all be in the log."""
 
-    part: Part
+    part: PendingSegment
     record: Record
     reported: pa.Table
     """By event: process, seq and messages received, as they were reported."""
@@ -41,11 +41,11 @@ class Piece:
     """Whether the segment is closed: then all of its events are delivered."""
 
 
-FirstSent = Callable[[Piece, set[str]], dict[str, int]]
+FirstSent = Callable[[UnloggedEvents, set[str]], dict[str, int]]
 """By key of these that closed segments before a piece send: when the first report of that arrived."""
 
 
-def emit(pieces: list[Piece], until: int, last_number: int, first_sent: FirstSent, *, tick: int) -> pa.Table:
+def emit(pieces: list[UnloggedEvents], until: int, last_number: int, first_sent: FirstSent, *, tick: int) -> pa.Table:
     """The deliveries of these pieces up to a time that are not in the log yet, with numbers from `last_number` on."""
     tables = []
     for piece in pieces:
@@ -77,7 +77,7 @@ def _order(rows: pa.Table) -> Longs:
     return found
 
 
-def _rows(piece: Piece, chosen: Longs, first_sent: FirstSent, tick: int) -> pa.Table:
+def _rows(piece: UnloggedEvents, chosen: Longs, first_sent: FirstSent, tick: int) -> pa.Table:
     taken = pa.array(chosen)
     every = len(chosen) == len(piece.part.events)
     events, deliveries, reported = (
@@ -104,7 +104,7 @@ def _rows(piece: Piece, chosen: Longs, first_sent: FirstSent, tick: int) -> pa.T
     return pa.table(columns)
 
 
-def _unheard(piece: Piece, chosen: Longs, until: Longs, first_sent: FirstSent) -> dict[int, list[str]]:
+def _unheard(piece: UnloggedEvents, chosen: Longs, until: Longs, first_sent: FirstSent) -> dict[int, list[str]]:
     """By event: messages it received whose send was reported only after it was delivered.
 
     That is told by keys and arrivals alone. Edges would not do: between spans of one process there are none.

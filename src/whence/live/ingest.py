@@ -14,21 +14,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.causality.channel_tables import CHANNEL_COLUMNS, in_channels, without_channels
-from whence.history.quarantine import Aside
+from whence.history.quarantine import Quarantined
 from whence.history.gone import LATE, Gone, gone_from
-from whence.live.chain import (FIRST, Chain, FindSends, Part)
+from whence.live.chain import (FIRST, Chain, FindSends, PendingSegment)
 from whence.live.channels import (name_messages, pass_over)
 from whence.live.dates import (DATED, with_dates)
 from whence.live.closed_processes import own_name
 from whence.live.limits import LiveLimits
-from whence.live.state import (TAIL, Closed, Tail)
+from whence.live.state import (TAIL, ClosedPart, Tail)
 from whence.live.terms import LiveTerms
 from whence.history.window.columns import out_of_range
 from whence.history.window.segment import refused_rows
 
 Longs = NDArray[np.int64]
 
-OnClosed = Callable[[str, int, Part], None]
+OnClosed = Callable[[str, int, PendingSegment], None]
 """Hears of a segment that was closed: its computation, and where in the chain it begins."""
 
 REPORTED = ("process", "seq", "receives", "receives_more", "line", "line_parent", "emitted")
@@ -41,13 +41,13 @@ class Closing:
     """A segment to be written for good."""
 
     computation: str
-    part: Part
+    part: PendingSegment
     reported: pa.Table
     """By event: what its report said (`reported`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Taken:
+class Ingested:
     """What became of new reports."""
 
     closings: list[Closing]
@@ -61,14 +61,14 @@ class Taken:
 
 def take(
     rows: pa.Table,
-    closed: Closed,
+    closed: ClosedPart,
     tail: Tail,
     now: int,
     terms: LiveTerms,
     limits: LiveLimits,
     find_sends: FindSends,
     on_closed: OnClosed,
-) -> Taken:
+) -> Ingested:
     """Bring `closed` and `tail` up to date with new reports, which come in the order of their arrival.
 
     `now` is the time on the stream's clock, at least the last arrival. Rows have the columns of `TAIL` except the date.
@@ -96,10 +96,10 @@ def take(
         aside += set_aside
         late += late_here
     gone = [replace(each, process=own_name(each.process)) for table in (*aside, *late) for each in gone_from(table)]
-    return Taken(closings, aside, ahead, gone)
+    return Ingested(closings, aside, ahead, gone)
 
 
-def reported(rows: pa.Table, part: Part) -> pa.Table:
+def reported(rows: pa.Table, part: PendingSegment) -> pa.Table:
     """By event of a part: what the row it came from says, and whether that row is in the log."""
     return rows.select(REPORTED).take(pa.array(part.rows))
 
@@ -128,7 +128,7 @@ def _with_channels_of_ends(rows: pa.Table) -> pa.Table:
 def _take_plain(
     computation: str,
     pool: pa.Table,
-    closed: Closed,
+    closed: ClosedPart,
     tail: Tail,
     now: int,
     terms: LiveTerms,
@@ -169,7 +169,7 @@ def _take_plain(
 
 def _late(chain: Chain, rows: pa.Table) -> list[pa.Table]:
     """The rows that cannot take their places any more, in a table of `whence.history.quarantine.PLACED`."""
-    aside = Aside()
+    aside = Quarantined()
     again, _ = chain.lines.sort_out(rows)
     aside.quarantine(np.flatnonzero(chain.lines.late(rows) & ~again), LATE, "it came after the close of its place")
     return [aside.table(rows)] if aside.rows else []
@@ -200,7 +200,7 @@ def _next(
 def _without_closed(chain: Chain, rows: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
     """The rows without those that report what is closed, which are set aside."""
     again, unknown = chain.lines.sort_out(rows)
-    aside = Aside()
+    aside = Quarantined()
     aside.duplicate(np.flatnonzero(again))
     aside.quarantine(np.flatnonzero(unknown), "too-late", "what was closed after it leaves no place for it")
     return _without(rows, aside)
@@ -211,7 +211,7 @@ def _admitted(chain: Chain, waiting: pa.Table, rows: pa.Table, limits: LiveLimit
     known = chain.lines.numbered.keys() | set(waiting["process"].unique().to_pylist())
     rows, told = _without(rows, limits.refuse_processes(rows, known))
     without, with_one = chain.lines.strangers(waiting, rows)
-    aside = Aside()
+    aside = Quarantined()
     aside.quarantine(np.flatnonzero(without), "no-seq", "earlier reports of its process have one")
     aside.quarantine(np.flatnonzero(with_one), "unexpected-seq", "earlier reports of its process have none")
     rows, more = _without(rows, aside)
@@ -220,7 +220,7 @@ def _admitted(chain: Chain, waiting: pa.Table, rows: pa.Table, limits: LiveLimit
 
 def _within_range(rows: pa.Table, *columns: str) -> tuple[pa.Table, list[pa.Table]]:
     """The rows without those whose time or number cannot be meant."""
-    aside = Aside()
+    aside = Quarantined()
     good = np.ones(len(rows), np.bool_)
     for absurd, code, detail in out_of_range(rows, *columns):
         aside.quarantine(np.flatnonzero(absurd & good), code, detail)
@@ -228,7 +228,7 @@ def _within_range(rows: pa.Table, *columns: str) -> tuple[pa.Table, list[pa.Tabl
     return _without(rows, aside)
 
 
-def _without(rows: pa.Table, aside: Aside) -> tuple[pa.Table, list[pa.Table]]:
+def _without(rows: pa.Table, aside: Quarantined) -> tuple[pa.Table, list[pa.Table]]:
     """The rows without those that are set aside, and a table of these, if there are any."""
     if not aside.rows:
         return rows, []

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.history.quarantine import Aside
-from whence.live.state import (Closed, Tail)
+from whence.history.quarantine import Quarantined
+from whence.live.state import (ClosedPart, Tail)
 
 Flags = NDArray[np.bool_]
 
@@ -34,19 +34,19 @@ class LiveLimits:
             if getattr(self, each.name) < 1:
                 raise ValueError(f"a live history has 1 or more {each.name}, not {getattr(self, each.name)}")
 
-    def refuse_computations(self, rows: pa.Table, closed: Closed, tail: Tail) -> Aside:
+    def refuse_computations(self, rows: pa.Table, closed: ClosedPart, tail: Tail) -> Quarantined:
         """Rows of computations that would be too many."""
         known = {*closed.chains, *tail.plain}
         return _beyond(rows, "computation", known, self.computations, "computations")
 
-    def refuse_processes(self, rows: pa.Table, known: Collection[str]) -> Aside:
+    def refuse_processes(self, rows: pa.Table, known: Collection[str]) -> Quarantined:
         """Rows, all of one computation that has these processes, of processes that would be too many."""
         return _beyond(rows, "process", known, self.processes, "processes")
 
 
-def _beyond(rows: pa.Table, column: str, known: Collection[str], limit: int, what: str) -> Aside:
+def _beyond(rows: pa.Table, column: str, known: Collection[str], limit: int, what: str) -> Quarantined:
     """Rows with a name that is not known, once there are as many as may be; names count in the order in which they come."""
-    aside = Aside()
+    aside = Quarantined()
     new = [name for name in rows[column].unique().to_pylist() if name not in known]
     room = max(0, limit - len(known))
     if len(new) <= room:

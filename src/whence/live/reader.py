@@ -8,7 +8,7 @@ from threading import Lock
 import pyarrow as pa
 
 from whence.history.errors import NoHistory
-from whence.live.delivery_log import Log
+from whence.live.delivery_log import DeliveryLog
 from whence.history.manifest import Stream, read_manifest
 from whence.questions.history import History
 from whence.history.sealed import missing
@@ -64,7 +64,7 @@ class LiveHistory:
         while True:
             manifest = read_manifest(self.store)
             try:
-                return Log.of(manifest).after(self.store, manifest.run, after, limit)
+                return DeliveryLog.of(manifest).after(self.store, manifest.run, after, limit)
             except FileNotFoundError as gone:
                 if read_manifest(self.store).version == manifest.version:
                     raise missing(str(gone.filename or self.store)) from None

@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from whence.history import layout
-from whence.history.deliver.files import Outcome
-from whence.live.chain import Part
+from whence.history.deliver.files import SegmentOutcome
+from whence.live.chain import PendingSegment
 from whence.history.run_tables import SegmentRow
 from whence.history.window.segment import Counts
 from whence.history.deliver.rows import Blocks
@@ -40,11 +40,11 @@ class Record:
     missing: int
     lag: int
     blocks: Blocks | None = None
-    outcome: Outcome | None = None
+    outcome: SegmentOutcome | None = None
     """With `blocks`, once it is delivered."""
 
     @classmethod
-    def of(cls, part: Part, files: SegmentFiles, boundary_file: str | None, attributes: tuple[str, ...]) -> Record:
+    def of(cls, part: PendingSegment, files: SegmentFiles, boundary_file: str | None, attributes: tuple[str, ...]) -> Record:
         """The record of a part whose files are written."""
         by = layout.PLACED_BY if layout.PLACED_BY in part.events.column_names else "causal_time"
         causal = part.events[by].drop_null()

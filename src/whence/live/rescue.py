@@ -39,7 +39,7 @@ def rescue(
     `reopen` makes a writer that goes on from the last commit; the one that failed is closed. Raises what the step raises
     if no report is to blame, or if something else goes wrong meanwhile.
     """
-    search = _Search(reopen, rows, now, positions)
+    search = _CulpritSearch(reopen, rows, now, positions)
     blamed = search.none()
     if not search.succeeds(blamed):
         if not search.succeeds(~blamed):
@@ -64,7 +64,7 @@ def rescue(
     return writer
 
 
-class _Search:
+class _CulpritSearch:
     """Looks for the reports to blame among those of the tail and the new ones, which are numbered in this order."""
 
     def __init__(

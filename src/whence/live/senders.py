@@ -12,7 +12,7 @@ from whence.causality.boundary import Boundary
 from whence.causality.vector_clocks import clock_rows
 from whence.causality.skeleton import Skeleton
 from whence.causality.sparse_vectors import Vectors
-from whence.live.chain import (Chain, Part)
+from whence.live.chain import (Chain, PendingSegment)
 from whence.live.records import Record
 from whence.history.open_ends import is_within, rows_that_send
 from whence.history.run import Run
@@ -32,10 +32,10 @@ class Senders:
     """Finds sends in segments that are committed, and in those that were closed since."""
 
     def __init__(self) -> None:
-        self._new: dict[str, list[tuple[int, Part]]] = {}
+        self._new: dict[str, list[tuple[int, PendingSegment]]] = {}
         self._absent: dict[tuple[str, str], int] = {}
 
-    def closed(self, computation: str, first_position: int, part: Part) -> None:
+    def closed(self, computation: str, first_position: int, part: PendingSegment) -> None:
         """A part was closed that is not committed yet."""
         self._new.setdefault(computation, []).append((first_position, part))
 

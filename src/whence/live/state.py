@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from whence.events.schema import REPORTS
-from whence.history.deliver.files import Outcome
+from whence.history.deliver.files import SegmentOutcome
 from whence.live.chain import Chain
 from whence.live.dates import DATED
 from whence.live.records import Record
@@ -34,11 +34,11 @@ class ClosedChain:
 
 
 @dataclass(slots=True)
-class Closed:
+class ClosedPart:
     """All that is closed. Stored when something is closed, not with every commit."""
 
     chains: dict[str, ClosedChain] = field(default_factory=dict)
-    delivered: Outcome | None = None
+    delivered: SegmentOutcome | None = None
     """The sum over all closed segments."""
     attributes: set[str] = field(default_factory=set)
 
@@ -59,7 +59,7 @@ class Begun:
     """What is stored when something is closed."""
 
     terms: LiveTerms
-    closed: Closed
+    closed: ClosedPart
 
 
 @dataclass(slots=True)

@@ -30,20 +30,20 @@ from whence.history.draft import refuse_other_folders
 from whence.history.errors import HistoryError, NoHistory
 from whence.history.gone import Gone, gone_from
 from whence.live.commit import (Assembled, assemble, deliver_new)
-from whence.live.chain import (Chain, Part)
+from whence.live.chain import (Chain, PendingSegment)
 from whence.live.channels import (counted_channels, name_messages)
 from whence.live.commit import (check_accounts, counted, delays, described, summed)
-from whence.live.emit import (Piece, emit)
+from whence.live.emit import (UnloggedEvents, emit)
 from whence.live.files import (Files, named_by)
 from whence.live.gone import place_among_closed
 from whence.live.ingest import (Closing, reported, take)
 from whence.live.closed_processes import own_name
 from whence.live.limits import LiveLimits
-from whence.live.delivery_log import Log
+from whence.live.delivery_log import DeliveryLog
 from whence.live.records import Record
 from whence.live.senders import (Found, Senders, committed_segments, first_arrivals)
 from whence.live.quarantine import SetAside
-from whence.live.state import (Begun, Closed, Tail)
+from whence.live.state import (Begun, ClosedPart, Tail)
 from whence.live.state_files import (read_state, write_state)
 from whence.live.tail_files import (Carried, StoredTail)
 from whence.live.terms import (LiveTerms, OtherTerms)
@@ -69,7 +69,7 @@ COMMIT_ANYWAY = 30_000_000_000
 class _Written:
     """A tail's segment as it was last written."""
 
-    piece: Piece
+    piece: UnloggedEvents
     rows: pa.Table
     """The tail it was made of."""
     again_at: int | None
@@ -78,10 +78,10 @@ class _Written:
     """What came of sends and receives in channels, those that are closed included."""
 
 
-def _piece(part: Part, record: Record, said: pa.Table, *, final: bool) -> Piece:
+def _piece(part: PendingSegment, record: Record, said: pa.Table, *, final: bool) -> UnloggedEvents:
     """A segment that is to be delivered; `said` as `reported` gives it."""
     emitted = said["emitted"].to_numpy().copy()
-    return Piece(part, record, said, DELIVERIES.empty_table(), emitted, final)
+    return UnloggedEvents(part, record, said, DELIVERIES.empty_table(), emitted, final)
 
 
 class LiveWriter:
@@ -125,7 +125,7 @@ class LiveWriter:
         self._lock.release()
 
     def _open(self, terms: LiveTerms | None) -> None:
-        self.closed, self.tail, self._aside, self.log = Closed(), Tail(), SetAside(), Log()
+        self.closed, self.tail, self._aside, self.log = ClosedPart(), Tail(), SetAside(), DeliveryLog()
         self.positions: dict[str, int] = {}
         self.now = self.version = self.reports = self.ahead = self._serial = self._committed_at = 0
         self._run: Run | None = None
@@ -154,7 +154,7 @@ class LiveWriter:
         self.reports, self.ahead = carried.reports, carried.ahead
         self._aside, self._serial = carried.aside, carried.serial
         self.tail = self._stored.read(carried.tail)
-        self.log = Log.of(manifest)
+        self.log = DeliveryLog.of(manifest)
         self.positions, self.now, self.version = dict(stream.positions), stream.now, stream.version
         self._committed_at = self.now
         self._closed_file = stream.files.closed
@@ -235,7 +235,7 @@ class LiveWriter:
             if len(beyond):
                 log.warning("%d reports were set aside: %s", len(beyond), beyond["reason"][0])
 
-    def _sum_up(self, delivered: list[Piece]) -> None:
+    def _sum_up(self, delivered: list[UnloggedEvents]) -> None:
         final = [piece.record.outcome for piece in delivered if piece.final and piece.record.outcome is not None]
         if final:
             done = [] if self.closed.delivered is None else [self.closed.delivered]
@@ -246,7 +246,7 @@ class LiveWriter:
         """Deliveries up to this time are settled: their tick is over."""
         return self.now - self.terms.settling - self.terms.tick_ns
 
-    def _due(self, pieces: list[Piece]) -> bool:
+    def _due(self, pieces: list[UnloggedEvents]) -> bool:
         return any(
             len(each.deliveries)
             and bool(
@@ -260,19 +260,19 @@ class LiveWriter:
         committed = committed_segments(self._run, records) if self._run is not None else ()
         return list(self._senders.find(chain, keys, committed))
 
-    def _first_sent(self, run: Run, piece: Piece, keys: set[str]) -> dict[str, int]:
+    def _first_sent(self, run: Run, piece: UnloggedEvents, keys: set[str]) -> dict[str, int]:
         """By key that is sent in closed segments before this one, in its computation: when a report of that first came."""
         records = self.closed.chain(piece.part.events["computation"][0].as_py()).records
         before = next((place for place, each in enumerate(records) if each is piece.record), len(records))
         return first_arrivals(run, records[:before], keys)
 
-    def _on_closed(self, computation: str, first_position: int, part: Part) -> None:
+    def _on_closed(self, computation: str, first_position: int, part: PendingSegment) -> None:
         """Begin to write a segment while the next one is solved."""
         self._senders.closed(computation, first_position, part)
         self._serial += 1
         self._writing.append(self._pool.submit(self._write_part, part, self._serial))
 
-    def _written(self, closings: list[Closing]) -> list[Piece]:
+    def _written(self, closings: list[Closing]) -> list[UnloggedEvents]:
         """The segments that were closed, which are written by now."""
         records = [each.result() for each in self._writing]
         self._writing.clear()
@@ -326,7 +326,7 @@ class LiveWriter:
             self._tails[where] = _Written(piece, rows, named.again_at, named.counts)
         return changed
 
-    def _write_part(self, part: Part, number: int) -> Record:
+    def _write_part(self, part: PendingSegment, number: int) -> Record:
         attempt = uuid4().hex[:12]
         files, boundary_file = SegmentFiles("", "", None), None
         if len(part.events):
@@ -355,7 +355,7 @@ class LiveWriter:
             written.rows = written.rows.set_column(at, "emitted", pa.array(emitted))
             self.tail.plain[where] = written.rows
 
-    def _commit(self, assembled: Assembled, log: Future[Log], *, closing: bool, lowered: bool, trial: bool) -> None:
+    def _commit(self, assembled: Assembled, log: Future[DeliveryLog], *, closing: bool, lowered: bool, trial: bool) -> None:
         version = self.version + 1
         tag = f"{version:09d}-{uuid4().hex[:8]}"
         self._stored.write(self.tail, f"tail-{tag}")

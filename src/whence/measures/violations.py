@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from whence.delivery.bits import bit, bits_set, lowest_bit
 from whence.delivery.duplicates import seq_spans
-from whence.events.columns import Ints, Truth
+from whence.events.columns import Ints, TrueOrder
 from whence.kernels import inlined, kernel, part
 
 Longs = NDArray[np.int64]
@@ -73,7 +73,7 @@ class Violations:
         return 100 * self.pairs / self.messages if self.messages else 0.0
 
 
-def count_violations(truth: Truth, order: Ints) -> Violations:
+def count_violations(truth: TrueOrder, order: Ints) -> Violations:
     """Count over deliveries of the truth's rows in this order; rows left out were not delivered.
 
     Raises `ValueError` if a message is delivered twice, or a row does not exist.

@@ -14,7 +14,7 @@ from whence.clocks import Instance, IntervalTreeClock, PaperInstance, Relation, 
 from whence.papers.artefacts import Artefact
 from whence.papers.chapter import Chapter, Effort, judge
 from whence.papers.curves import Spread
-from whence.papers.findings import Stated, Verdict
+from whence.papers.findings import Statement, StatementVerdict
 from whence.simulation import fork_join
 from whence.simulation.fork_join import (EVENT, FORK, JOIN)
 
@@ -48,7 +48,7 @@ class Grown:
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class GrowthCell:
     """A task that measures one form with one seed."""
 
     form: str
@@ -111,31 +111,31 @@ def compare(form: str, seed: int) -> tuple[int, int]:
     return len(stamps) * (len(stamps) - 1) // 2, wrong
 
 
-def plan(effort: Effort) -> dict[tuple[str, int], Growth]:
+def plan(effort: Effort) -> dict[tuple[str, int], GrowthCell]:
     """Make a task for each form and seed."""
     joins = QUICK_JOINS if effort.quick else JOINS
-    return {(form, seed): Growth(form, joins, seed) for form in ROOTS for seed in range(1, effort.seeds + 1)}
+    return {(form, seed): GrowthCell(form, joins, seed) for form in ROOTS for seed in range(1, effort.seeds + 1)}
 
 
-def _check_exact(results: list[Grown]) -> Verdict:
+def _check_exact(results: list[Grown]) -> StatementVerdict:
     wrong, pairs = sum(grown.wrong for grown in results), sum(grown.pairs for grown in results)
-    return Verdict(f"{wrong} of {pairs} pairs wrong", wrong == 0)
+    return StatementVerdict(f"{wrong} of {pairs} pairs wrong", wrong == 0)
 
 
-def _check_growth(results: list[Grown]) -> Verdict:
+def _check_growth(results: list[Grown]) -> StatementVerdict:
     first, last = (Spread.of(grown.stamp_bytes[at] for grown in results) for at in (0, -1))
-    return Verdict(f"{first} bytes after the first join, {last} after the last", last.mean >= 10 * first.mean)
+    return StatementVerdict(f"{first} bytes after the first join, {last} after the last", last.mean >= 10 * first.mean)
 
 
-STATED: tuple[Stated[list[Grown]], ...] = (
-    Stated(
+STATED: tuple[Statement[list[Grown]], ...] = (
+    Statement(
         "5, Lemma 5.1",
         "stamps characterise causality",
         "no pair of events whose stamps contradict reachability",
         ("growth",),
         _check_exact,
     ),
-    Stated(
+    Statement(
         "6",
         "stamps need a considerable amount of state",
         "10 times the bytes after the last join measured, or more",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from whence.delivery.batch import Deliveries
-from whence.events.columns import Reports, Truth
+from whence.events.columns import ReportArrays, TrueOrder
 from whence.measures.delays import Delays, measure_delays
 from whence.measures.violations import Violations, count_violations
 from whence.papers.schemes import Scheme
@@ -15,7 +15,7 @@ from whence.simulation import Model, simulate
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CellOutcome:
     """The measurements of one run under one scheme and phi."""
 
     violations: Violations
@@ -27,7 +27,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CellRun:
     """A task that runs one simulation, and evaluates pairs of a scheme and a phi on it."""
 
     model: Model
@@ -40,9 +40,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """The outcomes of a run, in the order of `Run.asked`, and the largest values in its stamps."""
+    """The outcomes of a run, in the order of `CellRun.asked`, and the largest values in its stamps."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CellOutcome, ...]
     largest_c: int
     largest_kn: int
 
@@ -50,7 +50,7 @@ class RunOutcome:
 def run_cell(model: Model, seed: int, asked: Iterable[tuple[Scheme, Fraction]]) -> RunOutcome:
     """Simulate once, and evaluate every scheme at its phi. The same arguments give the same result on any machine."""
     reports, truth = simulate(model, seed)
-    stamped: dict[str, Reports] = {}
+    stamped: dict[str, ReportArrays] = {}
     outcomes = []
     for scheme, phi in asked:
         if scheme.name not in stamped:
@@ -60,9 +60,9 @@ def run_cell(model: Model, seed: int, asked: Iterable[tuple[Scheme, Fraction]]) 
     return RunOutcome(tuple(outcomes), int(reports.c.max()), int(reports.kn.max()))
 
 
-def measure_outcome(deliveries: Deliveries, reports: Reports, truth: Truth, stamp_bytes: int) -> Outcome:
+def measure_outcome(deliveries: Deliveries, reports: ReportArrays, truth: TrueOrder, stamp_bytes: int) -> CellOutcome:
     """Compare the deliveries of a run with its truth."""
-    return Outcome(
+    return CellOutcome(
         violations=count_violations(truth, deliveries.order),
         delays=measure_delays(deliveries.waited),
         latest=int((deliveries.at - reports.r[deliveries.order]).max()),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from whence.papers.artefacts import Artefact
-from whence.papers.findings import Finding, Results, Stated
+from whence.papers.findings import Finding, Results, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """A table of the report."""
 
     title: str
@@ -37,10 +37,10 @@ class Chapter:
     """Paragraphs on how the experiment was read, and what the reader should know of it."""
     artefacts: tuple[Artefact, ...]
     findings: tuple[Finding, ...]
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ReportTable, ...] = ()
 
 
-def judge(statements: Sequence[Stated[Results]], reading: str, results: Results, figures: set[str]) -> list[Finding]:
+def judge(statements: Sequence[Statement[Results]], reading: str, results: Results, figures: set[str]) -> list[Finding]:
     """Check each statement against the results. Leave out statements that need other figures than these."""
     return [
         Finding(statement.where, statement.says, statement.means, statement.limit, reading, statement.check(results))

@@ -13,8 +13,8 @@ from typing import Literal
 
 from whence.papers.cell import RunOutcome
 from whence.papers.curves import PHI_PCT, CellKey, Curve, Curves, Spread
-from whence.papers.findings import Verdict, all_of
-from whence.papers.observer import (FIGURES, Line)
+from whence.papers.findings import StatementVerdict, all_of
+from whence.papers.observer import (FIGURES, PlottedLine)
 from whence.papers.presets import Setting
 
 
@@ -25,7 +25,7 @@ class View:
     curves: Curves
     preset: str
 
-    def line(self, line: Line) -> Curve:
+    def line(self, line: PlottedLine) -> Curve:
         """Return the curve of a line of a figure."""
         return self.curves.curve(self.preset, line.setting, line.scheme)
 
@@ -41,13 +41,13 @@ class View:
                     yield setting, outcome
 
 
-Check = Callable[[View], Verdict]
+Check = Callable[[View], StatementVerdict]
 
 
 def in_range(figure: str, letters: str, label: str, phi_pct: int, low: float, high: float) -> Check:
     """Check that a line's value at one phi is in a range, in each panel."""
 
-    def check(view: View) -> Verdict:
+    def check(view: View) -> StatementVerdict:
         values = {letter: view.panel(figure, letter)[label].at(phi_pct) for letter in letters}
         return all_of((f"({letter}) {value}", low <= value.mean <= high) for letter, value in values.items())
 
@@ -57,7 +57,7 @@ def in_range(figure: str, letters: str, label: str, phi_pct: int, low: float, hi
 def at_most(figure: str, letters: str, limit: float) -> Check:
     """Check that the largest value of all lines is at most `limit`, in each panel."""
 
-    def check(view: View) -> Verdict:
+    def check(view: View) -> StatementVerdict:
         parts = []
         for letter in letters:
             label, phi, worst = max(_values(view.panel(figure, letter)), key=lambda value: value[2].mean)
@@ -70,9 +70,9 @@ def at_most(figure: str, letters: str, limit: float) -> Check:
 def fills_axis(figure: str, letters: str, limit: float) -> Check:
     """Check that the largest value of the panels is in the upper half of their common axis."""
 
-    def check(view: View) -> Verdict:
+    def check(view: View) -> StatementVerdict:
         worst = max(curve.highest for letter in letters for curve in view.panel(figure, letter).values())
-        return Verdict(f"at most {worst:.2f}", limit / 2 < worst <= limit)
+        return StatementVerdict(f"at most {worst:.2f}", limit / 2 < worst <= limit)
 
     return check
 
@@ -80,7 +80,7 @@ def fills_axis(figure: str, letters: str, limit: float) -> Check:
 def trend(figure: str, letters: str, direction: Literal["rises", "falls"]) -> Check:
     """Check that the level rises, or falls, from each line of a panel to the next, in each panel."""
 
-    def check(view: View) -> Verdict:
+    def check(view: View) -> StatementVerdict:
         parts = []
         for letter in letters:
             levels = {label: curve.level for label, curve in view.panel(figure, letter).items()}
@@ -95,7 +95,7 @@ def trend(figure: str, letters: str, direction: Literal["rises", "falls"]) -> Ch
 def higher(figure: str, above: str, below: str) -> Check:
     """Check that each line has a higher level in one panel than in another."""
 
-    def check(view: View) -> Verdict:
+    def check(view: View) -> StatementVerdict:
         upper, lower = view.panel(figure, above), view.panel(figure, below)
         return all_of(
             (
@@ -111,10 +111,10 @@ def higher(figure: str, above: str, below: str) -> Check:
 def times_fewer(figure: str, factor: float) -> Check:
     """Check that DAPW's levels (a, c), summed over lines and delays, are at least `factor` times CBD's (b, d)."""
 
-    def check(view: View) -> Verdict:
+    def check(view: View) -> StatementVerdict:
         dapw = sum(curve.level for letter in "ac" for curve in view.panel(figure, letter).values())
         cbd = sum(curve.level for letter in "bd" for curve in view.panel(figure, letter).values())
-        return Verdict(f"DAPW / CBD = {_ratio(dapw, cbd)}", dapw >= factor * cbd)
+        return StatementVerdict(f"DAPW / CBD = {_ratio(dapw, cbd)}", dapw >= factor * cbd)
 
     return check
 
@@ -122,7 +122,7 @@ def times_fewer(figure: str, factor: float) -> Check:
 def similar(figure: str, label: str, *, share: float, points: float) -> Check:
     """Check that DAPW and CBD differ at every phi by at most a share of the larger value, or by so many points."""
 
-    def check(view: View) -> Verdict:
+    def check(view: View) -> StatementVerdict:
         parts = []
         for one, other in ("ab", "cd"):
             dapw, cbd = view.panel(figure, one)[label], view.panel(figure, other)[label]
@@ -141,11 +141,11 @@ def similar(figure: str, label: str, *, share: float, points: float) -> Check:
 def sudden_rise(figure: str, letter: str, label: str, threshold_pct: int) -> Check:
     """Check that the line's largest rise from one phi to the next lower one begins at the threshold."""
 
-    def check(view: View) -> Verdict:
+    def check(view: View) -> StatementVerdict:
         curve = view.panel(figure, letter)[label]
         shown = ", ".join(f"{curve.at(phi).mean:.2f}" for phi in PHI_PCT)
         rise_below = curve.largest_rise_below
-        return Verdict(f"below {rise_below}% (φ = 100 ... 0%: {shown})", rise_below == threshold_pct)
+        return StatementVerdict(f"below {rise_below}% (φ = 100 ... 0%: {shown})", rise_below == threshold_pct)
 
     return check
 
@@ -154,7 +154,7 @@ def ratio_decides(scheme: str) -> Check:
     """Check that settings of equal eps/delta have levels closer to each other than to that of eps = delta = 10."""
     same_ratio = ((Setting(eps=5), Setting(delta=20)), (Setting(eps=20), Setting(delta=5)))
 
-    def check(view: View) -> Verdict:
+    def check(view: View) -> StatementVerdict:
         middle = view.curves.curve(view.preset, Setting(), scheme).level
         parts = []
         for by_eps, by_delta in same_ratio:
@@ -162,12 +162,12 @@ def ratio_decides(scheme: str) -> Check:
             other = view.curves.curve(view.preset, by_delta, scheme).level
             text = f"ε/δ = {by_eps.eps}/{by_eps.delta}: {one:.2f}, {by_delta.eps}/{by_delta.delta}: {other:.2f}"
             parts.append((text, abs(one - other) < min(abs(one - middle), abs(other - middle))))
-        return Verdict(f"{all_of(parts).obtained}; 10/10: {middle:.2f}", all_of(parts).met)
+        return StatementVerdict(f"{all_of(parts).obtained}; 10/10: {middle:.2f}", all_of(parts).met)
 
     return check
 
 
-def perfect_at_full_wait(view: View) -> Verdict:
+def perfect_at_full_wait(view: View) -> StatementVerdict:
     """Check that there is no inverted pair at phi = 100%, in any run of DAPW and of CBD with whole stamps."""
     full = {
         key: outcomes
@@ -176,10 +176,10 @@ def perfect_at_full_wait(view: View) -> Verdict:
     }
     runs = sum(map(len, full.values()))
     pairs = sum(outcome.violations.pairs for outcomes in full.values() for outcome in outcomes)
-    return Verdict(f"{pairs} inverted pairs in {runs} evaluations", pairs == 0)
+    return StatementVerdict(f"{pairs} inverted pairs in {runs} evaluations", pairs == 0)
 
 
-def delivered_in_time(view: View) -> Verdict:
+def delivered_in_time(view: View) -> StatementVerdict:
     """Check that at phi = 100% the observer delivers before its clock reaches r + delta + 2 eps.
 
     The sender's clock then reads less than r + delta + 3 eps, as it is at most eps ahead.
@@ -195,7 +195,7 @@ def delivered_in_time(view: View) -> Verdict:
     )
 
 
-def c_below_eps(view: View) -> Verdict:
+def c_below_eps(view: View) -> StatementVerdict:
     """Check that the largest c of every run is below eps."""
     most: dict[int, int] = {}
     for setting, run in view.runs():
@@ -203,7 +203,7 @@ def c_below_eps(view: View) -> Verdict:
     return all_of((f"ε = {eps}: {c}", c < eps) for eps, c in sorted(most.items()))
 
 
-def kn_below_n(view: View) -> Verdict:
+def kn_below_n(view: View) -> StatementVerdict:
     """Check that the largest element of kn of every run is below n."""
     most: dict[int, int] = {}
     for setting, run in view.runs():
@@ -214,7 +214,7 @@ def kn_below_n(view: View) -> Verdict:
 def runs_alike(points: float) -> Check:
     """Check the standard deviation between runs of the same parameters, in every cell of Figures 2 to 7."""
 
-    def check(view: View) -> Verdict:
+    def check(view: View) -> StatementVerdict:
         keys = {
             CellKey(view.preset, line.setting, line.scheme, phi)
             for name in ("fig2", "fig3", "fig4", "fig5", "fig6", "fig7")
@@ -223,12 +223,12 @@ def runs_alike(points: float) -> Check:
             for phi in PHI_PCT
         }
         worst = max(view.curves.average_pct(key).sd or 0.0 for key in keys if key in view.curves.cells)
-        return Verdict(f"at most {worst:.2f} points", worst <= points)
+        return StatementVerdict(f"at most {worst:.2f} points", worst <= points)
 
     return check
 
 
-def elements_help(view: View) -> Verdict:
+def elements_help(view: View) -> StatementVerdict:
     """Check that at phi = 100% each larger stamp has fewer violations than the next smaller one, in both panels."""
     parts = []
     for letter in "ab":
@@ -243,7 +243,7 @@ def elements_help(view: View) -> Verdict:
 def same_as_all(label: str, points: float) -> Check:
     """Check that a partial stamp differs from the whole one by at most so many points, at every phi, in both panels."""
 
-    def check(view: View) -> Verdict:
+    def check(view: View) -> StatementVerdict:
         parts = []
         for letter in "ab":
             panel = view.panel("fig6", letter)
@@ -257,7 +257,7 @@ def same_as_all(label: str, points: float) -> Check:
 def times_more_without(label: str, factor: float) -> Check:
     """Check that a scheme's level is at least `factor` times that of CBD with whole stamps, in both panels."""
 
-    def check(view: View) -> Verdict:
+    def check(view: View) -> StatementVerdict:
         parts = []
         for letter in "ab":
             panel = view.panel("fig6", letter)
@@ -271,7 +271,7 @@ def times_more_without(label: str, factor: float) -> Check:
 def stamp_size(scheme: str, processes: tuple[int, ...], allowed: Callable[[int], bool]) -> Check:
     """Check the size of a stamp at eps = delta = 10."""
 
-    def check(view: View) -> Verdict:
+    def check(view: View) -> StatementVerdict:
         parts = []
         for count in processes:
             key = CellKey(view.preset, Setting(processes=count), scheme, 100)

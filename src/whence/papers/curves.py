@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, stdev
 
-from whence.papers.cell import Outcome, RunOutcome
+from whence.papers.cell import CellOutcome, RunOutcome
 from whence.papers.presets import PRESETS, Setting
 
 PHI_PCT = (100, 80, 60, 40, 20, 0)
@@ -73,10 +73,10 @@ class Curve:
 class Curves:
     """All results of a sweep of the observer's settings, with one value for each seed."""
 
-    cells: Mapping[CellKey, Sequence[Outcome]]
+    cells: Mapping[CellKey, Sequence[CellOutcome]]
     runs: Mapping[tuple[str, Setting], Sequence[RunOutcome]]
 
-    def spread(self, key: CellKey, measure: Callable[[Outcome], float]) -> Spread:
+    def spread(self, key: CellKey, measure: Callable[[CellOutcome], float]) -> Spread:
         """Return the spread of a measure in one cell."""
         return Spread.of(measure(outcome) for outcome in self.cells[key])
 

@@ -13,7 +13,7 @@ Limit = Literal["paper", "ours"]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class StatementVerdict:
     """The result of a check: what was obtained, as text, and whether it meets the statement."""
 
     obtained: str
@@ -26,7 +26,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Stated(Generic[Results]):
+class Statement(Generic[Results]):
     """A statement of a paper, in our words."""
 
     where: str
@@ -35,7 +35,7 @@ class Stated(Generic[Results]):
     """What exactly the check tests."""
     figures: tuple[str, ...]
     """The figures whose results the check needs."""
-    check: Callable[[Results], Verdict]
+    check: Callable[[Results], StatementVerdict]
     _: KW_ONLY
     limit: Limit = "paper"
 
@@ -49,11 +49,11 @@ class Finding:
     means: str
     limit: Limit
     reading: str
-    verdict: Verdict
+    verdict: StatementVerdict
 
 
-def all_of(parts: Iterable[tuple[str, bool]]) -> Verdict:
+def all_of(parts: Iterable[tuple[str, bool]]) -> StatementVerdict:
     """Join the verdicts of parts: met if every part is. Mark in the text those that are not."""
     verdicts = list(parts)
     text = "; ".join(part if met else f"{part} (!)" for part, met in verdicts)
-    return Verdict(text, all(met for _, met in verdicts))
+    return StatementVerdict(text, all(met for _, met in verdicts))

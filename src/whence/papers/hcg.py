@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, get_args
 from whence.papers.artefacts import Artefact
 from whence.papers.chapter import Chapter, Effort, judge
 from whence.papers.curves import Spread
-from whence.papers.findings import Stated, Verdict, all_of
-from whence.simulation import Group, Ordered, ordered_ratios, simulate_group
+from whence.papers.findings import Statement, StatementVerdict, all_of
+from whence.simulation import SimulatedGroup, OrderedShares, ordered_ratios, simulate_group
 from whence.simulation.group import Gaps
 
 if TYPE_CHECKING:
@@ -29,31 +29,31 @@ READINGS: tuple[Gaps, ...] = get_args(Gaps)
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRun:
+class GroupCell:
     """A task that simulates a subgroup, and returns the shares of ordered pairs."""
 
-    group: Group
+    group: SimulatedGroup
     seed: int
 
-    def __call__(self) -> Ordered:
+    def __call__(self) -> OrderedShares:
         return ordered_ratios(simulate_group(self.group, self.seed))
 
 
-Results = Mapping[float, list[Ordered]]
+Results = Mapping[float, list[OrderedShares]]
 """By lambda: the shares for each seed."""
 
 
-def plan(effort: Effort) -> dict[tuple[Gaps, float, int], GroupRun]:
+def plan(effort: Effort) -> dict[tuple[Gaps, float, int], GroupCell]:
     """Make a task for each reading, lambda and seed."""
     return {
-        (gaps, gap, seed): GroupRun(Group(round(gap * DELAY), delay=DELAY, messages=effort.messages, gaps=gaps), seed)
+        (gaps, gap, seed): GroupCell(SimulatedGroup(round(gap * DELAY), delay=DELAY, messages=effort.messages, gaps=gaps), seed)
         for gaps in READINGS
         for gap in LAMBDAS
         for seed in range(1, effort.seeds + 1)
     }
 
 
-MEASURES: dict[str, Callable[[Ordered], float]] = {
+MEASURES: dict[str, Callable[[OrderedShares], float]] = {
     "hcg_pct": lambda shares: 100 * shares.hcg,
     "lt_pct": lambda shares: 100 * shares.linear,
     "vt_pct": lambda shares: 100 * shares.vector,
@@ -63,8 +63,8 @@ MEASURES: dict[str, Callable[[Ordered], float]] = {
 }
 
 
-def _in_range(measure: str, low: float, high: float) -> Callable[[Results], Verdict]:
-    def check(results: Results) -> Verdict:
+def _in_range(measure: str, low: float, high: float) -> Callable[[Results], StatementVerdict]:
+    def check(results: Results) -> StatementVerdict:
         spreads = {gap: Spread.of(map(MEASURES[measure], results[gap])) for gap in JUDGED}
         return all_of((f"λ = {gap} d: {spread}", low <= spread.mean <= high) for gap, spread in spreads.items())
 
@@ -73,15 +73,15 @@ def _in_range(measure: str, low: float, high: float) -> Callable[[Results], Verd
 
 _AT = "at every λ from 0.5 d to 1 d"
 
-STATED: tuple[Stated[Results], ...] = (
-    Stated(
+STATED: tuple[Statement[Results], ...] = (
+    Statement(
         "4, Fig. 8",
         "HCG orders 15-20% fewer messages than LT",
         f"1 - HCG/LT from 15% to 20% {_AT}",
         ("fig8",),
         _in_range("hcg_below_lt_pct", 15, 20),
     ),
-    Stated(
+    Statement(
         "4, Fig. 8",
         "HCG orders about twice as many as VT",
         f"HCG/VT from 1.75 to 2.25 {_AT}",
@@ -89,7 +89,7 @@ STATED: tuple[Stated[Results], ...] = (
         _in_range("hcg_over_vt", 1.75, 2.25),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "4, Fig. 8",
         "HCG orders about 35% of messages unnecessarily",
         f"HCG - VT from 30 to 40 points {_AT}",
@@ -100,9 +100,9 @@ STATED: tuple[Stated[Results], ...] = (
 )
 
 
-def make_chapter(planned: Iterable[tuple[Gaps, float, int]], results: Iterable[Ordered]) -> Chapter:
+def make_chapter(planned: Iterable[tuple[Gaps, float, int]], results: Iterable[OrderedShares]) -> Chapter:
     """Make the chapter on this paper from the results, which are in the order of the plan."""
-    by_reading: dict[Gaps, dict[float, list[Ordered]]] = {gaps: {} for gaps in READINGS}
+    by_reading: dict[Gaps, dict[float, list[OrderedShares]]] = {gaps: {} for gaps in READINGS}
     for (gaps, gap, _), result in zip(planned, results, strict=True):
         by_reading[gaps].setdefault(gap, []).append(result)
     rows = [

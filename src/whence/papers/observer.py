@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from whence.papers.artefacts import Artefact, Cell
-from whence.papers.cell import Outcome, Run, RunOutcome
+from whence.papers.cell import CellOutcome, CellRun, RunOutcome
 from whence.papers.curves import PHI_PCT, CellKey, Curves
 from whence.papers.presets import PRESETS, Setting
 from whence.papers.schemes import SCHEMES
@@ -33,7 +33,7 @@ TRADED = ("arrival", "dapw", "dpc1", "dpc2", "hlc", "cbd-2", "cbd-4", "cbd-6", "
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlottedLine:
     """A curve over phi."""
 
     label: str
@@ -48,7 +48,7 @@ class Panel:
     letter: str
     title: str
     axis_max: float | None
-    lines: tuple[Line, ...]
+    lines: tuple[PlottedLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _over_settings(
             letter,
             f"{scheme.upper()}, delay {_DELAY_TITLES[delay]}",
             dapw_max if scheme == "dapw" else cbd_max,
-            tuple(Line(label, replace(setting, delay=delay), scheme) for label, setting in settings.items()),
+            tuple(PlottedLine(label, replace(setting, delay=delay), scheme) for label, setting in settings.items()),
         )
         for letter, scheme, delay in _FOUR
     )
@@ -96,7 +96,7 @@ def _over_schemes(
 ) -> Figure:
     """Make a figure with several schemes on the same traces, and one line for each scheme."""
     panels = tuple(
-        Panel(letter, panel_title, None, tuple(Line(scheme, setting, scheme) for scheme in schemes))
+        Panel(letter, panel_title, None, tuple(PlottedLine(scheme, setting, scheme) for scheme in schemes))
         for letter, (panel_title, setting) in zip("abcd", settings, strict=False)
     )
     return Figure(name, stem, title, panels)
@@ -173,7 +173,7 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
 
 
 
-_MEASURES: tuple[tuple[str, Callable[[Outcome], float] | None], ...] = (
+_MEASURES: tuple[tuple[str, Callable[[CellOutcome], float] | None], ...] = (
     ("average_pct", None),
     ("messages_pct", lambda outcome: outcome.violations.messages_pct),
     ("pairs", lambda outcome: outcome.violations.pairs),
@@ -200,10 +200,10 @@ def list_settings(figures: Iterable[Figure]) -> dict[Setting, list[str]]:
     return {setting: list(schemes) for setting, schemes in settings.items()}
 
 
-def plan(settings: dict[Setting, list[str]], *, seeds: int, messages: int) -> dict[tuple[str, Setting, int], Run]:
+def plan(settings: dict[Setting, list[str]], *, seeds: int, messages: int) -> dict[tuple[str, Setting, int], CellRun]:
     """Make a run for each preset, setting and seed, with every scheme and phi."""
     return {
-        (preset.name, setting, seed): Run(
+        (preset.name, setting, seed): CellRun(
             setting.model(preset, messages),
             seed,
             tuple((SCHEMES[scheme], Fraction(phi, 100)) for scheme in schemes for phi in PHI_PCT),
@@ -218,7 +218,7 @@ def collect(
     settings: dict[Setting, list[str]], planned: Iterable[tuple[str, Setting, int]], results: Iterable[RunOutcome]
 ) -> Curves:
     """Make the curves from the results, which are in the order of the plan."""
-    cells: dict[CellKey, list[Outcome]] = {}
+    cells: dict[CellKey, list[CellOutcome]] = {}
     runs: dict[tuple[str, Setting], list[RunOutcome]] = {}
     for (preset, setting, _), result in zip(planned, results, strict=True):
         runs.setdefault((preset, setting), []).append(result)
@@ -249,7 +249,7 @@ def make_artefact(
     )
 
 
-def _make_row(curves: Curves, preset: str, panel: Panel, line: Line, phi_pct: int) -> Sequence[Cell]:
+def _make_row(curves: Curves, preset: str, panel: Panel, line: PlottedLine, phi_pct: int) -> Sequence[Cell]:
     key = CellKey(preset, line.setting, line.scheme, phi_pct)
     outcomes = curves.cells[key]
     at = line.setting

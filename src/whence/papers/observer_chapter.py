@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whence.papers.chapter import Chapter, Table, judge
+from whence.papers.chapter import Chapter, ReportTable, judge
 from whence.papers.checks import View
 from whence.papers.curves import PHI_PCT, CellKey, Curves
 from whence.papers.observer import make_artefact
@@ -83,7 +83,7 @@ def make_chapter(figures: Iterable[Figure], curves: Curves) -> Chapter:
     return Chapter("Approximate causal observer", notes, tuple(artefacts), tuple(findings), tables)
 
 
-def _make_clock_table(curves: Curves, preset: str) -> Table:
+def _make_clock_table(curves: Curves, preset: str) -> ReportTable:
     rows = []
     for panel in FIGURES["clocks"].panels:
         for line in panel.lines:
@@ -92,4 +92,4 @@ def _make_clock_table(curves: Curves, preset: str) -> Table:
             values = (str(curves.average_pct(key)) for key in keys)
             rows.append((panel.title, SCHEMES[line.scheme].label, str(size), *values))
     columns = ("setting", "order", "bytes a stamp", *(f"φ = {phi}%" for phi in PHI_PCT))
-    return Table(f"Beyond the paper: other clocks on the same traces, {preset}", columns, tuple(rows))
+    return ReportTable(f"Beyond the paper: other clocks on the same traces, {preset}", columns, tuple(rows))

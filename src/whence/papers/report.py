@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from whence.papers.artefacts import Artefact
-from whence.papers.chapter import Chapter, Effort, Table
+from whence.papers.chapter import Chapter, Effort, ReportTable
 from whence.papers.findings import Finding
 
 _LIMITS = (
@@ -89,9 +89,9 @@ def _write_findings(findings: tuple[Finding, ...]) -> str:
         for finding in findings
     ]
     rows.sort(key=lambda row: [(f.where, f.says) for f in findings].index((row[0], row[1])))
-    return _write_table(Table("", ("where", "stated", "check", "limit", "reading", "", "obtained"), tuple(rows)))
+    return _write_table(ReportTable("", ("where", "stated", "check", "limit", "reading", "", "obtained"), tuple(rows)))
 
 
-def _write_table(table: Table) -> str:
+def _write_table(table: ReportTable) -> str:
     lines = [table.columns, ("---",) * len(table.columns), *table.rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -57,7 +57,7 @@ def make_wide_ordering(process: str, entries: int) -> OrderingClock:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class CallEnd:
     """One side of a stamped call."""
 
     send: Callable[[], bytes]
@@ -66,19 +66,19 @@ class End:
     """Merges the stamp of a message from the peer."""
 
 
-def make_client_end(kind: str, entries: int) -> End:
+def make_client_end(kind: str, entries: int) -> CallEnd:
     """Make the client's side. Its clock has `entries` entries from the start."""
     if kind.startswith("vector"):
         vector = make_wide_vector("client", entries)
         if kind == "vector-whole":
             return _whole_vector(vector)
         vectors = VectorChannel(vector)
-        return End(vectors.send, vectors.receive)
+        return CallEnd(vectors.send, vectors.receive)
     ordering = make_wide_ordering("client", entries)
     if kind == "ordering-whole":
         return _whole_ordering(ordering, "server")
     orderings = OrderingChannel(ordering)
-    return End(partial(orderings.send, "server"), orderings.deliver)
+    return CallEnd(partial(orderings.send, "server"), orderings.deliver)
 
 
 def make_server_answer(kind: str) -> Callable[[bytes], bytes]:
@@ -108,15 +108,15 @@ def make_server_answer(kind: str) -> Callable[[bytes], bytes]:
     return answer_ordering
 
 
-def _whole_vector(clock: VectorClock) -> End:
-    return End(lambda: clock.send().to_bytes(), lambda stamp: clock.receive(VectorStamp.from_bytes(stamp)))
+def _whole_vector(clock: VectorClock) -> CallEnd:
+    return CallEnd(lambda: clock.send().to_bytes(), lambda stamp: clock.receive(VectorStamp.from_bytes(stamp)))
 
 
-def _whole_ordering(clock: OrderingClock, peer: str) -> End:
-    return End(lambda: clock.send(peer).to_bytes(), lambda stamp: clock.deliver(OrderingStamp.from_bytes(stamp)))
+def _whole_ordering(clock: OrderingClock, peer: str) -> CallEnd:
+    return CallEnd(lambda: clock.send(peer).to_bytes(), lambda stamp: clock.deliver(OrderingStamp.from_bytes(stamp)))
 
 
-def _answer_by(end: End) -> Callable[[bytes], bytes]:
+def _answer_by(end: CallEnd) -> Callable[[bytes], bytes]:
     def answer(stamp: bytes) -> bytes:
         end.receive(stamp)
         return end.send()

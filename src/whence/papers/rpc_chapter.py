@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from whence.papers.artefacts import Artefact
 from whence.papers.chapter import Chapter, judge
-from whence.papers.findings import Stated, Verdict, all_of
+from whence.papers.findings import Statement, StatementVerdict, all_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +27,7 @@ FIGURES = ("table1", "fig6", "fig7")
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class ReadingTimes:
     """The timings of one reading."""
 
     timings: Timings
@@ -43,36 +43,36 @@ class Sent:
         return max(self.timings)
 
 
-def _at_most_stated(clock: str, column: int) -> Callable[[Sent], Verdict]:
+def _at_most_stated(clock: str, column: int) -> Callable[[ReadingTimes], StatementVerdict]:
     limit = TABLE_1[clock][column] / TABLE_1["plain"][column]
 
-    def check(sent: Sent) -> Verdict:
+    def check(sent: ReadingTimes) -> StatementVerdict:
         timed = sent.at(clock, 2)
         ratio = (timed.round_trip_ratio, timed.cpu_ratio)[column]
         low, high = (timed.round_trip_quartiles, timed.cpu_quartiles)[column]
-        return Verdict(f"{ratio:.3f} times (quartiles {low:.3f} to {high:.3f})", ratio <= limit)
+        return StatementVerdict(f"{ratio:.3f} times (quartiles {low:.3f} to {high:.3f})", ratio <= limit)
 
     return check
 
 
-def _small_overhead(sent: Sent) -> Verdict:
+def _small_overhead(sent: ReadingTimes) -> StatementVerdict:
     ratios = {clock: sent.at(clock, 2).round_trip_ratio for clock in ("vector", "ordering")}
     return all_of((f"{clock} {ratio:.3f} times", 1 < ratio < 10) for clock, ratio in ratios.items())
 
 
-def _linear_range(clock: str, low: int, high: int) -> Callable[[Sent], Verdict]:
-    def check(sent: Sent) -> Verdict:
+def _linear_range(clock: str, low: int, high: int) -> Callable[[ReadingTimes], StatementVerdict]:
+    def check(sent: ReadingTimes) -> StatementVerdict:
         sizes = [size for size in sent.timings if low <= size <= high]
         times = [sent.at(clock, size).round_trip_us for size in sizes]
         fit = correlation(sizes, times) ** 2 if len(set(times)) > 1 else 0.0
         rises = times[-1] > times[0]
         shown = ", ".join(f"{size}: {us:.0f} us" for size, us in zip(sizes, times, strict=True))
-        return Verdict(f"R² = {fit:.2f} ({shown})", rises and fit >= 0.95)
+        return StatementVerdict(f"R² = {fit:.2f} ({shown})", rises and fit >= 0.95)
 
     return check
 
 
-def _grows_faster_than_linear(sent: Sent) -> Verdict:
+def _grows_faster_than_linear(sent: ReadingTimes) -> StatementVerdict:
     parts = []
     for clock in ("vector", "ordering"):
         small, middle, large = (sent.at(clock, size).round_trip_us for size in (2, 10, sent.largest))
@@ -81,7 +81,7 @@ def _grows_faster_than_linear(sent: Sent) -> Verdict:
     return all_of(parts)
 
 
-def _cpu_is_half(sent: Sent) -> Verdict:
+def _cpu_is_half(sent: ReadingTimes) -> StatementVerdict:
     parts = []
     for clock in ("vector", "ordering"):
         timed = sent.at(clock, sent.largest)
@@ -90,16 +90,16 @@ def _cpu_is_half(sent: Sent) -> Verdict:
     return all_of(parts)
 
 
-def _twice_the_size(sent: Sent) -> Verdict:
+def _twice_the_size(sent: ReadingTimes) -> StatementVerdict:
     sizes = [sent.at(clock, sent.largest).request_stamp_bytes for clock in ("vector", "ordering")]
     ratio = sizes[1] / sizes[0]
-    return Verdict(f"{sizes[1]} / {sizes[0]} bytes = {ratio:.2f} at {sent.largest} entries", 1.75 <= ratio <= 2.25)
+    return StatementVerdict(f"{sizes[1]} / {sizes[0]} bytes = {ratio:.2f} at {sent.largest} entries", 1.75 <= ratio <= 2.25)
 
 
-def _state_table_1(clock: str, name: str, column: int) -> Stated[Sent]:
+def _state_table_1(clock: str, name: str, column: int) -> Statement[ReadingTimes]:
     plain, stamped = TABLE_1["plain"][column], TABLE_1[clock][column]
     unit = ("round trip", "client CPU")[column]
-    return Stated(
+    return Statement(
         "4.4, Table 1",
         f"{name}: {unit} {stamped} ms, plain {plain} ms",
         f"ratio to the plain call at 2 entries at most {stamped / plain:.3f}",
@@ -109,12 +109,12 @@ def _state_table_1(clock: str, name: str, column: int) -> Stated[Sent]:
     )
 
 
-STATED: tuple[Stated[Sent], ...] = (
+STATED: tuple[Statement[ReadingTimes], ...] = (
     _state_table_1("vector", "time-stamps", 0),
     _state_table_1("ordering", "ordering", 0),
     _state_table_1("vector", "time-stamps", 1),
     _state_table_1("ordering", "ordering", 1),
-    Stated(
+    Statement(
         "4.4 (i)",
         "for small stamps the overhead is significant, but not an order of magnitude",
         "round trip at 2 entries more than 1 and less than 10 times the plain call",
@@ -122,7 +122,7 @@ STATED: tuple[Stated[Sent], ...] = (
         _small_overhead,
         limit="ours",
     ),
-    Stated(
+    Statement(
         "4.4 (ii), Fig. 6",
         "the round trip grows in an approximately exponential manner",
         "microseconds an entry: more beyond 10 entries than from 2 to 10",
@@ -130,7 +130,7 @@ STATED: tuple[Stated[Sent], ...] = (
         _grows_faster_than_linear,
         limit="ours",
     ),
-    Stated(
+    Statement(
         "4.4 (ii), Fig. 6",
         "time-stamps: almost linear from 10 to 100 entries",
         "rises, with R² of a straight line at least 0.95",
@@ -138,7 +138,7 @@ STATED: tuple[Stated[Sent], ...] = (
         _linear_range("vector", 10, 100),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "4.4 (ii), Fig. 6",
         "ordering: almost linear from 5 to 50 entries",
         "rises, with R² of a straight line at least 0.95",
@@ -146,7 +146,7 @@ STATED: tuple[Stated[Sent], ...] = (
         _linear_range("ordering", 5, 50),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "4.4 (iii), Fig. 7",
         "client CPU is about half the round trip for larger stamps",
         "0.4 to 0.6 of it at the largest size",
@@ -154,7 +154,7 @@ STATED: tuple[Stated[Sent], ...] = (
         _cpu_is_half,
         limit="ours",
     ),
-    Stated(
+    Statement(
         "4.4",
         "ordering stamps are twice the size of time-stamps",
         "1.75 to 2.25 times the bytes at the largest size",
@@ -176,7 +176,7 @@ def make_chapter(timings: Timings, only: set[str]) -> Chapter:
             timings, "rpc_fig7_client_cpu", "Client CPU", lambda timed: (timed.cpu_ratio, timed.client_cpu_us)
         ),
     }
-    findings = [finding for reading in READINGS for finding in judge(STATED, reading, Sent(timings, reading), only)]
+    findings = [finding for reading in READINGS for finding in judge(STATED, reading, ReadingTimes(timings, reading), only)]
     notes = (
         'A gRPC echo on loopback. "whole" sends every stamp in full, which is Berry\'s experiment; "channel" sends what '
         "changed. Ratios are medians of the rounds' ratios to the plain call. Timings differ from run to run and from "

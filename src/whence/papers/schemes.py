@@ -18,7 +18,7 @@ from whence.clocks import BoundedFormat
 from whence.delivery.batch import Deliveries, deliver_batch
 from whence.delivery.reference_orders import arrival_order
 from whence.delivery.policies import CBD, DAPW, Exact, PhysicalAndC, PhysicalOnly, StampPolicy
-from whence.events.columns import Reports, Truth
+from whence.events.columns import ReportArrays, TrueOrder
 from whence.measures.stamp_bytes import stamp_bytes
 from whence.simulation import Model
 
@@ -26,17 +26,17 @@ from whence.simulation import Model
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.events.columns import Ints, Reports, Truth
+from whence.events.columns import Ints, ReportArrays, TrueOrder
 from whence.kernels import kernel
 
 Longs = NDArray[np.int64]
 
 
-def hybrid_stamps(reports: Reports, truth: Truth) -> Reports:
+def hybrid_stamps(reports: ReportArrays, truth: TrueOrder) -> ReportArrays:
     """Return the same reports with ``(wall, counter)`` as stamps: wall is `r`, and the counter is the one element of kn."""
     wall = reports.r + reports.c.astype(np.int64)
     counter = hybrid_counters(wall, truth)
-    return Reports(
+    return ReportArrays(
         process=reports.process,
         seq=reports.seq,
         r=wall,
@@ -46,7 +46,7 @@ def hybrid_stamps(reports: Reports, truth: Truth) -> Reports:
     )
 
 
-def hybrid_counters(wall: Ints, truth: Truth) -> Longs:
+def hybrid_counters(wall: Ints, truth: TrueOrder) -> Longs:
     """Return the counter of each row."""
     process = np.ascontiguousarray(truth.process, np.int64)
     seq = np.ascontiguousarray(truth.seq, np.int64)
@@ -98,11 +98,11 @@ class Scheme:
     """The name in the CSVs."""
     label: str
     """The name in the legends."""
-    deliver: Callable[[Reports, Model, Fraction], Deliveries]
+    deliver: Callable[[ReportArrays, Model, Fraction], Deliveries]
     """Delivers the reports of a run for a phi. The order must depend only on stamps and arrivals."""
     bytes_of_stamp: Callable[[Model], int]
     """Returns the size of a stamp on the wire, with the model's number of processes."""
-    restamp: Callable[[Reports, Truth], Reports] | None = None
+    restamp: Callable[[ReportArrays, TrueOrder], ReportArrays] | None = None
     """Returns the reports with the stamps of a clock that the simulation does not run; None if it does."""
 
 
@@ -133,12 +133,12 @@ def _hybrid_bytes(model: Model) -> int:
     return -(-(bits["version"] + bits["r"] + bits["process"] + counter_bits) // 8)
 
 
-def _hybrid_delivery(reports: Reports, model: Model, phi: Fraction) -> Deliveries:
+def _hybrid_delivery(reports: ReportArrays, model: Model, phi: Fraction) -> Deliveries:
     """Deliver with CBD on hybrid stamps: in order of (wall, counter, process), due at wall + phi (delta + eps)."""
     return deliver_batch(reports, CBD(phi, model.eps, model.delta, elements=1))
 
 
-def _on_arrival(reports: Reports, model: Model, phi: Fraction) -> Deliveries:
+def _on_arrival(reports: ReportArrays, model: Model, phi: Fraction) -> Deliveries:
     order = arrival_order(reports)
     no_wait = np.zeros(len(order), np.int64)
     return Deliveries(order, reports.arrival[order].astype(np.int64), no_wait, no_wait.astype(np.bool_), 0)

@@ -14,36 +14,36 @@ from __future__ import annotations
 
 from whence.papers import checks
 from whence.papers.checks import View
-from whence.papers.findings import Stated
+from whence.papers.findings import Statement
 
 ALL_FIGURES = ("fig2", "fig3", "fig4", "fig5", "fig6", "fig7")
 
 _LEVEL = "the level (mean over φ < 100%)"
 
-OBSERVER: tuple[Stated[View], ...] = (
-    Stated("3.1", "c is less than ε", "largest c of every run < ε", ("fig2",), checks.c_below_eps),
-    Stated(
+OBSERVER: tuple[Statement[View], ...] = (
+    Statement("3.1", "c is less than ε", "largest c of every run < ε", ("fig2",), checks.c_below_eps),
+    Statement(
         "3.1",
         "each element of kn is less than n",
         "largest element of kn of every run < n",
         ("fig4", "fig5"),
         checks.kn_below_n,
     ),
-    Stated(
+    Statement(
         "3.2",
         "a message is delivered before its sender's clock reaches r + δ + 3ε",
         "at φ = 100%, observer's clock at delivery < r + δ + 2ε (the sender's is at most ε ahead)",
         ("fig2", "fig3"),
         checks.delivered_in_time,
     ),
-    Stated(
+    Statement(
         "4",
         "φ = 100% delivers in perfect causal order",
         "no inverted pair at φ = 100%, DAPW and CBD with whole stamps",
         ("fig2", "fig3", "fig4", "fig5"),
         checks.perfect_at_full_wait,
     ),
-    Stated(
+    Statement(
         "6",
         "the ratio of δ and ε matters more than either (DAPW)",
         f"{_LEVEL} at equal ε/δ is closer together than to ε = δ = 10",
@@ -51,7 +51,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.ratio_decides("dapw"),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6",
         "the ratio of δ and ε matters more than either (CBD)",
         f"{_LEVEL} at equal ε/δ is closer together than to ε = δ = 10",
@@ -59,7 +59,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.ratio_decides("cbd"),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6",
         "experiments with the same parameters give similar percentages",
         "standard deviation between runs at most 2 points, in every cell",
@@ -67,7 +67,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.runs_alike(2),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.1, Fig. 2",
         "DAPW: violations increase with ε/δ",
         f"{_LEVEL} rises with ε in (a) and (c)",
@@ -75,7 +75,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.trend("fig2", "ac", "rises"),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.1, Fig. 2",
         "CBD: violations decrease as ε/δ increases",
         f"{_LEVEL} falls with ε in (b) and (d)",
@@ -83,7 +83,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.trend("fig2", "bd", "falls"),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.1, 6.2",
         "DAPW: more violations with the shorter delays (6.1 names the longer ones once, against its own argument)",
         f"{_LEVEL} in (c) above (a), for every ε",
@@ -91,7 +91,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.higher("fig2", "c", "a"),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.1, Fig. 2",
         "CBD: fewer violations with the shorter delays",
         f"{_LEVEL} in (b) above (d), for every ε",
@@ -99,7 +99,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.higher("fig2", "b", "d"),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.1, Fig. 2a",
         "DAPW, ε = 5: a sudden rise for φ < 40%",
         "the largest rise between neighbouring φ is from 40% to 20%",
@@ -107,7 +107,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.sudden_rise("fig2", "a", "ε = 5", 40),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.1, Fig. 2",
         "CBD has an order of magnitude fewer violations than DAPW",
         f"{_LEVEL}, summed over ε and both delays: DAPW at least 10 times CBD",
@@ -115,7 +115,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.times_fewer("fig2", 10),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.1, Fig. 2",
         "for small ε/δ CBD is almost similar to DAPW",
         "ε = 5: at every φ apart by at most a quarter of the larger, or by 1 point",
@@ -123,7 +123,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.similar("fig2", "ε = 5", share=0.25, points=1),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "Fig. 2, axes",
         "DAPW is drawn on axes to 80%",
         "largest value in the upper half of the axis",
@@ -131,7 +131,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.fills_axis("fig2", "ac", 80),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "Fig. 2, axes",
         "CBD is drawn on axes to 10%",
         "largest value in the upper half of the axis",
@@ -139,7 +139,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.fills_axis("fig2", "bd", 10),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.2, Fig. 3",
         "DAPW: violations increase with ε/δ",
         f"{_LEVEL} falls with δ in (a) and (c)",
@@ -147,7 +147,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.trend("fig3", "ac", "falls"),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.2, Fig. 3",
         "CBD: violations decrease as ε/δ increases",
         f"{_LEVEL} rises with δ in (b) and (d)",
@@ -155,7 +155,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.trend("fig3", "bd", "rises"),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.2, Fig. 3c",
         "DAPW: more violations with the shorter delays",
         f"{_LEVEL} in (c) above (a), for every δ",
@@ -163,7 +163,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.higher("fig3", "c", "a"),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.2, Fig. 3a",
         "DAPW, δ = 20: a sudden rise for φ < 60%",
         "the largest rise between neighbouring φ is from 60% to 40%",
@@ -171,7 +171,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.sudden_rise("fig3", "a", "δ = 20", 60),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.2, Fig. 3a",
         "DAPW, δ = 30: a sudden rise for φ < 40%",
         "the largest rise between neighbouring φ is from 40% to 20%",
@@ -179,7 +179,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.sudden_rise("fig3", "a", "δ = 30", 40),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.3, Fig. 4",
         "violations increase with the message rate",
         f"{_LEVEL} falls from rate 0.5 to 0.1 to 0.01, in every panel",
@@ -187,7 +187,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.trend("fig4", "abcd", "falls"),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.3, Fig. 4",
         "CBD has significantly fewer violations than DAPW",
         f"{_LEVEL}, summed over rates and both delays: DAPW at least 2 times CBD",
@@ -195,14 +195,14 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.times_fewer("fig4", 2),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.3, Fig. 4d",
         "CBD with the shorter delays: 0-2%",
         "every value of panel (d) at most 2%",
         ("fig4",),
         checks.at_most("fig4", "d", 2),
     ),
-    Stated(
+    Statement(
         "6.3, Fig. 4",
         "for small rates DAPW and CBD are nearly equal",
         "rate 0.01: at every φ apart by at most a tenth of the larger, or by 1 point",
@@ -210,7 +210,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.similar("fig4", "rate 0.01", share=0.1, points=1),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.4, Fig. 5",
         "violations increase with the number of processes",
         f"{_LEVEL} rises from 5 to 10 to 50 processes, in every panel",
@@ -218,14 +218,14 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.trend("fig5", "abcd", "rises"),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.4, Fig. 5d",
         "CBD with the shorter delays: 0-3%",
         "every value of panel (d) at most 3%",
         ("fig5",),
         checks.at_most("fig5", "d", 3),
     ),
-    Stated(
+    Statement(
         "Fig. 5, axes",
         "DAPW is drawn on axes to 60%",
         "largest value in the upper half of the axis",
@@ -233,7 +233,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.fills_axis("fig5", "ac", 60),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "Fig. 5, axes",
         "CBD is drawn on axes to 10%",
         "largest value in the upper half of the axis",
@@ -241,28 +241,28 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.fills_axis("fig5", "bd", 10),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.5, Fig. 6",
         "the physical clock alone (DPC1): 30-50% even at φ = 100%",
         "value at φ = 100% from 30 to 50, both delays",
         ("fig6",),
         checks.in_range("fig6", "ab", "dpc1", 100, 30, 50),
     ),
-    Stated(
+    Statement(
         "6.5, Fig. 6",
         "the physical clock and c (DPC2): 30-50% even at φ = 100%",
         "value at φ = 100% from 30 to 50, both delays",
         ("fig6",),
         checks.in_range("fig6", "ab", "dpc2", 100, 30, 50),
     ),
-    Stated(
+    Statement(
         "6.5, Fig. 6",
         "2 kn elements: 10-15%",
         "value at φ = 100% from 10 to 15, both delays",
         ("fig6",),
         checks.in_range("fig6", "ab", "cbd-2", 100, 10, 15),
     ),
-    Stated(
+    Statement(
         "6.5, Fig. 6",
         "more kn elements reduce violations further",
         "at φ = 100%: DPC1 > DPC2 > 2 > 4 > 6 elements, both delays",
@@ -270,7 +270,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.elements_help,
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.5, Fig. 6",
         "6 kn elements give the same result as CBD",
         "at every φ apart by at most 0.5 points, both delays",
@@ -278,7 +278,7 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.same_as_all("cbd-6", 0.5),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "abstract",
         "without the stamp's logical part there are an order of magnitude more violations",
         f"{_LEVEL}: DPC1 at least 10 times CBD, both delays",
@@ -286,14 +286,14 @@ OBSERVER: tuple[Stated[View], ...] = (
         checks.times_more_without("dpc1", 10),
         limit="ours",
     ),
-    Stated(
+    Statement(
         "6.5",
         "a stamp with 2 kn elements takes 4 bytes",
         "packed stamp of exactly 4 bytes at ε = δ = 10, with room for 2 events a tick (for 1 it would be 3 bytes)",
         ("fig6",),
         checks.stamp_size("cbd-2", (10,), lambda size: size == 4),
     ),
-    Stated(
+    Statement(
         "6.5",
         "a mote's payload is 29 bytes, so a stamp must be small",
         "packed stamp with all elements below 29 bytes at ε = δ = 10",

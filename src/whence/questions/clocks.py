@@ -13,7 +13,7 @@ from whence.skew.same_clocks import SameClocks
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class ClockReport:
     """A clock of the history. Offsets are how far it is ahead of the reference, in the history's unit."""
 
     estimate: ClockEstimate
@@ -52,7 +52,7 @@ class Clock:
 class Clocks:
     """The clocks of a history, and the bounds for eps and delta that follow."""
 
-    clocks: tuple[Clock, ...]
+    clocks: tuple[ClockReport, ...]
     """By name."""
     eps: dict[str, Any]
     """``at_least``, ``at_most`` (None: not known) by which two clocks differ, and the number of clocks ``unbounded``."""
@@ -71,7 +71,7 @@ class Clocks:
     """Sets of clocks that cannot be told apart, the largest first."""
 
     @property
-    def broken(self) -> tuple[Clock, ...]:
+    def broken(self) -> tuple[ClockReport, ...]:
         """Clocks that are wrong where the others agree."""
         return tuple(each for each in self.clocks if each.broken)
 
@@ -96,7 +96,7 @@ def clocks_of(run: Run) -> Clocks:
     if told is None:
         raise HistoryError(f"the history at {run.store} says nothing of its clocks: make it again with whence observe")
     return Clocks(
-        tuple(Clock(estimate, events) for estimate, events in read_clocks(run)),
+        tuple(ClockReport(estimate, events) for estimate, events in read_clocks(run)),
         told.eps,
         run.manifest.lag,
         run.manifest.eps,

@@ -13,7 +13,7 @@ from whence.questions.missing import (are_tainted, first_tainted, is_tainted)
 from whence.questions.event import (Event, events_at)
 from whence.questions.impact import future
 from whence.questions.locate import (code_at, row_of)
-from whence.questions.parts import (Part, parts_from, parts_until, past_vector_at)
+from whence.questions.parts import (SegmentRows, parts_from, parts_until, past_vector_at)
 from whence.history.run import Run
 from whence.history.tables import Longs
 
@@ -92,7 +92,7 @@ def _companions(run: Run, number: int, code: int) -> Longs:
     return np.flatnonzero(computation[run.segments.codes_of(number)] == computation[code])
 
 
-def _unrelated(part: Part, related: Longs, companions: Longs) -> Longs:
+def _unrelated(part: SegmentRows, related: Longs, companions: Longs) -> Longs:
     others = np.isin(part.skeleton.process, companions)
     others[related] = False
     return np.flatnonzero(others) + part.first_position

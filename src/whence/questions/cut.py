@@ -21,7 +21,7 @@ from whence.history.tables import Longs
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class MessageUnderWay:
     """A message that was sent inside a cut and received outside of it."""
 
     key: str | None
@@ -57,7 +57,7 @@ class Cut:
     """How many events are in the cut."""
     last: tuple[Event, ...]
     """The last event of each process that has one in the cut, by computation and process."""
-    in_flight: tuple[Message, ...]
+    in_flight: tuple[MessageUnderWay, ...]
     """Messages sent inside and received outside, by receive: as many as were asked for."""
     in_flight_total: int
     """How many there are. A message whose receive nobody reported is not among them."""
@@ -136,7 +136,7 @@ def _cut(run: Run, inside: Longs, k: int, *, event: Event | None, time: int | No
     sent, received = np.concatenate(sends), np.concatenate(receives)
     shown = events_at(run, np.concatenate((sent[:k], received[:k])))
     half = len(shown) // 2
-    messages = tuple(Message(shown[each].sends, shown[each], shown[half + each]) for each in range(half))
+    messages = tuple(MessageUnderWay(shown[each].sends, shown[each], shown[half + each]) for each in range(half))
     return Cut(event, time, int(inside.sum()), tuple(last), messages, len(sent))
 
 

@@ -17,7 +17,7 @@ from whence.history.tables import Longs
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class ListedEdge:
     """One step from a cause to an effect."""
 
     cause: int
@@ -31,7 +31,7 @@ class Edge:
         return asdict(self)
 
 
-def edges_among(run: Run, events: Sequence[Event], *, whole: bool, answered: bool) -> tuple[Edge, ...]:
+def edges_among(run: Run, events: Sequence[Event], *, whole: bool, answered: bool) -> tuple[ListedEdge, ...]:
     """The steps between events, which are in history order and, where processes have no lines, without gaps in a process.
 
     `whole`: all that is recorded to have led to them is among them. `answered`: with answers that are only assumed.
@@ -43,7 +43,7 @@ def edges_among(run: Run, events: Sequence[Event], *, whole: bool, answered: boo
     with_answers = _by_effect(recorded_steps(run, places, answered=True)) if run.has_lines and answered else {}
     last: dict[tuple[str, str], int] = {}
     begun: set[tuple[str, str, str | None]] = set()
-    found: list[Edge] = []
+    found: list[ListedEdge] = []
     for effect in events:
         direct = by_message.get(effect.position, [])
         key = (effect.computation, effect.process)
@@ -63,10 +63,10 @@ def edges_among(run: Run, events: Sequence[Event], *, whole: bool, answered: boo
                     effect.line is not None if whole else begins_line(run, effect.position, effect.line)
                 )
                 kind = START if starts else JOIN
-            found.append(Edge(cause.position, effect.position, kind))
+            found.append(ListedEdge(cause.position, effect.position, kind))
         begun.add(line)
         answers = [each for each in with_answers.get(effect.position, []) if each in by_position]
-        found += [Edge(each, effect.position, ANSWERED) for each in answers if each not in recorded]
+        found += [ListedEdge(each, effect.position, ANSWERED) for each in answers if each not in recorded]
     return tuple(found)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from whence.questions.missing import (Missing, missing_in_past)
 from whence.questions.event import (Event, events_at)
-from whence.questions.path import (ANSWERED, Step, path)
+from whence.questions.path import (ANSWERED, PathStep, path)
 from whence.questions.relation import relation
 from whence.questions.standing import Standing
 from whence.history.run import Run
@@ -21,7 +21,7 @@ class Related:
     second: Event
     relation: Standing
     """How the first stands to the second."""
-    through: Step | None = None
+    through: PathStep | None = None
     """Where it is only possible that one led to the other: the first step from one to the other that is not recorded."""
     missing: tuple[Missing, ...] = ()
     """Where it is unknown: what is missing, in either's past."""
@@ -56,7 +56,7 @@ class Related:
 class Explanation(Related):
     """The answer of `History.explain`."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PathStep, ...] = ()
     """The way from the one to the other, whichever is the cause; none where nothing leads there."""
 
     def to_json(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def explain(run: Run, first: int, second: int, *, answered: bool = False) -> Exp
     return Explanation(one, other, found, through, _missing(run, found, first, second), run.has_numbers, steps)
 
 
-def _guess(steps: tuple[Step, ...], answered: bool) -> Step | None:
+def _guess(steps: tuple[PathStep, ...], answered: bool) -> PathStep | None:
     return next((step for step in steps if not (step.recorded or (answered and step.kind == ANSWERED))), None)
 
 

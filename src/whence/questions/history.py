@@ -67,7 +67,7 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class QuarantinedReport:
     """A report that was set aside when the history was made."""
 
     outcome: str
@@ -291,13 +291,13 @@ class History:
 
         return clocks_of(self.run)
 
-    def quarantine(self, *, outcome: str | None = "quarantined") -> Iterator[Aside]:
+    def quarantine(self, *, outcome: str | None = "quarantined") -> Iterator[QuarantinedReport]:
         """Reports that were set aside, with the reasons; `outcome` None gives duplicates, too."""
         for name in self.run.manifest.aside_files:
             for batch in self.run.file_batches(name):
                 for row in batch.to_pylist():
                     if outcome is None or row["outcome"] == outcome:
-                        yield Aside(**row)
+                        yield QuarantinedReport(**row)
 
     def _filter(self, where: str | None, processes: Iterable[str] | None, names: Iterable[str] | None) -> Filter:
         codes = None

@@ -15,7 +15,7 @@ from whence.history.run import Run
 from whence.history.tables import Longs
 
 
-class Part(NamedTuple):
+class SegmentRows(NamedTuple):
     """Rows ``start <= row < start + len(skeleton)`` of a segment."""
 
     number: int
@@ -35,7 +35,7 @@ def segments_with(run: Run, number: int, row: int) -> list[int]:
     return found
 
 
-def parts_until(run: Run, position: int) -> Iterator[Part]:
+def parts_until(run: Run, position: int) -> Iterator[SegmentRows]:
     """From the event at a position back to the start of its computation; the first part ends with the event."""
     number, row = row_of(run, position)
     yield from segment_parts_until(run, number, row)
@@ -44,14 +44,14 @@ def parts_until(run: Run, position: int) -> Iterator[Part]:
             yield from segment_parts_until(run, earlier, int(run.segments.rows[earlier]) - 1)
 
 
-def segment_parts_until(run: Run, number: int, row: int) -> Iterator[Part]:
+def segment_parts_until(run: Run, number: int, row: int) -> Iterator[SegmentRows]:
     """From a row of a segment back to the segment's start."""
     for group in range(row // layout.SKELETON_ROWS, -1, -1):
         start = group * layout.SKELETON_ROWS
         yield part_of(run, number, start, min(row + 1, start + layout.SKELETON_ROWS))
 
 
-def parts_from(run: Run, position: int) -> Iterator[Part]:
+def parts_from(run: Run, position: int) -> Iterator[SegmentRows]:
     """From the event at a position on to the end of its computation; the first part begins with the event."""
     number, row = row_of(run, position)
     yield from _segment_parts_from(run, number, row)
@@ -60,7 +60,7 @@ def parts_from(run: Run, position: int) -> Iterator[Part]:
             yield from _segment_parts_from(run, later, 0)
 
 
-def _segment_parts_from(run: Run, number: int, row: int) -> Iterator[Part]:
+def _segment_parts_from(run: Run, number: int, row: int) -> Iterator[SegmentRows]:
     rows = int(run.segments.rows[number])
     while row < rows:
         stop = min(rows, (row // layout.SKELETON_ROWS + 1) * layout.SKELETON_ROWS)
@@ -68,9 +68,9 @@ def _segment_parts_from(run: Run, number: int, row: int) -> Iterator[Part]:
         row = stop
 
 
-def part_of(run: Run, number: int, start: int, stop: int) -> Part:
+def part_of(run: Run, number: int, start: int, stop: int) -> SegmentRows:
     """One stretch of a segment."""
-    return Part(
+    return SegmentRows(
         number,
         start,
         int(run.segments.first_position[number]) + start,

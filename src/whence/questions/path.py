@@ -32,7 +32,7 @@ NO_EDGES = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PathStep:
     """One step of a path, from a cause to an effect."""
 
     kind: str
@@ -80,7 +80,7 @@ class Step:
         return found
 
 
-def path(run: Run, earlier: int, later: int, *, answered: bool = False) -> tuple[Step, ...] | None:
+def path(run: Run, earlier: int, later: int, *, answered: bool = False) -> tuple[PathStep, ...] | None:
     """How one event led, or may have led, to another that is not before it in history order; None where it did not.
 
     As few steps as can be are not recorded. Steps along a line are taken together. `answered`: answers that are only assumed
@@ -97,11 +97,11 @@ def path(run: Run, earlier: int, later: int, *, answered: bool = False) -> tuple
     return tuple(_step(run, events[cause], events[effect], kind, answered) for cause, effect, kind in edges)
 
 
-def _step(run: Run, cause: Event, effect: Event, kind: str, answered: bool) -> Step:
+def _step(run: Run, cause: Event, effect: Event, kind: str, answered: bool) -> PathStep:
     counted = answered and kind == MESSAGE and (cause.sends or "").startswith(ANSWER)
     if counted or (kind == TIE and is_answer(run, cause.position, effect.position)):
         kind = ANSWERED
-    return Step(kind, cause, effect, (cause.sends or "") if kind in (MESSAGE, ANSWERED) else None)
+    return PathStep(kind, cause, effect, (cause.sends or "") if kind in (MESSAGE, ANSWERED) else None)
 
 
 def is_answer(run: Run, cause: int, effect: int) -> bool:
@@ -223,7 +223,7 @@ def _kind(by_message: bool, *, is_recorded: bool) -> str:
     return TIE if by_message else PROCESS
 
 
-def unrecorded_step(run: Run, cause: Event, effect: Event) -> Step:
+def unrecorded_step(run: Run, cause: Event, effect: Event) -> PathStep:
     """The step from one event to another that only the wide order knows."""
     by_message = bool((direct_causes(run, effect.position) == cause.position).any())
     return _step(run, cause, effect, _kind(by_message, is_recorded=False), answered=False)

@@ -21,7 +21,7 @@ from whence.history import layout
 from whence.questions.event import (Event, events_at)
 from whence.questions.all_possible import (Further, further_causes)
 from whence.questions.why import (Filter, by_event_groups, kept)
-from whence.questions.path import (PROCESS, Step, path, unrecorded_step)
+from whence.questions.path import (PROCESS, PathStep, path, unrecorded_step)
 from whence.history.run import Run
 from whence.history.recorded import past_by_stretches, recorded_past
 from whence.history.tables import Longs
@@ -51,7 +51,7 @@ class Possible:
     """An event that may have led to another."""
 
     event: Event
-    through: Step
+    through: PathStep
     """The first step towards the other that is not recorded: which process or answer, and how close in time."""
 
     def to_json(self) -> dict[str, Any]:
@@ -118,11 +118,11 @@ def _told(run: Run, further: Further, most: int) -> Iterator[Possible]:
         yield Possible(events[own], unrecorded_step(run, events[start], events[end]))
 
 
-def _shared(cause: Event, effect: Event) -> Step:
-    return Step(PROCESS, cause, effect, None)
+def _shared(cause: Event, effect: Event) -> PathStep:
+    return PathStep(PROCESS, cause, effect, None)
 
 
-def _assumed_step(run: Run, event: Event, position: int) -> Step:
+def _assumed_step(run: Run, event: Event, position: int) -> PathStep:
     return next(step for step in path(run, event.position, position) or () if not step.recorded)
 
 

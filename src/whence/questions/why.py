@@ -21,7 +21,7 @@ from whence.history.recorded import by_groups, distinct_pairs, recorded_past
 from whence.history.tables import Longs
 
 if TYPE_CHECKING:
-    from whence.questions.edges import Edge
+    from whence.questions.edges import ListedEdge
     from whence.questions.possible import Possible
 
 
@@ -44,7 +44,7 @@ class Why:
     """Events that may have led to it besides, though nothing recorded says so: the most telling first."""
     more_possible: bool = False
     """Whether there may be further ones of those."""
-    edges: tuple[Edge, ...] = ()
+    edges: tuple[ListedEdge, ...] = ()
     """How those events, and the event, lead to each other at one step; not where some were filtered out."""
 
     def to_json(self) -> dict[str, Any]:

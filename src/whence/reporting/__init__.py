@@ -16,6 +16,6 @@ Each integration is a module of its own, and imports the library that it integra
 
 from whence.reporting.headers import (HEADER, Message, extract, inject)
 from whence.reporting.log_handler import ReportingHandler
-from whence.reporting.reporter import Event, Reporter
+from whence.reporting.reporter import ReportedEvent, Reporter
 
-__all__ = ["Reporter", "Event", "Message", "HEADER", "inject", "extract", "ReportingHandler"]
+__all__ = ["Reporter", "ReportedEvent", "Message", "HEADER", "inject", "extract", "ReportingHandler"]

@@ -49,11 +49,11 @@ _thread = _Thread()
 
 
 class Line:
-    """One line. It begins with its first event. Code that holds a `Place` of it continues from there."""
+    """One line. It begins with its first event. Code that holds a `LinePlace` of it continues from there."""
 
     __slots__ = ("block", "fields", "first", "is_begun", "is_over", "name", "owner", "parts", "started_from")
 
-    def __init__(self, name: str, owner: object, started_from: Place | None, block: Block | None) -> None:
+    def __init__(self, name: str, owner: object, started_from: LinePlace | None, block: LineBlock | None) -> None:
         self.name = name
         self.fields = f'"line":{name_json(name)}'
         self.owner = owner
@@ -64,29 +64,29 @@ class Line:
         """The name of the first part, and the numbers of the parts that continue it."""
         self.block = block
 
-    def make_next_part(self, owner: object, held: Place) -> Line:
+    def make_next_part(self, owner: object, held: LinePlace) -> Line:
         """Make the line that continues this one, because another context holds its last place."""
         line = Line(f"{self.first}.{next(self.parts)}", owner, held, self.block)
         line.first, line.parts = self.first, self.parts
         return line
 
 
-class Place:
+class LinePlace:
     """The place of running code: after the last event of a line. Contexts hold it; a weak reference tells if any does."""
 
     __slots__ = ("__weakref__", "joins", "line", "root")
 
-    def __init__(self, line: Line, joins: tuple[str, ...] = (), root: Place | None = None) -> None:
+    def __init__(self, line: Line, joins: tuple[str, ...] = (), root: LinePlace | None = None) -> None:
         self.line = line
         self.joins = joins
         """Names of lines that were joined since that event."""
         self.root = root
         """The place before the first of these joins, which other contexts may hold; None without joins."""
 
-    def with_joins(self, names: Iterable[str]) -> Place:
+    def with_joins(self, names: Iterable[str]) -> LinePlace:
         """Return the same place after joins of these lines."""
         joins = tuple(dict.fromkeys((*self.joins, *names)))
-        return Place(self.line, joins[-MOST_JOINS:], self.root or self)
+        return LinePlace(self.line, joins[-MOST_JOINS:], self.root or self)
 
     def end(self) -> tuple[str, ...]:
         """End the line; return the names of the lines that a join of it must name."""
@@ -94,11 +94,11 @@ class Place:
         return (*self.joins, self.line.name) if self.line.is_begun else self.joins
 
 
-class Lines:
+class ProcessLines:
     """The lines of one process. Methods act on the line of the code that calls them, in its context."""
 
     def __init__(self) -> None:
-        self._place: ContextVar[Place | None] = ContextVar("whence-line", default=None)
+        self._place: ContextVar[LinePlace | None] = ContextVar("whence-line", default=None)
         self._word = "".join(secrets.choice(_LETTERS) for _ in range(6))
         self._numbers = count(1)
         self._last: WeakKeyDictionary[Any, Line] = WeakKeyDictionary()
@@ -119,20 +119,20 @@ class Lines:
         joins: tuple[str, ...] = ()
         if place is None:
             line = self._make_without_start(owner)
-            self._place.set(Place(line))
+            self._place.set(LinePlace(line))
         else:
             line, joins = place.line, place.joins
             if line.is_over or line.owner is not owner:
                 line = self._make_in_copied_context(owner, place)
-                self._place.set(Place(line))
+                self._place.set(LinePlace(line))
             else:
                 reference = ref(place.root or place)
                 del place
-                self._place.set(Place(line))
+                self._place.set(LinePlace(line))
                 # If it is alive, another context, of a task or a timer, may start something from there later.
                 if (held := reference()) is not None:
                     line = line.make_next_part(line.owner, held)
-                    self._place.set(Place(line))
+                    self._place.set(LinePlace(line))
         if joins and isinstance(owner, ref):
             self._pending_joins.pop(owner(), None)
         return line, line.fields if line.is_begun and not joins else line_fields(line, joins)
@@ -143,16 +143,16 @@ class Lines:
             line.is_begun, line.started_from = True, None
             self._note_last(line)
 
-    def block(self, label: str) -> Block:
+    def block(self, label: str) -> LineBlock:
         """Return a line for the statements of a ``with``. The code after it joins the line."""
-        return Block(self, label, joins=True)
+        return LineBlock(self, label, joins=True)
 
-    def request(self, label: str, *, is_started_here: bool = True) -> Block:
+    def request(self, label: str, *, is_started_here: bool = True) -> LineBlock:
         """Return a line for the statements of a ``with`` that the code after it does not join: a request of a server.
 
         Its first event follows the line of the calling code if `is_started_here`. Pass False in a thread of a pool.
         """
-        return Block(self, label, joins=False, is_started_here=is_started_here)
+        return LineBlock(self, label, joins=False, is_started_here=is_started_here)
 
     def join(self, names: Iterable[str]) -> None:
         """Record with the next event of the calling code that these lines ended before it."""
@@ -171,20 +171,20 @@ class Lines:
     def inherit(self) -> Line:
         """Begin the main line of a forked child with the code that forked. The fork is received on it."""
         main = self._make_main(current_owner())
-        self._place.set(Place(main))
+        self._place.set(LinePlace(main))
         return main
 
-    def ensure_place(self) -> Place:
+    def ensure_place(self) -> LinePlace:
         """Return the place of the calling code; begin a line if it has none of its own."""
         owner, place = current_owner(), self._place.get()
         if place is None:
-            place = Place(self._make_without_start(owner))
+            place = LinePlace(self._make_without_start(owner))
         elif place.line.is_over or place.line.owner is not owner:
-            place = Place(self._make_in_copied_context(owner, place), place.joins)
+            place = LinePlace(self._make_in_copied_context(owner, place), place.joins)
         self._place.set(place)
         return place
 
-    def set_place(self, place: Place | None) -> None:
+    def set_place(self, place: LinePlace | None) -> None:
         """Make this the place of the calling code."""
         self._place.set(place)
         if place is not None and isinstance(place.line.owner, ref):
@@ -193,11 +193,11 @@ class Lines:
             if place.joins and (task := place.line.owner()) is not None:
                 self._pending_joins[task] = place.joins
 
-    def place_or_none(self) -> Place | None:
+    def place_or_none(self) -> LinePlace | None:
         """Return the place of the calling code; None if it has none."""
         return self._place.get()
 
-    def make(self, label: str, owner: object, started_from: Place | None = None, block: Block | None = None) -> Line:
+    def make(self, label: str, owner: object, started_from: LinePlace | None = None, block: LineBlock | None = None) -> Line:
         """Make a line that begins with its first event."""
         name = f"{label[:LABEL_CHARACTERS]} #{self._word}-{next(self._numbers)}"
         return Line(name, owner, started_from, block)
@@ -206,12 +206,12 @@ class Lines:
         self._main = Line(f"main #{self._word}", owner, None, None)
         return self._main
 
-    def _make_in_copied_context(self, owner: object, place: Place) -> Line:
+    def _make_in_copied_context(self, owner: object, place: LinePlace) -> Line:
         """Make a line for a task, thread or callback whose context holds the place of another one."""
         earlier = self._last.get(owner()) if isinstance(owner, ref) else None
         if earlier is not None and not earlier.is_over:
             # Tasks share a context: the place in it may be of another task, which did not start this one.
-            return earlier.make_next_part(owner, Place(earlier))
+            return earlier.make_next_part(owner, LinePlace(earlier))
         return self.make(_label(owner), owner, place)
 
     def _note_last(self, line: Line) -> None:
@@ -225,13 +225,13 @@ class Lines:
         return self.make(_label(owner), owner)
 
 
-class Block:
-    """A line for the statements of a ``with``. See `Lines.block` and `Lines.request`."""
+class LineBlock:
+    """A line for the statements of a ``with``. See `ProcessLines.block` and `ProcessLines.request`."""
 
-    def __init__(self, lines: Lines, label: str, *, joins: bool, is_started_here: bool = True) -> None:
+    def __init__(self, lines: ProcessLines, label: str, *, joins: bool, is_started_here: bool = True) -> None:
         self._lines, self._label, self._joins, self._is_started_here = lines, label, joins, is_started_here
-        self._outer: Place | None = None
-        self._enclosing: Block | None = None
+        self._outer: LinePlace | None = None
+        self._enclosing: LineBlock | None = None
 
     def __enter__(self) -> None:
         lines = self._lines
@@ -240,7 +240,7 @@ class Block:
         started_from = outer if self._is_started_here else None
         # Lines that were joined before its start ended before its first event, too.
         joins = () if started_from is None else started_from.joins
-        lines.set_place(Place(lines.make(self._label, current_owner(), started_from, self), joins))
+        lines.set_place(LinePlace(lines.make(self._label, current_owner(), started_from, self), joins))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -252,10 +252,10 @@ class Block:
         ended = place.end()
         if self._joins and outer is not None:
             # These lines follow those that the outer line had joined, or are the same.
-            outer = Place(outer.line, ended, outer.root or outer)
+            outer = LinePlace(outer.line, ended, outer.root or outer)
         self._lines.set_place(outer)
 
-    def _encloses(self, block: Block | None) -> bool:
+    def _encloses(self, block: LineBlock | None) -> bool:
         """Return whether this is the block, or one around it."""
         while block is not None and block is not self:
             block = block._enclosing
@@ -284,7 +284,7 @@ def line_fields(line: Line, joins: Iterable[str] = ()) -> str:
     return fields
 
 
-def _begun(place: Place | None) -> Line | None:
+def _begun(place: LinePlace | None) -> Line | None:
     """Return the line of the last event before this place: its own if it has begun, else the one that started it."""
     while place is not None and not place.line.is_begun:
         place = place.line.started_from

@@ -20,7 +20,7 @@ _FINAL_STATUSES = frozenset({400, 415, 422})
 """Statuses that the same bytes get each time. Others, as for a wrong token or path, may change when it is put right."""
 
 
-class Verdict(Enum):
+class PostVerdict(Enum):
     """What the sender must do with a batch after an attempt."""
 
     ACCEPTED = "accepted"
@@ -33,7 +33,7 @@ class Verdict(Enum):
 class Answer:
     """The result of an attempt: its verdict, the pause that the service asked for, and the reason for the log."""
 
-    verdict: Verdict
+    verdict: PostVerdict
     retry_after_s: float = 0.0
     reason: str = ""
 
@@ -67,7 +67,7 @@ class Poster:
         if answer is None and was_open:
             # The other end may have closed an idle connection. That is no failure of the service.
             answer = self._try(body, batch_id, timeout_s)
-        return answer or Answer(Verdict.RETRY, reason="the connection was lost")
+        return answer or Answer(PostVerdict.RETRY, reason="the connection was lost")
 
     def close(self) -> None:
         """Close the connection. The next post opens a new one."""
@@ -90,10 +90,10 @@ class Poster:
                 self.close()
         except TimeoutError:
             self.close()
-            return Answer(Verdict.RETRY, reason="no answer in time")
+            return Answer(PostVerdict.RETRY, reason="no answer in time")
         except ConnectionRefusedError:
             self.close()
-            return Answer(Verdict.RETRY, reason="nobody listens there")
+            return Answer(PostVerdict.RETRY, reason="nobody listens there")
         except (OSError, HTTPException, ValueError):
             self.close()
             return None
@@ -107,13 +107,13 @@ class Poster:
 
 def _read_answer(status: int, retry_after: str | None) -> Answer:
     if 200 <= status < 300:
-        return Answer(Verdict.ACCEPTED)
+        return Answer(PostVerdict.ACCEPTED)
     reason = f"status {status}"
     if status == 413:
-        return Answer(Verdict.SPLIT, reason=reason)
+        return Answer(PostVerdict.SPLIT, reason=reason)
     if status in _FINAL_STATUSES:
-        return Answer(Verdict.REFUSED, reason=reason)
-    return Answer(Verdict.RETRY, retry_after_s=_wait_seconds(retry_after), reason=reason)
+        return Answer(PostVerdict.REFUSED, reason=reason)
+    return Answer(PostVerdict.RETRY, retry_after_s=_wait_seconds(retry_after), reason=reason)
 
 
 def _wait_seconds(retry_after: str | None) -> float:

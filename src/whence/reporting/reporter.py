@@ -34,7 +34,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from whence.clocks import Stamp
 from whence.reporting import fork
 from whence.reporting.headers import (Message, extract, is_legal_key)
-from whence.reporting.lines import Line, Lines, line_fields
+from whence.reporting.lines import Line, ProcessLines, line_fields
 from whence.reporting.post import Poster
 from whence.reporting.records import attributes_json, name_json, record_head, record_line
 from whence.reporting.sender import Pace, Sender
@@ -59,7 +59,7 @@ _LINE_BYTES = 512
 """About the size of a record without its attributes. Only the queue's limit in bytes depends on it."""
 
 
-class Event(NamedTuple):
+class ReportedEvent(NamedTuple):
     """A reported event: its id, for questions to the service, and its stamp."""
 
     id: str
@@ -127,7 +127,7 @@ class Reporter:
         self._stamper = Stamper(clock if self._make_clock is None else self._make_clock(name))
         self._head = record_head(name, self._computation)
         self._lock = threading.RLock()
-        self.lines = Lines()
+        self.lines = ProcessLines()
         """The lines of this process, for integrations."""
         self._seq = 0
         self._closed = False
@@ -167,7 +167,7 @@ class Reporter:
 
     # Events.
 
-    def report(self, name: str, /, **attributes: Any) -> Event | None:
+    def report(self, name: str, /, **attributes: Any) -> ReportedEvent | None:
         """Report a local event; None if it was dropped."""
         return self._report_event("local", name, attributes)
 
@@ -176,7 +176,7 @@ class Reporter:
         event = self._report_event("send", name, attributes)
         return None if event is None else Message(event.id, event.stamp, self._computation)
 
-    def received(self, message: Message | None, name: str, /, **attributes: Any) -> Event | None:
+    def received(self, message: Message | None, name: str, /, **attributes: Any) -> ReportedEvent | None:
         """Report the receive of a message; None if the event was dropped.
 
         If `message` is None or is of another computation, its cause is not known. The event is then a local one whose
@@ -188,7 +188,7 @@ class Reporter:
             return self._report_event("local", name, {**attributes, PEER: OTHER_COMPUTATION}, unstamped=True)
         return self._report_event("receive", name, attributes, message=message)
 
-    def unanswered(self, name: str, /, **attributes: Any) -> Event | None:
+    def unanswered(self, name: str, /, **attributes: Any) -> ReportedEvent | None:
         """Report that no answer came, as after a time-out or a lost connection. The other side is no cause of it."""
         self._count("unanswered")
         return self._report_event("local", name, {**attributes, PEER: NO_ANSWER})
@@ -287,7 +287,7 @@ class Reporter:
         *,
         message: Message | None = None,
         unstamped: bool = False,
-    ) -> Event | None:
+    ) -> ReportedEvent | None:
         """Number, stamp and queue an event; None if it was dropped. Never raises."""
         try:
             # Before the lock is held: this may run code of the application, which may report.
@@ -326,7 +326,7 @@ class Reporter:
         message: Message | None = None,
         unstamped: bool = False,
         on: Line | None = None,
-    ) -> Event:
+    ) -> ReportedEvent:
         """Number, stamp and queue an event, on the line `on` or else that of the calling code. Hold the lock."""
         self._is_putting = True
         try:
@@ -342,7 +342,7 @@ class Reporter:
         message: Message | None,
         unstamped: bool,
         on: Line | None,
-    ) -> Event:
+    ) -> ReportedEvent:
         time_ns = int(self._now())
         stamp = self._stamp(kind, message, unstamped)
         seq = self._seq + 1
@@ -371,7 +371,7 @@ class Reporter:
         self._seq = seq
         if on is not None:
             self.lines.mark_reported(on)
-        return Event(event_id, stamp)
+        return ReportedEvent(event_id, stamp)
 
     def _stamp(self, kind: str, message: Message | None, unstamped: bool) -> Stamp | None:
         was_stamping = self._stamper.is_stamping

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from whence.reporting.post import (Answer, Poster, Verdict)
+from whence.reporting.post import (Answer, Poster, PostVerdict)
 from whence.reporting.spool import Batch, Spool
 from whence.reporting.stamper import log
 
@@ -247,24 +247,24 @@ class Sender:
     def _send(self, batch: Batch, within_s: float | None) -> tuple[Answer, int]:
         """Send a batch, in halves if it is too large; return the answer and how many events were refused for good."""
         answer = self._poster.post(batch.body, batch.id, within_s=within_s)
-        if answer.verdict is Verdict.REFUSED:
+        if answer.verdict is PostVerdict.REFUSED:
             return answer, batch.events
-        if answer.verdict is not Verdict.SPLIT:
+        if answer.verdict is not PostVerdict.SPLIT:
             return answer, 0
         lines = batch.body.splitlines(keepends=True)
         if len(lines) == 1:
-            return Answer(Verdict.REFUSED, reason=answer.reason), 1
+            return Answer(PostVerdict.REFUSED, reason=answer.reason), 1
         refused = 0
         for mark, part in (("a", lines[: len(lines) // 2]), ("b", lines[len(lines) // 2 :])):
             half, refused_in_half = self._send(Batch(batch.id + mark, b"".join(part)), within_s)
-            if half.verdict is Verdict.RETRY:
+            if half.verdict is PostVerdict.RETRY:
                 return half, 0
             refused += refused_in_half
-        return Answer(Verdict.ACCEPTED, reason=answer.reason), refused
+        return Answer(PostVerdict.ACCEPTED, reason=answer.reason), refused
 
     def _conclude(self, batch: Batch, answer: Answer, refused: int) -> None:
         """Settle the batch, or note that it must be sent again."""
-        if answer.verdict is Verdict.RETRY:
+        if answer.verdict is PostVerdict.RETRY:
             if time.monotonic() >= self._silent_until:
                 self._silent_until = time.monotonic() + SILENCE_S
                 log.warning(

@@ -28,7 +28,7 @@ STALLED_S: Final = 120.0
 report."""
 
 
-class Stated(Protocol):
+class StreamStatus(Protocol):
     """What health checks need of `whence.live.LiveHistory`."""
 
     def state(self) -> Stream | None:
@@ -36,7 +36,7 @@ class Stated(Protocol):
         ...
 
 
-class Watch:
+class HealthWatch:
     """Checks the broker and the stream on request. Belongs to one event loop.
 
     `expects_stream` says whether a stream reads the broker.
@@ -47,7 +47,7 @@ class Watch:
         publisher: Publisher,
         metrics: Metrics,
         in_flight: InFlight,
-        live: Stated | None,
+        live: StreamStatus | None,
         *,
         expects_stream: bool,
         stream_problem: Callable[[], str | None] = lambda: None,
@@ -135,7 +135,7 @@ class Watch:
         return "\n".join(lines) + "\n"
 
 
-def watching_router(watch: Watch, access: Access) -> APIRouter:
+def watching_router(watch: HealthWatch, access: Access) -> APIRouter:
     """Make the routes of health and readiness, which need no token, and of metrics, for readers."""
     router = APIRouter(tags=["health"])
 

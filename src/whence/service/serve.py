@@ -17,9 +17,9 @@ from fastapi import APIRouter
 from whence.service.broker.nats_server import (FOLDER, STREAM, TOKEN_VARIABLE, OwnBroker, Retention, read_token, without_secrets)
 from whence.service.metrics import Metrics
 from whence.service.broker.publisher import Publisher
-from whence.service.http.app import (HttpServer, ServiceError, Settings, make_app)
+from whence.service.http.app import (HttpServer, ServiceError, HttpSettings, make_app)
 from whence.service.supervisor import (Command, Supervised)
-from whence.service.health import Stated
+from whence.service.health import StreamStatus
 
 log = logging.getLogger("whence.service")
 
@@ -32,11 +32,11 @@ STREAM_MASTER: Final = "local[*,4]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ServicePlan:
     """What to run."""
 
     history: Path
-    settings: Settings
+    settings: HttpSettings
     retention: Retention = field(default_factory=Retention)
     broker: str | None = None
     """The URL of an existing broker; None to start our own."""
@@ -62,9 +62,9 @@ class Running:
 
 
 async def serve(
-    plan: Plan,
+    plan: ServicePlan,
     *,
-    live: Stated | None = None,
+    live: StreamStatus | None = None,
     routers: Sequence[APIRouter] = (),
     on_ready: Callable[[Running], None] = lambda running: None,
     on_ending: Callable[[], None] = lambda: None,
@@ -135,7 +135,7 @@ async def serve(
         await _run(server, begin, on_ending, end_requested)
 
 
-def _make_own_broker(plan: Plan) -> OwnBroker:
+def _make_own_broker(plan: ServicePlan) -> OwnBroker:
     return OwnBroker(
         plan.history,
         port=plan.broker_port,
@@ -186,7 +186,7 @@ async def _run(
         await serving
 
 
-def stream_child(plan: Plan, url: Callable[[], str]) -> Supervised:
+def stream_child(plan: ServicePlan, url: Callable[[], str]) -> Supervised:
     """Prepare the process that reads the broker and writes the history; it is not started yet."""
     folder = plan.history / FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -199,7 +199,7 @@ def stream_child(plan: Plan, url: Callable[[], str]) -> Supervised:
     )
 
 
-def stream_command(plan: Plan, url: str) -> Command:
+def stream_command(plan: ServicePlan, url: str) -> Command:
     """Make the command that starts the stream. Its environment has the broker's token. Raises `BrokerError`."""
     follow = f"{without_secrets(url)}/{plan.stream_name}"
     arguments = [sys.executable, "-m", "whence.cli", "observe", "--follow", follow, "--to", str(plan.history)]

@@ -11,9 +11,9 @@ different seeds are independent. Besides the observer paper's model there are it
 
 from whence.simulation.delay import Delay
 from whence.simulation.fork_join import (ForkJoin, fork_join)
-from whence.simulation.group import Group, GroupMessages, Ordered, ordered_ratios, simulate_group
+from whence.simulation.group import SimulatedGroup, GroupMessages, OrderedShares, ordered_ratios, simulate_group
 from whence.simulation.model import Bursts, Model, Relays, closest, literal
-from whence.simulation.replay import Trace, TraceError, drawn_arrivals, replay
+from whence.simulation.replay import RecordedTrace, TraceError, drawn_arrivals, replay
 from whence.simulation.simulate import simulate
 
 __all__ = [
@@ -24,13 +24,13 @@ __all__ = [
     "closest",
     "literal",
     "simulate",
-    "Trace",
+    "RecordedTrace",
     "TraceError",
     "replay",
     "drawn_arrivals",
-    "Group",
+    "SimulatedGroup",
     "GroupMessages",
-    "Ordered",
+    "OrderedShares",
     "simulate_group",
     "ordered_ratios",
     "ForkJoin",

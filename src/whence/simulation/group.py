@@ -28,7 +28,7 @@ Gaps = Literal["exponential", "periodic"]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SimulatedGroup:
     """The parameters of Figure 8; `ValueError` for values that are not allowed."""
 
     gap: int
@@ -69,7 +69,7 @@ class GroupMessages(NamedTuple):
     """int32, two-dimensional, VT: counts each process's sends."""
 
 
-class Ordered(NamedTuple):
+class OrderedShares(NamedTuple):
     """Shares, from 0 to 1, of the pairs of consecutive arrivals at the gateway that each protocol orders."""
 
     hcg: float
@@ -80,7 +80,7 @@ class Ordered(NamedTuple):
     """Truly causally ordered."""
 
 
-def simulate_group(group: Group, seed: int) -> GroupMessages:
+def simulate_group(group: SimulatedGroup, seed: int) -> GroupMessages:
     """Run the group until the gateway has received `group.messages`; the same seed gives the same bytes everywhere."""
     periodic = group.gaps == "periodic"
     table, vector = exchange(group.processes, group.delay, group.gap, periodic, group.messages, seeded(seed))
@@ -94,7 +94,7 @@ def simulate_group(group: Group, seed: int) -> GroupMessages:
     )
 
 
-def ordered_ratios(messages: GroupMessages) -> Ordered:
+def ordered_ratios(messages: GroupMessages) -> OrderedShares:
     """Compute the three curves of Figure 8 at one lambda."""
     arrivals = np.flatnonzero(messages.recipient == GATEWAY)
     order = arrivals[np.argsort(messages.received[arrivals], kind="stable")]
@@ -103,7 +103,7 @@ def ordered_ratios(messages: GroupMessages) -> Ordered:
     by_linear = lt[first] != lt[second]
     contradicted = (rt[first] != rt[second]) & ((lt[first] < lt[second]) != (rt[first] < rt[second]))
     by_vector = _precedes(messages, first, second) | _precedes(messages, second, first)
-    return Ordered(float((by_linear & ~contradicted).mean()), float(by_linear.mean()), float(by_vector.mean()))
+    return OrderedShares(float((by_linear & ~contradicted).mean()), float(by_linear.mean()), float(by_vector.mean()))
 
 
 def _precedes(messages: GroupMessages, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -33,7 +33,7 @@ from whence.simulation.flight import (
 from whence.simulation.stamper import (count_event, merge_stamp, new_bodies, new_heads, raise_to, report, row_types, stamp)
 
 
-class Plan(NamedTuple):
+class KernelPlan(NamedTuple):
     """A `Model` as the integers of the kernel; probabilities as last accepted draws, options as 0 or 1."""
 
     processes: int
@@ -108,7 +108,7 @@ def _arrive(
 
 
 def _signature(types: Any) -> Any:
-    plan = types.NamedUniTuple(types.int64, len(Plan._fields), Plan)
+    plan = types.NamedUniTuple(types.int64, len(KernelPlan._fields), KernelPlan)
     return types.int64(plan, types.int64[::1], types.uint64[::1], row_types(types))
 
 

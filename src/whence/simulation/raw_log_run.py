@@ -26,7 +26,7 @@ def generate(log: RawLog, size: int = BATCH_ROWS) -> Iterator[NDArray[np.int64]]
     """
     settings, turns, actors = _settings(log), _turns(log), _actors(log)
     state, progress = seeded(log.seed), np.zeros(core.PROGRESS, np.int64)
-    messages, reports = _Waiting(core.OF_A_MESSAGE, 2 * log.fanout), _Waiting(core.OF_A_REPORT, 8)
+    messages, reports = _WaitingHeap(core.OF_A_MESSAGE, 2 * log.fanout), _WaitingHeap(core.OF_A_REPORT, 8)
     rows = np.empty((min(size, max(1, 2 * log.events)), core.OF_A_REPORT), np.int64)
     filled = 0
     while True:
@@ -43,7 +43,7 @@ def generate(log: RawLog, size: int = BATCH_ROWS) -> Iterator[NDArray[np.int64]]
             return
 
 
-class _Waiting:
+class _WaitingHeap:
     """A heap of things under way and their values, as the kernel needs it; slots beyond the heap's size are free."""
 
     def __init__(self, width: int, room: int) -> None:

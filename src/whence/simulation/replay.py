@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.events.columns import Ints, Reports, Truth
+from whence.events.columns import Ints, ReportArrays, TrueOrder
 from whence.kernels import kernel
 from whence.simulation.delay import Delay, Rounding
 from whence.simulation.draws import seeded
 from whence.simulation.flight import NONE
 from whence.simulation.observer import draw_delay
-from whence.simulation.stamper import (HIGH, Rows, count_event, merge_stamp, new_bodies, new_heads, new_rows, raise_to, report, ring_length, row_types, stamp)
+from whence.simulation.stamper import (HIGH, StampedRowArrays, count_event, merge_stamp, new_bodies, new_heads, new_rows, raise_to, report, ring_length, row_types, stamp)
 
 LOCAL, SEND, RECEIVE = range(3)
-"""The values of `Trace.kind`."""
+"""The values of `RecordedTrace.kind`."""
 NEVER = -1
-"""As `Trace.arrival`: the report of the send did not reach the observer."""
+"""As `RecordedTrace.arrival`: the report of the send did not reach the observer."""
 
 
 class TraceError(ValueError):
@@ -27,7 +27,7 @@ class TraceError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class RecordedTrace:
     """Events in columns, each process's in its own order, otherwise in any order.
 
     One literal row: ``process=3 kind=SEND message=17 wall=120 arrival=127`` says that process 3, when its clock read
@@ -46,7 +46,7 @@ class Trace:
     """For a send, the observer's clock when its report arrived, or `NEVER`; ignored for other events."""
 
 
-def replay(trace: Trace, eps: int) -> tuple[Reports, Truth]:
+def replay(trace: RecordedTrace, eps: int) -> tuple[ReportArrays, TrueOrder]:
     """Stamp a trace whose clocks were never more than `eps` ticks apart; return its reports, by arrival, and the truth.
 
     Events may share a tick, and receives may lie between ticks, so stamps have eps + 1 elements of ``kn``. Raises
@@ -76,9 +76,9 @@ def replay(trace: Trace, eps: int) -> tuple[Reports, Truth]:
             f"event {event}: process {process[event]} receives a message that is sent only after it: a causal loop"
         )
     by_arrival = np.argsort(rows.arrival, kind="stable")
-    ordered = Rows(*(column[by_arrival] for column in rows))
-    reports = Reports(ordered.process, ordered.seq, ordered.r, ordered.c, ordered.kn, ordered.arrival)
-    return reports, Truth(ordered.process, ordered.seq, ordered.vector)
+    ordered = StampedRowArrays(*(column[by_arrival] for column in rows))
+    reports = ReportArrays(ordered.process, ordered.seq, ordered.r, ordered.c, ordered.kn, ordered.arrival)
+    return reports, TrueOrder(ordered.process, ordered.seq, ordered.vector)
 
 
 def drawn_arrivals(
@@ -92,7 +92,7 @@ def drawn_arrivals(
     return np.asarray(_draw_arrivals(readings, delay.last_draws(delta, rounding), seeded(seed)))
 
 
-def _check_columns(trace: Trace, process: NDArray[np.int64], kind: NDArray[np.int64], wall: NDArray[np.int64]) -> None:
+def _check_columns(trace: RecordedTrace, process: NDArray[np.int64], kind: NDArray[np.int64], wall: NDArray[np.int64]) -> None:
     lengths = {name: len(getattr(trace, name)) for name in ("process", "kind", "message", "wall", "arrival")}
     if len(set(lengths.values())) > 1:
         raise TraceError(f"the columns of a trace are equally long, not {lengths}")
@@ -108,7 +108,7 @@ def _check_columns(trace: Trace, process: NDArray[np.int64], kind: NDArray[np.in
         raise TraceError(f"event {event}: the clock of process {process[event]} goes back to {wall[event]}")
 
 
-def _slots(trace: Trace, kind: NDArray[np.int64]) -> NDArray[np.int64]:
+def _slots(trace: RecordedTrace, kind: NDArray[np.int64]) -> NDArray[np.int64]:
     """Number messages from 0; return, by event, the number of its message at its send and its receives."""
     message = np.asarray(trace.message)
     sends = np.flatnonzero(kind == SEND)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from whence.events.columns import Reports, Truth
+from whence.events.columns import ReportArrays, TrueOrder
 from whence.simulation.draws import NO_DRAW, last_accepted, seeded
 from whence.simulation.model import Model
-from whence.simulation.observer import (Plan, observe)
+from whence.simulation.observer import (KernelPlan, observe)
 from whence.simulation.stamper import (new_rows, ring_length)
 
 
-class Run(NamedTuple):
+class Simulated(NamedTuple):
     """The result of a simulation, and how long it took."""
 
-    reports: Reports
-    truth: Truth
+    reports: ReportArrays
+    truth: TrueOrder
     steps: int
     """How often a clock was incremented, of the processes and the observer."""
 
 
-def simulate(model: Model, seed: int) -> tuple[Reports, Truth]:
+def simulate(model: Model, seed: int) -> tuple[ReportArrays, TrueOrder]:
     """Run the model until `model.messages` reports have reached the observer.
 
     Rows are in the order of arrival; the order of rows that arrive at one tick depends on the run only. The same model
@@ -30,18 +30,18 @@ def simulate(model: Model, seed: int) -> tuple[Reports, Truth]:
     return reports, truth
 
 
-def run(model: Model, seed: int) -> Run:
+def run(model: Model, seed: int) -> Simulated:
     """Do as `simulate`; also return the number of steps."""
     rows = new_rows(model.messages, model.processes, model.compared)
     steps = observe(_plan(model), model.delay.last_draws(model.delta, model.rounding), seeded(seed), rows)
-    reports = Reports(rows.process, rows.seq, rows.r, rows.c, rows.kn, rows.arrival)
-    return Run(reports, Truth(rows.process, rows.seq, rows.vector), int(steps))
+    reports = ReportArrays(rows.process, rows.seq, rows.r, rows.c, rows.kn, rows.arrival)
+    return Simulated(reports, TrueOrder(rows.process, rows.seq, rows.vector), int(steps))
 
 
-def _plan(model: Model) -> Plan:
+def _plan(model: Model) -> KernelPlan:
     """Turn a model into the integers of the kernel."""
     bursts, relays = model.bursts, model.relays
-    return Plan(
+    return KernelPlan(
         processes=model.processes,
         eps=model.eps,
         width=model.compared,

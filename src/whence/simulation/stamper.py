@@ -23,7 +23,7 @@ SENDER, SEQ, R, HIGH, HOLDERS, NEXT_SPARE = range(6)
 """The columns of ``heads``; the last two belong to `whence.simulation.flight`."""
 
 
-class Rows(NamedTuple):
+class StampedRowArrays(NamedTuple):
     """Output columns; see `whence.events.columns`."""
 
     process: Any
@@ -35,9 +35,9 @@ class Rows(NamedTuple):
     vector: Any
 
 
-def new_rows(count: int, processes: int, width: int) -> Rows:
+def new_rows(count: int, processes: int, width: int) -> StampedRowArrays:
     """Allocate room for `count` reports."""
-    return Rows(
+    return StampedRowArrays(
         np.empty(count, np.int32),
         np.empty(count, np.int64),
         np.empty(count, np.int64),
@@ -49,9 +49,9 @@ def new_rows(count: int, processes: int, width: int) -> Rows:
 
 
 def row_types(types: Any) -> Any:
-    """Return the type of `Rows` in a signature."""
+    """Return the type of `StampedRowArrays` in a signature."""
     numbers, longs, table = types.int32[::1], types.int64[::1], types.int32[:, ::1]
-    return types.NamedTuple((numbers, longs, longs, numbers, table, longs, table), Rows)
+    return types.NamedTuple((numbers, longs, longs, numbers, table, longs, table), StampedRowArrays)
 
 
 def ring_length(width: int) -> int:

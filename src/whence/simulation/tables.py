@@ -16,22 +16,22 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from whence.clocks.bounded.clock import BoundedStamp
-from whence.events.columns import Ints, Reports, Truth
+from whence.events.columns import Ints, ReportArrays, TrueOrder
 
 
-def to_arrow(reports: Reports, truth: Truth) -> pa.Table:
-    """Make a table of the columns of `Reports` and the truth's ``vector``; ``kn`` and ``vector`` are lists of int32."""
+def to_arrow(reports: ReportArrays, truth: TrueOrder) -> pa.Table:
+    """Make a table of the columns of `ReportArrays` and the truth's ``vector``; ``kn`` and ``vector`` are lists of int32."""
     columns = {name: pa.array(getattr(reports, name)) for name in ("process", "seq", "r", "c")}
     columns |= {"kn": _lists(reports.kn), "arrival": pa.array(reports.arrival), "vector": _lists(truth.vector)}
     return pa.table(columns)
 
 
-def write_parquet(path: Path, reports: Reports, truth: Truth) -> None:
+def write_parquet(path: Path, reports: ReportArrays, truth: TrueOrder) -> None:
     """Write `to_arrow` as one Parquet file."""
     pyarrow.parquet.write_table(to_arrow(reports, truth), path, compression="zstd")
 
 
-def write_json_lines(path: Path, reports: Reports, *, computation: str = "sim") -> None:
+def write_json_lines(path: Path, reports: ReportArrays, *, computation: str = "sim") -> None:
     """Write the reports as events in JSON, one on each line, in row order; without the truth."""
     columns = (reports.process, reports.seq, reports.r, reports.c, reports.kn, reports.arrival)
     with path.open("w", encoding="utf-8", newline="\n") as out:

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.skew.reference import RoughPlaces
-from whence.skew.fits import (Fit, Messages, Refused, constant_offsets)
+from whence.skew.fits import (Fit, Messages, NoFit, constant_offsets)
 from whence.skew.fits import constant_rates
 
 Longs = NDArray[np.int64]
-Model = Callable[[Messages, int | None], Fit | Refused]
+Model = Callable[[Messages, int | None], Fit | NoFit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def choose_wrong(contradicts: Longs, agrees: Longs, strange: Longs) -> Peel:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Explanation:
+class OffsetsExplained:
     """The explanation of a group's messages."""
 
     fits: tuple[Fit, ...]
@@ -63,7 +63,7 @@ class Explanation:
     """Clocks that fit nothing; they have no bounds in `fits`."""
 
 
-def explain(messages: Messages, *, stretches: Sequence[int] = (4, 16)) -> Explanation:
+def explain(messages: Messages, *, stretches: Sequence[int] = (4, 16)) -> OffsetsExplained:
     """Find the simplest model that explains the messages.
 
     Tries constant offsets, then constant rates; then either with few clocks left out; then rates that change from one
@@ -72,18 +72,18 @@ def explain(messages: Messages, *, stretches: Sequence[int] = (4, 16)) -> Explan
     for model in (constant_offsets, constant_rates):
         fit = model(messages, None)
         if isinstance(fit, Fit):
-            return Explanation((fit,), ())
+            return OffsetsExplained((fit,), ())
     most = max(1, messages.count // 8)
     attempts = [peel(messages, model, most=most) for model in (constant_offsets, constant_rates)]
     fitting = [attempt for attempt in attempts if attempt is not None]
     if fitting:
         best, left_out = min(fitting, key=lambda attempt: len(attempt[1]))
-        return Explanation((best,), tuple(left_out))
+        return OffsetsExplained((best,), tuple(left_out))
     for parts in stretches:
         fits, whole = _in_stretches(messages, parts)
         if whole:
             break
-    return Explanation(tuple(fits), ())
+    return OffsetsExplained(tuple(fits), ())
 
 
 def _in_stretches(messages: Messages, parts: int) -> tuple[list[Fit], bool]:

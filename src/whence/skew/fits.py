@@ -1,7 +1,7 @@
 """Fit constant offsets to the messages of a group of clocks.
 
 A *fit* bounds all differences at some moments: the true offsets, and rates, of clocks that follow the model lie within.
-If there is no fit, `Refused` names the clocks that contradict each other.
+If there is no fit, `NoFit` names the clocks that contradict each other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROUNDS = 4
 thousand or more."""
 
 
-def constant_rates(messages: Messages, reference: int | None) -> Fit | Refused:
+def constant_rates(messages: Messages, reference: int | None) -> Fit | NoFit:
     """Fit clocks that gain or lose at a constant rate, against this reference or the median clock.
 
     No clock gains more than `MOST_DRIFT` on another. Every pair is bounded by its own messages, and then by the bounds
@@ -54,18 +54,18 @@ def constant_rates(messages: Messages, reference: int | None) -> Fit | Refused:
     if lines.empty.any():
         between = np.zeros((count, count), np.bool_)
         between[a[lines.empty], b[lines.empty]] = True
-        return Refused(between | between.T)
+        return NoFit(between | between.T)
     logarithms = np.concatenate((np.log1p(lines.largest_slope), -np.log1p(lines.least_slope))) / RATE_UNIT
     both = np.concatenate((a, b)), np.concatenate((b, a))
     bounds = to_matrix(count, *both, np.ceil(logarithms).astype(np.int64) + 1)
     rates = tighten(bounds)
     if rates is None:
-        return Refused(contradictions(bounds))
+        return NoFit(contradictions(bounds))
     lines = lines.narrowed(np.expm1(-rates[b, a] * RATE_UNIT), np.expm1(rates[a, b] * RATE_UNIT))
     firsts, lasts = messages.spans()
     if reference is None:
         at_any_time = _bound_pairs(lines, count, a, b, firsts, lasts)
-        if isinstance(at_any_time, Refused):
+        if isinstance(at_any_time, NoFit):
             return at_any_time
         reference = choose_reference(at_any_time, messages)
     moments = messages.moments(reference, MOMENTS)
@@ -74,7 +74,7 @@ def constant_rates(messages: Messages, reference: int | None) -> Fit | Refused:
         # A clock without messages at the reference's moment may show a time before its first message or after its last.
         beyond = moments[-1] - moments[0]
         at_moment = _narrow_bounds(lines, count, a, b, firsts - beyond, lasts + beyond, reference, moment)
-        if isinstance(at_moment, Refused):
+        if isinstance(at_moment, NoFit):
             return at_moment
         upper.append(at_moment)
     return make_fit(reference, moments, tuple(upper), rates)
@@ -82,12 +82,12 @@ def constant_rates(messages: Messages, reference: int | None) -> Fit | Refused:
 
 def _narrow_bounds(
     lines: Corridors, count: int, a: Longs, b: Longs, first: Longs, last: Longs, reference: int, moment: int
-) -> Longs | Refused:
+) -> Longs | NoFit:
     """Bound all pairs when the reference shows `moment` and each other clock a time from `first` to `last`."""
     first[reference] = last[reference] = moment
     bounds = _bound_pairs(lines, count, a, b, first, last)
     for _ in range(ROUNDS - 1):
-        if isinstance(bounds, Refused):
+        if isinstance(bounds, NoFit):
             return bounds
         ahead, behind = bounds[reference], bounds[:, reference]
         first = np.where(behind < UNBOUNDED, np.maximum(first, moment - behind), first)
@@ -96,12 +96,12 @@ def _narrow_bounds(
     return bounds
 
 
-def _bound_pairs(lines: Corridors, count: int, a: Longs, b: Longs, first: Longs, last: Longs) -> Longs | Refused:
+def _bound_pairs(lines: Corridors, count: int, a: Longs, b: Longs, first: Longs, last: Longs) -> Longs | NoFit:
     """Bound all pairs, if clock a of each shows a time from ``first[a]`` to ``last[a]``."""
     sides = (lines.at_most(first[a], last[a]), lines.at_least_negated(first[a], last[a]))
     bounds = to_matrix(count, np.concatenate((a, b)), np.concatenate((b, a)), np.concatenate(sides))
     tightest = tighten(bounds)
-    return Refused(contradictions(bounds)) if tightest is None else tightest
+    return NoFit(contradictions(bounds)) if tightest is None else tightest
 
 
 
@@ -151,7 +151,7 @@ class Messages:
         return tuple(first + (last - first) * step // (count - 1) for step in range(count)) if first <= last else (0,)
 
 
-class Ends:
+class MessagesByClock:
     """Finds the messages of one clock without looking at all messages."""
 
     def __init__(self, messages: Messages) -> None:
@@ -187,19 +187,19 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Refused:
+class NoFit:
     """No offsets of the model explain the messages."""
 
     between: Flags
     """By ``[a, b]``: whether these two contradict each other; symmetric."""
 
 
-def constant_offsets(messages: Messages, reference: int | None) -> Fit | Refused:
+def constant_offsets(messages: Messages, reference: int | None) -> Fit | NoFit:
     """Fit offsets that never change, against this reference or the median clock."""
     bounds = to_matrix(messages.count, messages.sender, messages.receiver, messages.bound)
     tightest = tighten(bounds)
     if tightest is None:
-        return Refused(contradictions(bounds))
+        return NoFit(contradictions(bounds))
     middle = choose_reference(tightest, messages) if reference is None else reference
     moments = messages.moments(middle, 2)
     return make_fit(middle, moments, (tightest,) * len(moments), None)

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from whence.skew.reference import (FAR, FEWEST, RoughPlaces)
 from whence.skew.pairs import ClockPairs
-from whence.skew.steps import (Moment, Step, find_course)
+from whence.skew.steps import (Moment, ClockStep, find_course)
 from whence.skew.bounds import (DENSE, UNBOUNDED)
-from whence.skew.explain import (Explanation, Peel, explain)
-from whence.skew.fits import (RATE_UNIT, Ends, Messages)
+from whence.skew.explain import (OffsetsExplained, Peel, explain)
+from whence.skew.fits import (RATE_UNIT, MessagesByClock, Messages)
 from whence.skew.fits import MOST_DRIFT
 from whence.skew.sparse import explain_sparsely
 
@@ -74,7 +74,7 @@ class ClockEstimate:
     """All its times are multiples of this, if that matters; 0 if it does not."""
     alternatives: tuple[str, ...]
     """Clocks that may be wrong instead: the messages cannot tell."""
-    steps: tuple[Step, ...]
+    steps: tuple[ClockStep, ...]
     """When it was set."""
     track: tuple[Moment, ...]
     """The bounds from the first message to the last."""
@@ -124,10 +124,10 @@ def estimate_offsets(pairs: ClockPairs, *, resolution: Mapping[str, int] | None 
     either_way = np.unique(np.concatenate((keys, keys % count * count + keys // count)))
     peers = np.bincount(either_way // count, minlength=len(pairs.names))
     counts = np.stack((sent, received, peers, steps))
-    groups: list[_Group] = []
+    groups: list[_ConnectedClocks] = []
     for members, group_messages in _groups(messages, edges):
         names = [pairs.names[member] for member in members.tolist()]
-        groups.append(_Group(names, counts[:, members], group_messages if len(members) > 1 else None, pairs.level))
+        groups.append(_ConnectedClocks(names, counts[:, members], group_messages if len(members) > 1 else None, pairs.level))
     clocks = sorted((clock for group in groups for clock in group.clocks), key=lambda clock: clock.name)
     unbounded = sum(group.unbounded for group in groups)
     return Offsets(
@@ -168,7 +168,7 @@ def _groups(messages: Messages, edges: Longs) -> Iterator[tuple[Longs, Messages]
         yield by_group[starts[chosen] : ends[chosen]], numbered
 
 
-class _Group:
+class _ConnectedClocks:
     """The estimates of clocks that messages connect."""
 
     def __init__(self, names: list[str], counts: Longs, messages: Messages | None, level: int) -> None:
@@ -183,12 +183,12 @@ class _Group:
         self.clocks = self._estimates(messages, explanation, level)
         self._measure_eps(messages, {peel.clock for peel in explanation.gone})
 
-    def _estimates(self, messages: Messages, explanation: Explanation, level: int) -> list[ClockEstimate]:
+    def _estimates(self, messages: Messages, explanation: OffsetsExplained, level: int) -> list[ClockEstimate]:
         """Make the estimates of all clocks of the group."""
         gone = {peel.clock: peel for peel in explanation.gone}
         tracks = [self._track(clock) for clock in range(len(self.names))]
         kept = messages.take(~np.isin(messages.sender, list(gone)) & ~np.isin(messages.receiver, list(gone)))
-        places, ends = RoughPlaces(kept), Ends(kept)
+        places, ends = RoughPlaces(kept), MessagesByClock(kept)
         far = self._far_from_usual([track for clock, track in enumerate(tracks) if clock not in gone], places)
         clocks = []
         for clock, track in enumerate(tracks):
@@ -297,7 +297,7 @@ class _Group:
         drift: tuple[float | None, float | None] | None,
         track: tuple[Moment, ...],
         peel: Peel | None = None,
-        steps: tuple[Step, ...] = (),
+        steps: tuple[ClockStep, ...] = (),
     ) -> ClockEstimate:
         ever = verdict in (WANDERS, STEPS, ERRATIC)
         shown = track if ever else track[len(track) // 2 : len(track) // 2 + 1]

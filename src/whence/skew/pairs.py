@@ -228,20 +228,20 @@ def _numbered(bins: Longs) -> tuple[Longs, int]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bins:
+class OccupiedBins:
     """The bins of one width that have times, ascending."""
 
     level: int
     occupied: Longs
 
 
-def occupied_bins(times: Longs, *, most: int = MAX_BINS) -> Bins:
+def occupied_bins(times: Longs, *, most: int = MAX_BINS) -> OccupiedBins:
     """Find the bins of these times, as narrow as they can be with no more than `most` of them occupied.
 
     Times far from all others, such as those of a clock that shows 1970, take one bin and widen no other.
     """
     if not len(times):
-        return Bins(0, times)
+        return OccupiedBins(0, times)
     first, last = int(times.min()), int(times.max())
     level = max(0, (last - first).bit_length() - DENSE_BITS)
     coarse = times >> level
@@ -253,7 +253,7 @@ def occupied_bins(times: Longs, *, most: int = MAX_BINS) -> Bins:
     return _narrowest(occupied, level, most)
 
 
-def joined_bins(parts: Sequence[Bins], *, most: int = MAX_BINS) -> Bins:
+def joined_bins(parts: Sequence[OccupiedBins], *, most: int = MAX_BINS) -> OccupiedBins:
     """Join the bins of several tables, each of which was made with the same `most` or a larger one."""
     level = max((part.level for part in parts), default=0)
     occupied = [part.occupied >> (level - part.level) for part in parts]
@@ -265,7 +265,7 @@ def bins_for(clocks: int) -> int:
     return int(np.clip(MAX_CELLS // max(1, clocks * (clocks - 1)), FEWEST_BINS, MAX_BINS))
 
 
-def _narrowest(ascending: Longs, level: int, most: int) -> Bins:
+def _narrowest(ascending: Longs, level: int, most: int) -> OccupiedBins:
     """Widen bins of `level`, given ascending, as little as needed; finds the width by bisection."""
 
     def widen(by: int) -> Longs:
@@ -279,4 +279,4 @@ def _narrowest(ascending: Longs, level: int, most: int) -> Bins:
             high = middle
         else:
             low = middle + 1
-    return Bins(level + low, widen(low))
+    return OccupiedBins(level + low, widen(low))

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from whence.skew.reference import (FEWEST, RoughPlaces, choose_median)
 from whence.skew.bounds import (UNBOUNDED, bounds_from)
-from whence.skew.explain import (Explanation, Peel, choose_wrong)
+from whence.skew.explain import (OffsetsExplained, Peel, choose_wrong)
 from whence.skew.fits import (Fit, Messages)
 
 Longs = NDArray[np.int64]
 
 
-def explain_sparsely(messages: Messages) -> Explanation:
+def explain_sparsely(messages: Messages) -> OffsetsExplained:
     """Find constant offsets, without the clocks that contradict most others."""
     remaining, left_out = _without_contradictions(messages)
     while True:
@@ -41,7 +41,7 @@ def explain_sparsely(messages: Messages) -> Explanation:
     high = sum(int(side.max(initial=0)) for side in finite)
     moments = remaining.moments(reference, 2)
     fit = Fit(reference, moments, (ahead,) * len(moments), (behind,) * len(moments), None, low, high)
-    return Explanation((fit,), tuple(left_out))
+    return OffsetsExplained((fit,), tuple(left_out))
 
 
 def _against(messages: Messages, clock: int) -> tuple[Longs, Longs] | None:

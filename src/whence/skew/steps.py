@@ -30,7 +30,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ClockStep:
     """A clock was set between two times by the reference's clock: ahead by at least `low` and at most `high`."""
 
     first: int
@@ -40,14 +40,14 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Points:
+class _OffsetBounds:
     """Bounds of the clock's offset from one side, in the order of time: the tightest of each bin."""
 
     time: Longs
     value: Longs
 
 
-def find_course(messages: Messages, clock: int, fit: Fit, *, level: int) -> tuple[tuple[Moment, ...], tuple[Step, ...]]:
+def find_course(messages: Messages, clock: int, fit: Fit, *, level: int) -> tuple[tuple[Moment, ...], tuple[ClockStep, ...]]:
     """Find the ends of the fewest stretches in which the clock ran at one rate, two each; and when it was set.
 
     `fit` has the offsets of the others. Times are sorted into bins of ``2**level``; a bin within which the clock
@@ -71,8 +71,8 @@ def find_course(messages: Messages, clock: int, fit: Fit, *, level: int) -> tupl
 
 
 def _step(
-    stretch: tuple[Moment, Moment], following: tuple[Moment, Moment], above: _Points, below: _Points
-) -> Step | None:
+    stretch: tuple[Moment, Moment], following: tuple[Moment, Moment], above: _OffsetBounds, below: _OffsetBounds
+) -> ClockStep | None:
     """Tell how the clock was set, if a stretch cannot go on as the following one, even at another rate between the two.
 
     It was set after the last message that contradicts the following stretch, and before the first that contradicts this
@@ -94,7 +94,7 @@ def _step(
         return None
     first = max(old[(old >= stretch[0].time) & (old <= before.time)].tolist(), default=stretch[0].time)
     last = min(new[(new > first) & (new <= following[1].time)].tolist(), default=following[1].time)
-    return Step(first, last, low, high)
+    return ClockStep(first, last, low, high)
 
 
 def _against_reference(fit: Fit, clock: Longs, time: Longs) -> tuple[Longs, Longs, Longs]:
@@ -128,16 +128,16 @@ def _interpolated(fit: Fit, clock: Longs, time: Longs) -> tuple[Longs, Longs]:
     return sides[0], sides[1]
 
 
-def _tightest(time: Longs, bound: Longs, other_bound: Longs, level: int) -> _Points:
+def _tightest(time: Longs, bound: Longs, other_bound: Longs, level: int) -> _OffsetBounds:
     """Return the least bound of each bin, if the other clock is bounded against the reference."""
     is_known = other_bound < UNBOUNDED
     time, value = time[is_known], (bound + np.where(is_known, other_bound, 0))[is_known]
     order = np.lexsort((time, value, time >> level))
     first = order[np.append(True, np.diff(time[order] >> level) != 0)[: len(order)]]
-    return _Points(time[first], value[first])
+    return _OffsetBounds(time[first], value[first])
 
 
-def _reach(above: _Points, below: _Points, edges: Longs, first: int, level: int) -> int:
+def _reach(above: _OffsetBounds, below: _OffsetBounds, edges: Longs, first: int, level: int) -> int:
     """Return the number of the first bin that a line from bin number `first` on cannot pass, which may be `first`."""
     fits, fails = first, len(edges) + 1
     reach = first + 1
@@ -150,21 +150,21 @@ def _reach(above: _Points, below: _Points, edges: Longs, first: int, level: int)
     return fits
 
 
-def _within(points: _Points, first: int, last: int, level: int) -> tuple[Longs, Longs, Longs]:
+def _within(points: _OffsetBounds, first: int, last: int, level: int) -> tuple[Longs, Longs, Longs]:
     """Return the points in the bins from `first` to `last`, as columns of pair, time and value."""
     inside = slice(*np.searchsorted(points.time >> level, [first, last + 1]).tolist())
     time = points.time[inside]
     return np.zeros(len(time), np.int64), time, points.value[inside]
 
 
-def _passes(above: _Points, below: _Points, first: int, last: int, level: int) -> bool:
+def _passes(above: _OffsetBounds, below: _OffsetBounds, first: int, last: int, level: int) -> bool:
     """Tell whether one line passes all bins from `first` to `last`."""
     pair, time, value = _within(below, first, last, level)
     lines = find_corridors(1, _within(above, first, last, level), (pair, time, -value))
     return not lines.narrowed(np.array([-MOST_DRIFT]), np.array([MOST_DRIFT])).empty[0]
 
 
-def _ends(above: _Points, below: _Points, first: int, last: int, level: int) -> tuple[Moment, Moment]:
+def _ends(above: _OffsetBounds, below: _OffsetBounds, first: int, last: int, level: int) -> tuple[Moment, Moment]:
     """Return the bounds at the first and the last time in the bins from `first` to `last`."""
     upper, (pair, time, value) = _within(above, first, last, level), _within(below, first, last, level)
     lines = find_corridors(1, upper, (pair, time, -value)).narrowed(np.array([-MOST_DRIFT]), np.array([MOST_DRIFT]))

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from whence.events.schema import KINDS, PHASES, REPORTS, TEXT_LIMIT_CHARACTERS
-from whence.sources.contract import ByteStream, Piece, Source
+from whence.sources.contract import ByteStream, FileSlice, Source
 
 _FILE = "sample"
 _REASON = re.compile(r"[a-z][a-z0-9-]*: .+", re.DOTALL)
@@ -74,7 +74,7 @@ class _Trickle(io.BytesIO):
         return super().read(wanted)
 
 
-def piece_of(data: bytes, *, start: int = 0, stop: int | None = None, most_bytes_a_read: int = 1 << 30) -> Piece:
+def piece_of(data: bytes, *, start: int = 0, stop: int | None = None, most_bytes_a_read: int = 1 << 30) -> FileSlice:
     """Make a piece of a file with these bytes. Its reads return at most so many bytes at a time."""
 
     def open_at(offset: int) -> ByteStream:
@@ -82,10 +82,10 @@ def piece_of(data: bytes, *, start: int = 0, stop: int | None = None, most_bytes
         stream.seek(offset)
         return stream
 
-    return Piece(_FILE, open_at, start, stop, data.count(b"\n", 0, start))
+    return FileSlice(_FILE, open_at, start, stop, data.count(b"\n", 0, start))
 
 
-def checked_rows(source: Source, piece: Piece, label: str) -> pa.Table:
+def checked_rows(source: Source, piece: FileSlice, label: str) -> pa.Table:
     """Read the rows of a piece. Raises `SourceCheckFailed`, which begins with the label, if one breaks a promise."""
     batches = []
     try:

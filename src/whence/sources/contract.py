@@ -39,7 +39,7 @@ class ByteStream(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FileSlice:
     """The part of a file that one call reads."""
 
     file: str
@@ -65,6 +65,6 @@ class Source(Protocol):
     records: ClassVar[Records]
     """Whether a record has one or more lines, a line may have several records, or lines mean nothing."""
 
-    def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+    def read(self, piece: FileSlice) -> Iterator[pa.RecordBatch]:
         """Yield the piece's records, in order, as batches of `REPORTS`. Each call yields the same batches."""
         ...

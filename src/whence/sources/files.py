@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 import pyarrow.fs
 
-from whence.sources.contract import ByteStream, Piece, SourceError, TornStream
+from whence.sources.contract import ByteStream, FileSlice, SourceError, TornStream
 
 COMPRESSED: dict[str, str] = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 """Suffixes of compressed files, with pyarrow's names of the compressions. Such a file is read in one piece."""
@@ -44,9 +44,9 @@ class InputFile:
         """Return the compression that its suffix says, by pyarrow's name; None if it is not compressed."""
         return COMPRESSED.get(PurePosixPath(self.location).suffix.lower())
 
-    def piece(self, *, start: int = 0, stop: int | None = None, lines_before: int = 0) -> Piece:
+    def piece(self, *, start: int = 0, stop: int | None = None, lines_before: int = 0) -> FileSlice:
         """Make a piece of the file for a source."""
-        return Piece(self.name, partial(open_at, self.location, self.compression), start, stop, lines_before)
+        return FileSlice(self.name, partial(open_at, self.location, self.compression), start, stop, lines_before)
 
     def head(self, size: int) -> bytes:
         """Read the first bytes, decompressed. Raises `SourceError` if the file cannot be read."""

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
-from whence.sources.contract import ByteStream, Piece, TornStream
+from whence.sources.contract import ByteStream, FileSlice, TornStream
 
 LINE_LIMIT_BYTES: Final = 16 << 20
 """The length of a line at most. Longer ones become a bad row, and are never in memory as a whole."""
@@ -19,7 +19,7 @@ _HEAD_BYTES = 8 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LinesBlock:
     """Whole lines, the last one perhaps without its line end; or, with a `problem`, the text of one bad row."""
 
     offset: int
@@ -30,15 +30,15 @@ class Block:
 
 
 def blocks(
-    piece: Piece, *, block_bytes: int = BLOCK_BYTES, line_limit_bytes: int = LINE_LIMIT_BYTES
-) -> Iterator[Block]:
+    piece: FileSlice, *, block_bytes: int = BLOCK_BYTES, line_limit_bytes: int = LINE_LIMIT_BYTES
+) -> Iterator[LinesBlock]:
     """Yield the lines that begin in the piece, in order. Memory holds a block and the line at its end."""
-    with closing(_Reader(piece, block_bytes)) as reader:
+    with closing(_LineReader(piece, block_bytes)) as reader:
         yield from reader.blocks(line_limit_bytes)
 
 
-class _Reader:
-    def __init__(self, piece: Piece, block_bytes: int) -> None:
+class _LineReader:
+    def __init__(self, piece: FileSlice, block_bytes: int) -> None:
         # Start one byte early: only the byte before the piece says whether a line begins at its start.
         self._offset = max(piece.start - 1, 0)
         self._stream: ByteStream = piece.open_at(self._offset)
@@ -51,10 +51,10 @@ class _Reader:
     def close(self) -> None:
         self._stream.close()
 
-    def blocks(self, line_limit_bytes: int) -> Iterator[Block]:
+    def blocks(self, line_limit_bytes: int) -> Iterator[LinesBlock]:
         yield from self._good_blocks(line_limit_bytes)
         if self._torn is not None:
-            yield Block(self._offset, self._line, b"", f"torn-file: nothing can be read from here on: {self._torn}")
+            yield LinesBlock(self._offset, self._line, b"", f"torn-file: nothing can be read from here on: {self._torn}")
 
     def _read(self) -> bytes:
         try:
@@ -63,7 +63,7 @@ class _Reader:
             self._torn = str(error)
             return b""
 
-    def _good_blocks(self, line_limit_bytes: int) -> Iterator[Block]:
+    def _good_blocks(self, line_limit_bytes: int) -> Iterator[LinesBlock]:
         if self._piece.start and not self._skip_to_first_line():
             return
         stop = self._piece.stop
@@ -85,17 +85,17 @@ class _Reader:
             if is_last:
                 return
 
-    def _take(self, held: bytes, cut: int) -> Block:
+    def _take(self, held: bytes, cut: int) -> LinesBlock:
         """Return the first `cut` bytes, which are whole lines, and hold the rest."""
-        block = Block(self._offset, self._line, held[:cut])
+        block = LinesBlock(self._offset, self._line, held[:cut])
         self._held = held[cut:]
         self._offset += cut
         self._line += block.data.count(b"\n")
         return block
 
-    def _take_head(self) -> Block:
+    def _take_head(self) -> LinesBlock:
         """Return the beginning of the held line, which is too long, and skip to the next line."""
-        block = Block(self._offset, self._line, self._held[:_HEAD_BYTES], TOO_LONG)
+        block = LinesBlock(self._offset, self._line, self._held[:_HEAD_BYTES], TOO_LONG)
         data = self._held
         while data:
             self._offset += len(data)
@@ -122,7 +122,7 @@ class _Reader:
         return False
 
 
-def count_line_ends(piece: Piece) -> int:
+def count_line_ends(piece: FileSlice) -> int:
     """Count the line ends between the piece's start and stop."""
     count, position = 0, piece.start
     with closing(piece.open_at(piece.start)) as stream:

@@ -142,7 +142,7 @@ class Rows:
         return with_errors(pa.RecordBatch.from_arrays(arrays, schema=REPORTS))
 
 
-class Columns:
+class RowColumns:
     """Rows of one file that become a batch, put together by columns, in any order; what is not given is null."""
 
     def __init__(self, file: str) -> None:
@@ -191,7 +191,7 @@ class Batches:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self._columns, self._order = Columns(file), array("i")
+        self._columns, self._order = RowColumns(file), array("i")
         self._characters = 0
 
     @property
@@ -221,7 +221,7 @@ class Batches:
     def taken(self) -> pa.RecordBatch:
         """A batch of what was added, which is forgotten."""
         batch = self._columns.batch(self._order)
-        self._columns, self._order, self._characters = Columns(self.file), array("i"), 0
+        self._columns, self._order, self._characters = RowColumns(self.file), array("i"), 0
         return batch
 
 

@@ -21,9 +21,9 @@ from whence.history import layout
 from whence.batch.engine import OnStage
 from whence.batch.survey import (Computation, Survey, add_counts, counted_columns, survey_clusters, survey_from)
 from whence.batch.parquet_windows import (Clustered, File, find_clusters)
-from whence.history.window.plan import (Bins, Plan)
-from whence.history.window.segment import (Made, Target, make_segment)
-from whence.history.window.solve import Window
+from whence.history.window.plan import (TimeBins, WindowPlan)
+from whence.history.window.segment import (SegmentResult, SegmentTarget, make_segment)
+from whence.history.window.solve import SegmentWindow
 from whence.sources.files import open_at
 from whence.sources.inputs import Inputs
 from whence.spark.failures import failures_told
@@ -84,7 +84,7 @@ class SparkEngine:
         return sweep(self.context, tasks, description=description, on_progress=on_progress)
 
     @failures_told()
-    def read(self, inputs: Inputs, target: Target | None, on_stage: OnStage) -> SparkReports:
+    def read(self, inputs: Inputs, target: SegmentTarget | None, on_stage: OnStage) -> SparkReports:
         only_text = not inputs.parquet and not inputs.has_channels
         if inputs.text and only_text and target is not None:
             return self._staged_text(inputs, target, on_stage)
@@ -108,7 +108,7 @@ class SparkEngine:
         counts = channels.get() if channels is not None and places is not None else {}
         return SparkReports(self, frame, reading, _clusters(inputs, reading, target, places), counts)
 
-    def _staged_text(self, inputs: Inputs, target: Target, on_stage: OnStage) -> SparkReports:
+    def _staged_text(self, inputs: Inputs, target: SegmentTarget, on_stage: OnStage) -> SparkReports:
         """Let tasks read the text and write it to files, which are counted on the way."""
         folder = _make_staging(target)
         parts = text_tasks(self.session, inputs.text)
@@ -128,7 +128,7 @@ class SparkEngine:
         return inputs.text_bytes <= self._at_once_bytes
 
 
-def _make_staging(target: Target) -> str:
+def _make_staging(target: SegmentTarget) -> str:
     """Make the folder for what a run keeps until it ends, into which nobody else can look; give Spark's part of it."""
     staging = f"{layout.run_folder(target.run)}/{layout.STAGING}"
     if target.store.is_local:
@@ -137,7 +137,7 @@ def _make_staging(target: Target) -> str:
 
 
 def _clusters(
-    inputs: Inputs, reading: Reading, target: Target | None, staged: Sequence[str] | None
+    inputs: Inputs, reading: Reading, target: SegmentTarget | None, staged: Sequence[str] | None
 ) -> Clustered | None:
     """List the row groups that tasks can read by themselves; None where rows need more than that."""
     opener = partial(open_at, compression=None, offset=0)
@@ -182,7 +182,7 @@ class SparkReports:
         return counted
 
     @failures_told()
-    def histogram(self, computation: Computation, bins: Bins) -> dict[int, int]:
+    def histogram(self, computation: Computation, bins: TimeBins) -> dict[int, int]:
         if self.clustered is not None:
             tasks = [partial(self.clustered.count_times, groups, bins) for groups in self.clustered.shares()]
             counts: Counter[int] = Counter()
@@ -194,7 +194,7 @@ class SparkReports:
     @failures_told()
     def sample(self, computation: Computation, start: int, stop: int, columns: Sequence[str]) -> pa.Table:
         if self.clustered is not None:
-            table = self.clustered.rows(Window(start, stop), 0)
+            table = self.clustered.rows(SegmentWindow(start, stop), 0)
             if "reason" in table.column_names:
                 table = table.filter(pc.is_null(table["reason"]))
             return table
@@ -204,19 +204,19 @@ class SparkReports:
 
     @failures_told()
     def make_segments(
-        self, plan: Plan, columns: Sequence[str], target: Target, on_progress: Callable[[int, int], None]
-    ) -> list[Made]:
+        self, plan: WindowPlan, columns: Sequence[str], target: SegmentTarget, on_progress: Callable[[int, int], None]
+    ) -> list[SegmentResult]:
         answers = self._solving(plan, columns, target)
         rows = run_job(self.engine.context, answers.collect, "causality by epochs", on_progress=on_progress)
         return [pickle.loads(row["made"]) for row in rows]
 
     @failures_told()
-    def explain(self, plan: Plan, columns: Sequence[str], target: Target) -> str:
+    def explain(self, plan: WindowPlan, columns: Sequence[str], target: SegmentTarget) -> str:
         context = self.engine.context
         execution = self._solving(plan, columns, target)._jdf.queryExecution()
         return str(context._jvm.PythonSQLUtils.explainString(execution, "formatted")).strip()  # type: ignore[union-attr]
 
-    def _solving(self, plan: Plan, columns: Sequence[str], target: Target) -> DataFrame:
+    def _solving(self, plan: WindowPlan, columns: Sequence[str], target: SegmentTarget) -> DataFrame:
         """Describe the job that solves all windows: one row a window, what `make_segment` gave.
 
         Where the row groups of the input follow the time, tasks read their own; else each row is sent to its window.
@@ -227,7 +227,7 @@ class SparkReports:
         return _solve_windows(place_by_window(self.frame, plan, columns), plan, target)
 
 
-def _solve_windows(placed: DataFrame, plan: Plan, target: Target) -> DataFrame:
+def _solve_windows(placed: DataFrame, plan: WindowPlan, target: SegmentTarget) -> DataFrame:
     """Solve windows whose rows were sent to partitions of their own."""
 
     def solve(batches: Batches) -> Batches:
@@ -242,7 +242,7 @@ def _solve_windows(placed: DataFrame, plan: Plan, target: Target) -> DataFrame:
     return placed.mapInArrow(solve, MADE)
 
 
-def _read_windows(session: SparkSession, clustered: Clustered, plan: Plan, target: Target) -> DataFrame:
+def _read_windows(session: SparkSession, clustered: Clustered, plan: WindowPlan, target: SegmentTarget) -> DataFrame:
     """Solve windows of inputs in order of time: each task reads its own rows."""
 
     def solve(batches: Batches) -> Batches:
@@ -258,5 +258,5 @@ def _read_windows(session: SparkSession, clustered: Clustered, plan: Plan, targe
     return session.range(0, plan.windows, 1, tasks).mapInArrow(solve, MADE)
 
 
-def _answer(made: Made) -> pa.RecordBatch:
+def _answer(made: SegmentResult) -> pa.RecordBatch:
     return pa.record_batch({"made": pa.array([pickle.dumps(made)], pa.binary())})

@@ -25,7 +25,7 @@ Frames = list[tuple[DataFrame, tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _FilePart:
     """What a task reads of a file."""
 
     file: InputFile
@@ -52,7 +52,7 @@ def _frame(
     spark: SparkSession, schema: pa.Schema, files: Sequence[tuple[InputFile, Footer]]
 ) -> tuple[DataFrame, tuple[str, ...]]:
     native = tuple(schema.names[len(REPORTS) :])
-    parts = [_Part(file, footer.mapping, group) for file, footer in files for group in footer.groups]
+    parts = [_FilePart(file, footer.mapping, group) for file, footer in files for group in footer.groups]
     tasks = _tasks(parts, spark.sparkContext.defaultParallelism)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -67,11 +67,11 @@ def _frame(
     return numbers.mapInArrow(read, from_arrow_schema(schema)), native
 
 
-def _tasks(parts: Sequence[_Part], cores: int) -> list[list[_Part]]:
+def _tasks(parts: Sequence[_FilePart], cores: int) -> list[list[_FilePart]]:
     """Parts in groups of about the same size: enough for all cores, and no task for each of a thousand small files."""
     share = sum(part.group.size_bytes for part in parts) // max(cores, 1)
     most = min(max(share, _LEAST_TASK_BYTES), _MOST_TASK_BYTES)
-    tasks: list[list[_Part]] = []
+    tasks: list[list[_FilePart]] = []
     room = 0
     for part in parts:
         if not tasks or part.group.size_bytes > room:

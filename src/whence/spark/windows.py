@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
 
-from whence.history.window.plan import (Epochs, Plan)
+from whence.history.window.plan import (Epochs, WindowPlan)
 
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
 
 from whence.batch.survey import (Computation, Survey, counted_columns, survey_from)
-from whence.history.window.plan import Bins
+from whence.history.window.plan import TimeBins
 from whence.history.window.columns import LARGEST_TIME
 
 
@@ -35,7 +35,7 @@ def survey(reports: DataFrame, *, window_rows: int) -> Survey:
     return survey_from(per_process.toArrow(), counted, window_rows=window_rows)
 
 
-def bin_of(bins: Bins, *, shift: int = 0) -> Column:
+def bin_of(bins: TimeBins, *, shift: int = 0) -> Column:
     """The bin of a row's wall time plus `shift`; times outside fall into the first and the last."""
     inside = f"least(greatest(time, {-LARGEST_TIME}), {LARGEST_TIME})"
     # Clamped once more, now to the bins' own range: a difference of times may not fit.
@@ -43,7 +43,7 @@ def bin_of(bins: Bins, *, shift: int = 0) -> Column:
     return F.expr(f"cast((least(greatest({inside}, {low}), {high}) - ({low})) div {bins.width} as int)")
 
 
-def histogram(reports: DataFrame, computation: Computation, bins: Bins) -> dict[int, int]:
+def histogram(reports: DataFrame, computation: Computation, bins: TimeBins) -> dict[int, int]:
     """Rows of a computation by bin of wall time."""
     chosen = reports.where(
         F.col("reason").isNull() & F.col("time").isNotNull() & (F.col("computation") == computation.name)
@@ -53,7 +53,7 @@ def histogram(reports: DataFrame, computation: Computation, bins: Bins) -> dict[
 
 
 
-def place_by_window(reports: DataFrame, plan: Plan, columns: Sequence[str]) -> DataFrame:
+def place_by_window(reports: DataFrame, plan: WindowPlan, columns: Sequence[str]) -> DataFrame:
     """These columns of the reports with ``window`` and ``own``, one partition a window.
 
     A report within eps of a cut appears in both windows, and is ``own`` in the one whose epoch its wall time is in. This
@@ -69,7 +69,7 @@ def place_by_window(reports: DataFrame, plan: Plan, columns: Sequence[str]) -> D
     return told.repartitionById(plan.windows, F.col("window"))
 
 
-def _by_computation(plan: Plan, shift: int) -> Column:
+def _by_computation(plan: WindowPlan, shift: int) -> Column:
     """The window of the epoch that holds a row's wall time plus `shift`."""
     chosen = _shared_window(plan)
     for epochs in plan.large:
@@ -78,7 +78,7 @@ def _by_computation(plan: Plan, shift: int) -> Column:
     return chosen
 
 
-def _shared_window(plan: Plan) -> Column:
+def _shared_window(plan: WindowPlan) -> Column:
     """Whole computations are spread by name; what a source set aside goes anywhere, since nothing is solved with it."""
     windows = max(1, plan.shared)
     # By a hash that the inline engine knows as well (`whence.batch.inline.window_of`).
@@ -87,7 +87,7 @@ def _shared_window(plan: Plan) -> Column:
     return F.when(F.col("reason").isNull(), by_name).otherwise(anywhere).cast("int")
 
 
-def _window(plan: Plan, epochs: Epochs, shift: int) -> Column:
+def _window(plan: WindowPlan, epochs: Epochs, shift: int) -> Column:
     first = plan.first_window(epochs)
     if len(epochs.first_bins) == 1:
         return F.lit(first)

@@ -6,7 +6,7 @@
 """
 
 from whence.testing.check import ClockCheckFailed, check_clock
-from whence.testing.truth import History
+from whence.testing.truth import TrueHistory
 from whence.testing.time import Drift
 
-__all__ = ["ClockCheckFailed", "Drift", "History", "check_clock"]
+__all__ = ["ClockCheckFailed", "Drift", "TrueHistory", "check_clock"]

@@ -10,7 +10,7 @@ from typing import Any
 from whence.clocks.relation import CausalStamp, OrderedStamp, Relation, Stamp
 from whence.testing.instances import InstanceHistory
 from whence.testing.ordering import OrderingContradiction, OrderingHistory
-from whence.testing.processes import ProcessHistory, Run
+from whence.testing.processes import ProcessHistory, TrueRun
 from whence.testing.time import Drift
 
 
@@ -54,7 +54,7 @@ def check_clock(
     return compared
 
 
-def _play(make: Callable[..., Any], random: Random, *, actions: int, processes: int, drift: Drift | None) -> Run:
+def _play(make: Callable[..., Any], random: Random, *, actions: int, processes: int, drift: Drift | None) -> TrueRun:
     size = random.randint(2, processes)
     if drift is not None:
         return ProcessHistory(make, random, drift=drift).play(processes=size, actions=actions)
@@ -77,7 +77,7 @@ def _is_root(make: Callable[..., Any]) -> bool:
     return True
 
 
-def _compare(run: Run, seed: int) -> int:
+def _compare(run: TrueRun, seed: int) -> int:
     for event, stamp in run.stamps:
         _check_codecs(stamp, run.history.labels[event], seed)
     compared = 0

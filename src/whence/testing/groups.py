@@ -13,12 +13,12 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Literal
 
-from whence.clocks.hcg.gateway import (Forward, Gateway)
+from whence.clocks.hcg.gateway import (Forwarded, Gateway)
 from whence.clocks.hcg.member import GroupMember
 from whence.clocks.hcg.rules import (Rules, Skew)
 from whence.clocks.hcg.stamps import (GlobalStamp, LocalStamp)
 from whence.clocks.hcg.structure import (Group, Subgroup)
-from whence.testing.truth import History
+from whence.testing.truth import TrueHistory
 
 Network = Literal["bounded", "causal", "overtaking"]
 """How local messages reach the gateway. bounded: within a delay that it knows and waits for. causal: in causal order,
@@ -77,9 +77,9 @@ class GroupRun:
     """The true history of a group, and the stamps that its clocks gave."""
 
     group: Group
-    messages: History = field(default_factory=History)
+    messages: TrueHistory = field(default_factory=TrueHistory)
     """Happened-before of messages: a gateway that passes one on adds nothing to it."""
-    events: History = field(default_factory=History)
+    events: TrueHistory = field(default_factory=TrueHistory)
     """Happened-before of events: a gateway is a process like the others."""
     sent: list[GroupMessage] = field(default_factory=list)
     stamped: list[tuple[int, LocalStamp]] = field(default_factory=list)
@@ -239,7 +239,7 @@ class GroupHistory:
         self._broadcast(gateway.release())
         self._wake(gateway)
 
-    def _broadcast(self, forwards: list[Forward]) -> None:
+    def _broadcast(self, forwards: list[Forwarded]) -> None:
         for local, stamp in forwards:
             index = self._by_local[local]
             self.run.sent[index].forwarded = stamp

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from whence.testing.processes import Run
+from whence.testing.processes import TrueRun
 
 
 class InstanceHistory:
@@ -23,9 +23,9 @@ class InstanceHistory:
     def __init__(self, make: Callable[[], Any], random: Random) -> None:
         self._random = random
         self._live: list[tuple[Any, int | None]] = [(make(), None)]
-        self.run = Run()
+        self.run = TrueRun()
 
-    def play(self, *, live: int, actions: int) -> Run:
+    def play(self, *, live: int, actions: int) -> TrueRun:
         """Play `actions` random moves, keeping at most `live` instances alive."""
         for _ in range(actions):
             self._random.shuffle(self._live)

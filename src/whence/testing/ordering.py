@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from whence.testing.processes import Run
+from whence.testing.processes import TrueRun
 
 
 @dataclass(slots=True)
-class Sent:
+class TrueMessage:
     """A message in the truth: its sender and counter, its destination, its send event, and its place among deliveries."""
 
     stamp: Any
@@ -41,13 +41,13 @@ class OrderingHistory:
         self._copies = 0.2
         self._clocks: dict[str, Any] = {}
         self._last: dict[str, int | None] = {}
-        self._network: list[Sent] = []
-        self._delivered: dict[str, list[Sent]] = {}
-        self._all: list[Sent] = []
+        self._network: list[TrueMessage] = []
+        self._delivered: dict[str, list[TrueMessage]] = {}
+        self._all: list[TrueMessage] = []
         self._gaps: dict[str, list[tuple[str, int, int]]] = {}
-        self.run = Run()
+        self.run = TrueRun()
 
-    def play(self, *, processes: int, actions: int) -> Run:
+    def play(self, *, processes: int, actions: int) -> TrueRun:
         """Play random actions, then let all messages under way arrive."""
         for i in range(processes):
             name = f"p{i}"
@@ -75,7 +75,7 @@ class OrderingHistory:
         event = self.run.history.add(f"{sender} sends to {to}", self._last[sender])
         self._last[sender] = event
         self.run.stamps.append((event, stamp))
-        message = Sent(stamp, sender, stamp.clock[sender], to, event)
+        message = TrueMessage(stamp, sender, stamp.clock[sender], to, event)
         self._all.append(message)
         if self._random.random() >= self._loss:
             self._network.append(message)
@@ -96,7 +96,7 @@ class OrderingHistory:
             if self._random.random() < self._copies:
                 self._network.append(message)
 
-    def _judge(self, message: Sent, delivery: Any) -> None:
+    def _judge(self, message: TrueMessage, delivery: Any) -> None:
         to, history = message.to, self.run.history
         self._gaps[to] += [tuple(gap) for gap in delivery.gaps]
         before = [m for m in self._all if m.to == to and m.rank is None and history.precedes(m.event, message.event)]

@@ -12,12 +12,12 @@ from random import Random
 from typing import Any
 
 from whence.clocks.relation import Stamp
-from whence.testing.truth import History
+from whence.testing.truth import TrueHistory
 from whence.testing.time import Drift, TickingClocks
 
 
 @dataclass(slots=True)
-class InFlight:
+class MessageInFlight:
     """A message on its way: its stamp, and the event that sent it."""
 
     stamp: Any
@@ -27,10 +27,10 @@ class InFlight:
 
 
 @dataclass(slots=True)
-class Run:
+class TrueRun:
     """A true history, and the stamps that clocks gave to its events: ``(event number, stamp)``."""
 
-    history: History = field(default_factory=History)
+    history: TrueHistory = field(default_factory=TrueHistory)
     stamps: list[tuple[int, Stamp]] = field(default_factory=list)
 
 
@@ -48,10 +48,10 @@ class ProcessHistory:
         self._drift = drift
         self._clocks: dict[str, Any] = {}
         self._last: dict[str, int | None] = {}
-        self._inbox: dict[str, list[InFlight]] = {}
-        self.run = Run()
+        self._inbox: dict[str, list[MessageInFlight]] = {}
+        self.run = TrueRun()
 
-    def play(self, *, processes: int, actions: int) -> Run:
+    def play(self, *, processes: int, actions: int) -> TrueRun:
         """Play `actions` random actions among `processes` processes (more where they spawn)."""
         for i in range(processes):
             self._start(f"p{i}")
@@ -92,7 +92,7 @@ class ProcessHistory:
         sent_at = self._time.now(process) if self._time else 0
         targets = [p for p in self._clocks if p != process]
         for target in self._random.sample(targets, self._random.randint(0, len(targets))):
-            self._inbox[target].append(InFlight(stamp, event, process, sent_at))
+            self._inbox[target].append(MessageInFlight(stamp, event, process, sent_at))
 
     def _receive(self, process: str) -> None:
         inbox = self._inbox[process]

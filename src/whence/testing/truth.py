@@ -8,7 +8,7 @@ from __future__ import annotations
 from whence.clocks.relation import Relation
 
 
-class History:
+class TrueHistory:
     """A growing set of events with their true causal pasts, each a bit set over event numbers."""
 
     def __init__(self) -> None:

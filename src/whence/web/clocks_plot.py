@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from whence.questions.clocks import (Clock, Clocks)
+from whence.questions.clocks import (ClockReport, Clocks)
 from whence.web.durations import (format_signed_span, format_span, format_wall_time)
 from whence.web.text import escape, shorten
 
@@ -61,7 +61,7 @@ def draw_clocks(clocks: Clocks, unit: str) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _sort_key(clock: Clock) -> tuple[bool, str]:
+def _sort_key(clock: ClockReport) -> tuple[bool, str]:
     return not clock.broken, clock.estimate.name
 
 
@@ -71,7 +71,7 @@ def _scale(low: int, high: int, first_px: float, last_px: float) -> Callable[[in
     return lambda value: first_px + (last_px - first_px) * min(1.0, max(0.0, (value - low) / extent))
 
 
-def _extent(clocks: Sequence[Clock]) -> tuple[int, int]:
+def _extent(clocks: Sequence[ClockReport]) -> tuple[int, int]:
     """Return the least and greatest offset, with 0 included; of broken clocks only if there are no others."""
     for chosen in ([clock for clock in clocks if not clock.broken], clocks):
         ends = [end for clock in chosen for end in (clock.estimate.low, clock.estimate.high) if end is not None]
@@ -80,7 +80,7 @@ def _extent(clocks: Sequence[Clock]) -> tuple[int, int]:
     return -1, 1
 
 
-def _draw_ranges(drawn: Sequence[Clock], unit: str) -> list[str]:
+def _draw_ranges(drawn: Sequence[ClockReport], unit: str) -> list[str]:
     """Draw a row for each clock, with the bounds of its offset."""
     low, high = _extent(drawn)
     left, right = MARGIN_PX + NAME_PX, MARGIN_PX + NAME_PX + AXIS_PX
@@ -110,13 +110,13 @@ def _draw_ranges(drawn: Sequence[Clock], unit: str) -> list[str]:
     return parts
 
 
-def _format_bounds(clock: Clock, unit: str) -> str:
+def _format_bounds(clock: ClockReport, unit: str) -> str:
     ends = (clock.estimate.low, clock.estimate.high)
     low, high = ("?" if end is None else format_signed_span(end, unit) for end in ends)
     return f"{low} … {high}"
 
 
-def _draw_tracks(moving: Sequence[Clock], unit: str, top: int) -> list[str]:
+def _draw_tracks(moving: Sequence[ClockReport], unit: str, top: int) -> list[str]:
     """Draw a band for each clock: its possible offsets over time."""
     moments = [moment for clock in moving for moment in clock.estimate.track]
     values = [end for moment in moments for end in (moment.low, moment.high) if end is not None]

@@ -59,7 +59,7 @@ def gather(
 
 
 @dataclass(frozen=True, slots=True)
-class Connections:
+class DrawnCauses:
     """Direct causes and lines of the events that are drawn; the fields are those of `Incident`."""
 
     causes: dict[int, list[int]]
@@ -68,11 +68,11 @@ class Connections:
     assumed: set[tuple[int, int]]
 
 
-def find_connections(run: Run, shown: Sequence[int]) -> Connections:
+def find_connections(run: Run, shown: Sequence[int]) -> DrawnCauses:
     """Find the direct causes and the lines of the events at these positions."""
     causes = {position: direct_causes(run, position).tolist() for position in shown}
     if not run.has_lines:
-        return Connections(causes, {}, None, set())
+        return DrawnCauses(causes, {}, None, set())
     lines = dict(zip(shown, run.rows(np.array(shown), ["line"])["line"].to_pylist(), strict=True))
     recorded = {position: recorded_causes(run, position).tolist() for position in shown}
     assumed = {
@@ -81,7 +81,7 @@ def find_connections(run: Run, shown: Sequence[int]) -> Connections:
     follows = {
         effect: [cause for cause in direct if cause not in causes[effect]] for effect, direct in recorded.items()
     }
-    return Connections(causes, lines, follows, assumed)
+    return DrawnCauses(causes, lines, follows, assumed)
 
 
 def cannot_have_led(history: History, suspect: int, event: int) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from whence.events.schema import REPORTS, STAMPED
-from whence.history.window.solve import (Window, solve)
+from whence.history.window.solve import (SegmentWindow, solve)
 
 
 def reports(*rows: dict[str, Any]) -> pa.Table:
@@ -19,7 +19,7 @@ def aside(*rows: dict[str, Any]) -> dict[int, str]:
     """By row: the code of the reason why it is set aside."""
     table = reports(*rows)
     names = sorted({row["process"] for row in rows})
-    found = solve(table, names, Window()).aside
+    found = solve(table, names, SegmentWindow()).aside
     return {row: reason.partition(":")[0] for row, reason in zip(found.rows, found.reasons, strict=True)}
 
 
@@ -60,7 +60,7 @@ def test_what_is_set_aside_is_set_aside_once() -> None:
         {"process": "both", "seq": 1, "time": 2, "receives": "y", "sends": "x"},
         {"process": "both", "seq": 2, "time": 3, "sends": "y"},
     )
-    found = solve(table, sorted(set(table["process"].to_pylist())), Window())
+    found = solve(table, sorted(set(table["process"].to_pylist())), SegmentWindow())
     assert sorted([*found.aside.rows, *found.table_rows.tolist()]) == list(range(len(table)))
     codes = {row: reason.partition(":")[0] for row, reason in zip(found.aside.rows, found.aside.reasons, strict=True)}
     assert codes == {0: "no-seq", 1: "no-seq", **dict.fromkeys(range(3, 7), "bad-seq"), 8: "absurd-time", 10: "cycle"}
@@ -73,7 +73,7 @@ def test_an_event_stays_although_its_cause_is_missing() -> None:
         {"process": "a", "seq": 2, "receives": f"{STAMPED}b:7"},
     ]
     table = pa.Table.from_pylist([{"computation": "", "kind": "receive", **row} for row in rows], REPORTS)
-    found = solve(table, ["a"], Window())
+    found = solve(table, ["a"], SegmentWindow())
     assert not found.aside.rows
     assert found.missing.to_pylist() == [["m", "n"], None], "what a stamp knows of may never have been logged"
 

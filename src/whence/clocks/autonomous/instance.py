@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from whence.errors import (ClockError, Retired, StampError)
-from whence.clocks.locked import (Guarded, holding)
+from whence.clocks.locked import (LockedClock, holding)
 from whence.clocks.autonomous.names import (HALVINGS, Used, choose, deal, union, use)
 from whence.clocks.autonomous.stamp import (BELOW, DEFAULT_ROOT, AutonomousStamp, EventName, check_lines, read_line, write_line)
 from whence.clocks.itc.bits import BitReader, BitWriter
@@ -35,7 +35,7 @@ _HANDED_OVER = VERSION << 4 | 0x0F
 """The first byte of an instance that was handed over; no stamp begins with it."""
 
 
-class Instance(Guarded):
+class Instance(LockedClock):
     """One live instance. Thread-safe; refuses to act once it was duplicated, combined or handed over."""
 
     def __init__(self, shares: Mapping[str, Share], used: Mapping[str, Used], stamp: AutonomousStamp | None) -> None:

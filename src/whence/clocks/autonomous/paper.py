@@ -19,9 +19,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from whence.clocks import json_fields
 from whence.errors import (ClockError, Retired, StampError)
-from whence.clocks.locked import (Guarded, holding)
+from whence.clocks.locked import (LockedClock, holding)
 from whence.clocks.relation import CausalStamp, Relation
-from whence.clocks.wire import Kind, Reader, Writer
+from whence.clocks.wire import Kind, StampReader, Writer
 
 SYMBOLS = "01◇"
 MAX_ID = 1 << 14
@@ -100,7 +100,7 @@ class PaperStamp(CausalStamp):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        read = Reader(data, cls.kind)
+        read = StampReader(data, cls.kind)
         instance, n = _read_id(read), read.varint()
         pairs = [(_read_id(read), _read_id(read)) for _ in range(read.count(least_bytes_each=4))]
         read.end()
@@ -122,7 +122,7 @@ class PaperStamp(CausalStamp):
         return cls(_check_id(fields["instance"]), json_fields.read_integer(fields["n"], "n"), pairs)
 
 
-class PaperInstance(Guarded):
+class PaperInstance(LockedClock):
     """One live instance of definition 5.1. Thread-safe; refuses to act once retired."""
 
     def __init__(self, instance: str, n: int, eq: frozenset[Pair]) -> None:
@@ -217,7 +217,7 @@ def _write_id(out: Writer, instance: str) -> None:
     out.raw(packed.to_bytes(-(-len(instance) // 4)))
 
 
-def _read_id(read: Reader) -> str:
+def _read_id(read: StampReader) -> str:
     length = read.varint(at_most=MAX_ID)
     packed = int.from_bytes(read.raw(-(-length // 4)))
     codes = [packed >> 2 * place & 3 for place in reversed(range(length))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from whence.errors import Retired
-from whence.clocks.locked import Guarded
+from whence.clocks.locked import LockedClock
 from whence.clocks.autonomous.instance import Instance
 from whence.clocks.autonomous.stamp import (AutonomousStamp, EventName)
 
@@ -32,7 +32,7 @@ class AutonomousMessage:
         return cls(Instance.take_over(data))
 
 
-class AutonomousProcess(Guarded):
+class AutonomousProcess(LockedClock):
     """A process that stamps its events by its own instance. Thread-safe."""
 
     def __init__(self, instance: Instance, *, remember: int = 65_536) -> None:

@@ -16,7 +16,7 @@ from whence.errors import StampError
 from whence.clocks.autonomous.names import (HALVINGS, Used, check_used, contains, norm, numbers, read_member, read_used, write_member, write_used)
 from whence.clocks.itc.bits import BitReader, BitWriter
 from whence.clocks.relation import CausalStamp, Relation
-from whence.clocks.wire import Kind, Reader, Writer, check_name
+from whence.clocks.wire import Kind, StampReader, Writer, check_name
 
 DEFAULT_ROOT = "0"
 """The name of a root that is not given one."""
@@ -108,7 +108,7 @@ class AutonomousStamp(CausalStamp):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        read = Reader(data, cls.kind)
+        read = StampReader(data, cls.kind)
         bits = BitReader(read.raw(len(read.data) - read.position))
         stamp = cls.read(bits)
         bits.end()

@@ -31,9 +31,9 @@ from typing import Any, ClassVar, Self
 
 from whence.clocks import json_fields
 from whence.errors import (ClockDrift, StampError)
-from whence.clocks.locked import Guarded
+from whence.clocks.locked import LockedClock
 from whence.clocks.relation import OrderedStamp, require
-from whence.clocks.wire import MAX_COUNTER, Kind, Reader, Writer, check_name
+from whence.clocks.wire import MAX_COUNTER, Kind, StampReader, Writer, check_name
 
 MAX_ELEMENTS = 1 << 16
 """The most elements of kn in a stamp."""
@@ -81,7 +81,7 @@ class BoundedStamp(OrderedStamp):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        read = Reader(data, cls.kind)
+        read = StampReader(data, cls.kind)
         process, r, c = read.text(), read.varint(), read.varint()
         kn = tuple(read.varint() for _ in range(read.count(least_bytes_each=1)))
         read.end()
@@ -122,7 +122,7 @@ def less(e: BoundedStamp, f: BoundedStamp) -> bool:
     return e.sort_key() < f.sort_key()
 
 
-class BoundedClock(Guarded):
+class BoundedClock(LockedClock):
     """The bounded clock of one process. Thread-safe; several events may share a reading."""
 
     __slots__ = ("_kn", "_physical", "_r", "_top", "delta", "elements", "eps", "process")

@@ -19,7 +19,7 @@ from random import SystemRandom
 from typing import Generic, TypeVar
 
 from whence.errors import (ClockError, StampError)
-from whence.clocks.locked import Guarded
+from whence.clocks.locked import LockedClock
 from whence.clocks.vector.packed import (NARROW, WIDE, Roster)
 from whence.clocks.vector.stamp import VectorStamp, roster_from_bytes, roster_to_bytes, vector_stamp
 from whence.clocks.wire import MAX_STAMP_BYTES, VERSION, Kind
@@ -56,7 +56,7 @@ class ChannelEnd:
 
     kind: Kind
 
-    def __init__(self, guard: Guarded, *, identity: Callable[[], int] = random_identity) -> None:
+    def __init__(self, guard: LockedClock, *, identity: Callable[[], int] = random_identity) -> None:
         self._held = guard.grouped()
         self._identity = identity
         self._first_byte = VERSION << 4 | self.kind
@@ -149,7 +149,7 @@ class ChannelHub(Generic[E]):
         self._make = make
         self._max_ends = max_ends
         self._ends: OrderedDict[bytes, E] = OrderedDict()
-        self._guard = Guarded()
+        self._guard = LockedClock()
 
     def end(self, data: bytes) -> E:
         """Return the end for this message, a new one for a new peer. The end itself checks the message."""

@@ -22,7 +22,7 @@ from whence.clocks.ses.delivery import (Incoming, OrderedDelivery)
 from whence.clocks.ses.delivery import OrderingObserver
 from whence.clocks.ses.stamp import (OrderingStamp, Sends, read_sends, write_sends)
 from whence.clocks.vector.stamp import VectorStamp
-from whence.clocks.wire import Kind, Reader, Writer
+from whence.clocks.wire import Kind, StampReader, Writer
 
 PENDING = 64
 """Messages remembered while no acknowledgement comes; later messages cannot build on older ones."""
@@ -129,7 +129,7 @@ class OrderingChannel(ChannelEnd):
                 )
             records: Mapping[str, Sends] = {}
             if place < len(data):
-                read = Reader(data[place:], self.kind)
+                read = StampReader(data[place:], self.kind)
                 records = read_sends(read, vector)
                 read.end()
             peer = self._peer

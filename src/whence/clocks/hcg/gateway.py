@@ -11,10 +11,10 @@ from whence.errors import (ClockDrift, ClockError)
 from whence.clocks.hcg.member import (LARGEST_RECEIVED, LocalClock)
 from whence.clocks.hcg.stamps import (GlobalStamp, LocalStamp)
 from whence.clocks.hcg.structure import Group
-from whence.clocks.locked import Guarded
+from whence.clocks.locked import LockedClock
 
 
-from whence.clocks.hcg.rules import (Bounds, Sent, literal_level, may_precede)
+from whence.clocks.hcg.rules import (NetworkBounds, SentLocally, literal_level, may_precede)
 from whence.clocks.hcg.stamps import (GlobalStamp, Known, extend)
 
 
@@ -32,16 +32,16 @@ class MessageLog:
 
     __slots__ = ("_bounds", "_entries", "_floor", "_limit")
 
-    def __init__(self, bounds: Bounds, limit: int) -> None:
+    def __init__(self, bounds: NetworkBounds, limit: int) -> None:
         self._bounds = bounds
         self._limit = limit
-        self._entries: dict[str, list[tuple[Sent, Known]]] = {}
+        self._entries: dict[str, list[tuple[SentLocally, Known]]] = {}
         self._floor: dict[str, Known] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._entries.values()))
 
-    def add(self, sent: Sent, known: Known) -> None:
+    def add(self, sent: SentLocally, known: Known) -> None:
         """Log the next message of its source; `known` are its causes and itself."""
         entries = self._entries.setdefault(sent.sender, [])
         joined = dict(entries[-1][1]) if entries else {}
@@ -50,7 +50,7 @@ class MessageLog:
         if len(entries) > self._limit:
             self._floor[sent.sender] = entries.pop(0)[1]
 
-    def behind(self, sent: Sent) -> dict[str, tuple[int, int]]:
+    def behind(self, sent: SentLocally) -> dict[str, tuple[int, int]]:
         """Join the causes of all logged messages that may precede this one, and those messages."""
         behind: dict[str, tuple[int, int]] = {}
         for source, entries in self._entries.items():
@@ -67,7 +67,7 @@ class MessageLog:
         entries = self._entries.get(source)
         return entries[-1][0].lt if entries else 0
 
-    def holds(self, sent: Sent) -> bool:
+    def holds(self, sent: SentLocally) -> bool:
         """Tell whether this very send is (still) in the log."""
         return any(logged.lt == sent.lt and logged.rt == sent.rt for logged, _ in self._entries.get(sent.sender, ()))
 
@@ -104,7 +104,7 @@ DEFAULT_WAITING_LIMIT = 4096
 """Global messages that may wait for their causes."""
 
 
-class Forward(NamedTuple):
+class Forwarded(NamedTuple):
     """A local message on its way out: send it to the other gateways under `stamp`."""
 
     local: LocalStamp
@@ -125,7 +125,7 @@ class Arrival(NamedTuple):
     last_ts_ns: int | None
 
 
-class Gateway(Guarded):
+class Gateway(LockedClock):
     """Passes messages between its subgroup and the other gateways, and stamps them both ways. Thread-safe.
 
     **Outwards**, ``VT_j = 1 + max`` over the logged messages that may precede, and the other elements are the maxima
@@ -193,7 +193,7 @@ class Gateway(Guarded):
         self._waiting: dict[tuple[str, int], GlobalStamp] = {}
         self._waiting_limit = waiting_limit
 
-    def receive_local(self, stamp: LocalStamp) -> list[Forward]:
+    def receive_local(self, stamp: LocalStamp) -> list[Forwarded]:
         """Receive a member's message for the group; give what can go out now: it, and others held until now.
 
         Drops a message that came before. Raises `ClockDrift` for a stamp that proves a bound of the subgroup wrong, and
@@ -219,7 +219,7 @@ class Gateway(Guarded):
             self._held[stamp] = Arrival(tr_ns, self._literal.last_ts if self._literal else None)
             return self._release(tr_ns)
 
-    def release(self) -> list[Forward]:
+    def release(self) -> list[Forwarded]:
         """Give the held messages that can go out by now, in causal order."""
         with self._lock:
             return self._release(self._read_elapsed())
@@ -291,8 +291,8 @@ class Gateway(Guarded):
                 f"allow {most_ns}. It is refused, because its effects may have gone out: state bounds that hold"
             )
 
-    def _release(self, now_ns: int) -> list[Forward]:
-        forwards: list[Forward] = []
+    def _release(self, now_ns: int) -> list[Forwarded]:
+        forwards: list[Forwarded] = []
         for stamp in sorted(self._held, key=LocalStamp.order_key):
             if self._due_ns(stamp) <= now_ns and not self._blocked(stamp):
                 arrival = self._held.pop(stamp)
@@ -308,7 +308,7 @@ class Gateway(Guarded):
     def _blocked(self, stamp: LocalStamp) -> bool:
         return any(other.may_precede(stamp, self._bounds) for other in self._held)
 
-    def _forward(self, local: LocalStamp, arrival: Arrival) -> Forward:
+    def _forward(self, local: LocalStamp, arrival: Arrival) -> Forwarded:
         """Stamp a message for the other gateways, and log it."""
         sent = local.sent(tr_ns=arrival.tr_ns)
         causes = self._log.behind(sent)
@@ -317,10 +317,10 @@ class Gateway(Guarded):
         causes[self.subgroup] = (level, self._forwarded)
         self._log.add(sent, causes)
         if self._literal is None:
-            return Forward(local, GlobalStamp.of(self.subgroup, causes))
+            return Forwarded(local, GlobalStamp.of(self.subgroup, causes))
         vt = self._literal.received(*arrival)
         printed = {name: (vt.get(name, 0), causes.get(name, (0, 0))[1]) for name in vt.keys() | causes.keys()}
-        return Forward(local, GlobalStamp.of(self.subgroup, printed))
+        return Forwarded(local, GlobalStamp.of(self.subgroup, printed))
 
     def _check_global(self, stamp: GlobalStamp) -> None:
         if stamp.subgroup == self.subgroup:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from whence.errors import (ClockDrift, ClockError)
 from whence.clocks.hcg.stamps import LocalStamp
 from whence.clocks.hcg.structure import Group
-from whence.clocks.locked import Guarded
+from whence.clocks.locked import LockedClock
 from whence.clocks.wire import MAX_COUNTER
 
 LARGEST_RECEIVED = MAX_COUNTER // 2
@@ -71,7 +71,7 @@ class LocalClock:
         return LocalStamp(self.subgroup, self.process, rt_ns, self._lt)
 
 
-class GroupMember(Guarded):
+class GroupMember(LockedClock):
     """A process that is not a gateway. Thread-safe.
 
     It stamps and does not hold messages back. Members that want timestamp order sort by `LocalStamp.order_key`. HAZARD:

@@ -29,7 +29,7 @@ Rules = Literal["sound", "literal"]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class NetworkBounds:
     """The bounds on the clocks and the network of one subgroup."""
 
     skew: int
@@ -43,7 +43,7 @@ class Bounds:
         return self.skew - self.delta
 
 
-class Sent(NamedTuple):
+class SentLocally(NamedTuple):
     """The fields of a message sent in a subgroup that the rules compare."""
 
     sender: str
@@ -62,7 +62,7 @@ def largest_skew(tau: int, skew: Skew) -> int:
     return tau if skew == "pairwise" else 2 * tau
 
 
-def may_precede(a: Sent, b: Sent, bounds: Bounds) -> bool:
+def may_precede(a: SentLocally, b: SentLocally, bounds: NetworkBounds) -> bool:
     """Tell whether the send of `a` can have happened before the send of `b`. False is certain, True is not.
 
     Between two processes the first message out of `a` took `delta` at least, so ``b.rt >= a.rt + delta - skew``. When
@@ -77,7 +77,7 @@ def may_precede(a: Sent, b: Sent, bounds: Bounds) -> bool:
     return a.ts is None or b.tr is None or b.tr - a.ts >= 2 * bounds.delta
 
 
-def literal_precedes(a: Sent, b: Sent, *, tau: int, delta: int) -> bool:
+def literal_precedes(a: SentLocally, b: SentLocally, *, tau: int, delta: int) -> bool:
     """Apply the theorem of 3.4 and the test of 3.3 as printed: what the paper calls `a` causally preceding `b`."""
     if a.ts is not None and b.tr is not None and b.tr - a.ts <= 2 * delta:
         return False
@@ -86,7 +86,7 @@ def literal_precedes(a: Sent, b: Sent, *, tau: int, delta: int) -> bool:
     return b.lt > a.lt
 
 
-def literal_never_causal(a: Sent, b: Sent, *, tau: int) -> bool:
+def literal_never_causal(a: SentLocally, b: SentLocally, *, tau: int) -> bool:
     """Apply the prose of 3.4 as printed: RTs within 2 tau mean that neither was sent after the other arrived."""
     return abs(a.rt - b.rt) <= 2 * tau
 

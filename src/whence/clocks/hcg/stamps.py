@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Self
 
 from whence.clocks import json_fields
 from whence.errors import (ClockError, StampError)
-from whence.clocks.hcg.rules import (Bounds, Sent, may_precede)
+from whence.clocks.hcg.rules import (NetworkBounds, SentLocally, may_precede)
 from whence.clocks.relation import Stamp
-from whence.clocks.wire import Kind, Reader, Writer
+from whence.clocks.wire import Kind, StampReader, Writer
 
 Known = Mapping[str, tuple[int, int]]
 """The possible causes of a message, for each subgroup: ``(level, number)``, see `GlobalStamp`."""
@@ -41,7 +41,7 @@ class LocalStamp(Stamp):
     rt_ns: int
     lt: int
 
-    def may_precede(self, other: LocalStamp, bounds: Bounds) -> bool:
+    def may_precede(self, other: LocalStamp, bounds: NetworkBounds) -> bool:
         """Tell whether this event can have happened before the other; `bounds` are those of their subgroup (`Group.bounds`).
 
         Raises `ClockError` for stamps of different subgroups: their linear clocks are not related.
@@ -53,13 +53,13 @@ class LocalStamp(Stamp):
             )
         return may_precede(self.sent(), other.sent(), bounds)
 
-    def surely_concurrent(self, other: LocalStamp, bounds: Bounds) -> bool:
+    def surely_concurrent(self, other: LocalStamp, bounds: NetworkBounds) -> bool:
         """Tell whether neither event can have happened before the other; False for an event and itself."""
         return self != other and not self.may_precede(other, bounds) and not other.may_precede(self, bounds)
 
-    def sent(self, *, ts_ns: int | None = None, tr_ns: int | None = None) -> Sent:
+    def sent(self, *, ts_ns: int | None = None, tr_ns: int | None = None) -> SentLocally:
         """Give the value that the rules take; the times are the gateway's, if it sent or received the message."""
-        return Sent(self.process, self.rt_ns, self.lt, ts_ns, tr_ns)
+        return SentLocally(self.process, self.rt_ns, self.lt, ts_ns, tr_ns)
 
     def order_key(self) -> tuple[int, str]:
         """Give a key that sorts the events of *one* subgroup by causality: the timestamp order of section 2."""
@@ -75,7 +75,7 @@ class LocalStamp(Stamp):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        read = Reader(data, cls.kind)
+        read = StampReader(data, cls.kind)
         stamp = cls(read.text(), read.text(), read.varint(), read.varint())
         read.end()
         return stamp
@@ -182,7 +182,7 @@ class GlobalStamp(Stamp):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        read = Reader(data, cls.kind)
+        read = StampReader(data, cls.kind)
         count = read.count(least_bytes_each=4)
         if count == 0:
             raise read.fail("an entry")

@@ -33,7 +33,7 @@ from types import MappingProxyType
 from typing import get_args
 
 from whence.errors import ClockError
-from whence.clocks.hcg.rules import (Bounds, Rules, Skew, largest_skew, literal_precedes)
+from whence.clocks.hcg.rules import (NetworkBounds, Rules, Skew, largest_skew, literal_precedes)
 from whence.clocks.hcg.stamps import LocalStamp
 from whence.clocks.wire import check_name
 
@@ -124,9 +124,9 @@ class Group:
                 f"{process} is not in any subgroup of the group: add it to the Group of every process"
             ) from None
 
-    def bounds(self, subgroup: str) -> Bounds:
+    def bounds(self, subgroup: str) -> NetworkBounds:
         """Return the bounds that hold in a subgroup."""
-        return Bounds(largest_skew(self.tau_ns, self.skew), self.subgroup(subgroup).delta_ns)
+        return NetworkBounds(largest_skew(self.tau_ns, self.skew), self.subgroup(subgroup).delta_ns)
 
     def may_precede(self, a: LocalStamp, b: LocalStamp) -> bool:
         """Tell whether event `a` can have happened before event `b` of the same subgroup, by the rules in force."""

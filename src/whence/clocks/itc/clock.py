@@ -14,13 +14,13 @@ from typing import Any, ClassVar, Self
 
 from whence.clocks import json_fields
 from whence.errors import (ClockError, Retired, StampError)
-from whence.clocks.locked import (Guarded, holding)
+from whence.clocks.locked import (LockedClock, holding)
 from whence.clocks.itc import (event_tree, id_tree)
 from whence.clocks.itc.bits import BitReader, BitWriter
 from whence.clocks.itc.event_tree import Events
 from whence.clocks.itc.id_tree import (MAX_DEPTH, Share)
 from whence.clocks.relation import CausalStamp, Relation, require
-from whence.clocks.wire import MAX_COUNTER, Kind, Reader, Writer
+from whence.clocks.wire import MAX_COUNTER, Kind, StampReader, Writer
 
 
 class IntervalTreeStamp(CausalStamp):
@@ -63,7 +63,7 @@ class IntervalTreeStamp(CausalStamp):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        read = Reader(data, cls.kind)
+        read = StampReader(data, cls.kind)
         bits = BitReader(read.raw(len(read.data) - read.position))
         stamp = cls(_check_height(event_tree.read_events(bits)))
         bits.end()
@@ -78,7 +78,7 @@ class IntervalTreeStamp(CausalStamp):
         return cls(_check_height(_from_lists(fields["events"])))
 
 
-class IntervalTreeClock(Guarded):
+class IntervalTreeClock(LockedClock):
     """One live instance. Thread-safe; refuses to act once it forked or joined."""
 
     def __init__(self, share: Share, tree: Events) -> None:

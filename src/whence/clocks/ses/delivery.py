@@ -16,7 +16,7 @@ from threading import TIMEOUT_MAX, Event
 from typing import TYPE_CHECKING
 
 from whence.errors import (ClockError, UnstampedMessage)
-from whence.clocks.locked import Guarded
+from whence.clocks.locked import LockedClock
 from whence.clocks.ses.stamp import OrderingStamp
 from whence.clocks.vector.clock import VectorClock, VectorObserver
 from whence.clocks.vector.stamp import VectorStamp
@@ -31,7 +31,7 @@ MAX_WAITING = 10_000
 """How many messages may wait at once by default."""
 
 
-class OrderingObserver(Guarded):
+class OrderingObserver(LockedClock):
     """A destination that delivers in causal order and never sends (Berry, 3.4.2). Thread-safe.
 
     Senders record their messages to it under `process`, as for any other destination.
@@ -51,7 +51,7 @@ class OrderingObserver(Guarded):
         self.max_waiting = max_waiting
         self._vector: VectorClock | VectorObserver = (observer := VectorObserver())
         self._merge: Callable[[VectorStamp], VectorStamp] = observer.observe
-        self._waiting: list[Waiting] = []
+        self._waiting: list[WaitingMessage] = []
         self._last_from: dict[str, int] = {}
         self._missing: dict[str, list[tuple[int, int]]] = {}
         self._came_late: dict[str, set[int]] = {}
@@ -75,7 +75,7 @@ class OrderingObserver(Guarded):
         """Deliver the message when it may be delivered, or at its time-out; blocks this thread until then."""
         return self.deliver_message(self._incoming(stamp), timeout_s=timeout_s)
 
-    def submit(self, stamp: OrderingStamp, then: Callable[[OrderedDelivery], None]) -> Waiting:
+    def submit(self, stamp: OrderingStamp, then: Callable[[OrderedDelivery], None]) -> WaitingMessage:
         """Deliver the message as soon as it may be, and call `then` with the delivery; returns at once.
 
         `then` is called here, or later by the thread that delivers the last message it waits for, with the clock's lock
@@ -83,7 +83,7 @@ class OrderingObserver(Guarded):
         """
         return self._submit(self._incoming(stamp), then)
 
-    def give_up(self, waiting: Waiting) -> OrderedDelivery:
+    def give_up(self, waiting: WaitingMessage) -> OrderedDelivery:
         """Deliver a waiting message now, after the waiting messages it depends on; the delivery names the gaps."""
         with self._lock:
             while waiting.delivery is None:
@@ -134,7 +134,7 @@ class OrderingObserver(Guarded):
             raise
         return self.give_up(waiting)
 
-    def _withdraw(self, waiting: Waiting) -> None:
+    def _withdraw(self, waiting: WaitingMessage) -> None:
         """Forget a message whose caller no longer waits; if offered again, it counts as new."""
         with self._lock:
             if waiting in self._waiting:
@@ -150,9 +150,9 @@ class OrderingObserver(Guarded):
             raise TypeError(f"an ordering clock delivers an OrderingStamp, not {type(stamp).__name__}")
         return Incoming(stamp, self.process)
 
-    def _submit(self, message: Incoming, then: Callable[[OrderedDelivery], None]) -> Waiting:
+    def _submit(self, message: Incoming, then: Callable[[OrderedDelivery], None]) -> WaitingMessage:
         with self._lock:
-            waiting = Waiting(message, then)
+            waiting = WaitingMessage(message, then)
             delivery = self._deliver_if_ready(message)
             if delivery is not None:
                 waiting.deliver(delivery)  # before those it releases, so that callbacks come in causal order too
@@ -174,7 +174,7 @@ class OrderingObserver(Guarded):
             return None
         return self._accept(message, ())
 
-    def _first_dependency(self, waiting: Waiting) -> Waiting:
+    def _first_dependency(self, waiting: WaitingMessage) -> WaitingMessage:
         """Find a waiting message that this one depends on and that depends on no other; this one if there is none."""
         # One pass is enough: if the earliest so far does not depend on a message, nothing before it does.
         earliest = waiting
@@ -183,7 +183,7 @@ class OrderingObserver(Guarded):
                 earliest = other
         return earliest
 
-    def _deliver_over_gaps(self, waiting: Waiting) -> None:
+    def _deliver_over_gaps(self, waiting: WaitingMessage) -> None:
         self._settle(waiting, self._gaps(waiting.message))
         self._release_ready()
 
@@ -197,12 +197,12 @@ class OrderingObserver(Guarded):
                     self._settle(waiting, ())
                     progress = True
 
-    def _settle(self, waiting: Waiting, gaps: tuple[Gap, ...]) -> None:
+    def _settle(self, waiting: WaitingMessage, gaps: tuple[MissingSends, ...]) -> None:
         self._waiting.remove(waiting)
         waiting.deliver(self._accept(waiting.message, gaps))
 
-    def _gaps(self, message: Incoming) -> tuple[Gap, ...]:
-        needs = [Gap(sender, self._reached(sender), need) for sender, need in message.needs.items()]
+    def _gaps(self, message: Incoming) -> tuple[MissingSends, ...]:
+        needs = [MissingSends(sender, self._reached(sender), need) for sender, need in message.needs.items()]
         return tuple(sorted(gap for gap in needs if gap.have < gap.need))
 
     def _reached(self, sender: str) -> int:
@@ -218,7 +218,7 @@ class OrderingObserver(Guarded):
         in_a_gap = any(have < count <= need for have, need in self._missing.get(sender, ()))
         return not in_a_gap or count in self._came_late.get(sender, ())
 
-    def _accept(self, message: Incoming, gaps: tuple[Gap, ...]) -> OrderedDelivery:
+    def _accept(self, message: Incoming, gaps: tuple[MissingSends, ...]) -> OrderedDelivery:
         """Deliver now. The caller holds the lock."""
         sender, count = message.sender, message.count
         # A message that depends on this one can only have been delivered before it if there was a gap.
@@ -258,7 +258,7 @@ def _call_soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) ->
 logger = logging.getLogger(__name__)
 
 
-class Gap(NamedTuple):
+class MissingSends(NamedTuple):
     """A sender with sends that were missing when a message was delivered: the counter reached here, and the one needed."""
 
     sender: str
@@ -274,7 +274,7 @@ class OrderedDelivery(NamedTuple):
     """The counter of the send event at its sender; with `sender`, it identifies the message."""
     stamp: VectorStamp | None
     """The stamp of the delivery event; None for a duplicate, which counts as no event."""
-    gaps: tuple[Gap, ...] = ()
+    gaps: tuple[MissingSends, ...] = ()
     late: bool = False
     """Whether a message that depends on this one was delivered before it."""
     duplicate: bool = False
@@ -298,7 +298,7 @@ class Incoming:
         return self.clock.known(other.sender) >= other.count
 
 
-class Waiting:
+class WaitingMessage:
     """A message that waits for others. `delivery` is None until it is delivered."""
 
     __slots__ = ("_then", "delivery", "message")

@@ -15,7 +15,7 @@ from whence.clocks import json_fields
 from whence.errors import StampError
 from whence.clocks.relation import CausalStamp, Relation
 from whence.clocks.vector.stamp import VectorStamp
-from whence.clocks.wire import Kind, Reader, Writer
+from whence.clocks.wire import Kind, StampReader, Writer
 
 Sends = Mapping[str, int]
 """``{sender: counter}``: one send of each named sender."""
@@ -101,7 +101,7 @@ class OrderingStamp(CausalStamp):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        read = Reader(data, cls.kind)
+        read = StampReader(data, cls.kind)
         sender = read.text()
         clock = VectorStamp.from_bytes(read.raw(read.count(least_bytes_each=1)))
         outstanding = read_sends(read, clock)
@@ -141,7 +141,7 @@ def write_sends(out: Writer, outstanding: Mapping[str, Sends], clock: VectorStam
             out.varint(sends[process])
 
 
-def read_sends(read: Reader, clock: VectorStamp) -> dict[str, Sends]:
+def read_sends(read: StampReader, clock: VectorStamp) -> dict[str, Sends]:
     """Read what `write_sends` wrote; raises `StampError` for a send that the clock does not know of."""
     names = tuple(clock)
     outstanding: dict[str, Sends] = {}

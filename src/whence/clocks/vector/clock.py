@@ -20,7 +20,7 @@ Sources: Fidge 1991; Berry 1995, sections 2.1, 3.4.1, 3.6 and 4.2.
 from __future__ import annotations
 
 from whence.errors import (ClockError, UnstampedMessage)
-from whence.clocks.locked import (Guarded, holding)
+from whence.clocks.locked import (LockedClock, holding)
 from whence.clocks.relation import require
 from whence.clocks.vector.packed import (Roster, merge, union)
 from whence.clocks.vector.stamp import VectorStamp, vector_stamp
@@ -29,7 +29,7 @@ from whence.clocks.wire import MAX_COUNTER, check_name
 _new = object.__new__
 
 
-class _Vector(Guarded):
+class _Vector(LockedClock):
     """The counters that are known here, of all processes."""
 
     __slots__ = ("_complete", "_packed", "_roster")

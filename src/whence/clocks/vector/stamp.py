@@ -15,7 +15,7 @@ from whence.clocks import json_fields
 from whence.errors import StampError
 from whence.clocks.relation import CausalStamp, Relation
 from whence.clocks.vector.packed import (Roster, at_most, lane_bits_for, union)
-from whence.clocks.wire import MAX_COUNTER, MAX_NAME_BYTES, Kind, Reader, Writer, check_name
+from whence.clocks.wire import MAX_COUNTER, MAX_NAME_BYTES, Kind, StampReader, Writer, check_name
 
 _WIDTHS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
@@ -115,7 +115,7 @@ class VectorStamp(CausalStamp, Mapping[str, int]):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        read = Reader(data, cls.kind)
+        read = StampReader(data, cls.kind)
         head = read.varint()
         entries = head >> 1
         names = read.raw(read.count(least_bytes_each=1))

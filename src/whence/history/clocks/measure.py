@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from whence.causality.order import NO_TIME
 from whence.history.clocks.answered import answered
 from whence.history.run import Run
-from whence.skew.pairs import (MAX_CELLS, WIDEST, Bins, ClockPairs, count_pairs, merge_pairs, no_pairs, occupied_bins)
+from whence.skew.pairs import (MAX_CELLS, WIDEST, OccupiedBins, ClockPairs, count_pairs, merge_pairs, no_pairs, occupied_bins)
 from whence.measures.waits import Waits
 
 Longs = NDArray[np.int64]
@@ -58,7 +58,7 @@ class SegmentClocks:
     pair of clocks."""
 
 
-def time_bins(run: Run, number: int, *, most: int) -> Bins:
+def time_bins(run: Run, number: int, *, most: int) -> OccupiedBins:
     """The bins that a segment's wall times lie in."""
     times = _longs(run.events(number, ("time",), 0, int(run.segments.rows[number]))["time"])
     return occupied_bins(times[times != NO_TIME], most=most)

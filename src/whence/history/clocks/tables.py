@@ -17,7 +17,7 @@ from whence.history.run import Run
 from whence.history.sealed import write_sealed_table
 from whence.history.store import Store
 from whence.skew.pairs import (COLUMNS, NO_NEXT, ClockPairs, fit_pairs)
-from whence.skew.steps import (Moment, Step)
+from whence.skew.steps import (Moment, ClockStep)
 from whence.skew.offsets import (DRIFTS, ERRATIC, STEADY, STEPS, UNKNOWN, WANDERS, ClockEstimate, Offsets, estimate_offsets)
 from whence.skew.same_clocks import (SameClocks, find_same_clocks)
 from whence.measures.waits import Waits
@@ -111,7 +111,7 @@ def _row(clock: ClockEstimate) -> dict[str, Any]:
     return fields | {name: [_plain(each) for each in getattr(clock, name)] for name in ("steps", "track")}
 
 
-def _plain(value: Step | Moment) -> dict[str, Any]:
+def _plain(value: ClockStep | Moment) -> dict[str, Any]:
     """The fields by name; `dataclasses.asdict` copies each and takes ten times as long."""
     return {name: getattr(value, name) for name in value.__slots__}
 
@@ -140,7 +140,7 @@ def read_clocks(run: Run) -> list[tuple[ClockEstimate, int]]:
     for row in _table(run, CLOCKS_TABLE).read(use_threads=False).to_pylist():
         events = row.pop("events")
         row["alternatives"] = tuple(row["alternatives"])
-        row["steps"] = tuple(Step(**step) for step in row["steps"])
+        row["steps"] = tuple(ClockStep(**step) for step in row["steps"])
         row["track"] = tuple(Moment(**moment) for moment in row["track"])
         found.append((ClockEstimate(**row), events))
     return found

@@ -45,7 +45,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class SegmentOutcome:
     """What a task reports of its segment. Pickles."""
 
     number: int
@@ -104,7 +104,7 @@ def agree_terms(
 
 def deliver_and_write(
     run: Run, number: int, terms: Terms, blocks: Blocks, *, attempt: str, limit_rows: int = LIMIT_ROWS
-) -> Outcome:
+) -> SegmentOutcome:
     """Deliver a segment and write a file for each policy; `attempt` makes their names unique."""
     return write_deliveries(run, number, deliver_on(terms, run, number, blocks, limit_rows=limit_rows), attempt=attempt)
 
@@ -125,13 +125,13 @@ def deliver_on(
     )
 
 
-def write_deliveries(run: Run, number: int, found: SegmentDeliveries, *, attempt: str) -> Outcome:
+def write_deliveries(run: Run, number: int, found: SegmentDeliveries, *, attempt: str) -> SegmentOutcome:
     """Write what was found for a segment."""
     files: dict[str, str] = {}
     for name, deliveries in found.policies.items():
         files[name] = _write(run, layout.segment_stem(f"delivery-{name}", number, attempt), deliveries.table)
     each = found.policies.items()
-    return Outcome(
+    return SegmentOutcome(
         number,
         files,
         {name: deliveries.contradictions for name, deliveries in each},
@@ -155,7 +155,7 @@ def _write(run: Run, stem: str, table: pa.Table) -> str:
     )
 
 
-def summary(outcomes: Sequence[Outcome], terms: Terms) -> tuple[dict[str, PolicySummary], WallClockSummary]:
+def summary(outcomes: Sequence[SegmentOutcome], terms: Terms) -> tuple[dict[str, PolicySummary], WallClockSummary]:
     """What the manifest says of each policy and of the order by wall time, from the outcomes of all segments."""
     ordered = sorted(outcomes, key=lambda each: each.number)
     reason = "nothing in their past has a time" if terms.untimed else None

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.delivery.rules import Rule
+from whence.delivery.rules import DeliveryRule
 from whence.delivery.stamped import wait_ticks
 from whence.history.deliver.rows import Blocks
 
@@ -30,7 +30,7 @@ Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class NearbyBlocks:
     """Blocks of a computation, by number."""
 
     exact: range
@@ -42,7 +42,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chain:
+class Neighbourhood:
     """The blocks of one computation and where they lie in time."""
 
     blocks: Blocks
@@ -70,7 +70,7 @@ class Chain:
         """The blocks that hold these positions."""
         return np.searchsorted(self.blocks.first_position, positions, side="right") - 1
 
-    def reach(self, own: range, bounds: Mapping[str, tuple[Longs, Longs]], *, limit_rows: int) -> Reach:
+    def reach(self, own: range, bounds: Mapping[str, tuple[Longs, Longs]], *, limit_rows: int) -> NearbyBlocks:
         """What a task needs for its `own` blocks, given each policy's bounds of the delivery times (`delivery_bounds`)."""
         exact = self.around(own, before=self.eps, after=self.eps)
         too_far: dict[str, int] = {}
@@ -88,10 +88,10 @@ class Chain:
             else:
                 first, stop = min(first, wanted.start), max(stop, wanted.stop)
         exact = range(first, stop)
-        return Reach(exact, self.loaded_for(exact), too_far)
+        return NearbyBlocks(exact, self.loaded_for(exact), too_far)
 
 
-def chain(blocks: Blocks, *, eps_ticks: int, tick: int, prompt: int | None = None) -> Chain:
+def chain(blocks: Blocks, *, eps_ticks: int, tick: int, prompt: int | None = None) -> Neighbourhood:
     """The blocks of one computation's segments.
 
     Where stamps are what was known (`prompt`: the longest that a report which counts took), an event's place may be long
@@ -100,10 +100,10 @@ def chain(blocks: Blocks, *, eps_ticks: int, tick: int, prompt: int | None = Non
     first = blocks.least_causal
     if prompt is not None:
         first = np.minimum(first, np.maximum(blocks.least_time, blocks.least_arrival - prompt))
-    return Chain(blocks, first // tick, blocks.largest_causal // tick, eps_ticks)
+    return Neighbourhood(blocks, first // tick, blocks.largest_causal // tick, eps_ticks)
 
 
-def delivery_bounds(blocks: Blocks, rule: Rule, tick: int) -> tuple[Longs, Longs]:
+def delivery_bounds(blocks: Blocks, rule: DeliveryRule, tick: int) -> tuple[Longs, Longs]:
     """By block: times before and after which none of its rows is delivered (`whence.delivery.stamped` says why)."""
     wait = wait_ticks(rule)
     least = np.maximum(blocks.least_arrival // tick, blocks.least_time // tick + wait)

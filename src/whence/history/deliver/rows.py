@@ -28,7 +28,7 @@ NEVER = int(np.iinfo(np.int64).max) >> 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Times:
+class EventTimes:
     """Of timed events: an event without a time of its own is taken to happen at its causal time."""
 
     rows: Longs
@@ -77,11 +77,11 @@ class Blocks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Span:
+class EventRange:
     """Timed events, computation after computation, each in history order."""
 
     position: Longs
-    times: Times
+    times: EventTimes
     skeleton: Skeleton
     """Processes by their names, computation after computation; causes outside the span are in `outside`."""
     column: Ints
@@ -107,7 +107,7 @@ def survey_segment(run: Run, number: int) -> Blocks:
     return Blocks(*np.array(found, np.int64).reshape(len(found), len(fields(Blocks))).T)
 
 
-def _block(times: Times, count: int) -> list[int]:
+def _block(times: EventTimes, count: int) -> list[int]:
     if not len(times.rows):
         return [NEVER, -NEVER, NEVER, -NEVER, NEVER, -NEVER, -NEVER, 0, count, times.without_arrival]
     # In a live history, a clock that is far ahead is not believed, and its event may stand before its time.
@@ -121,7 +121,7 @@ def _block(times: Times, count: int) -> list[int]:
     return [*bounds, int(delay.max()), int(lag.max()), count - len(times.rows), times.without_arrival]
 
 
-def read_times(run: Run, number: int, start: int, stop: int) -> Times:
+def read_times(run: Run, number: int, start: int, stop: int) -> EventTimes:
     """The times of some rows of a segment; rows are numbered from `start`."""
     table = run.events(number, ("time", "causal_time", "arrival"), start, stop)
     time, causal_time, arrival = (_longs(table[name]) for name in ("time", "causal_time", "arrival"))
@@ -131,7 +131,7 @@ def read_times(run: Run, number: int, start: int, stop: int) -> Times:
     untold = time == NO_TIME
     time = np.where(untold, causal_time, time)
     missing = arrival == NO_TIME
-    return Times(rows, time, causal_time, np.where(missing, time, arrival), int(missing.sum()), untold)
+    return EventTimes(rows, time, causal_time, np.where(missing, time, arrival), int(missing.sum()), untold)
 
 
 def _longs(column: pa.ChunkedArray) -> Longs:
@@ -149,7 +149,7 @@ def chain_of(run: Run, number: int) -> range:
     return range(first, int(starting[at]) if at < len(starting) else len(run.segments))
 
 
-def load_span(run: Run, start: int, stop: int) -> Span:
+def load_span(run: Run, start: int, stop: int) -> EventRange:
     """The rows at positions ``start <= position < stop``, which lie in one chain of segments."""
     segments = run.segments
     numbers = range(segments.segment_of(start), segments.segment_of(stop - 1) + 1)
@@ -158,7 +158,7 @@ def load_span(run: Run, start: int, stop: int) -> Span:
     process: list[Ints] = []
     effects: list[Longs] = []
     causes: list[Longs] = []
-    parts: list[Times] = []
+    parts: list[EventTimes] = []
     for number in numbers:
         first = int(segments.first_position[number])
         low, high = max(0, start - first), min(int(segments.rows[number]), stop - first)
@@ -174,7 +174,7 @@ def load_span(run: Run, start: int, stop: int) -> Span:
         causes += [part.cause_rows() + base, edge_cause[inside] - start]
         times = read_times(run, number, low, high)
         parts.append(replace(times, rows=times.rows + base))
-    whole = Times(
+    whole = EventTimes(
         np.concatenate([part.rows for part in parts]),
         np.concatenate([part.time for part in parts]),
         np.concatenate([part.causal_time for part in parts]),
@@ -200,15 +200,15 @@ def _ranked(run: Run, codes: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _arranged(
-    start: int, times: Times, process: Ints, effects: Longs, causes: Longs, column: Ints, computation: Ints
-) -> Span:
+    start: int, times: EventTimes, process: Ints, effects: Longs, causes: Longs, column: Ints, computation: Ints
+) -> EventRange:
     """Leave out the untimed rows, put computations one after the other, and causes with their effects."""
     several = int(computation[-1]) > 0
     rows = times.rows
     if several:
         order = np.argsort(computation[process[rows]], kind="stable")
         rows = rows[order]
-        times = Times(
+        times = EventTimes(
             rows,
             times.time[order],
             times.causal_time[order],
@@ -234,7 +234,7 @@ def _arranged(
     offsets = np.concatenate(([0], np.cumsum(np.bincount(effects, minlength=len(rows))))).astype(np.int64)
     own = process[rows]
     starts = np.concatenate(([0], np.cumsum(np.bincount(computation[own], minlength=int(computation[-1]) + 1))))
-    return Span(
+    return EventRange(
         start + rows,
         times,
         Skeleton(own, offsets, effects - causes),

@@ -19,25 +19,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from whence.causality.bounded_stamps import (Stamps, eps_ticks, stamp_known_rows, stamp_rows)
+from whence.causality.bounded_stamps import (BoundedStamps, eps_ticks, stamp_known_rows, stamp_rows)
 from whence.delivery.policies import StampPolicy
-from whence.delivery.rules import Rule
+from whence.delivery.rules import DeliveryRule
 from whence.delivery.sort import argsort_packed
 from whence.delivery.stamped import (
     NO_LOW,
     Deliverer,
-    Line,
-    Placed,
+    TimeAxis,
+    PlacedDeliveries,
     StampedRows,
     inverse,
     key_order,
     prompt_ticks,
     wait_ticks,
 )
-from whence.history.deliver.neighbours import (Chain, chain, delivery_bounds)
+from whence.history.deliver.neighbours import (Neighbourhood, chain, delivery_bounds)
 from whence.history.run import Run
-from whence.history.deliver.rows import (NEVER, Blocks, Span, chain_of, load_span)
-from whence.measures.inversions import Inversions, Rows, count_inversions
+from whence.history.deliver.rows import (NEVER, Blocks, EventRange, chain_of, load_span)
+from whence.measures.inversions import Inversions, OrderedRowsOfCauses, count_inversions
 from whence.measures.waits import Waits
 
 Longs = NDArray[np.int64]
@@ -159,13 +159,13 @@ def deliver_segment(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Window:
+class _LoadedRows:
     """Rows loaded, and which of them are the segment's own, or exact."""
 
-    span: Span
+    span: EventRange
     own: slice
     exact: slice
-    rows: Rows
+    rows: OrderedRowsOfCauses
     """The exact ones."""
     effects: Longs
     """By message that an own row received: that row ..."""
@@ -178,7 +178,7 @@ class _Window:
 class _Task:
     """The work on one segment, or on some blocks of its computation."""
 
-    def __init__(self, run: Run, line: Chain, rules: dict[str, Rule], eps: int, tick: int, as_known: bool) -> None:
+    def __init__(self, run: Run, line: Neighbourhood, rules: dict[str, DeliveryRule], eps: int, tick: int, as_known: bool) -> None:
         self.run, self.chain, self.rules, self.eps, self.tick = run, line, rules, eps, tick
         self.as_known = as_known
 
@@ -204,7 +204,7 @@ class _Task:
             found[name] = self._result(window, placed, contradictions, first, rows)
         return SegmentDeliveries(found, _wall_clock(window), len(window.span))
 
-    def _load(self, loaded: range, exact: range, first: int, stop: int) -> _Window:
+    def _load(self, loaded: range, exact: range, first: int, stop: int) -> _LoadedRows:
         span = load_span(self.run, *self._positions(loaded))
         own, right = _stretch(span, first, stop), _stretch(span, *self._positions(exact))
         skeleton = span.skeleton
@@ -213,17 +213,17 @@ class _Task:
         causes = effects - skeleton.back[entries]
         far = np.where(causes < right.start, span.position[causes], -1)
         outside = (span.outside_row >= own.start) & (span.outside_row < own.stop)
-        return _Window(
+        return _LoadedRows(
             span,
             own,
             right,
-            Rows(skeleton.part(right.start, right.stop), span.column),
+            OrderedRowsOfCauses(skeleton.part(right.start, right.stop), span.column),
             np.concatenate((effects, span.outside_row[outside])),
             np.concatenate((np.where(causes < right.start, -1, causes), np.full(int(outside.sum()), -1))),
             np.concatenate((far, span.outside_cause[outside])),
         )
 
-    def _deliverer(self, span: Span) -> Callable[[Rule], Placed]:
+    def _deliverer(self, span: EventRange) -> Callable[[DeliveryRule], PlacedDeliveries]:
         ticks = eps_ticks(self.eps, self.tick)
         elements = max(
             (ticks + 1 if rule.elements is None else rule.elements for rule in self.rules.values()), default=0
@@ -231,10 +231,10 @@ class _Task:
         times = span.times
         arrival = times.arrival // self.tick
 
-        def stamped(stamps: Stamps) -> Deliverer:
+        def stamped(stamps: BoundedStamps) -> Deliverer:
             return Deliverer(StampedRows(span.starts, span.skeleton.process, stamps.r, stamps.c, stamps.kn, arrival))
 
-        def known(rule: Rule) -> Placed:
+        def known(rule: DeliveryRule) -> PlacedDeliveries:
             # A clock that is ahead by more than eps is not believed, and no clock is, where there is none: the arrival
             # stands for the time (`whence.live.dates`).
             ahead = times.untold | (times.time > times.arrival + self.eps)
@@ -251,7 +251,7 @@ class _Task:
         ).deliver
 
     def _direct_only(
-        self, window: _Window, placed: Placed, rule: Rule, largest_at: Longs, needed_rows: int, limit_rows: int
+        self, window: _LoadedRows, placed: PlacedDeliveries, rule: DeliveryRule, largest_at: Longs, needed_rows: int, limit_rows: int
     ) -> Contradictions:
         """Without the pairs that reach too far: what messages show by themselves."""
         inverted = _messages_inverted(window, placed.place)
@@ -270,7 +270,7 @@ class _Task:
         )
         return Contradictions(len(window.effects), inverted, None, reason)
 
-    def _delivered_at(self, block: int, rule: Rule, positions: Longs) -> Longs:
+    def _delivered_at(self, block: int, rule: DeliveryRule, positions: Longs) -> Longs:
         """When the events at these positions of a block are delivered; a time before all others for untimed ones."""
         exact = range(block, block + 1)
         loaded = self.chain.loaded_for(exact)
@@ -287,7 +287,7 @@ class _Task:
         return int(first[chosen.start]), int(first[chosen.stop - 1] + rows[chosen.stop - 1])
 
     def _result(
-        self, window: _Window, placed: Placed, contradictions: Contradictions, first: int, rows: int
+        self, window: _LoadedRows, placed: PlacedDeliveries, contradictions: Contradictions, first: int, rows: int
     ) -> PolicyDeliveries:
         """The columns of the own rows, in the order of the segment."""
         span, own = window.span, window.own
@@ -320,14 +320,14 @@ _NOTHING = PolicyDeliveries(DELIVERIES.empty_table(), _NONE, 0, Waits.none())
 _NO_WALL_CLOCK = WallClock(_NONE, 0, 0, 0)
 
 
-def _stretch(span: Span, first: int, stop: int) -> slice:
+def _stretch(span: EventRange, first: int, stop: int) -> slice:
     """The rows at these positions; a span of several computations is one segment, all of which is meant."""
     if len(span.starts) > 2:
         return slice(0, len(span))
     return slice(*np.searchsorted(span.position, [first, stop]).tolist())
 
 
-def _ties(span: Span, placed: Placed) -> Longs:
+def _ties(span: EventRange, placed: PlacedDeliveries) -> Longs:
     """By row: how many deliveries of the same time and lead come before it."""
     at, lead = placed.at[placed.order], placed.lead[placed.order]
     changes = np.append(True, (at[1:] != at[:-1]) | (lead[1:] != lead[:-1]))[: len(at)]
@@ -338,7 +338,7 @@ def _ties(span: Span, placed: Placed) -> Longs:
     return ties
 
 
-def _ranks(span: Span, placed: Placed, own: slice) -> Longs:
+def _ranks(span: EventRange, placed: PlacedDeliveries, own: slice) -> Longs:
     """By own row: its place among the own rows."""
     order = placed.order
     if len(span.starts) > 2:
@@ -350,21 +350,21 @@ def _ranks(span: Span, placed: Placed, own: slice) -> Longs:
     return ranks[own]
 
 
-def _contradictions(window: _Window, place: Longs) -> Contradictions:
+def _contradictions(window: _LoadedRows, place: Longs) -> Contradictions:
     start = window.exact.start
     inversions = count_inversions(window.rows, place[window.exact], window.own.start - start, window.own.stop - start)
     return Contradictions(len(window.effects), _messages_inverted(window, place), inversions)
 
 
-def _messages_inverted(window: _Window, place: Longs) -> int:
+def _messages_inverted(window: _LoadedRows, place: Longs) -> int:
     near = window.causes >= 0
     return int((place[window.causes[near]] > place[window.effects[near]]).sum())
 
 
-def _wall_clock(window: _Window) -> WallClock:
+def _wall_clock(window: _LoadedRows) -> WallClock:
     span = window.span
     time, process = span.times.time, span.skeleton.process
-    by_time = key_order(Line(span.starts, time).columns[0], np.empty((len(span), 0), np.int32), process)
+    by_time = key_order(TimeAxis(span.starts, time).columns[0], np.empty((len(span), 0), np.int32), process)
     near = window.causes >= 0
     early = time[window.causes[near]] - time[window.effects[near]]
     return WallClock(

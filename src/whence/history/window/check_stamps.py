@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from whence.causality.order import Ordered
+from whence.causality.order import OrderedRows
 from whence.clocks import CausalStamp, OrderedStamp, Relation, relation
 from whence.clocks.any_stamp import stamp_from_json
 from whence.errors import WhenceError
@@ -18,7 +18,7 @@ Longs = NDArray[np.int64]
 
 
 def contradictions(
-    stamps: pa.Array, process: NDArray[np.int32], ordered: Ordered, dropped: NDArray[np.bool_]
+    stamps: pa.Array, process: NDArray[np.int32], ordered: OrderedRows, dropped: NDArray[np.bool_]
 ) -> tuple[Longs, list[str]]:
     """Canonical rows whose stamp does not come after the stamp of one of their direct causes, with the reason.
 
@@ -52,7 +52,7 @@ def contradictions(
 def first_contradictions(
     stamps: pa.Array,
     process: NDArray[np.int32],
-    ordered: Ordered,
+    ordered: OrderedRows,
     dropped: NDArray[np.bool_],
     came: Longs,
     kept: NDArray[np.bool_],

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.causality.place import (Detour, Placed)
+from whence.causality.place import (Detour, PlacedRows)
 from whence.causality.order import Edges
 from whence.events.schema import ANSWER
 from whence.history.open_ends import RECEIVES, SENDS
@@ -38,7 +38,7 @@ class WindowRows:
     """By row: the label of what it sends; -1 for nothing."""
     time: Longs
     edges: Edges
-    placed: Placed
+    placed: PlacedRows
     member: Flags
     """By row: whether it belongs to the segment, and not to another window."""
     dropped: Flags
@@ -171,12 +171,12 @@ def _codes(codes: Codes, rows: Longs) -> pa.Array:
     return pa.array(found, mask=found < 0)
 
 
-def _rows_at(placed: Placed, places: Longs) -> Longs:
+def _rows_at(placed: PlacedRows, places: Longs) -> Longs:
     """The rows at places; any for places that are none."""
     return placed.rows[np.maximum(places, 0)] if len(placed.rows) else np.zeros(len(places), np.int64)
 
 
-def _named(edges: Edges, placed: Placed) -> Flags:
+def _named(edges: Edges, placed: PlacedRows) -> Flags:
     """Of each open end: whether its event names the cause itself."""
     here = placed.open_place >= 0
     rows = np.where(here, _rows_at(placed, placed.open_place), -1)

@@ -22,7 +22,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
+class SegmentHoles:
     """What the events of a segment tell of messages and of missing reports, by process."""
 
     hole_row: Longs
@@ -48,7 +48,7 @@ class Told:
         return np.where(self.tied[at] == rows, self.tied_to[at], rows)
 
 
-def told_by(events: pa.Table, skeleton: Skeleton, processes: int) -> Told:
+def told_by(events: pa.Table, skeleton: Skeleton, processes: int) -> SegmentHoles:
     """Look through the events of a segment, in history order."""
     sends, process = events["sends"], skeleton.process
     has_stamp = _flags(pc.starts_with(sends, STAMPED))
@@ -62,7 +62,7 @@ def told_by(events: pa.Table, skeleton: Skeleton, processes: int) -> Told:
     apart = process[effects] != process[causes]
     touched = np.zeros(processes, np.bool_)
     touched[process[effects[apart]]] = touched[process[causes[apart]]] = True
-    told = Told(
+    told = SegmentHoles(
         np.full(processes, -1, np.int64),
         np.bincount(process[_talks(events)], minlength=processes).astype(np.int64),
         touched,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from whence.errors import WhenceError
 from whence.history.window.columns import LARGEST_TIME
-from whence.history.window.solve import Window
+from whence.history.window.solve import SegmentWindow
 
 BINS = 4096
 """In which the rows of a computation are counted by wall time, to cut it."""
@@ -25,7 +25,7 @@ class TooLarge(WhenceError):
 
 
 @dataclass(frozen=True, slots=True)
-class Bins:
+class TimeBins:
     """Wall time in steps of one width; the first holds all that is earlier as well, and the last all that is later."""
 
     start: int
@@ -33,7 +33,7 @@ class Bins:
     count: int = BINS
 
     @classmethod
-    def over(cls, first: int, last: int) -> Bins:
+    def over(cls, first: int, last: int) -> TimeBins:
         """Bins that reach from the first time to the last."""
         first, last = max(first, -LARGEST_TIME), min(last, LARGEST_TIME)
         return cls(first, max(1, -(-(last - first + 1) // BINS)))
@@ -52,8 +52,8 @@ class Bins:
 
 
 def spread_bins(
-    bins: Bins, count_rows: Callable[[Bins], dict[int, int]], *, epoch_rows: int
-) -> tuple[Bins, dict[int, int]]:
+    bins: TimeBins, count_rows: Callable[[TimeBins], dict[int, int]], *, epoch_rows: int
+) -> tuple[TimeBins, dict[int, int]]:
     """Bins, with their counts, that are fine enough to cut by: a few clocks that are years off may not make them too wide.
 
     While one bin holds more rows than an epoch should, bins are made of the time that holds most rows.
@@ -62,7 +62,7 @@ def spread_bins(
     while bins.width > 1 and max(counts.values()) > epoch_rows:
         total = sum(counts.values())
         dense = [each for each, rows in counts.items() if rows * 1_000 >= total]
-        finer = Bins.over(bins.start + min(dense) * bins.width, bins.start + (max(dense) + 1) * bins.width - 1)
+        finer = TimeBins.over(bins.start + min(dense) * bins.width, bins.start + (max(dense) + 1) * bins.width - 1)
         if finer.width >= bins.width:
             break
         bins, counts = finer, count_rows(finer)
@@ -76,7 +76,7 @@ class Epochs:
     computation: str
     names: tuple[str, ...]
     """Its processes, ascending."""
-    bins: Bins
+    bins: TimeBins
     """Cuts lie between two of them."""
     first_bins: tuple[int, ...]
     """The bin at which each epoch begins; the first is 0."""
@@ -87,10 +87,10 @@ class Epochs:
         """The times between two epochs."""
         return tuple(self.bins.start + each * self.bins.width for each in self.first_bins[1:])
 
-    def windows(self) -> list[Window]:
+    def windows(self) -> list[SegmentWindow]:
         """One for each epoch; the first has no beginning and the last no end."""
         cuts = (None, *self.cuts, None)
-        return [Window(low, high) for low, high in pairwise(cuts)]
+        return [SegmentWindow(low, high) for low, high in pairwise(cuts)]
 
     def epoch_of_bins(self) -> list[int]:
         """By bin: its epoch."""
@@ -98,7 +98,7 @@ class Epochs:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WindowPlan:
     """Windows by number: first those of whole computations, several in each, then the epochs of each large one."""
 
     shared: int
@@ -120,7 +120,7 @@ class Plan:
             number += len(each.first_bins)
         raise ValueError(f"computation {epochs.computation!r} is not part of the plan")
 
-    def solves(self, number: int) -> tuple[Epochs, Window] | None:
+    def solves(self, number: int) -> tuple[Epochs, SegmentWindow] | None:
         """The computation and the window of a number; None for one of whole computations."""
         at = number - self.shared
         if at < 0:

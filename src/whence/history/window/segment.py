@@ -19,12 +19,12 @@ from whence.causality.skeleton import Skeleton
 from whence.history import layout
 from whence.history.quarantine import (DUPLICATE, PLACED, QUARANTINED, count_codes)
 from whence.history.gone import Gone, gone_from
-from whence.history.window.holes import (Told, told_by)
-from whence.history.window.plan import Plan
+from whence.history.window.holes import (SegmentHoles, told_by)
+from whence.history.window.plan import WindowPlan
 from whence.history.window.columns import (BETWEEN, numbered_names)
 from whence.history.sealed import write_sealed_table
 from whence.history.window.lines import (SegmentLines, lines_of)
-from whence.history.window.solve import (Solved, Window, solve)
+from whence.history.window.solve import (Solved, SegmentWindow, solve)
 from whence.history.store import Store
 from whence.history.write import (SegmentFiles, write_aside, write_segment)
 
@@ -58,7 +58,7 @@ class Counts:
     first_time: NDArray[np.int64]
     """`NO_TIME` where no event has one."""
     last_time: NDArray[np.int64]
-    told: Told
+    told: SegmentHoles
 
     def processes(self) -> Iterator[tuple[str, str]]:
         """Each process with its computation."""
@@ -66,7 +66,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class SegmentResult:
     """A segment as its task made it, before the segments are joined. Pickles."""
 
     window: int
@@ -96,14 +96,14 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SegmentTarget:
     """Where tasks write."""
 
     store: Store
     run: str
 
 
-def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Made:
+def make_segment(rows: pa.Table, window: int, plan: WindowPlan, target: SegmentTarget) -> SegmentResult:
     """Solve one window, whose rows `rows` are, and write its segment.
 
     May run twice for one window, at once or one after the other: each run writes files of its own.
@@ -142,7 +142,7 @@ def make_segment(rows: pa.Table, window: int, plan: Plan, target: Target) -> Mad
     if len(solved.open_receives) or len(solved.open_sends):
         open_file = write_sealed_table(target.store, target.run, f"open-{window:05d}-{attempt}", open_table(solved))
     known = solved.placed_time[solved.placed_time != NO_TIME]
-    return Made(
+    return SegmentResult(
         window,
         len(events),
         counts,
@@ -181,7 +181,7 @@ def solve_whole(rows: pa.Table, *, first_come: bool = False) -> tuple[Solved, li
     computations = sorted(pc.unique(rows["computation"]).to_pylist())
     if len(computations) == 1:
         names = sorted(pc.unique(rows["process"]).to_pylist())
-        return solve(rows, names, Window(), first_come=first_come), [(computations[0], name) for name in names]
+        return solve(rows, names, SegmentWindow(), first_come=first_come), [(computations[0], name) for name in names]
     own = numbered_names(rows["computation"], computations)
     together = rows
     for at, name in enumerate(rows.column_names):
@@ -194,7 +194,7 @@ def solve_whole(rows: pa.Table, *, first_come: bool = False) -> tuple[Solved, li
             together = together.set_column(at, name, pa.array(lists, pa.list_(pa.string())))
     names = sorted(pc.unique(together["process"]).to_pylist())
     split = [name.partition(BETWEEN) for name in names]
-    found = solve(together, names, Window(), first_come=first_come, told_apart=True)
+    found = solve(together, names, SegmentWindow(), first_come=first_come, told_apart=True)
     return found, [(computations[int(number)], name) for number, _, name in split]
 
 

@@ -22,13 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.causality.place import (Placed, assemble)
+from whence.causality.place import (PlacedRows, assemble)
 from whence.causality.canonical import Copies, Raw, canonical_order, find_copies, tied_places
 from whence.causality.corrected_times import corrections
-from whence.causality.order import (NO_TIME, Edges, Ordered, Times, order_rows)
+from whence.causality.order import (NO_TIME, Edges, OrderedRows, CausalTimes, order_rows)
 from whence.events.keys import UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
 from whence.events.schema import ANSWER, END, SPAN, STAMPED, START
-from whence.history.quarantine import Aside
+from whence.history.quarantine import Quarantined
 from whence.history.open_ends import RECEIVES, SENDS
 from whence.history.window.columns import (BETWEEN, ReportColumns, out_of_range)
 from whence.history.window.span_edges import (before_their_start, begins_uncalled, edges_told, homes_of_spans, rank_ties, span_ends, started_elsewhere, with_all_answers, with_ties, without_answers_after, without_local_parents)
@@ -41,7 +41,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class SegmentWindow:
     """Which events a segment is to hold; an open window holds the whole computation."""
 
     low: int | None = None
@@ -58,7 +58,7 @@ class Solved:
 
     table_rows: Longs
     """By place: the row of the table."""
-    placed: Placed
+    placed: PlacedRows
     causal_time: Longs
     """By place; `NO_TIME` where nothing in the past has a time."""
     placed_time: Longs
@@ -71,7 +71,7 @@ class Solved:
     """What crosses the segment's ends: rows of `whence.history.open_ends.RECEIVES`."""
     open_sends: pa.Table
     """What others may name: rows of `whence.history.open_ends.SENDS`."""
-    aside: Aside
+    aside: Quarantined
     lag: int
     """The largest excess of a causal time over its wall time, over all rows of the window."""
     lag_row: int
@@ -81,7 +81,7 @@ class Solved:
 
 
 def solve(
-    table: pa.Table, names: Sequence[str], window: Window, *, first_come: bool = False, told_apart: bool = False
+    table: pa.Table, names: Sequence[str], window: SegmentWindow, *, first_come: bool = False, told_apart: bool = False
 ) -> Solved:
     """The segment of `window` from the rows of one computation, whose processes are `names`, ascending.
 
@@ -103,7 +103,7 @@ def solve(
     process = columns.process
     time, seq = columns.longs("time"), columns.longs("seq")
     wall = columns.longs("wall") if columns.has("wall") else time
-    aside = Aside()
+    aside = Quarantined()
     numbered = np.zeros(len(names), np.bool_)
     numbered[process[seq != NO_TIME]] = True
     good = ~(numbered[process] & (seq == NO_TIME))
@@ -140,7 +140,7 @@ LONGEST_ANSWER = 4
 NO_COPIES = Copies(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
 
 
-def _set_aside(aside: Aside, copies: Copies, mine: Flags) -> None:
+def _set_aside(aside: Quarantined, copies: Copies, mine: Flags) -> None:
     aside.duplicate(copies.rows[mine & copies.agrees])
     aside.quarantine(copies.rows[mine & ~copies.agrees], "conflict", "another report of this event says otherwise")
 
@@ -153,8 +153,8 @@ class _Work:
     order: Longs
     process: Codes
     time: Longs
-    window: Window
-    aside: Aside
+    window: SegmentWindow
+    aside: Quarantined
     told_apart: bool
     key: Longs
     """By row: what orders the rows of its process."""
@@ -294,7 +294,7 @@ class _Work:
             ),
         )
 
-    def _corrections(self, starts: Longs, edges: Edges, times: Times) -> Longs:
+    def _corrections(self, starts: Longs, edges: Edges, times: CausalTimes) -> Longs:
         columns, order, time = self.columns, self.order, self.time
         if columns.has("wall") and (wall := columns.longs("wall")[order]).tobytes() != time.tobytes():
             return corrections(starts, wall, order_rows(starts, wall, edges).times.causal_time, edges)
@@ -324,7 +324,7 @@ class _Work:
             missing.setdefault(row, []).append(plain[label].as_py())
         return Edges(edges.offsets, edges.causes, np.where(lost, -1, edges.labels))
 
-    def _tell_circles(self, edges: Edges, ordered: Ordered, keys: pa.Array, missing: dict[int, list[str]]) -> None:
+    def _tell_circles(self, edges: Edges, ordered: OrderedRows, keys: pa.Array, missing: dict[int, list[str]]) -> None:
         """Tell which messages were left out because they go in a circle."""
         if not len(ordered.in_cycle):
             return

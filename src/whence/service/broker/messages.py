@@ -19,7 +19,7 @@ MESSAGE_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class BrokerMessage:
     """One message for the broker."""
 
     payload: bytes
@@ -27,7 +27,7 @@ class Message:
     """The broker stores messages with the same id once, and messages without one every time."""
 
 
-def cut_into_messages(rows: pa.Table, batch: str, *, most_bytes: int) -> list[Message]:
+def cut_into_messages(rows: pa.Table, batch: str, *, most_bytes: int) -> list[BrokerMessage]:
     """Cut rows into messages of up to `MESSAGE_BYTES`; a larger row is one message. Raises `Refused` beyond `most_bytes`.
 
     The same rows and `batch` give the same ids.
@@ -44,7 +44,7 @@ def cut_into_messages(rows: pa.Table, batch: str, *, most_bytes: int) -> list[Me
             raise too_large("bytes of one report", most_bytes)
         else:
             payloads.append(payload)
-    return [Message(payload, f"{batch}/{number}") for number, payload in enumerate(payloads)]
+    return [BrokerMessage(payload, f"{batch}/{number}") for number, payload in enumerate(payloads)]
 
 
 async def ensure_stream(

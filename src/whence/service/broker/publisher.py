@@ -1,6 +1,6 @@
 """Publish messages to the broker, and wait until it has stored them.
 
-`Publisher.publish` returns once the broker has acknowledged every message. In all other cases it raises `Refused`, and the
+`Publisher.publish` returns once the broker has acknowledged every message. In all other cases it raises `RequestRefused`, and the
 sender must send again. Messages that were stored the first time are not stored twice if they have the same ids.
 """
 
@@ -21,8 +21,8 @@ from nats.js import JetStreamContext
 from nats.js.api import StreamInfo
 
 from whence.service.broker.nats_server import (STREAM, SUBJECT, BrokerError, Retention)
-from whence.service.http.limits import (RETRY_AFTER_S, Limits, Refused, too_large)
-from whence.service.broker.messages import (Message, ensure_stream)
+from whence.service.http.limits import (RETRY_AFTER_S, Limits, RequestRefused, too_large)
+from whence.service.broker.messages import (BrokerMessage, ensure_stream)
 
 log = logging.getLogger("whence.service")
 
@@ -111,29 +111,29 @@ class Publisher:
                 await task
         await self._disconnect()
 
-    async def publish(self, messages: Sequence[Message]) -> None:
-        """Store the messages; return once all are stored. Raises `Refused`."""
+    async def publish(self, messages: Sequence[BrokerMessage]) -> None:
+        """Store the messages; return once all are stored. Raises `RequestRefused`."""
         started = time.monotonic()
         await self._publish_timed(messages)
         if self.first_report_s is None:
             self.first_report_s = started
         self._on_published(time.monotonic() - started)
 
-    async def _publish_timed(self, messages: Sequence[Message]) -> None:
+    async def _publish_timed(self, messages: Sequence[BrokerMessage]) -> None:
         """Publish, and note when that last succeeded or began to fail."""
         if not self._has_room():
             raise _unavailable("disk-full", "the disk is full")
         started = time.monotonic()
         try:
             await self._publish(messages)
-        except Refused as refusal:
+        except RequestRefused as refusal:
             if refusal.status == 503 and self._failing_since_s is None:
                 self._failing_since_s = started
             raise
         self._failing_since_s = None
         self._last_publish_s = time.monotonic()
 
-    async def _publish(self, messages: Sequence[Message]) -> None:
+    async def _publish(self, messages: Sequence[BrokerMessage]) -> None:
         context = self._context
         if context is None:
             raise _unavailable("broker-down", "the broker cannot be reached")
@@ -175,11 +175,11 @@ class Publisher:
         except (nats.errors.Error, TimeoutError, OSError, ValueError):
             return None
 
-    async def _store_all(self, context: JetStreamContext, messages: Sequence[Message]) -> bool:
+    async def _store_all(self, context: JetStreamContext, messages: Sequence[BrokerMessage]) -> bool:
         await asyncio.gather(*(self._store(context, message) for message in messages))
         return True
 
-    async def _store(self, context: JetStreamContext, message: Message) -> None:
+    async def _store(self, context: JetStreamContext, message: BrokerMessage) -> None:
         headers = {"Nats-Msg-Id": message.id} if message.id is not None else None
         await context.publish(
             self._subject, message.payload, timeout=self._limits.publish_s, stream=self._stream, headers=headers
@@ -251,20 +251,20 @@ class Publisher:
             idle_s = time.monotonic() - self._last_publish_s
             if idle_s >= HEARTBEAT_S and self._context is not None:
                 # If the broker is full or down, the next heartbeat is soon enough.
-                with suppress(Refused):
-                    await self._publish_timed([Message(b"")])
+                with suppress(RequestRefused):
+                    await self._publish_timed([BrokerMessage(b"")])
                 idle_s = 0.0
             await asyncio.sleep(max(HEARTBEAT_S - idle_s, 0.05))
 
 
-def _not_stored(fault: nats.js.errors.APIError) -> Refused:
+def _not_stored(fault: nats.js.errors.APIError) -> RequestRefused:
     if fault.err_code == _FULL and "maximum" in (fault.description or ""):
-        return Refused(429, "full", "the broker is full; send this again later", retry_after_s=5)
+        return RequestRefused(429, "full", "the broker is full; send this again later", retry_after_s=5)
     return _unavailable("not-stored", "the broker could not store the reports")
 
 
-def _unavailable(reason: str, message: str) -> Refused:
-    return Refused(503, reason, f"{message}; send this again later", retry_after_s=RETRY_AFTER_S)
+def _unavailable(reason: str, message: str) -> RequestRefused:
+    return RequestRefused(503, reason, f"{message}; send this again later", retry_after_s=RETRY_AFTER_S)
 
 
 async def _ignore(fault: Exception) -> None:

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from starlette.responses import Response
 
-from whence.service.http.limits import Refused
+from whence.service.http.limits import RequestRefused
 from whence.service.collector.parsing import BodyFormat
 
 Signal = Literal["traces", "logs"]
@@ -27,7 +27,7 @@ def make_accepted(signal: Signal, encoding: BodyFormat, *, rejected: int, messag
     return _json(200, partial_json)
 
 
-def make_refused(encoding: BodyFormat, refusal: Refused) -> Response:
+def make_refused(encoding: BodyFormat, refusal: RequestRefused) -> Response:
     """Answer that the request was refused, and why."""
     code = _CODES.get(refusal.status, _UNKNOWN)
     if encoding is BodyFormat.OTLP_PROTOBUF:

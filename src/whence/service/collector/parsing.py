@@ -14,8 +14,8 @@ from typing import Final
 import pyarrow as pa
 
 from whence.events.schema import REPORTS
-from whence.service.http.limits import (Limits, Refused, too_large)
-from whence.sources.contract import Piece, Source
+from whence.service.http.limits import (Limits, RequestRefused, too_large)
+from whence.sources.contract import FileSlice, Source
 from whence.sources.native.lines import (BOM, JsonLines)
 from whence.sources.otlp import Otlp
 from whence.sources.otlp.protobuf_walk import (TooManyParts, WireLimits)
@@ -56,29 +56,29 @@ class Parser:
         self._lines = lines
 
     def parse(self, body: bytes, body_format: BodyFormat, file: str) -> pa.Table:
-        """Parse a body into one row per record; bad ones have a reason. Raises `Refused` for another format or too much."""
+        """Parse a body into one row per record; bad ones have a reason. Raises `RequestRefused` for another format or too much."""
         try:
             return self._parse(body, body_format, file)
         except MemoryError:
-            raise Refused(413, "too-large", "the reports take more memory than there is; send less at a time") from None
+            raise RequestRefused(413, "too-large", "the reports take more memory than there is; send less at a time") from None
         except TooManyParts:
             raise too_large("resources, scopes and records of a body", 4 * self._limits.reports) from None
         except RecursionError:
-            raise Refused(400, "too-deep", "the body is nested too deeply") from None
+            raise RequestRefused(400, "too-deep", "the body is nested too deeply") from None
 
     def _parse(self, body: bytes, body_format: BodyFormat, file: str) -> pa.Table:
         piece = _piece(body, file)
         if body_format is BodyFormat.LINES:
             return self._read(self._lines, piece)
         if body_format is BodyFormat.OTLP_PROTOBUF and body and shape_of(piece) != "bare":
-            raise Refused(400, "not-otlp", "the body is not an OTLP request in protobuf")
+            raise RequestRefused(400, "not-otlp", "the body is not an OTLP request in protobuf")
         if body_format is BodyFormat.OTLP_JSON and not body.removeprefix(BOM).lstrip(b" \t\r\n").startswith(b"{"):
-            raise Refused(400, "not-otlp", "the body is not an OTLP request in JSON")
+            raise RequestRefused(400, "not-otlp", "the body is not an OTLP request in JSON")
         if body_format is BodyFormat.OTLP_JSON and body.count(b"{") > self._limits.objects:
             raise too_large("objects of a body", self._limits.objects)
         return self._read(self._otlp, piece)
 
-    def _read(self, source: Source, piece: Piece) -> pa.Table:
+    def _read(self, source: Source, piece: FileSlice) -> pa.Table:
         # Sources give batches of bounded size, so the limits are checked before much memory is used.
         batches: list[pa.RecordBatch] = []
         rows, size_bytes = 0, 0
@@ -93,5 +93,5 @@ class Parser:
         return pa.Table.from_batches(batches, schema=REPORTS)
 
 
-def _piece(body: bytes, file: str) -> Piece:
-    return Piece(file, lambda at: io.BytesIO(body[at:] if at else body))
+def _piece(body: bytes, file: str) -> FileSlice:
+    return FileSlice(file, lambda at: io.BytesIO(body[at:] if at else body))

@@ -29,8 +29,8 @@ from whence.service.collector import otlp_responses
 from whence.service.http.tokens import Access
 from whence.service.http.bodies import (SENDER_STOPPED, check_lines, content_encoding, discard_body, gunzip, read_body)
 from whence.service.http.problems import refusal_headers
-from whence.service.http.limits import (Held, InFlight, Limits, Refused)
-from whence.service.broker.messages import (Message, cut_into_messages)
+from whence.service.http.limits import (HeldBytes, InFlight, Limits, RequestRefused)
+from whence.service.broker.messages import (BrokerMessage, cut_into_messages)
 from whence.service.metrics import Metrics
 from whence.service.collector.otlp_responses import Signal
 from whence.service.collector.parsing import (BodyFormat, Parser)
@@ -55,7 +55,7 @@ _SHOWN_CHARACTERS: Final = 200
 class Prepared:
     """A request's reports as messages, ready to be stored."""
 
-    messages: list[Message]
+    messages: list[BrokerMessage]
     reports: int
     set_aside: int
     """How many of the reports cannot be read."""
@@ -81,7 +81,7 @@ class Collector:
         threading.Thread(target=self._parser.load_compiled, name="loading readers", daemon=True).start()
 
     def close(self) -> None:
-        """Release the threads without waiting; their work stops at its next `Held.check`."""
+        """Release the threads without waiting; their work stops at its next `HeldBytes.check`."""
         self.in_flight.ending = True
         self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -90,7 +90,7 @@ class Collector:
         encoding = _OTLP_TYPES.get(_media_type(request), BodyFormat.OTLP_JSON)
         try:
             prepared = await self._collect(request, _OTLP_TYPES)
-        except Refused as refusal:
+        except RequestRefused as refusal:
             response = otlp_responses.make_refused(encoding, refusal)
             return await self._refuse(request, refusal, response)
         message = ""
@@ -104,7 +104,7 @@ class Collector:
         """Handle a request with reports as JSON lines."""
         try:
             prepared = await self._collect(request, _REPORT_TYPES)
-        except Refused as refusal:
+        except RequestRefused as refusal:
             content = {"reason": refusal.reason, "message": refusal.message}
             return await self._refuse(request, refusal, _json(refusal.status, content))
         self._count_answer(request, 200)
@@ -112,15 +112,15 @@ class Collector:
         return _json(200, content)
 
     async def _collect(self, request: Request, types: dict[str, BodyFormat]) -> Prepared:
-        """Read, parse and store the reports of a request. Raises `Refused`."""
+        """Read, parse and store the reports of a request. Raises `RequestRefused`."""
         writer = self._access.writer(request)
         body_format = types.get(_media_type(request))
         if body_format is None:
-            raise Refused(415, "content-type", f"Content-Type is one of {', '.join(types)}")
+            raise RequestRefused(415, "content-type", f"Content-Type is one of {', '.join(types)}")
         compression = content_encoding(request)
         batch = request.headers.get("whence-batch")
         if batch is not None and _BATCH.fullmatch(batch) is None:
-            raise Refused(400, "batch", "Whence-Batch is up to 128 plain characters")
+            raise RequestRefused(400, "batch", "Whence-Batch is up to 128 plain characters")
         with self.in_flight.request() as held:
             body = await read_body(request, self._limits, held)
             self._metrics.count("body_bytes", len(body))
@@ -136,7 +136,7 @@ class Collector:
         return prepared
 
     def _prepare(
-        self, body: bytes, compression: str | None, body_format: BodyFormat, writer: str, batch: str | None, held: Held
+        self, body: bytes, compression: str | None, body_format: BodyFormat, writer: str, batch: str | None, held: HeldBytes
     ) -> Prepared:
         """Decompress and parse a body, and cut its rows into messages. Runs in a thread."""
         if compression == "gzip":
@@ -157,7 +157,7 @@ class Collector:
             first_bad = [{**row, "reason": row["reason"][:_SHOWN_CHARACTERS]} for row in first_rows.to_pylist()]
         return Prepared(messages, len(rows), bad, first_bad)
 
-    async def _refuse(self, request: Request, refusal: Refused, response: Response) -> Response:
+    async def _refuse(self, request: Request, refusal: RequestRefused, response: Response) -> Response:
         if refusal.reason not in SENDER_STOPPED:
             await discard_body(request, self._limits)
         self._metrics.count("refused", reason=refusal.reason)

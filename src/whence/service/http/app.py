@@ -17,12 +17,12 @@ from fastapi import APIRouter, FastAPI
 from whence.errors import WhenceError
 from whence.service.http.tokens import Access
 from whence.service.collector.routes import (Collector, collector_router)
-from whence.service.http.connections import (Connection, Connections, most_connections)
+from whence.service.http.connections import (HttpConnection, OpenConnections, most_connections)
 from whence.service.http.problems import (Guard, answer_refusal)
-from whence.service.http.limits import (Limits, Refused)
+from whence.service.http.limits import (Limits, RequestRefused)
 from whence.service.metrics import Metrics
 from whence.service.broker.publisher import Publisher
-from whence.service.health import (Stated, Watch, watching_router)
+from whence.service.health import (StreamStatus, HealthWatch, watching_router)
 
 DRAIN_S = 10
 """Seconds that running requests get to finish when the server ends."""
@@ -33,7 +33,7 @@ class ServiceError(WhenceError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class HttpSettings:
     """How to serve HTTP."""
 
     host: str = "127.0.0.1"
@@ -58,17 +58,17 @@ class Settings:
 
 
 def make_app(
-    settings: Settings,
+    settings: HttpSettings,
     *,
     publisher: Publisher,
     metrics: Metrics,
-    live: Stated | None = None,
+    live: StreamStatus | None = None,
     routers: Sequence[APIRouter] = (),
     stream_problem: Callable[[], str | None] = lambda: None,
 ) -> FastAPI:
     """Make the application: collector, health, metrics, and the `routers` of questions and subscriptions.
 
-    Routers raise `Refused` to refuse a request, and check tokens with `settings.access`. The caller starts and closes the
+    Routers raise `RequestRefused` to refuse a request, and check tokens with `settings.access`. The caller starts and closes the
     publisher.
     """
     collector = Collector(publisher, settings.access, settings.limits, metrics)
@@ -80,12 +80,12 @@ def make_app(
         collector.close()
 
     app = FastAPI(title="whence", docs_url=None, redoc_url=None, lifespan=lifespan)
-    app.add_exception_handler(Refused, answer_refusal)
+    app.add_exception_handler(RequestRefused, answer_refusal)
     # On loopback without tokens, only the header Host distinguishes an application from a web page in a browser.
     hosts = _LOOPBACK_NAMES if settings.access.is_open and not settings.open_to_all else None
     app.add_middleware(Guard, metrics=metrics, hosts=hosts)
     app.include_router(collector_router(collector))
-    watch = Watch(
+    watch = HealthWatch(
         publisher,
         metrics,
         collector.in_flight,
@@ -106,13 +106,13 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 class HttpServer(uvicorn.Server):
     """Uvicorn with our own socket and connections, and without its signal handlers."""
 
-    def __init__(self, app: FastAPI, settings: Settings) -> None:
+    def __init__(self, app: FastAPI, settings: HttpSettings) -> None:
         self._socket = _listen(settings)
         self.settings = settings
-        self.connections = Connections(settings.limits, most_connections(settings.limits))
+        self.connections = OpenConnections(settings.limits, most_connections(settings.limits))
         connections = self.connections
 
-        class ServerConnection(Connection):
+        class ServerConnection(HttpConnection):
             connections_of_server = connections
 
         try:
@@ -123,7 +123,7 @@ class HttpServer(uvicorn.Server):
             raise ServiceError(f"the certificate or its key cannot be used: {type(fault).__name__}") from None
 
     @staticmethod
-    def _config(app: FastAPI, connection: type[Connection], settings: Settings) -> uvicorn.Config:
+    def _config(app: FastAPI, connection: type[HttpConnection], settings: HttpSettings) -> uvicorn.Config:
         return uvicorn.Config(
             app,
             http=connection,
@@ -190,7 +190,7 @@ def is_loopback(host: str) -> bool:
     return bool(addresses) and all(ipaddress.ip_address(address).is_loopback for address in addresses)
 
 
-def _listen(settings: Settings) -> socket.socket:
+def _listen(settings: HttpSettings) -> socket.socket:
     """Open a listening socket. Raises `ServiceError`."""
     settings.check()
     try:

@@ -9,7 +9,7 @@ from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 
-from whence.service.http.limits import (Held, Limits, Refused, too_large)
+from whence.service.http.limits import (HeldBytes, Limits, RequestRefused, too_large)
 
 SENDER_STOPPED: Final = ("slow", "gone")
 """Reasons of refusals after which the sender will send nothing more."""
@@ -21,8 +21,8 @@ _GZIP_WBITS: Final = 31
 """zlib's setting for gzip with the largest window."""
 
 
-async def read_body(request: Request, limits: Limits, held: Held) -> bytes:
-    """Read the body as it was sent; count its bytes in `held`. Raises `Refused` if it is too large or too slow."""
+async def read_body(request: Request, limits: Limits, held: HeldBytes) -> bytes:
+    """Read the body as it was sent; count its bytes in `held`. Raises `RequestRefused` if it is too large or too slow."""
     announced = request.headers.get("content-length")
     if announced is not None and announced.isdecimal() and int(announced) > limits.body_bytes:
         raise too_large("bytes of a body", limits.body_bytes)
@@ -37,9 +37,9 @@ async def read_body(request: Request, limits: Limits, held: Held) -> bytes:
                 held.grow(len(part))
                 parts.append(part)
     except TimeoutError:
-        raise Refused(408, "slow", f"the body did not come within {limits.read_s:g} s") from None
+        raise RequestRefused(408, "slow", f"the body did not come within {limits.read_s:g} s") from None
     except ClientDisconnect:
-        raise Refused(400, "gone", "the sender went away") from None
+        raise RequestRefused(400, "gone", "the sender went away") from None
     return b"".join(parts)
 
 
@@ -58,17 +58,17 @@ async def discard_body(request: Request, limits: Limits) -> None:
 
 
 def content_encoding(request: Request) -> str | None:
-    """Return how the body is compressed: gzip, or None. Raises `Refused` for any other encoding."""
+    """Return how the body is compressed: gzip, or None. Raises `RequestRefused` for any other encoding."""
     encoding = request.headers.get("content-encoding", "").strip().lower()
     if encoding in ("", "identity"):
         return None
     if encoding in ("gzip", "x-gzip"):
         return "gzip"
-    raise Refused(415, "encoding", "Content-Encoding is gzip, or not given")
+    raise RequestRefused(415, "encoding", "Content-Encoding is gzip, or not given")
 
 
-def gunzip(packed: bytes, limits: Limits, held: Held) -> bytes:
-    """Decompress a body of one or more gzip members; count the bytes in `held`. Raises `Refused` beyond the limits.
+def gunzip(packed: bytes, limits: Limits, held: HeldBytes) -> bytes:
+    """Decompress a body of one or more gzip members; count the bytes in `held`. Raises `RequestRefused` beyond the limits.
 
     Takes time proportional to the bytes on both sides. zlib copies the input that follows a member, so it gets only a
     little input at once.
@@ -105,7 +105,7 @@ def gunzip(packed: bytes, limits: Limits, held: Held) -> bytes:
 
 
 def check_lines(body: bytes, limits: Limits) -> None:
-    """Raise `Refused` if there are too many lines, or one is longer than a report may be. Parses nothing."""
+    """Raise `RequestRefused` if there are too many lines, or one is longer than a report may be. Parses nothing."""
     lines = body.count(b"\n") + (not body.endswith(b"\n"))
     if lines > limits.reports:
         raise too_large("lines of a body", limits.reports)
@@ -118,5 +118,5 @@ def check_lines(body: bytes, limits: Limits) -> None:
         start = end + 1
 
 
-def _not_gzip() -> Refused:
-    return Refused(400, "not-gzip", "the body is not valid gzip, or it is cut off")
+def _not_gzip() -> RequestRefused:
+    return RequestRefused(400, "not-gzip", "the body is not valid gzip, or it is cut off")

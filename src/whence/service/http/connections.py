@@ -18,7 +18,7 @@ from starlette.requests import Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from whence.service.http.problems import answer_refusal
-from whence.service.http.limits import (RETRY_AFTER_S, Limits, Refused)
+from whence.service.http.limits import (RETRY_AFTER_S, Limits, RequestRefused)
 
 HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
 SPARE: Final = 64
@@ -33,7 +33,7 @@ MOST_FILES: Final = 65_536
 
 
 @dataclass(eq=False)
-class Connections:
+class OpenConnections:
     """All connections of a server. Belongs to one event loop.
 
     The dicts are ordered sets: the connection that has waited longest comes first.
@@ -43,12 +43,12 @@ class Connections:
     most: int
     by_address: Counter[str] = field(default_factory=Counter)
     count: int = 0
-    silent: dict[Connection, None] = field(default_factory=dict)
+    silent: dict[HttpConnection, None] = field(default_factory=dict)
     """Connections that have not sent a whole request yet."""
-    idle: dict[Connection, None] = field(default_factory=dict)
+    idle: dict[HttpConnection, None] = field(default_factory=dict)
     """Connections that have been answered and may send another request."""
 
-    def add(self, connection: Connection, address: str) -> bool:
+    def add(self, connection: HttpConnection, address: str) -> bool:
         """Count a new connection and make room for it; return whether it may stay."""
         self.count += 1
         self.by_address[address] += 1
@@ -63,7 +63,7 @@ class Connections:
         connection.spare = True
         return within_spare
 
-    def remove(self, connection: Connection, address: str) -> None:
+    def remove(self, connection: HttpConnection, address: str) -> None:
         """Forget a connection that was closed."""
         self.count -= 1
         self.by_address[address] -= 1
@@ -72,7 +72,7 @@ class Connections:
         self.silent.pop(connection, None)
         self.idle.pop(connection, None)
 
-    def _evict(self, new: Connection, address: str | None, *, grace_s: float) -> bool:
+    def _evict(self, new: HttpConnection, address: str | None, *, grace_s: float) -> bool:
         """Close the connection other than `new` that has waited longest, of `address` if given; return whether one was."""
         latest = new.loop.time() - grace_s
         for waiting in (self.silent, self.idle):
@@ -112,16 +112,16 @@ class HealthOnly:
         if scope["path"] in HEALTH_PATHS:
             await self._app(scope, receive, send)
             return
-        refusal = Refused(503, "busy", "too many connections at once; try again later", retry_after_s=RETRY_AFTER_S)
+        refusal = RequestRefused(503, "busy", "too many connections at once; try again later", retry_after_s=RETRY_AFTER_S)
         response = await answer_refusal(Request(scope), refusal)
-        response.headers["Connection"] = "close"
+        response.headers["HttpConnection"] = "close"
         await response(scope, receive, send)
 
 
-class Connection(H11Protocol):
+class HttpConnection(H11Protocol):
     """One connection. Uvicorn creates it without arguments of ours, so a subclass sets `connections_of_server`."""
 
-    connections_of_server: Connections
+    connections_of_server: OpenConnections
     address = ""
     waits_since = 0.0
     """When it began to wait, by the event loop's clock."""

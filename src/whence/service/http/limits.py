@@ -12,7 +12,7 @@ RETRY_AFTER_S: Final = 1
 """Seconds that a sender is asked to wait if the same request may soon succeed."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request is refused. The sender must not rely on any of it being stored.
 
     `reason` is a stable word for metrics. `message` is for the sender, and has no paths, tokens or tracebacks. With
@@ -71,16 +71,16 @@ class InFlight:
         self.requests = 0
         self.bytes = 0
         self.ending = False
-        """Whether the service is ending; threads at work stop at their next `Held.check`."""
+        """Whether the service is ending; threads at work stop at their next `HeldBytes.check`."""
 
     @contextmanager
-    def request(self) -> Iterator[Held]:
-        """Count one request until the end of the block. Raises `Refused` if there are too many."""
+    def request(self) -> Iterator[HeldBytes]:
+        """Count one request until the end of the block. Raises `RequestRefused` if there are too many."""
         with self._lock:
             if self.requests >= self._limits.requests_in_flight:
                 raise _busy()
             self.requests += 1
-        held = Held(self)
+        held = HeldBytes(self)
         try:
             yield held
         finally:
@@ -91,7 +91,7 @@ class InFlight:
                 self.bytes -= held.bytes
 
     def add_bytes(self, size_bytes: int) -> None:
-        """Count more bytes. Raises `Refused`, and counts nothing, if they are too many."""
+        """Count more bytes. Raises `RequestRefused`, and counts nothing, if they are too many."""
         with self._lock:
             if self.bytes + size_bytes > self._limits.bytes_in_flight:
                 raise _busy()
@@ -99,7 +99,7 @@ class InFlight:
 
 
 @dataclass(slots=True)
-class Held:
+class HeldBytes:
     """The bytes that are counted for one request."""
 
     _all: InFlight
@@ -108,20 +108,20 @@ class Held:
     """Whether nobody waits for the answer any more."""
 
     def check(self) -> None:
-        """Raise `Refused` if nobody needs the result. Long work in a thread calls this now and then."""
+        """Raise `RequestRefused` if nobody needs the result. Long work in a thread calls this now and then."""
         if self.abandoned or self._all.ending:
-            raise Refused(503, "ending", "the service is ending; send this again later", retry_after_s=RETRY_AFTER_S)
+            raise RequestRefused(503, "ending", "the service is ending; send this again later", retry_after_s=RETRY_AFTER_S)
 
     def grow(self, size_bytes: int) -> None:
-        """Count more bytes for this request. Raises `Refused`."""
+        """Count more bytes for this request. Raises `RequestRefused`."""
         self._all.add_bytes(size_bytes)
         self.bytes += size_bytes
 
 
-def _busy() -> Refused:
-    return Refused(429, "busy", "too many requests at once; send this one again later", retry_after_s=RETRY_AFTER_S)
+def _busy() -> RequestRefused:
+    return RequestRefused(429, "busy", "too many requests at once; send this one again later", retry_after_s=RETRY_AFTER_S)
 
 
-def too_large(what: str, limit: int) -> Refused:
+def too_large(what: str, limit: int) -> RequestRefused:
     """Make the refusal of a request beyond a limit. Sending it again does not help."""
-    return Refused(413, "too-large", f"{what}: the limit is {limit:,}; send less at a time")
+    return RequestRefused(413, "too-large", f"{what}: the limit is {limit:,}; send less at a time")

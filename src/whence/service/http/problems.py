@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from whence.service.http.limits import Refused
+from whence.service.http.limits import RequestRefused
 from whence.service.metrics import Metrics
 
 log = logging.getLogger("whence.service")
 
 
-def refusal_headers(refusal: Refused) -> dict[str, str]:
+def refusal_headers(refusal: RequestRefused) -> dict[str, str]:
     """Make the headers that say when to try again and that a token is needed."""
     headers = {}
     if refusal.retry_after_s is not None:
@@ -28,8 +28,8 @@ def refusal_headers(refusal: Refused) -> dict[str, str]:
 
 
 async def answer_refusal(request: Request, refusal: Exception) -> Response:
-    """Answer a request that a router refused by raising `Refused`. A FastAPI exception handler."""
-    if not isinstance(refusal, Refused):
+    """Answer a request that a router refused by raising `RequestRefused`. A FastAPI exception handler."""
+    if not isinstance(refusal, RequestRefused):
         raise refusal
     content = {"reason": refusal.reason, "message": refusal.message}
     return Response(
@@ -55,7 +55,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         if self._hosts is not None and _host(scope) not in self._hosts:
-            refusal = Refused(403, "host", "this service is called by another name")
+            refusal = RequestRefused(403, "host", "this service is called by another name")
             await (await answer_refusal(Request(scope), refusal))(scope, receive, send)
             return
         started = False

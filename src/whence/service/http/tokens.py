@@ -21,7 +21,7 @@ from typing import Final, Literal
 from starlette.requests import Request
 
 from whence.errors import WhenceError
-from whence.service.http.limits import Refused
+from whence.service.http.limits import RequestRefused
 
 Role = Literal["writer", "reader"]
 ANONYMOUS: Final = "anonymous"
@@ -58,11 +58,11 @@ class Access:
         return self.entries is None
 
     def writer(self, request: Request) -> str:
-        """Return the name of the caller, who sends reports. Raises `Refused`. A FastAPI dependency."""
+        """Return the name of the caller, who sends reports. Raises `RequestRefused`. A FastAPI dependency."""
         return self._check(request, "writer")
 
     def reader(self, request: Request) -> str:
-        """Return the name of the caller, who asks or subscribes. Raises `Refused`. A FastAPI dependency."""
+        """Return the name of the caller, who asks or subscribes. Raises `RequestRefused`. A FastAPI dependency."""
         return self._check(request, "reader")
 
     def _check(self, request: Request, role: Role) -> str:
@@ -70,15 +70,15 @@ class Access:
             return ANONYMOUS
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise Refused(401, "no-token", "this needs the header Authorization: Bearer TOKEN")
+            raise RequestRefused(401, "no-token", "this needs the header Authorization: Bearer TOKEN")
         digest = hashlib.sha256(token.strip().encode()).digest()
         entries = [entry for entry in self.entries if hmac.compare_digest(entry.digest, digest)]
         if not entries:
-            raise Refused(401, "bad-token", "this token is not known")
+            raise RequestRefused(401, "bad-token", "this token is not known")
         for entry in entries:
             if entry.role == role:
                 return entry.name
-        raise Refused(403, "wrong-role", f"this token is not one of a {role}")
+        raise RequestRefused(403, "wrong-role", f"this token is not one of a {role}")
 
 
 def read_tokens(path: Path) -> Access:

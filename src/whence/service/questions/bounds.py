@@ -24,7 +24,7 @@ from whence.questions.event import event_columns
 from whence.questions.history import History
 from whence.history.run import Run
 from whence.history.tables import Longs
-from whence.service.http.limits import Refused
+from whence.service.http.limits import RequestRefused
 
 MOST_EVENTS: Final = 25_000
 """The most events that one answer shows."""
@@ -41,7 +41,7 @@ TRUNCATED: Final = "whence.truncated"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Piece:
+class _RowGroupEvents:
     """Some events of one row group of a segment."""
 
     number: int
@@ -65,7 +65,7 @@ class BoundedRun(Run):
     _check: Callable[[], None]
 
     def rows(self, positions: Longs, columns: Sequence[str]) -> pa.Table:
-        """Read rows as `Run.rows` does; bound whole events. Raises `Refused` for more than `MOST_EVENTS` of them."""
+        """Read rows as `Run.rows` does; bound whole events. Raises `RequestRefused` for more than `MOST_EVENTS` of them."""
         if len(positions) == 0 or list(columns) != event_columns(self):
             return super().rows(positions, columns)
         if len(positions) > MOST_EVENTS:
@@ -91,7 +91,7 @@ class BoundedRun(Run):
         group = row // layout.EVENT_ROWS
         starts = np.flatnonzero(np.diff(numbers, prepend=-1) | np.diff(group, prepend=-1)).tolist()
         pieces = [
-            _Piece(int(numbers[first]), int(group[first]), row[first:last] - group[first] * layout.EVENT_ROWS)
+            _RowGroupEvents(int(numbers[first]), int(group[first]), row[first:last] - group[first] * layout.EVENT_ROWS)
             for first, last in itertools.pairwise([*starts, len(row)])
         ]
         # By piece: its rows, or None if they did not fit and have to be read again to be cut.
@@ -115,7 +115,7 @@ class BoundedRun(Run):
             tables_of.append(parts if total <= budget else None)
         if others > self.answer_bytes:
             message = f"the names in the answer have {others:,} bytes: ask for less, or ask with the command line"
-            raise Refused(400, "too-large", message)
+            raise RequestRefused(400, "too-large", message)
         tables: list[pa.Table] = []
         if total <= budget:
             tables = [part for parts in tables_of for part in parts or ()]
@@ -133,7 +133,7 @@ class BoundedRun(Run):
                         shorten(part)
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
 
-    def _read(self, piece: _Piece, columns: Sequence[str], receive: Callable[[pa.Table], None]) -> None:
+    def _read(self, piece: _RowGroupEvents, columns: Sequence[str], receive: Callable[[pa.Table], None]) -> None:
         """Pass the rows of a piece to `receive`, a few at a time; never hold all long attributes in memory."""
         large = self._guarded(
             self.segments.events_file[piece.number], lambda: self._attributes_bytes(piece) > LARGE_GROUP_BYTES
@@ -150,7 +150,7 @@ class BoundedRun(Run):
             self.segments.events_file[piece.number], lambda: self._stream(piece, rest, list(columns), receive)
         )
 
-    def _stream(self, piece: _Piece, rest: pa.Table, columns: list[str], receive: Callable[[pa.Table], None]) -> None:
+    def _stream(self, piece: _RowGroupEvents, rest: pa.Table, columns: list[str], receive: Callable[[pa.Table], None]) -> None:
         """Add attributes, read in small batches, to the other columns in `rest`; pass the rows to `receive`."""
         file = self._parquet(self.segments.events_file[piece.number])
         batches = file.iter_batches(READ_AT_ONCE, row_groups=[piece.group], columns=["attributes"], use_threads=False)
@@ -165,7 +165,7 @@ class BoundedRun(Run):
             if end == len(piece.rows):
                 return
 
-    def _attributes_bytes(self, piece: _Piece) -> int:
+    def _attributes_bytes(self, piece: _RowGroupEvents) -> int:
         """Return the bytes of attributes of the whole row group, which its file states: they are stored unencoded."""
         file = self._parquet(self.segments.events_file[piece.number])
         group = file.metadata.row_group(piece.group)
@@ -283,8 +283,8 @@ def _decode(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(column.type.value_type) if kinds.is_dictionary(column.type) else column
 
 
-def _too_many(events: int) -> Refused:
+def _too_many(events: int) -> RequestRefused:
     message = (
         f"the answer has {events:,} events, and over HTTP up to {MOST_EVENTS:,}: ask for less, or with the command line"
     )
-    return Refused(400, "too-wide", message)
+    return RequestRefused(400, "too-wide", message)

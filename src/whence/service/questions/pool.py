@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from whence.history.errors import HistoryReplaced
 from whence.questions.history import History
 from whence.service.questions.bounds import bound_answers
-from whence.service.http.limits import (RETRY_AFTER_S, Refused)
+from whence.service.http.limits import (RETRY_AFTER_S, RequestRefused)
 
 Answer = TypeVar("Answer")
 ATTEMPTS = 4
@@ -50,7 +50,7 @@ class Deadline:
         self._end = time.monotonic() + limits.question_s
 
     def check(self, *_: object) -> None:
-        """Raise `Refused` if the time is over."""
+        """Raise `RequestRefused` if the time is over."""
         if time.monotonic() > self._end:
             raise too_long(self._limits)
 
@@ -67,9 +67,9 @@ class Asker:
         """Bytes of answers that are being sent."""
 
     async def ask(self, question: Callable[[History, Deadline], Answer]) -> Answer:
-        """Ask the newest history, with bounded events. Raises `Refused`, and what the question raises."""
+        """Ask the newest history, with bounded events. Raises `RequestRefused`, and what the question raises."""
         if self._running >= self.limits.at_once or self.held_bytes >= self.limits.bytes_held:
-            raise Refused(503, "busy", "too many questions at once: ask again", retry_after_s=RETRY_AFTER_S)
+            raise RequestRefused(503, "busy", "too many questions at once: ask again", retry_after_s=RETRY_AFTER_S)
         self._running += 1
         loop = asyncio.get_running_loop()
         deadline = Deadline(self.limits)
@@ -108,7 +108,7 @@ def ask_newest(live: HistorySource, question: Callable[[History], Answer]) -> An
     return question(live.current())
 
 
-def too_long(limits: QuestionLimits) -> Refused:
+def too_long(limits: QuestionLimits) -> RequestRefused:
     """Make the refusal of a question that takes too long."""
     message = f"the question takes longer than {limits.question_s:g} s: ask for less, or ask with the command line"
-    return Refused(503, "too-long", message, retry_after_s=60)
+    return RequestRefused(503, "too-long", message, retry_after_s=60)

@@ -27,7 +27,7 @@ from whence.history.errors import (
 )
 from whence.history.store import StorageError
 from whence.service.http.problems import refusal_headers
-from whence.service.http.limits import (RETRY_AFTER_S, Refused, too_large)
+from whence.service.http.limits import (RETRY_AFTER_S, RequestRefused, too_large)
 
 MOST_BODY_BYTES: Final = 64 << 10
 """The most bytes of a request with a JSON body: a new subscription."""
@@ -64,29 +64,29 @@ PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
 """For OpenAPI: the errors that every question may answer."""
 
 
-def to_refusal(fault: Exception) -> Refused | None:
+def to_refusal(fault: Exception) -> RequestRefused | None:
     """Turn an exception of a history or of a question into a refusal; None for any other exception."""
-    if isinstance(fault, Refused):
+    if isinstance(fault, RequestRefused):
         return fault
     if isinstance(fault, EventNotFound):
-        return Refused(404, "event-not-found", str(fault))
+        return RequestRefused(404, "event-not-found", str(fault))
     if isinstance(fault, AmbiguousEvent):
-        return Refused(409, "ambiguous-event", str(fault))
+        return RequestRefused(409, "ambiguous-event", str(fault))
     if isinstance(fault, BadCondition):
-        return Refused(400, "bad-condition", str(fault))
+        return RequestRefused(400, "bad-condition", str(fault))
     if isinstance(fault, UnknownPolicy):
-        return Refused(404, "unknown-policy", str(fault))
+        return RequestRefused(404, "unknown-policy", str(fault))
     if isinstance(fault, NoHistory):
-        return Refused(503, "no-history", "nothing has been delivered yet: ask again", retry_after_s=RETRY_AFTER_S)
+        return RequestRefused(503, "no-history", "nothing has been delivered yet: ask again", retry_after_s=RETRY_AFTER_S)
     if isinstance(fault, HistoryReplaced):
-        return Refused(503, "replaced", "the history is being replaced: ask again", retry_after_s=RETRY_AFTER_S)
+        return RequestRefused(503, "replaced", "the history is being replaced: ask again", retry_after_s=RETRY_AFTER_S)
     if isinstance(fault, (HistoryError, StorageError)):
         # The messages of these name files.
-        return Refused(503, "unreadable", "the history cannot be read: see the log of the service", retry_after_s=60)
+        return RequestRefused(503, "unreadable", "the history cannot be read: see the log of the service", retry_after_s=60)
     if isinstance(fault, HTTPException):
-        return Refused(fault.status_code, "refused", str(fault.detail))
+        return RequestRefused(fault.status_code, "refused", str(fault.detail))
     if isinstance(fault, RequestValidationError):
-        return Refused(422, "bad-request", _describe(fault))
+        return RequestRefused(422, "bad-request", _describe(fault))
     return None
 
 
@@ -96,7 +96,7 @@ def _describe(fault: RequestValidationError) -> str:
     return "; ".join(errors).encode("utf-8", "replace").decode()
 
 
-def make_response(refusal: Refused) -> Response:
+def make_response(refusal: RequestRefused) -> Response:
     """Make the HTTP response of a refusal."""
     content = {"reason": refusal.reason, "message": refusal.message.encode("utf-8", "replace").decode()}
     return JSONResponse(content, refusal.status, refusal_headers(refusal))

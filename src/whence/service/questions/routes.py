@@ -25,7 +25,7 @@ from whence.service.questions.bounds import truncated_events
 from whence.service.questions.documents import (AsideDocument, CheckDocument, ClocksDocument, ConcurrentDocument, CutDocument, ExplanationDocument, ImpactDocument, OrderedDocument, ProcessDocument, RelationDocument, WhyDocument)
 from whence.service.questions.pool import (Asker, Deadline, HistorySource, QuestionLimits)
 from whence.service.questions.problems import (PROBLEMS, AskingRoute)
-from whence.service.http.limits import Refused
+from whence.service.http.limits import RequestRefused
 from whence.service.questions.conditions import (MOST_CHARACTERS, ConditionLimits)
 
 Value = TypeVar("Value")
@@ -58,8 +58,8 @@ SkipParameter = Annotated[int, Query(ge=0, le=LARGEST, description="How many row
 LimitParameter = Annotated[int, Query(ge=0, le=MOST_ROWS, description="How many rows to return.")]
 
 
-class Access(Protocol):
-    """FastAPI dependencies that let a request through or raise `Refused`."""
+class AccessChecks(Protocol):
+    """FastAPI dependencies that let a request through or raise `RequestRefused`."""
 
     @property
     def reader(self) -> Callable[..., Any]:
@@ -107,7 +107,7 @@ def json_answer(document: Any, *, status: int = 200) -> Response:
 
 
 def questions_router(
-    live: HistorySource, access: Access | None = None, *, limits: QuestionLimits | None = None
+    live: HistorySource, access: AccessChecks | None = None, *, limits: QuestionLimits | None = None
 ) -> APIRouter:
     """Make the routes of all questions, which the newest version of a live history answers.
 
@@ -261,7 +261,7 @@ def questions_router(
     ) -> Response:
         """List the last event of each process up to a time or an event, and the first k messages in flight."""
         if (time is None) == (event is None):
-            raise Refused(400, "bad-time", "give either a time or an event")
+            raise RequestRefused(400, "bad-time", "give either a time or an event")
         return await answer(lambda history, _: _cut(history, time, event, k, computation))
 
     @router.get(
@@ -336,7 +336,7 @@ def questions_router(
 
         def question(history: History, _: Deadline) -> Any:
             if history.run.manifest.clocks is None:
-                raise Refused(404, "no-clocks", "the history has no measurements of its clocks")
+                raise RequestRefused(404, "no-clocks", "the history has no measurements of its clocks")
             return history.clocks()
 
         return await answer(question)
@@ -355,18 +355,18 @@ def _cut(history: History, time: str | None, event: str | None, k: int, computat
     try:
         moment, event_name = (None, event) if time is None else time_or_event(time, history.unit)
     except ValueError as fault:
-        raise Refused(400, "bad-time", f"{fault}; use the parameter event for an event of that name") from None
+        raise RequestRefused(400, "bad-time", f"{fault}; use the parameter event for an event of that name") from None
     if moment is not None and abs(moment) > LARGEST:
-        raise Refused(400, "bad-time", f"times are whole numbers of up to 64 bits, in {history.unit}")
+        raise RequestRefused(400, "bad-time", f"times are whole numbers of up to 64 bits, in {history.unit}")
     processes = history.run.processes
     count = len(processes) if computation is None else pc.sum(pc.equal(processes.computation, computation)).as_py()
     if moment is not None and count > MOST_ROWS:
-        raise Refused(400, "too-wide", f"a cut over HTTP has up to {MOST_ROWS:,} processes: name a computation")
+        raise RequestRefused(400, "too-wide", f"a cut over HTTP has up to {MOST_ROWS:,} processes: name a computation")
     return history.cut(event_name, time=moment, k=k, computation=computation)
 
 
 def _check_each(values: Iterator[Value], deadline: Deadline) -> Iterator[Value]:
-    """Pass values on; raise `Refused` once the deadline is over."""
+    """Pass values on; raise `RequestRefused` once the deadline is over."""
     for value in values:
         deadline.check()
         yield value

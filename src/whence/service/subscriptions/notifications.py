@@ -25,7 +25,7 @@ from whence.questions.why import Why
 from whence.history.store import StorageError
 from whence.service.questions.bounds import (bound_answers, truncated_events)
 from whence.service.questions.pool import (HistorySource, ask_newest)
-from whence.service.http.limits import Refused
+from whence.service.http.limits import RequestRefused
 from whence.service.subscriptions.matching import (Matcher, Matchers)
 from whence.service.subscriptions.store import Subscription
 
@@ -131,7 +131,7 @@ class LiveLog(HistorySource, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Notification:
     """One notification for a subscriber."""
 
     number: int
@@ -148,16 +148,16 @@ class Told:
         return document
 
 
-def make_notification(number: int, document: dict[str, Any]) -> Told:
+def make_notification(number: int, document: dict[str, Any]) -> Notification:
     """Encode a document as a notification."""
-    return Told(number, document["type"], json.dumps(document))
+    return Notification(number, document["type"], json.dumps(document))
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NotificationPage:
     """The notifications of one page of the delivery log."""
 
-    notifications: tuple[Told, ...]
+    notifications: tuple[Notification, ...]
     upto: int
     """The next page begins after this number."""
     at_end: bool
@@ -166,7 +166,7 @@ class Step:
     """Why the subscription cannot continue; None while it can."""
 
 
-class Teller:
+class Notifier:
     """Reads the pages of all subscriptions. May be used from several threads."""
 
     def __init__(self, live: LiveLog, matchers: Matchers) -> None:
@@ -179,34 +179,34 @@ class Teller:
         self._missed: dict[str, tuple[int, int]] = {}
         """By subscription: the delivery whose event the history lacks, and the version that lacked it first."""
 
-    def read_page(self, subscription: Subscription, after: int) -> Step:
+    def read_page(self, subscription: Subscription, after: int) -> NotificationPage:
         """Read the next page of a subscription after a number."""
         try:
             rows, read_all = self._read(after)
         except NoHistory:
-            return Step((), after, at_end=True)
+            return NotificationPage((), after, at_end=True)
         except LogTrimmed as trimmed:
             notification = make_notification(trimmed.first - 1, trimmed_document(subscription, after, trimmed.first))
-            return Step((notification,), notification.number, at_end=False)
+            return NotificationPage((notification,), notification.number, at_end=False)
         if not len(rows):
-            return Step((), after, at_end=True)
+            return NotificationPage((), after, at_end=True)
         try:
             matching = self._matcher(subscription).select(rows)
         except BadCondition as fault:
-            return Step((), after, at_end=True, suspended=str(fault))
-        notifications: list[Told] = []
+            return NotificationPage((), after, at_end=True, suspended=str(fault))
+        notifications: list[Notification] = []
         size_bytes = 0
         for row in matching:
             if len(notifications) >= ANSWERS or size_bytes > STEP_BYTES:
-                return Step(tuple(notifications), notifications[-1].number, at_end=False)
+                return NotificationPage(tuple(notifications), notifications[-1].number, at_end=False)
             document = answer_document(self._live, subscription, row)
             if document is None:
                 if self._is_awaited(subscription, row["number"]):
-                    return Step(tuple(notifications), row["number"] - 1, at_end=True)
+                    return NotificationPage(tuple(notifications), row["number"] - 1, at_end=True)
                 document = unplaced_document(subscription, row)
             notifications.append(make_notification(row["number"], document))
             size_bytes += len(notifications[-1].text)
-        return Step(tuple(notifications), rows["number"][-1].as_py(), at_end=read_all)
+        return NotificationPage(tuple(notifications), rows["number"][-1].as_py(), at_end=read_all)
 
     def warning(self, subscription: Subscription) -> str | None:
         """Name the attributes in the condition that no event has had so far; None if there are none, or no events."""
@@ -337,6 +337,6 @@ def _why(history: History, event: Event, k: int) -> Why:
     while k:
         try:
             return history.why(event, k=k, possible=min(k, POSSIBLE))
-        except Refused:
+        except RequestRefused:
             k //= 4
     return bound_answers(history, LONE_BYTES).why(event, k=0, possible=0)

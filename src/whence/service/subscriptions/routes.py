@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Response
 
 from whence.service.http.tokens import ANONYMOUS
-from whence.service.questions.routes import (Access, OpenAccess, json_answer)
+from whence.service.questions.routes import (AccessChecks, OpenAccess, json_answer)
 from whence.service.questions.problems import (PROBLEMS, AskingRoute, Problem)
-from whence.service.http.limits import Refused
+from whence.service.http.limits import RequestRefused
 from whence.service.http.sse import EventStream
 from whence.service.subscriptions.documents import (LARGEST, AnswerDocument, CreatedDocument, NewSubscription, SubscriptionDocument, SuspendedDocument, TrimmedDocument, UnplacedDocument)
 from whence.service.subscriptions.service import Subscriptions
@@ -24,7 +24,7 @@ EVENTS_EXAMPLE: Final = (
 )
 
 
-def subscriptions_router(subscriptions: Subscriptions, access: Access | None = None) -> APIRouter:
+def subscriptions_router(subscriptions: Subscriptions, access: AccessChecks | None = None) -> APIRouter:
     """Make the routes that create, show and delete subscriptions, and stream their events.
 
     The router's lifespan starts and stops `subscriptions`.
@@ -126,7 +126,7 @@ def _parse_number(text: str) -> int:
     if text == "":
         return 0
     if not (text.isascii() and text.isdecimal() and len(text) < len(str(LARGEST))):
-        raise Refused(400, "bad-request", "Last-Event-ID is the number of a delivery")
+        raise RequestRefused(400, "bad-request", "Last-Event-ID is the number of a delivery")
     return int(text)
 
 

@@ -18,13 +18,13 @@ from urllib.parse import urlsplit
 
 from whence.history.errors import HistoryError, NoHistory
 from whence.history.store import StorageError
-from whence.service.http.limits import (RETRY_AFTER_S, Refused)
+from whence.service.http.limits import (RETRY_AFTER_S, RequestRefused)
 from whence.service.subscriptions.matching import (EVALUATION_S, Matchers)
 from whence.service.questions.conditions import ConditionLimits
 from whence.service.http.sse import (KEEP_ALIVE, write_event, write_opening, write_position)
 from whence.service.subscriptions.documents import (NewSubscription, subscription_document)
-from whence.service.subscriptions.notifications import (LiveLog, Step, Teller)
-from whence.service.subscriptions.wake import Watch
+from whence.service.subscriptions.notifications import (LiveLog, NotificationPage, Notifier)
+from whence.service.subscriptions.wake import CommitWatch
 from whence.service.subscriptions.store import (MOST_OF_ONE, MOST_SUBSCRIPTIONS, Subscription, SubscriptionStore, Webhook, reset_failures)
 from whence.service.webhooks.worker import (WebhookLimits, Webhooks)
 from whence.service.webhooks.client import WebhookHosts
@@ -81,8 +81,8 @@ class Subscriptions:
         )
         self._conditions = ConditionLimits()
         self._matchers = Matchers(evaluation_s=self.limits.evaluation_s)
-        self._teller = Teller(live, self._matchers)
-        self._watch = Watch(live, poll_s=self.limits.poll_s, threads=self.limits.threads)
+        self._teller = Notifier(live, self._matchers)
+        self._watch = CommitWatch(live, poll_s=self.limits.poll_s, threads=self.limits.threads)
         self._webhooks = Webhooks(
             self._store,
             self._teller,
@@ -119,7 +119,7 @@ class Subscriptions:
     async def add(self, new: NewSubscription, owner: str = "") -> dict[str, Any]:
         """Store a new subscription; return its document, with the secret if it was made here.
 
-        Raises `Refused` or `BadCondition`.
+        Raises `RequestRefused` or `BadCondition`.
         """
         if new.webhook is not None:
             self._hosts.parse_target(new.webhook.url)
@@ -136,7 +136,7 @@ class Subscriptions:
         last = self._last_delivery()
         start = {"now": last, "start": 0}[new.start] if isinstance(new.start, str) else new.start
         if start > last:
-            raise Refused(400, "ahead", f"the log of deliveries ends with number {last}")
+            raise RequestRefused(400, "ahead", f"the log of deliveries ends with number {last}")
         webhook = None
         if new.webhook is not None:
             webhook = Webhook(new.webhook.url, new.webhook.secret or secrets.token_urlsafe(32))
@@ -154,10 +154,10 @@ class Subscriptions:
         return subscription
 
     def find(self, name: str) -> Subscription:
-        """Return the subscription with this id. Raises `Refused`."""
+        """Return the subscription with this id. Raises `RequestRefused`."""
         subscription = self._store.get(name)
         if subscription is None:
-            raise Refused(404, "no-subscription", "there is no subscription with this id")
+            raise RequestRefused(404, "no-subscription", "there is no subscription with this id")
         return subscription
 
     async def documents(self) -> list[dict[str, Any]]:
@@ -179,7 +179,7 @@ class Subscriptions:
         return subscription_document(subscription, progress, origin=origin, state=state, warning=warning)
 
     async def remove(self, name: str) -> None:
-        """Delete a subscription; stop its webhook, and end its streams. Raises `Refused`."""
+        """Delete a subscription; stop its webhook, and end its streams. Raises `RequestRefused`."""
         self.find(name)
         await self._webhooks.stop(name)
         await self._watch.in_thread(partial(self._store.remove, name))
@@ -187,28 +187,28 @@ class Subscriptions:
         self._watch.wake()
 
     async def resume(self, name: str) -> dict[str, Any]:
-        """Continue a suspended subscription, or one with a failing webhook, at once. Raises `Refused`."""
+        """Continue a suspended subscription, or one with a failing webhook, at once. Raises `RequestRefused`."""
         subscription = self.find(name)
         if subscription.webhook is None and subscription.suspended is None:
-            raise Refused(409, "no-webhook", "this subscription has no webhook, and is not suspended")
+            raise RequestRefused(409, "no-webhook", "this subscription has no webhook, and is not suspended")
         await self._webhooks.stop(name)
         resumed = await self._watch.in_thread(partial(self._store.suspend, name, None))
         if resumed is None:
-            raise Refused(404, "no-subscription", "there is no subscription with this id")
+            raise RequestRefused(404, "no-subscription", "there is no subscription with this id")
         await self._watch.in_thread(partial(self._store.save_progress, name, reset_failures))
         self._webhooks.start(resumed)
         return await self.document(resumed)
 
     async def stream(self, subscription: Subscription, after: int | None, owner: str = "") -> AsyncIterator[bytes]:
-        """Return the frames of what the subscription has after a number, or from its start. Raises `Refused` at once."""
+        """Return the frames of what the subscription has after a number, or from its start. Raises `RequestRefused` at once."""
         too_many = self._streams.total() >= self.limits.streams
         too_many = too_many or (owner != "" and self._streams[owner] >= self.limits.streams_of_one)
         if too_many or self._closing:
-            raise Refused(503, "busy", "too many streams at once: connect again", retry_after_s=RETRY_AFTER_S)
+            raise RequestRefused(503, "busy", "too many streams at once: connect again", retry_after_s=RETRY_AFTER_S)
         if subscription.suspended is not None:
-            raise Refused(409, "suspended", f"{subscription.suspended}; resume it, or make another")
+            raise RequestRefused(409, "suspended", f"{subscription.suspended}; resume it, or make another")
         if after is not None and after > (last := await self._watch.in_thread(self._last_delivery)):
-            raise Refused(400, "ahead", f"the log of deliveries ends with number {last}")
+            raise RequestRefused(400, "ahead", f"the log of deliveries ends with number {last}")
         start = subscription.start if after is None else max(after, subscription.start)
         return self._frames(subscription, start, owner)
 
@@ -240,12 +240,12 @@ class Subscriptions:
         finally:
             self._streams[owner] -= 1
 
-    async def _read_page(self, subscription: Subscription, position: int) -> Step:
+    async def _read_page(self, subscription: Subscription, position: int) -> NotificationPage:
         try:
             return await self._watch.in_thread(partial(self._teller.read_page, subscription, position))
         except (HistoryError, StorageError, OSError) as fault:
             log.warning("subscription %s waits: the history cannot be read (%s)", subscription.id, type(fault).__name__)
-            return Step((), position, at_end=True)
+            return NotificationPage((), position, at_end=True)
 
     def _last_delivery(self) -> int:
         try:

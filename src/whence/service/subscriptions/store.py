@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
-from whence.service.http.limits import Refused
+from whence.service.http.limits import RequestRefused
 
 log = logging.getLogger("whence.service")
 
@@ -111,15 +111,15 @@ class SubscriptionStore:
             return self._progress.get(name)
 
     def add(self, subscription: Subscription) -> None:
-        """Store a subscription; when this returns, it survives a crash. Raises `Refused` if there are too many."""
+        """Store a subscription; when this returns, it survives a crash. Raises `RequestRefused` if there are too many."""
         with self._writing:
             if len(self._subscriptions) >= self._most:
-                raise Refused(
+                raise RequestRefused(
                     409, "too-many", f"there are {self._most:,} subscriptions, which is the limit: delete one"
                 )
             of_owner = [one for one in self._subscriptions.values() if one.owner == subscription.owner != ""]
             if len(of_owner) >= self._most_of_one:
-                raise Refused(
+                raise RequestRefused(
                     409, "too-many", f"you have {self._most_of_one:,} subscriptions, which is the limit: delete one"
                 )
             self._write(subscription.id + ENDING, {"format": FORMAT, **asdict(subscription)})

@@ -16,7 +16,7 @@ log = logging.getLogger("whence.service")
 Value = TypeVar("Value")
 
 
-class Watch:
+class CommitWatch:
     """Polls a live history in a thread, and counts its changes. Belongs to one event loop."""
 
     def __init__(self, live: LiveLog, *, poll_s: float, threads: int) -> None:

@@ -14,7 +14,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-from whence.service.http.limits import Refused
+from whence.service.http.limits import RequestRefused
 
 MOST_URL_CHARACTERS: Final = 2_000
 MOST_ANSWER_BYTES: Final = 64 << 10
@@ -30,7 +30,7 @@ class NotTaken(Exception):
     """The receiver did not accept a request. The message is one of a few fixed ones, without any text from the receiver."""
 
 
-class Reach(Enum):
+class AllowedAddresses(Enum):
     """The addresses that a webhook may be sent to."""
 
     LOOPBACK = "this machine"
@@ -39,14 +39,14 @@ class Reach(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WebhookTarget:
     """The parsed URL of a webhook."""
 
     scheme: str
     host: str
     port: int
     path: str
-    reach: Reach
+    reach: AllowedAddresses
     """Which addresses are allowed, whatever its name resolves to when a request is sent."""
 
     @property
@@ -70,31 +70,31 @@ class WebhookHosts:
         self._hosts = frozenset(host.lower() for host in hosts)
         self._private = private
 
-    def parse_target(self, url: str) -> Target:
-        """Parse a URL. Raises `Refused` if it is malformed or not allowed."""
+    def parse_target(self, url: str) -> WebhookTarget:
+        """Parse a URL. Raises `RequestRefused` if it is malformed or not allowed."""
         if len(url) > MOST_URL_CHARACTERS or not PLAIN.fullmatch(url):
-            raise Refused(400, "bad-webhook", f"a URL has up to {MOST_URL_CHARACTERS:,} plain characters")
+            raise RequestRefused(400, "bad-webhook", f"a URL has up to {MOST_URL_CHARACTERS:,} plain characters")
         try:
             parts = urlsplit(url)
             host, port = (parts.hostname or "").lower(), parts.port
         except ValueError:
-            raise Refused(400, "bad-webhook", "the webhook's URL cannot be read") from None
+            raise RequestRefused(400, "bad-webhook", "the webhook's URL cannot be read") from None
         if parts.scheme not in PORTS or not host or port == 0 or parts.fragment:
-            raise Refused(400, "bad-webhook", "a webhook's URL is http:// or https://, a host and a path")
+            raise RequestRefused(400, "bad-webhook", "a webhook's URL is http:// or https://, a host and a path")
         if "@" in parts.netloc or "%" in host:
-            raise Refused(400, "bad-webhook", "a webhook's URL has no user and no zone")
+            raise RequestRefused(400, "bad-webhook", "a webhook's URL has no user and no zone")
         port = port or PORTS[parts.scheme]
         path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._") + (f"?{parts.query}" if parts.query else "")
         address = parse_address(host)
         is_local = host == "localhost" or (address is not None and address.is_loopback)
         bracketed = f"[{host}]" if ":" in host else host
         if {host, bracketed, f"{bracketed}:{port}"} & self._hosts:
-            reach = Reach.ANY if address is not None or self._private else Reach.PUBLIC
-            return Target(parts.scheme, host, port, path, Reach.LOOPBACK if is_local else reach)
+            reach = AllowedAddresses.ANY if address is not None or self._private else AllowedAddresses.PUBLIC
+            return WebhookTarget(parts.scheme, host, port, path, AllowedAddresses.LOOPBACK if is_local else reach)
         if self._private and is_local:
-            return Target(parts.scheme, host, port, path, Reach.LOOPBACK)
+            return WebhookTarget(parts.scheme, host, port, path, AllowedAddresses.LOOPBACK)
         message = "this host is not allowed: webhooks go to hosts that the service was started with (--webhook-host)"
-        raise Refused(400, "webhook-host", message)
+        raise RequestRefused(400, "webhook-host", message)
 
 
 def parse_address(text: str) -> IPv4Address | IPv6Address | None:
@@ -111,17 +111,17 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
     return address
 
 
-def may_reach(text: str, reach: Reach) -> bool:
+def may_reach(text: str, reach: AllowedAddresses) -> bool:
     """Whether a webhook may be sent to this address."""
     address = parse_address(text)
     if address is None:
         return False
-    if reach is Reach.LOOPBACK:
+    if reach is AllowedAddresses.LOOPBACK:
         return address.is_loopback
-    return reach is Reach.ANY or (address.is_global and not address.is_multicast)
+    return reach is AllowedAddresses.ANY or (address.is_global and not address.is_multicast)
 
 
-async def send(target: Target, body: bytes, headers: Mapping[str, str], *, timeout_s: float) -> None:
+async def send(target: WebhookTarget, body: bytes, headers: Mapping[str, str], *, timeout_s: float) -> None:
     """POST the body; return once the receiver has answered 2xx. Raises `NotTaken`, after `timeout_s` at the latest."""
     writer: asyncio.StreamWriter | None = None
     try:
@@ -146,7 +146,7 @@ async def send(target: Target, body: bytes, headers: Mapping[str, str], *, timeo
         raise NotTaken(f"answered {status}")
 
 
-async def _connect(target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _connect(target: WebhookTarget) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     secure = ssl.create_default_context() if target.scheme == "https" else None
     address = await _resolve(target)
     name = target.host if secure else None
@@ -164,7 +164,7 @@ async def _read_rest(reader: asyncio.StreamReader) -> None:
                 left_bytes -= len(part)
 
 
-async def _resolve(target: Target) -> str:
+async def _resolve(target: WebhookTarget) -> str:
     """Resolve the host to an allowed address. Connect to this address, because the name may resolve to another one later."""
     infos = await asyncio.get_running_loop().getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     addresses = [str(info[4][0]) for info in infos]

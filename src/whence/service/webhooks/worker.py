@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
-from whence.service.http.limits import Refused
-from whence.service.subscriptions.notifications import (Teller, Told)
-from whence.service.subscriptions.wake import Watch
+from whence.service.http.limits import RequestRefused
+from whence.service.subscriptions.notifications import (Notifier, Notification)
+from whence.service.subscriptions.wake import CommitWatch
 from whence.service.subscriptions.store import (Progress, Subscription, SubscriptionStore, add_failure, advance)
-from whence.service.webhooks.client import (NotTaken, Target, WebhookHosts, send)
+from whence.service.webhooks.client import (NotTaken, WebhookTarget, WebhookHosts, send)
 from whence.service.webhooks.signatures import (DELIVERY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, sign_body)
 
 log = logging.getLogger("whence.service")
@@ -63,8 +63,8 @@ class Webhooks:
     def __init__(
         self,
         store: SubscriptionStore,
-        teller: Teller,
-        watch: Watch,
+        teller: Notifier,
+        watch: CommitWatch,
         hosts: WebhookHosts,
         *,
         limits: WebhookLimits,
@@ -108,7 +108,7 @@ class Webhooks:
         while True:
             try:
                 await self._follow_until_suspended(subscription)
-            except Refused:
+            except RequestRefused:
                 # The service was started with other hosts than when the subscription was made.
                 await self._change(
                     subscription, self._after_failure(subscription.id, "host not allowed", for_good=True)
@@ -147,7 +147,7 @@ class Webhooks:
             if page.at_end:
                 await self._watch.changed(seen, timeout_s=60.0)
 
-    async def _send_until_accepted(self, subscription: Subscription, target: Target, notification: Told) -> bool:
+    async def _send_until_accepted(self, subscription: Subscription, target: WebhookTarget, notification: Notification) -> bool:
         """Send until the receiver accepts; return False if the subscription was suspended or deleted instead."""
         while True:
             try:
@@ -160,7 +160,7 @@ class Webhooks:
                 continue
             return await self._advance(subscription, notification.number) is not None
 
-    async def _send(self, subscription: Subscription, target: Target, notification: Told) -> None:
+    async def _send(self, subscription: Subscription, target: WebhookTarget, notification: Notification) -> None:
         assert subscription.webhook is not None
         body = notification.text.encode()
         timestamp = self._now_ns() // NS

@@ -25,10 +25,10 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from whence.sources.contract import Piece, Records
+from whence.sources.contract import FileSlice, Records
 from whence.sources.jaeger.exact import (ProcessNames, process_names, span_of)
 from whence.sources.jaeger.typed import TypedJaeger
-from whence.sources.json.documents import (Cursor, Damage, Taken, document_rows)
+from whence.sources.json.documents import (Cursor, Damage, DocumentValue, document_rows)
 from whence.sources.rows import Row, bad_row
 from whence.sources.spans.fields import (exact_found, shown)
 from whence.sources.spans.spans import (Found, span_batches)
@@ -58,15 +58,15 @@ class Jaeger:
 
     exact: bool = False
 
-    def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        reader = _Reader(piece, None if self.exact else TypedJaeger())
+    def read(self, piece: FileSlice) -> Iterator[pa.RecordBatch]:
+        reader = _JaegerReader(piece, None if self.exact else TypedJaeger())
         yield from span_batches(document_rows(piece, partial(reader.found, nested=0), _TRACE_BEGINS), piece.file)
 
 
-class _Reader:
+class _JaegerReader:
     """Finds the spans of a file, and gives them to one of the readers."""
 
-    def __init__(self, piece: Piece, typed: TypedJaeger | None) -> None:
+    def __init__(self, piece: FileSlice, typed: TypedJaeger | None) -> None:
         self.piece = piece
         self._typed = typed
 
@@ -89,7 +89,7 @@ class _Reader:
         else:
             raise cursor.unexpected("a trace, a span or a list")
 
-    def span(self, taken: Taken, processes: ProcessNames | None) -> Found:
+    def span(self, taken: DocumentValue, processes: ProcessNames | None) -> Found:
         """One span."""
         if self._typed is not None and (spans := self._typed.spans(taken, processes or {}, in_list=False)) is not None:
             return spans
@@ -113,7 +113,7 @@ class _Reader:
 
     def _in_object(self, cursor: Cursor, nested: int) -> Iterator[Found]:
         """An answer with traces, a trace with spans, or one span."""
-        trace = _Trace(self)
+        trace = _WaitingTrace(self)
         is_span = True
         cursor.hold()
         try:
@@ -157,14 +157,14 @@ def _complaint(cursor: Cursor, key: str, file: str) -> Iterator[Found]:
 _HOLDS = {"data": "traces", "_source": "a span", "spans": "a list of spans", "processes": "an object of processes"}
 
 
-class _Trace:
+class _WaitingTrace:
     """One trace, whose spans wait until its processes are known."""
 
-    def __init__(self, reader: _Reader) -> None:
+    def __init__(self, reader: _JaegerReader) -> None:
         self._reader = reader
         self._piece = reader.piece
         self._processes: ProcessNames | None = None
-        self._held: list[Taken] = []
+        self._held: list[DocumentValue] = []
         self._held_bytes = 0
         self._read_again_at: int | None = None
 
@@ -198,13 +198,13 @@ class _Trace:
         for taken in self._held if self._read_again_at is None else self._again(self._read_again_at):
             yield self._reader.span(taken, self._processes)
 
-    def _again(self, offset: int) -> Iterator[Taken]:
+    def _again(self, offset: int) -> Iterator[DocumentValue]:
         # Damage was told when it was met first.
         with closing(Cursor(self._piece, offset=offset)) as cursor, suppress(Damage):
-            yield from (found for found in _spans(cursor) if isinstance(found, Taken))
+            yield from (found for found in _spans(cursor) if isinstance(found, DocumentValue))
 
 
-def _spans(cursor: Cursor) -> Iterator[Taken | Row]:
+def _spans(cursor: Cursor) -> Iterator[DocumentValue | Row]:
     """The elements of a trace's list; a row for a damaged one after which another of the same trace is found.
 
     Ids of processes mean something in their trace only, so that nothing of another trace may be taken for one of this.

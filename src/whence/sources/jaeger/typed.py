@@ -10,11 +10,11 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from whence.sources.jaeger.exact import (CHILD_OF, ProcessNames, causes_of, has_failed, kind_of, merged, name_of_process, named_moment)
-from whence.sources.json.documents import Taken
+from whence.sources.json.documents import DocumentValue
 from whence.sources.rows import MOST_CAUSES, BadRecord
 from whence.sources.spans.fields import (SPAN_DIGITS, TRACE_DIGITS, UNNAMED, inner_fields)
 from whence.sources.spans.spans import (INTERNAL, SPAN_KINDS, Moment, Spans)
-from whence.sources.json.typed import (COLON_OR_NUL_ESCAPED, NOT_TAKEN, NotSure, Strict, Typed, check_all_is_there, check_plain, hex_ids, text_of)
+from whence.sources.json.typed import (COLON_OR_NUL_ESCAPED, NOT_TAKEN, NeedsExactReader, KnownObject, Typed, check_all_is_there, check_plain, hex_ids, text_of)
 from whence.sources.times import INT64_LEAST, INT64_MOST
 
 _Microseconds = Annotated[int, msgspec.Meta(ge=0, le=INT64_MOST // 1_000)]
@@ -26,24 +26,24 @@ _KINDS = {kind: kind for kind in SPAN_KINDS}
 _NO_LINKS: list[tuple[str, str]] = []
 
 
-class _Tag(Strict):
+class _Tag(KnownObject):
     key: str
     value: Any
     type: Literal["string", "bool", "int64", "float64", "binary"] | UnsetType = UNSET
 
 
-class _Reference(Strict):
+class _Reference(KnownObject):
     refType: Literal["CHILD_OF", "FOLLOWS_FROM"]  # noqa: N815
     traceID: str  # noqa: N815
     spanID: str  # noqa: N815
 
 
-class _Log(Strict):
+class _JaegerLog(KnownObject):
     timestamp: _Microseconds
     fields: list[_Tag] | UnsetType = UNSET
 
 
-class _Span(Strict):
+class _JaegerSpan(KnownObject):
     traceID: str  # noqa: N815
     spanID: str  # noqa: N815
     startTime: _Microseconds  # noqa: N815
@@ -51,7 +51,7 @@ class _Span(Strict):
     references: list[_Reference] | UnsetType | None = UNSET
     duration: _Microseconds | UnsetType | None = UNSET
     tags: list[_Tag] | UnsetType | None = UNSET
-    logs: list[_Log] | UnsetType | None = UNSET
+    logs: list[_JaegerLog] | UnsetType | None = UNSET
     processID: str | UnsetType = UNSET  # noqa: N815
     process: Raw | UnsetType = UNSET
     warnings: list[str] | UnsetType | None = UNSET
@@ -59,7 +59,7 @@ class _Span(Strict):
     startTimeMillis: _Int64 | UnsetType = UNSET  # noqa: N815
 
 
-class _Trace(Strict):
+class _TypedTrace(KnownObject):
     spans: Raw
     processes: dict[str, Raw]
     traceID: str | UnsetType = UNSET  # noqa: N815
@@ -70,21 +70,21 @@ class TypedJaeger:
     """Reads traces and spans, and remembers the names of processes."""
 
     def __init__(self) -> None:
-        self._traces, self._spans = msgspec.json.Decoder(_Trace), Typed(_Span)
+        self._traces, self._spans = msgspec.json.Decoder(_TypedTrace), Typed(_JaegerSpan)
         self._names: dict[bytes, str] = {}
 
-    def trace(self, whole: Taken) -> Spans | None:
+    def trace(self, whole: DocumentValue) -> Spans | None:
         """The spans of a trace; None if the exact reader must look."""
         try:
             trace = self._traces.decode(whole.raw)
             array, begins = bytes(trace.spans), _SPANS.search(whole.raw)
             if array[:1] != b"[" or begins is None or not whole.raw.startswith(array, begins.end()):
-                raise NotSure
+                raise NeedsExactReader
             # The spans are checked by themselves.
             trace.spans = _NO_SPANS
             rest = b"[]".join((whole.raw[: begins.end()], whole.raw[begins.end() + len(array) :]))
             if rest.count(b'"spans"') != 1:
-                raise NotSure
+                raise NeedsExactReader
             check_all_is_there(rest, trace, escapes=COLON_OR_NUL_ESCAPED)
             names = {key: self._name(bytes(process)) for key, process in trace.processes.items()}
             spans, offsets = self._spans.run(array[1:-1], in_list=True)
@@ -93,7 +93,7 @@ class TypedJaeger:
         except (*NOT_TAKEN, BadRecord):
             return None
 
-    def spans(self, run: Taken, processes: ProcessNames, *, in_list: bool) -> Spans | None:
+    def spans(self, run: DocumentValue, processes: ProcessNames, *, in_list: bool) -> Spans | None:
         """The spans of a run, all of these processes or with their own; None if the exact reader must look at one."""
         try:
             spans, offsets = self._spans.run(run.raw, in_list=in_list)
@@ -101,7 +101,7 @@ class TypedJaeger:
         except (*NOT_TAKEN, BadRecord):
             return None
 
-    def _values(self, spans: list[_Span], places: list[int], processes: ProcessNames) -> Spans:
+    def _values(self, spans: list[_JaegerSpan], places: list[int], processes: ProcessNames) -> Spans:
         traces = hex_ids([span.traceID for span in spans], TRACE_DIGITS)
         keys = hex_ids([span.spanID for span in spans], SPAN_DIGITS)
         given = [reference for span in spans if span.references for reference in span.references]
@@ -115,13 +115,13 @@ class TypedJaeger:
             start, duration = span.startTime * 1_000, span.duration
             end = start + duration * 1_000 if isinstance(duration, int) else None
             if end is not None and end > INT64_MOST:
-                raise NotSure
+                raise NeedsExactReader
             if span.process is not UNSET:
                 process = self._name(bytes(span.process))
             else:
                 named = processes.get(span.processID) if span.processID else None
                 if not isinstance(named, str):
-                    raise NotSure
+                    raise NeedsExactReader
                 process = named
             parent: str | None = None
             awaited, links = True, _NO_LINKS
@@ -131,7 +131,7 @@ class TypedJaeger:
                     causes = [(how, of_trace, parent), *islice(references, len(span.references) - 1)]
                     parent, awaited, links = causes_of(causes, trace, key)
                     if len(links) >= MOST_CAUSES:
-                        raise NotSure
+                        raise NeedsExactReader
             tags = _tags(span.tags) if span.tags else {}
             values = {"warnings": span.warnings, **tags} if span.warnings else tags
             attributes = text_of(values) if values else None
@@ -153,7 +153,7 @@ class TypedJaeger:
         if name is None:
             fields = inner_fields(process)
             if not fields:
-                raise NotSure
+                raise NeedsExactReader
             if len(self._names) >= _MOST_PROCESSES:
                 self._names.clear()
             name = self._names[process] = name_of_process(fields)
@@ -171,5 +171,5 @@ def _tags(tags: list[_Tag]) -> dict[str, Any]:
     return found
 
 
-def _moment(log: _Log) -> Moment:
+def _moment(log: _JaegerLog) -> Moment:
     return named_moment(log.timestamp * 1_000, _tags(log.fields) if log.fields else {})

@@ -17,8 +17,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from whence.sources.contract import ByteStream, Piece, TornStream
-from whence.sources.json.extent import (Cut, Unfit, quick_end, shown, value_end)
+from whence.sources.contract import ByteStream, FileSlice, TornStream
+from whence.sources.json.extent import (Unfinished, Unfit, quick_end, shown, value_end)
 from whence.sources.lines import LINE_LIMIT_BYTES
 from whence.sources.rows import BadRecord, Row, bad_row
 from whence.sources.json.strict import value_of
@@ -46,7 +46,7 @@ _RESCANNED_A_BYTE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class DocumentValue:
     """One value as it stands in the file."""
 
     offset: int
@@ -62,7 +62,7 @@ class Damage(Exception):
         self.search_from = search_from
 
 
-def document_rows(piece: Piece, walk: Callable[[Cursor], Iterator[T]], marker: bytes) -> Iterator[T | Row]:
+def document_rows(piece: FileSlice, walk: Callable[[Cursor], Iterator[T]], marker: bytes) -> Iterator[T | Row]:
     """What `walk` gives for each document, and a row for each damage; `walk` consumes one value or more, or raises `Damage`.
 
     `marker` is an expression, at most `_LONGEST_MARKER_BYTES` long, for where a value begins that `walk` can take by itself.
@@ -81,7 +81,7 @@ def document_rows(piece: Piece, walk: Callable[[Cursor], Iterator[T]], marker: b
 class Cursor:
     """A place in a file of JSON, which moves forward."""
 
-    def __init__(self, piece: Piece, *, offset: int = 0, limit_bytes: int = LINE_LIMIT_BYTES) -> None:
+    def __init__(self, piece: FileSlice, *, offset: int = 0, limit_bytes: int = LINE_LIMIT_BYTES) -> None:
         self.torn: str | None = None
         self._file = piece.file
         self._stream: ByteStream = piece.open_at(offset)
@@ -124,15 +124,15 @@ class Cursor:
         """Whether what comes next in this block begins so; a few hundred bytes at most are looked at."""
         return pattern.match(self._data, self._position) is not None
 
-    def take(self) -> Taken:
+    def take(self) -> DocumentValue:
         """The value that comes next. Raises `Damage` where its end cannot be found within the limit."""
         self.peek()
         end = self._whole_value_end()
-        taken = Taken(self.offset, self._data[self._position : end])
+        taken = DocumentValue(self.offset, self._data[self._position : end])
         self._position = end
         return taken
 
-    def run(self, *, in_list: bool) -> Taken | None:
+    def run(self, *, in_list: bool) -> DocumentValue | None:
         """The objects from here on that this block surely holds whole; None where that cannot be seen.
 
         They are those of a list, without its brackets, or documents, one after another. Where they end is a guess, from how
@@ -159,9 +159,9 @@ class Cursor:
         # Should they not be what they seem to be, the next guess is made after them: the time stays linear.
         self._no_run_before = self._base + end
         self._run_end = end
-        return Taken(self.offset, data[start:end])
+        return DocumentValue(self.offset, data[start:end])
 
-    def whole(self) -> Taken | None:
+    def whole(self) -> DocumentValue | None:
         """The object that comes next, if this block holds it whole; `skip_run` goes over it."""
         if len(self._data) - self._position < BLOCK_BYTES // 2 and not self._ended:
             self._fill()
@@ -169,13 +169,13 @@ class Cursor:
             return None
         try:
             end = quick_end(self._data, self._position)
-        except Cut:
+        except Unfinished:
             return None
         if end is None:
             return None
         self._no_run_before = self._base + end
         self._run_end = end
-        return Taken(self.offset, self._data[self._position : end])
+        return DocumentValue(self.offset, self._data[self._position : end])
 
     def skip_run(self) -> None:
         """Go to the end of what `run` or `whole` gave."""

@@ -33,7 +33,7 @@ _TRUNCATED = "Input data was truncated"
 _OPENING_OF = {ord("]"): ord("["), ord("}"): ord("{")}
 
 
-class Cut(Exception):
+class Unfinished(Exception):
     """The data ends inside of a value that is right so far."""
 
 
@@ -57,7 +57,7 @@ def value_end(data: bytes, start: int, *, is_all: bool) -> int | None:
     if first in (b"{", b"["):
         try:
             end = quick_end(data, start)
-        except Cut:
+        except Unfinished:
             # What is there is right. At the end of a file, the slow way says more.
             return _container_end(data, start) if is_all else None
         return _container_end(data, start) if end is None else end
@@ -87,7 +87,7 @@ def quick_end(data: bytes, start: int) -> int | None:
         following = _FOLLOWING.search(told)
         if following is None:
             if told == _TRUNCATED:
-                raise Cut from None
+                raise Unfinished from None
             return None
         end = start + int(following[1]) - 1
     else:

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw
 
 from whence.sources.native.lines import BOM
-from whence.sources.lines import Block
+from whence.sources.lines import LinesBlock
 from whence.sources.json.strict import MOST_DEPTH
 
 Object = dict[str, Any]
@@ -42,7 +42,7 @@ _SPELLED_OUT = (b"\\u003a", b"\\u003A", b"\\u0000")
 _HALF_DEPTH = MOST_DEPTH // 2
 
 
-def parts(block: Block) -> Iterator[tuple[int, bytes]]:
+def parts(block: LinesBlock) -> Iterator[tuple[int, bytes]]:
     """Whole lines of a block, about `PART_BYTES` at once, without a byte order mark, and the number of the first of them."""
     data, line = block.data, block.first_line
     start = len(BOM) if block.offset == 0 and data.startswith(BOM) else 0

@@ -43,11 +43,11 @@ _encode = msgspec.json.Encoder().encode
 T = TypeVar("T")
 
 
-class NotSure(ValueError):
+class NeedsExactReader(ValueError):
     """The exact reader must look."""
 
 
-class Strict(Struct, forbid_unknown_fields=True, gc=False):
+class KnownObject(Struct, forbid_unknown_fields=True, gc=False):
     """An object whose members are all known; what is not given is `UNSET`, which is false and is not written again."""
 
 
@@ -59,27 +59,27 @@ def real(text: str) -> Raw:
 
 
 def check_all_is_there(raw: bytes, decoded: object, *, escapes: re.Pattern[bytes] = COLON_ESCAPED) -> None:
-    """Raise `NotSure` unless everything that was read is in what was decoded, or if one of these `escapes` stands in it."""
+    """Raise `NeedsExactReader` unless everything that was read is in what was decoded, or if one of these `escapes` stands in it."""
     if _colons(raw) != _colons(_encode(decoded)) or escapes.search(raw):
-        raise NotSure
+        raise NeedsExactReader
 
 
 def check_plain(values: Collection[Any]) -> None:
-    """Raise `NotSure` unless these are texts, words, and numbers of 64 bits."""
+    """Raise `NeedsExactReader` unless these are texts, words, and numbers of 64 bits."""
     kinds = set(map(type, values))
     if not kinds <= _PLAIN:
-        raise NotSure
+        raise NeedsExactReader
     if int in kinds:
         for value in values:
             if type(value) is int and not INT64_LEAST <= value <= INT64_MOST:
-                raise NotSure
+                raise NeedsExactReader
 
 
 def hex_ids(values: list[str], digits: int) -> list[str]:
     """Ids in lower case with leading zeros. Raises one of `NOT_TAKEN` if one is none, or zero."""
     found = hex_ids_or_none(values, digits)
     if None in found:
-        raise NotSure
+        raise NeedsExactReader
     return found  # type: ignore[return-value]
 
 
@@ -89,7 +89,7 @@ def hex_ids_or_none(values: list[str], digits: int) -> list[str] | list[str | No
         values = [value.rjust(digits, "0") for value in values]
     joined = "".join(values)
     if len(joined) != digits * len(values) or len(bytes.fromhex(joined)) * 2 != len(joined):
-        raise NotSure
+        raise NeedsExactReader
     if joined != joined.lower():
         values = [value.lower() for value in values]
     zero = "0" * digits

@@ -12,10 +12,10 @@ from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 from whence.events.schema import LOCAL
-from whence.sources.mapping.rules import (LogMapping, Rule)
+from whence.sources.mapping.rules import (LogMapping, MappingRule)
 from whence.sources.mapping.values import (Field, Value)
 from whence.sources.json.objects import (Object, Texts, objects, written)
-from whence.sources.rows import MOST_CAUSES, BadRecord, Columns, received
+from whence.sources.rows import MOST_CAUSES, BadRecord, RowColumns, received
 from whence.sources.regex.timed import TimedPattern
 from whence.sources.times import INT64_LEAST, INT64_MOST, quick_time
 
@@ -43,7 +43,7 @@ class QuickMapping:
         self._condition_fields = [_make_field_reader(field) for field in sorted(fields, key=lambda field: field.path)]
         self._rule_by_values: dict[tuple[Any, ...], int | None] = {}
 
-    def add(self, lines: Sequence[bytes], places: Sequence[int], data: bytes, columns: Columns) -> list[int | None]:
+    def add(self, lines: Sequence[bytes], places: Sequence[int], data: bytes, columns: RowColumns) -> list[int | None]:
         """Add rows of these lines; return the row's number of each line, or None for an unread one.
 
         `places` are the lines' numbers in the file, `data` is the lines together.
@@ -95,7 +95,7 @@ class QuickMapping:
 
 
 @dataclass(slots=True)
-class _Made:
+class _MappedColumns:
     """Columns of some records, and the numbers of the unread ones, whose values mean nothing."""
 
     columns: dict[str, list[Any]]
@@ -105,7 +105,7 @@ class _Made:
 class _QuickRule:
     """A rule that is applied to usual records."""
 
-    def __init__(self, rule: Rule, unit: str) -> None:
+    def __init__(self, rule: MappingRule, unit: str) -> None:
         self._rule = rule
         self._columns: dict[str, Column] = {}
         for name, value in rule.columns.items():
@@ -118,7 +118,7 @@ class _QuickRule:
         self._bytes = _make_integer_column(rule.columns["bytes"], 0) if "bytes" in rule.columns else None
         self._receives = [_make_value_column(value) for value in rule.receives]
 
-    def columns(self, records: list[Object], texts: list[Texts]) -> _Made | None:
+    def columns(self, records: list[Object], texts: list[Texts]) -> _MappedColumns | None:
         """Return the columns of these records; None if all are unread."""
         if self._rule.skip is not None:
             return None
@@ -144,7 +144,7 @@ class _QuickRule:
         _add_without(made.get("time"), made.get("seq"), unread)
         made["kind"] = self._choose_kinds(made, len(records))
         made["attributes"] = self._write_attributes(texts)
-        return _Made(made, unread)
+        return _MappedColumns(made, unread)
 
     def _choose_kinds(self, made: dict[str, list[Any]], count: int) -> list[str]:
         kind = self._rule.kind

@@ -25,7 +25,7 @@ from typing import Any, Final, NoReturn
 
 from whence.events.schema import KINDS, LOCAL, RECEIVE, SEND
 from whence.sources.contract import SourceError
-from whence.sources.mapping.rules import (Condition, LogMapping, Rule, as_json_value)
+from whence.sources.mapping.rules import (RuleCondition, LogMapping, MappingRule, as_json_value)
 from whence.sources.mapping.values import (UNITS, Value, read_parts)
 from whence.sources.regex.timed import (TimedPattern, compile_timed)
 
@@ -68,10 +68,10 @@ def read_mapping(data: bytes, name: str) -> LogMapping:
         content = tomllib.loads(data.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise MappingError(f"the mapping {name} is not valid TOML: {error}") from None
-    return _Reader(name).mapping(content)
+    return _MappingReader(name).mapping(content)
 
 
-class _Reader:
+class _MappingReader:
     def __init__(self, name: str) -> None:
         self._name = name
         self._type: Value | None = None
@@ -91,10 +91,10 @@ class _Reader:
         rules.append(self._read_rule(default, "default", common))
         return LogMapping(tuple(rules))
 
-    def _read_rule(self, content: Mapping[str, Any], where: str, common: Mapping[str, Value]) -> Rule:
+    def _read_rule(self, content: Mapping[str, Any], where: str, common: Mapping[str, Value]) -> MappingRule:
         is_default = where == "default"
         self._check_keys(content, _RULE_KEYS if is_default else ("when", *_RULE_KEYS), where)
-        conditions: tuple[Condition, ...] = ()
+        conditions: tuple[RuleCondition, ...] = ()
         if not is_default:
             if "when" not in content:
                 self._refuse(where, "has no when; write the rule for all other records under [default]")
@@ -106,7 +106,7 @@ class _Reader:
                 self._refuse(f"{where}, skip", "is the reason why these records are skipped, as text")
             if others := sorted(content.keys() - {"when", "skip"}):
                 self._refuse(f"{where}, {others[0]}", "means nothing beside skip")
-            return Rule(label, conditions, skip=why)
+            return MappingRule(label, conditions, skip=why)
         columns = {key: self._relabel(value, label) for key, value in common.items()}
         for key in _RULE_KEYS:
             if key in content and key not in ("kind", "receives"):
@@ -117,7 +117,7 @@ class _Reader:
             for key in (received if isinstance(received, list) else [received])
         )
         self._check_columns(columns, where)
-        return Rule(label, conditions, self._read_kind(content, where), columns, receives)
+        return MappingRule(label, conditions, self._read_kind(content, where), columns, receives)
 
     def _check_columns(self, columns: Mapping[str, Value], where: str) -> None:
         for key in _NEEDED:
@@ -145,7 +145,7 @@ class _Reader:
             self._refuse(f"{where}, kind", "is local, and local events have no message")
         return str(kind or (RECEIVE if receives else SEND if sends else LOCAL))
 
-    def _read_conditions(self, content: object, where: str) -> tuple[Condition, ...]:
+    def _read_conditions(self, content: object, where: str) -> tuple[RuleCondition, ...]:
         if not isinstance(content, dict):
             if self._type is None:
                 self._refuse(where, 'gives a type, but nothing says which field is the type: type = "FIELD"')
@@ -158,21 +158,21 @@ class _Reader:
             conditions.append(self._read_condition(key, value, wanted, f"{where}.{key}"))
         return tuple(conditions)
 
-    def _read_condition(self, key: str, value: Value, wanted: object, where: str) -> Condition:
+    def _read_condition(self, key: str, value: Value, wanted: object, where: str) -> RuleCondition:
         value = Value(value.what, value.parts, value.match, optional=True)
         if isinstance(wanted, dict):
             if wanted.keys() == {"present"} and isinstance(wanted["present"], bool):
-                return Condition(
+                return RuleCondition(
                     f"{key} {'is' if wanted['present'] else 'not'} there", value, present=wanted["present"]
                 )
             if wanted.keys() == {"match"}:
-                return Condition(f"{key} matches", value, match=self._compile(wanted["match"], where))
+                return RuleCondition(f"{key} matches", value, match=self._compile(wanted["match"], where))
             self._refuse(where, "is a value, a list of values, { match = '...' } or { present = true }")
         choices = wanted if isinstance(wanted, list) else [wanted]
         if not choices or not all(isinstance(choice, str | int | float) for choice in choices):
             self._refuse(where, "is text, a number, true or false, or a list of those")
         shown = " or ".join(str(choice) for choice in choices)
-        return Condition(f"{key} = {shown[:60]}", value, frozenset(as_json_value(choice) for choice in choices))
+        return RuleCondition(f"{key} = {shown[:60]}", value, frozenset(as_json_value(choice) for choice in choices))
 
     def _read_value(self, content: object, where: str, what: str) -> Value:
         if isinstance(content, str):

@@ -15,7 +15,7 @@ _NOT_REPEATED = ("process", "clock", "computation", "time", "seq", "name", "id",
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class RuleCondition:
     """A condition of a rule on a record. One of `choices`, `match` and `present` is given."""
 
     shown: str
@@ -40,11 +40,11 @@ def as_json_value(value: object) -> tuple[bool, object]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class MappingRule:
     """A rule that turns one sort of record into rows."""
 
     label: str
-    conditions: tuple[Condition, ...]
+    conditions: tuple[RuleCondition, ...]
     kind: str = LOCAL
     columns: Mapping[str, Value] = field(default_factory=dict)
     receives: tuple[Value, ...] = ()
@@ -108,7 +108,7 @@ class Rule:
 class LogMapping:
     """The rules of a mapping. The last one fits every record."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[MappingRule, ...]
 
     @property
     def has_channels(self) -> bool:
@@ -126,6 +126,6 @@ class LogMapping:
         """Return whether times can be converted to `unit`. Ticks have no length, so they convert only to ticks."""
         return all(named == unit or TICK not in (named, unit) for named in self.units)
 
-    def rule_for(self, record: Record) -> Rule:
+    def rule_for(self, record: Record) -> MappingRule:
         """Return the first rule that fits. Raises `BadRecord`."""
         return next(rule for rule in self.rules if rule.fits(record))

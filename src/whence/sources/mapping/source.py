@@ -10,14 +10,14 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from whence.sources.contract import Piece, Records, SourceError
+from whence.sources.contract import FileSlice, Records, SourceError
 from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG, blocks
 from whence.sources.mapping.columns import QuickMapping
 from whence.sources.mapping.file import load_mapping
-from whence.sources.mapping.rules import (LogMapping, Rule)
+from whence.sources.mapping.rules import (LogMapping, MappingRule)
 from whence.sources.mapping.values import (UNITS, Record)
 from whence.sources.json.objects import parts
-from whence.sources.rows import BATCH_ROWS, BadRecord, Columns, Row, bad_row, batches
+from whence.sources.rows import BATCH_ROWS, BadRecord, RowColumns, Row, bad_row, batches
 from whence.sources.json.strict import members
 
 
@@ -62,21 +62,21 @@ class Mapped:
     def _quick(self) -> QuickMapping:
         return QuickMapping(self.rules, self.unit)
 
-    def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+    def read(self, piece: FileSlice) -> Iterator[pa.RecordBatch]:
         for block in blocks(piece):
             if block.problem is not None:
                 yield from batches([bad_row(piece.file, block.first_line, block.problem, block.data)])
                 continue
-            columns, order = Columns(piece.file), array("i")
+            columns, order = RowColumns(piece.file), array("i")
             for first_line, data in parts(block):
                 order.extend(self._add_rows(data, first_line, piece.file, columns))
                 if len(columns) >= BATCH_ROWS:
                     yield columns.batch(order)
-                    columns, order = Columns(piece.file), array("i")
+                    columns, order = RowColumns(piece.file), array("i")
             if order:
                 yield columns.batch(order)
 
-    def _add_rows(self, data: bytes, first_line: int, file: str, columns: Columns) -> list[int]:
+    def _add_rows(self, data: bytes, first_line: int, file: str, columns: RowColumns) -> list[int]:
         """Add the rows of some lines; return their numbers in the order of the lines."""
         # Not bytes.isspace(): it accepts form feeds, which are no blanks in JSON.
         lines = data.split(b"\n")
@@ -93,7 +93,7 @@ class Mapped:
         if len(line) > LINE_LIMIT_BYTES:
             return bad_row(file, place, TOO_LONG, line)
         record: Record = {}
-        rule: Rule | None = None
+        rule: MappingRule | None = None
         try:
             record = members(line)
             rule = self.rules.rule_for(record)
@@ -111,7 +111,7 @@ class Mapped:
         return row
 
 
-def _read_legible(rule: Rule | None, column: str, record: Record) -> str | None:
+def _read_legible(rule: MappingRule | None, column: str, record: Record) -> str | None:
     """Return a column of a bad record, if at least that can be read; else None."""
     try:
         text = None if rule is None else rule.text(column, record)

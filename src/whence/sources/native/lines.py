@@ -8,11 +8,11 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from whence.sources.contract import Piece, Records
-from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG, Block, blocks
+from whence.sources.contract import FileSlice, Records
+from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG, LinesBlock, blocks
 from whence.sources.native.records import row_from_line
 from whence.sources.rows import Row, bad_row, batches
-from whence.sources.vectors import Growth
+from whence.sources.vectors import ClockDeltas
 
 CELL_BYTES: Final = 32 << 20
 """What is known of vector clocks is forgotten at each multiple of this offset, so that rows do not depend on the cut."""
@@ -39,7 +39,7 @@ class JsonLines:
     unit: str = "ns"
     compiled_from_bytes: int | None = None
 
-    def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+    def read(self, piece: FileSlice) -> Iterator[pa.RecordBatch]:
         def row(line: bytes, offset: int, place: int, cells: Cells) -> Row:
             return line_row(line, offset, place, piece.file, self.unit, cells)
 
@@ -66,29 +66,29 @@ class Cells:
     `row` takes a line that is not blank, its offset, its number and this object, and gives its row.
     """
 
-    def __init__(self, piece: Piece, row: Callable[[bytes, int, int, Cells], Row]) -> None:
+    def __init__(self, piece: FileSlice, row: Callable[[bytes, int, int, Cells], Row]) -> None:
         self._piece = piece
         self._row = row
         self._cell = -1
-        self._growth = Growth()
+        self._growth = ClockDeltas()
 
-    def growth(self, offset: int) -> Growth:
+    def growth(self, offset: int) -> ClockDeltas:
         cell = offset // CELL_BYTES
         if cell != self._cell:
             self._cell = cell
-            self._growth = Growth()
+            self._growth = ClockDeltas()
             start = cell * CELL_BYTES
             if start < self._piece.start:
                 self._catch_up(start)
         return self._growth
 
     def _catch_up(self, start: int) -> None:
-        before = Piece(self._piece.file, self._piece.open_at, start=start, stop=self._piece.start)
+        before = FileSlice(self._piece.file, self._piece.open_at, start=start, stop=self._piece.start)
         for block in blocks(before):
             for _ in self.rows(block):
                 pass
 
-    def rows(self, block: Block) -> Iterator[Row]:
+    def rows(self, block: LinesBlock) -> Iterator[Row]:
         """The rows of a block, one for each line that is not blank."""
         if block.problem is not None:
             yield bad_row(self._piece.file, block.first_line, block.problem, block.data)
@@ -96,7 +96,7 @@ class Cells:
         for line, offset, place in self.lines(block):
             yield self._row(line, offset, place, self)
 
-    def lines(self, block: Block) -> Iterator[tuple[bytes, int, int]]:
+    def lines(self, block: LinesBlock) -> Iterator[tuple[bytes, int, int]]:
         """The lines of a block that are not blank, with their offsets and numbers."""
         offset = block.offset
         for place, line in enumerate(block.data.split(b"\n"), start=block.first_line):

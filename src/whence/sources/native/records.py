@@ -20,7 +20,7 @@ from whence.sources.native.line_of import (is_line, named_line)
 from whence.sources.rows import MOST_CAUSES, BadRecord, Row, bad_row
 from whence.sources.json.strict import members
 from whence.sources.times import time_from_text
-from whence.sources.vectors import Growth, stamp_key
+from whence.sources.vectors import ClockDeltas, stamp_key
 
 FIELDS: Final = (
     "computation",
@@ -57,7 +57,7 @@ _NUMBERED = re.compile(rb'"seq"\s*:\s*([0-9]{1,18})')
 _NAMED = re.compile(rb'"process"\s*:\s*("(?:[^"\\]|\\.){1,1000}")')
 
 
-def row_from_line(raw: bytes, file: str, place: int, unit: str, growth: Callable[[], Growth]) -> Row:
+def row_from_line(raw: bytes, file: str, place: int, unit: str, growth: Callable[[], ClockDeltas]) -> Row:
     """The row of one line; a line that cannot be read gives a row with a reason.
 
     `growth` gives what is known of the vector clocks before this line; it is asked for only by records that need it.
@@ -104,7 +104,7 @@ def _number_if_good(found: Mapping[str, Member], name: str, unit: str) -> int | 
     return value if value is not None and -(1 << 63) <= value < 1 << 63 else None
 
 
-def _row(found: Mapping[str, Member], file: str, place: int, unit: str, growth: Callable[[], Growth]) -> Row:
+def _row(found: Mapping[str, Member], file: str, place: int, unit: str, growth: Callable[[], ClockDeltas]) -> Row:
     row = Row(file=file, place=place)
     row.computation = _text(found, "computation", may_be_empty=True) or ""
     row.process = _text(found, "process")
@@ -126,7 +126,7 @@ def _row(found: Mapping[str, Member], file: str, place: int, unit: str, growth: 
     return row
 
 
-def _set_messages(row: Row, found: Mapping[str, Member], is_vector: bool, growth: Callable[[], Growth]) -> None:
+def _set_messages(row: Row, found: Mapping[str, Member], is_vector: bool, growth: Callable[[], ClockDeltas]) -> None:
     kind = _text(found, "kind")
     if kind is not None and kind not in KINDS:
         raise BadRecord("bad-kind", f"kind is local, send or receive, not {kind[:_SHOWN]!r}")
@@ -180,7 +180,7 @@ def _set_line(row: Row, found: Mapping[str, Member], is_vector: bool) -> None:
     row.line_joins = joins or None
 
 
-def _set_causes_of_vector(row: Row, clock: Mapping[str, int], kind: str | None, growth: Growth) -> None:
+def _set_causes_of_vector(row: Row, clock: Mapping[str, int], kind: str | None, growth: ClockDeltas) -> None:
     assert row.process is not None
     own = clock.get(row.process)
     if not own:

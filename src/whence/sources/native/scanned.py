@@ -15,7 +15,7 @@ from whence.events.schema import KINDS, REPORTS
 from whence.sources.json import scanner as scan
 from whence.sources.error_column import with_errors
 from whence.sources.native.lines import (BOM, Cells, line_row)
-from whence.sources.lines import LINE_LIMIT_BYTES, Block
+from whence.sources.lines import LINE_LIMIT_BYTES, LinesBlock
 from whence.sources.rows import BATCH_ROWS, BadRecord, Rows
 from whence.sources.json.strict import value_of
 from whence.sources.times import NANOSECONDS_IN
@@ -23,7 +23,7 @@ from whence.sources.times import NANOSECONDS_IN
 _Rows = np.ndarray[Any, np.dtype[np.int64]]
 
 
-def scanned_batches(block: Block, file: str, unit: str, cells: Cells) -> Iterator[pa.RecordBatch]:
+def scanned_batches(block: LinesBlock, file: str, unit: str, cells: Cells) -> Iterator[pa.RecordBatch]:
     """The rows of a block, the same as without the scanner."""
     found = _Scanned(block, unit)
     if not found.rows:
@@ -43,7 +43,7 @@ def scanned_batches(block: Block, file: str, unit: str, cells: Cells) -> Iterato
         yield whole.slice(start, BATCH_ROWS)
 
 
-def _left_rows(found: _Scanned, left: _Rows, block: Block, file: str, unit: str, cells: Cells) -> pa.RecordBatch:
+def _left_rows(found: _Scanned, left: _Rows, block: LinesBlock, file: str, unit: str, cells: Cells) -> pa.RecordBatch:
     rows = Rows()
     for row in left.tolist():
         number, start, stop = found.lines[row].tolist()
@@ -55,7 +55,7 @@ def _left_rows(found: _Scanned, left: _Rows, block: Block, file: str, unit: str,
 class _Scanned:
     """A block and what the scanner found in it."""
 
-    def __init__(self, block: Block, unit: str) -> None:
+    def __init__(self, block: LinesBlock, unit: str) -> None:
         self._block = block
         data = np.frombuffer(block.data, np.uint8)
         start = len(BOM) if block.offset == 0 and block.data.startswith(BOM) else 0

@@ -6,7 +6,7 @@ is refused raises `BadRecord`.
 
 from __future__ import annotations
 
-from whence.sources.otlp.model import Event, LogRecord, Record, SpanRecord
+from whence.sources.otlp.model import SpanEvent, LogRecord, Record, SpanRecord
 from whence.sources.otlp.records import KIND_NAMES, SEVERITY_NAMES, SPANS, STATUS_NAMES
 from whence.sources.otlp.values import (
     SPAN_BYTES,
@@ -41,7 +41,7 @@ def _span(fields: Fields) -> SpanRecord:
         end=integer_field(fields, "endTimeUnixNano"),
         attributes=attributes_of(fields),
         events=[
-            Event(
+            SpanEvent(
                 integer_field(event, "timeUnixNano"),
                 text_field(event, "name"),
                 attributes_of(event),

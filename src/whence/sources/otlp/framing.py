@@ -6,7 +6,7 @@ import re
 from contextlib import closing
 from typing import Final, Literal
 
-from whence.sources.contract import Piece, TornStream
+from whence.sources.contract import FileSlice, TornStream
 from whence.sources.json.extent import (Unfit, value_end)
 from whence.sources.lines import LINE_LIMIT_BYTES
 
@@ -22,7 +22,7 @@ _MOST_HIGH_BYTE = 4
 """Of a length in 4 bytes: no request has 64 MB."""
 
 
-def shape_of(piece: Piece) -> Shape:
+def shape_of(piece: FileSlice) -> Shape:
     """The shape; what is no OTLP at all is taken for lines, each of which is then complained of.
 
     JSON is of lines if the first line that begins like a request also ends as one.

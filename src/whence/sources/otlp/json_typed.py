@@ -13,10 +13,10 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import astuple
 
-from whence.sources.otlp.model import Event, LogRecord, Record, SpanRecord
+from whence.sources.otlp.model import SpanEvent, LogRecord, Record, SpanRecord
 from whence.sources.otlp.records import LOGS, SPANS
 from whence.sources.otlp.values import SPAN_BYTES, TRACE_BYTES
-from whence.sources.json.typed import (MOST_AT_ONCE_BYTES, NotSure, Strict, check_all_is_there)
+from whence.sources.json.typed import (MOST_AT_ONCE_BYTES, NeedsExactReader, KnownObject, check_all_is_there)
 from whence.sources.times import INT64_LEAST, INT64_MOST
 
 MOST_NESTED: Final = 8
@@ -28,41 +28,41 @@ _TRACE_DIGITS, _SPAN_DIGITS, _ID_BYTES = 2 * TRACE_BYTES, 2 * SPAN_BYTES, TRACE_
 _NO_TRACE, _NO_SPAN = "0" * _TRACE_DIGITS, "0" * _SPAN_DIGITS
 
 
-class _Strict(Strict, rename="camel"):
+class _OtlpObject(KnownObject, rename="camel"):
     """An object of OTLP's JSON mapping."""
 
 
-class _AnyValue(_Strict):
+class _AnyValue(_OtlpObject):
     string_value: str | UnsetType = UNSET
     int_value: _Int64 | str | UnsetType = UNSET
     bool_value: bool | UnsetType = UNSET
     double_value: float | _Int64 | UnsetType = UNSET
     array_value: _Array | UnsetType = UNSET
-    kvlist_value: _Pairs | UnsetType = UNSET
+    kvlist_value: _AttributePairs | UnsetType = UNSET
     bytes_value: str | UnsetType = UNSET
 
 
-class _Pair(_Strict):
+class _Pair(_OtlpObject):
     key: str
     value: _AnyValue
 
 
-class _Array(_Strict):
+class _Array(_OtlpObject):
     values: list[_AnyValue] | UnsetType = UNSET
 
 
-class _Pairs(_Strict):
+class _AttributePairs(_OtlpObject):
     values: list[_Pair] | UnsetType = UNSET
 
 
-class _Event(_Strict):
+class _TypedEvent(_OtlpObject):
     time_unix_nano: _Int64 | str | UnsetType = UNSET
     name: str | UnsetType = UNSET
     attributes: list[_Pair] | UnsetType = UNSET
     dropped_attributes_count: _Int64 | UnsetType = UNSET
 
 
-class _Link(_Strict):
+class _Link(_OtlpObject):
     trace_id: str | UnsetType = UNSET
     span_id: str | UnsetType = UNSET
     trace_state: str | UnsetType = UNSET
@@ -71,12 +71,12 @@ class _Link(_Strict):
     flags: _Int64 | UnsetType = UNSET
 
 
-class _Status(_Strict):
+class _Status(_OtlpObject):
     message: str | UnsetType = UNSET
     code: _Int64 | UnsetType = UNSET
 
 
-class _Span(_Strict):
+class _TypedSpan(_OtlpObject):
     trace_id: str
     span_id: str
     trace_state: str | UnsetType = UNSET
@@ -88,14 +88,14 @@ class _Span(_Strict):
     end_time_unix_nano: _Int64 | str | UnsetType = UNSET
     attributes: list[_Pair] | UnsetType = UNSET
     dropped_attributes_count: _Int64 | UnsetType = UNSET
-    events: list[_Event] | UnsetType = UNSET
+    events: list[_TypedEvent] | UnsetType = UNSET
     dropped_events_count: _Int64 | UnsetType = UNSET
     links: list[_Link] | UnsetType = UNSET
     dropped_links_count: _Int64 | UnsetType = UNSET
     status: _Status | UnsetType = UNSET
 
 
-class _Log(_Strict):
+class _TypedLog(_OtlpObject):
     time_unix_nano: _Int64 | str | UnsetType = UNSET
     observed_time_unix_nano: _Int64 | str | UnsetType = UNSET
     severity_number: _Int64 | UnsetType = UNSET
@@ -109,42 +109,42 @@ class _Log(_Strict):
     event_name: str | UnsetType = UNSET
 
 
-class _InstrumentationScope(_Strict):
+class _InstrumentationScope(_OtlpObject):
     name: str | UnsetType = UNSET
     version: str | UnsetType = UNSET
     attributes: list[_Pair] | UnsetType = UNSET
     dropped_attributes_count: _Int64 | UnsetType = UNSET
 
 
-class _Scope(_Strict):
+class _Scope(_OtlpObject):
     scope: _InstrumentationScope | UnsetType = UNSET
     spans: Raw | UnsetType = UNSET
     log_records: Raw | UnsetType = UNSET
     schema_url: str | UnsetType = UNSET
 
 
-class _Resource(_Strict):
+class _TypedResource(_OtlpObject):
     resource: Raw | UnsetType = UNSET
     scope_spans: list[_Scope] | UnsetType = UNSET
     scope_logs: list[_Scope] | UnsetType = UNSET
     schema_url: str | UnsetType = UNSET
 
 
-class _Request(_Strict):
-    resource_spans: list[_Resource] | UnsetType = UNSET
-    resource_logs: list[_Resource] | UnsetType = UNSET
+class _Request(_OtlpObject):
+    resource_spans: list[_TypedResource] | UnsetType = UNSET
+    resource_logs: list[_TypedResource] | UnsetType = UNSET
 
 
 _Held = TypeVar("_Held")
 
-_SPAN, _LOG = msgspec.json.Decoder(_Span), msgspec.json.Decoder(_Log)
-_ALL_SPANS, _ALL_LOGS = msgspec.json.Decoder(list[_Span]), msgspec.json.Decoder(list[_Log])
-_REQUEST, _RESOURCE = msgspec.json.Decoder(_Request), msgspec.json.Decoder(_Resource)
+_SPAN, _LOG = msgspec.json.Decoder(_TypedSpan), msgspec.json.Decoder(_TypedLog)
+_ALL_SPANS, _ALL_LOGS = msgspec.json.Decoder(list[_TypedSpan]), msgspec.json.Decoder(list[_TypedLog])
+_REQUEST, _RESOURCE = msgspec.json.Decoder(_Request), msgspec.json.Decoder(_TypedResource)
 _MEMBER = {name: re.compile(rb'"%b"[ \t\r\n]*:[ \t\r\n]*' % name.encode()) for name in (SPANS, LOGS)}
 _EMPTY = b"[]"
 
 
-class Array(NamedTuple):
+class RecordArray(NamedTuple):
     """An array of records as it stands in a text."""
 
     resource: bytes | None
@@ -153,14 +153,14 @@ class Array(NamedTuple):
     text: bytes
 
 
-def quick_request(raw: bytes) -> list[Array]:
+def quick_request(raw: bytes) -> list[RecordArray]:
     """The arrays of records in a request. Raises one of `NOT_TAKEN`."""
     request = _REQUEST.decode(raw)
     check_all_is_there(raw, request)
     return [array for each in _either(request.resource_spans, request.resource_logs) for array in _arrays(each)]
 
 
-def quick_resource(raw: bytes) -> list[tuple[Array, int]]:
+def quick_resource(raw: bytes) -> list[tuple[RecordArray, int]]:
     """The arrays of records in one element of a request, and where in its text they begin. Raises one of `NOT_TAKEN`."""
     resource = _RESOURCE.decode(raw)
     check_all_is_there(raw, resource)
@@ -170,34 +170,34 @@ def quick_resource(raw: bytes) -> list[tuple[Array, int]]:
             continue
         member = _MEMBER[array.signal].search(raw, at)
         if member is None or not raw.startswith(array.text, member.end()):
-            raise NotSure
+            raise NeedsExactReader
         found.append((array, member.end()))
         at = member.end() + len(array.text)
     return found
 
 
-def _arrays(resource: _Resource) -> Iterator[Array]:
+def _arrays(resource: _TypedResource) -> Iterator[RecordArray]:
     of_resource = bytes(resource.resource) if resource.resource else None
     for scope in _either(resource.scope_spans, resource.scope_logs):
         if scope.spans and scope.log_records:
-            raise NotSure
+            raise NeedsExactReader
         text = bytes(scope.spans or scope.log_records or _EMPTY)
         if text[:1] != b"[":
-            raise NotSure
-        yield Array(of_resource, SPANS if scope.spans else LOGS, text)
+            raise NeedsExactReader
+        yield RecordArray(of_resource, SPANS if scope.spans else LOGS, text)
 
 
 def _either(one: list[_Held] | UnsetType, other: list[_Held] | UnsetType) -> Sequence[_Held]:
     """The one that is there: of both, it is not known any more which came first."""
     if one and other:
-        raise NotSure
+        raise NeedsExactReader
     return one or other or ()
 
 
 def quick_records(signal: str, array: bytes) -> list[Record]:
     """The records that this array holds. Raises one of `NOT_TAKEN`."""
     if len(array) > MOST_AT_ONCE_BYTES:
-        raise NotSure
+        raise NeedsExactReader
     if signal == SPANS:
         spans = _ALL_SPANS.decode(array)
         check_all_is_there(array, spans)
@@ -218,7 +218,7 @@ def quick_record(signal: str, raw: bytes) -> Record:
     return _log(log)
 
 
-def _span(span: _Span) -> SpanRecord:
+def _span(span: _TypedSpan) -> SpanRecord:
     trace, key, parent, status = span.trace_id, span.span_id, span.parent_span_id or "", span.status
     if not (
         len(trace) == _TRACE_DIGITS
@@ -226,7 +226,7 @@ def _span(span: _Span) -> SpanRecord:
         and (len(parent) == _SPAN_DIGITS or not parent)
         and len(bytes.fromhex(f"{trace}{key}{parent}")) == (_ID_BYTES if parent else TRACE_BYTES + SPAN_BYTES)
     ):
-        raise NotSure
+        raise NeedsExactReader
     return SpanRecord(
         trace.lower() if trace != _NO_TRACE else None,
         key.lower() if key != _NO_SPAN else None,
@@ -247,7 +247,7 @@ def _span(span: _Span) -> SpanRecord:
     )
 
 
-def _log(log: _Log) -> LogRecord:
+def _log(log: _TypedLog) -> LogRecord:
     return LogRecord(
         _time(log.time_unix_nano),
         _time(log.observed_time_unix_nano),
@@ -262,9 +262,9 @@ def _log(log: _Log) -> LogRecord:
     )
 
 
-def _event(event: _Event) -> Event:
+def _event(event: _TypedEvent) -> SpanEvent:
     attributes = _attributes(event.attributes) if event.attributes else {}
-    return Event(_time(event.time_unix_nano), event.name or "", attributes, event.dropped_attributes_count or 0)
+    return SpanEvent(_time(event.time_unix_nano), event.name or "", attributes, event.dropped_attributes_count or 0)
 
 
 def _link(link: _Link) -> tuple[str | None, str | None]:
@@ -274,7 +274,7 @@ def _link(link: _Link) -> tuple[str | None, str | None]:
 def _id(value: str, size_bytes: int) -> str | None:
     """The id in lower case; None for zeros."""
     if len(value) != 2 * size_bytes or len(bytes.fromhex(value)) != size_bytes:
-        raise NotSure
+        raise NeedsExactReader
     return value.lower() if value.strip("0") else None
 
 
@@ -303,7 +303,7 @@ def _value(value: _AnyValue, depth: int) -> Any:
     kinds = astuple(value)
     if kinds.count(UNSET) != len(kinds) - 1:
         # None, or too many.
-        raise NotSure
+        raise NeedsExactReader
     text, number, word, real, array, pairs, packed = kinds
     if text is not UNSET:
         return text
@@ -316,7 +316,7 @@ def _value(value: _AnyValue, depth: int) -> Any:
     if packed is not UNSET:
         return packed
     if depth == MOST_NESTED:
-        raise NotSure
+        raise NeedsExactReader
     if pairs is not UNSET:
         return _attributes(pairs.values or [], depth + 1)
     return [_value(each, depth + 1) for each in array.values or ()]
@@ -326,7 +326,7 @@ def _time(value: int | str | UnsetType) -> int:
     """A time, which may still be too large."""
     if isinstance(value, str):
         if not (value.isdigit() and value.isascii() and len(value) <= _MOST_DIGITS):
-            raise NotSure
+            raise NeedsExactReader
         return int(value)
     return value or 0
 
@@ -336,6 +336,6 @@ def _integer(value: int | str) -> int:
         digits = value.removeprefix("-")
         # With one digit more it may be too large.
         if not (digits.isdigit() and digits.isascii() and len(digits) < _MOST_DIGITS):
-            raise NotSure
+            raise NeedsExactReader
         return int(value)
     return value

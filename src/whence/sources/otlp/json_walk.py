@@ -14,11 +14,11 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import Any, Final, TypeAlias
 
-from whence.sources.contract import Piece
+from whence.sources.contract import FileSlice
 from whence.sources.json.documents import (Cursor, Damage)
 from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG
 from whence.sources.otlp.exact import exact_record
-from whence.sources.otlp.json_typed import (Array, quick_record, quick_records, quick_resource)
+from whence.sources.otlp.json_typed import (RecordArray, quick_record, quick_records, quick_resource)
 from whence.sources.otlp.records import (
     Resource,
     Resources,
@@ -109,7 +109,7 @@ def json_rows(signal: str, raw: bytes, resource: Resource, file: str, place: int
 
 
 def array_rows(
-    array: Array, resource: Resource, file: str, place: int, *, offset: int | None = None
+    array: RecordArray, resource: Resource, file: str, place: int, *, offset: int | None = None
 ) -> Iterator[Found]:
     """The rows of each record in an array of good JSON, which stand in `place`.
 
@@ -164,7 +164,7 @@ _EVERY_KEY = _EveryKey()
 class RequestCursor(Cursor):
     """A cursor that knows requests."""
 
-    def __init__(self, piece: Piece, resources: Resources, *, rows_of: RowsOf, line: int | None = None) -> None:
+    def __init__(self, piece: FileSlice, resources: Resources, *, rows_of: RowsOf, line: int | None = None) -> None:
         super().__init__(piece)
         self._rows_of = rows_of
         self._piece = piece
@@ -244,7 +244,7 @@ class RequestCursor(Cursor):
         self.skip_run()
         return self._array_rows(found, whole.offset)
 
-    def _array_rows(self, found: list[tuple[Array, int]], offset: int) -> Iterator[Found]:
+    def _array_rows(self, found: list[tuple[RecordArray, int]], offset: int) -> Iterator[Found]:
         for array, begins in found:
             resource = Resource() if array.resource is None else self._resources.of(array.resource)
             yield from array_rows(array, resource, self._file, 0, offset=offset + begins)
@@ -350,8 +350,8 @@ def line_found(line: bytes, place: int, file: str, resources: Resources, rows_of
         yield from cursor.found()
 
 
-def _text_piece(file: str, text: bytes) -> Piece:
+def _text_piece(file: str, text: bytes) -> FileSlice:
     def open_at(offset: int) -> io.BytesIO:
         return io.BytesIO(text[offset:])
 
-    return Piece(file, open_at)
+    return FileSlice(file, open_at)

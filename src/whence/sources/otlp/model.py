@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 
-class Event(Struct, gc=False):
+class SpanEvent(Struct, gc=False):
     """Something that a span recorded while it ran."""
 
     time: int
@@ -32,7 +32,7 @@ class SpanRecord(Struct, gc=False):
     start: int
     end: int
     attributes: dict[str, Any]
-    events: Sequence[Event]
+    events: Sequence[SpanEvent]
     links: Sequence[tuple[str | None, str | None]]
     """Trace and span of each."""
     status: int = 0

@@ -21,7 +21,7 @@ from opentelemetry.proto.resource.v1 import resource_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from whence.sources.otlp.exact import exact_record
-from whence.sources.otlp.model import Event, LogRecord, Record, SpanRecord
+from whence.sources.otlp.model import SpanEvent, LogRecord, Record, SpanRecord
 from whence.sources.otlp.records import (
     LOGS,
     SPANS,
@@ -61,7 +61,7 @@ _SHOWN_BYTES = 400
 _MESSAGES: dict[str, type[Message]] = {SPANS: trace_pb2.Span, LOGS: logs_pb2.LogRecord}
 
 
-class _NotSure(Exception):
+class _NotRegular(Exception):
     """The exact reader must look."""
 
 
@@ -96,7 +96,7 @@ def _rows(raw: bytes, resource: Resource, file: str, place: int, record_of: Call
 def _quick_record(signal: str, message: Any) -> Record:
     try:
         return _span(message) if signal == SPANS else _log(message)
-    except _NotSure:
+    except _NotRegular:
         return _exact_record(signal, message)
 
 
@@ -150,7 +150,7 @@ def _span(span: Any) -> SpanRecord:
         span.end_time_unix_nano,
         _attributes(span.attributes),
         [
-            Event(each.time_unix_nano, each.name, _attributes(each.attributes), each.dropped_attributes_count)
+            SpanEvent(each.time_unix_nano, each.name, _attributes(each.attributes), each.dropped_attributes_count)
             for each in span.events
         ],
         [(_id(link.trace_id, TRACE_BYTES), _id(link.span_id, SPAN_BYTES)) for link in span.links],
@@ -182,7 +182,7 @@ def _id(value: bytes, size_bytes: int) -> str | None:
     if value in _NO_IDS:
         return None
     if len(value) != size_bytes:
-        raise _NotSure
+        raise _NotRegular
     return value.hex()
 
 
@@ -208,12 +208,12 @@ def _value(value: AnyValue, depth: int) -> Any:
     if kind == "bytes_value":
         return base64.b64encode(value.bytes_value).decode()
     if depth >= MOST_NESTED:
-        raise _NotSure
+        raise _NotRegular
     if kind == "array_value":
         return [_value(each, depth + 1) for each in value.array_value.values]
     if kind == "kvlist_value":
         return _attributes(value.kvlist_value.values, depth + 1)
-    raise _NotSure
+    raise _NotRegular
 
 
 def _refusal(raw: bytes, message: Descriptor) -> BadRecord:

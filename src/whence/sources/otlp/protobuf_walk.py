@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from whence.sources.contract import ByteStream, Piece, TornStream
+from whence.sources.contract import ByteStream, FileSlice, TornStream
 from whence.sources.lines import LINE_LIMIT_BYTES
 from whence.sources.otlp.protobuf import FIXED32, FIXED64, LENGTH, VARINT, WireRowsOf, wire_resource
 from whence.sources.otlp.records import Resource, Resources
@@ -57,7 +57,7 @@ class TooManyParts(Exception):
 class WireCursor:
     """A place in a file of protobuf, which moves forward."""
 
-    def __init__(self, piece: Piece, *, rows_of: WireRowsOf, offset: int = 0, limits: WireLimits = NO_LIMITS) -> None:
+    def __init__(self, piece: FileSlice, *, rows_of: WireRowsOf, offset: int = 0, limits: WireLimits = NO_LIMITS) -> None:
         self._limits = limits
         self._parts = 0
         self.torn: str | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from whence.events.schema import LOCAL
-from whence.sources.otlp.model import Event, LogRecord, Record, SpanRecord
+from whence.sources.otlp.model import SpanEvent, LogRecord, Record, SpanRecord
 from whence.sources.otlp.exported import (is_own, own_row)
 from whence.sources.otlp.values import Fields, attributes_of, json_text, not_enum, object_text
 from whence.sources.spans.process_names import (attribute_text, check_length, process_name)
@@ -267,7 +267,7 @@ def _end_attributes(span: SpanRecord, kept: dict[str, Any]) -> dict[str, Any]:
     return attributes
 
 
-def _moment(event: Event) -> Moment:
+def _moment(event: SpanEvent) -> Moment:
     if event.dropped_attributes:
         event.attributes.setdefault(DROPPED_ATTRIBUTES, event.dropped_attributes)
     return event.time, event.name or UNNAMED_MOMENT, object_text(event.attributes)

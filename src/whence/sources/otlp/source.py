@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from whence.sources.contract import Piece, Records
-from whence.sources.lines import LINE_LIMIT_BYTES, Block, blocks
+from whence.sources.contract import FileSlice, Records
+from whence.sources.lines import LINE_LIMIT_BYTES, LinesBlock, blocks
 from whence.sources.otlp.protobuf_walk import (NO_LIMITS, WireCursor, WireLimits)
-from whence.sources.otlp.json_typed import (Array, quick_request)
+from whence.sources.otlp.json_typed import (RecordArray, quick_request)
 from whence.sources.otlp.protobuf import exact_wire_rows, wire_rows
 from whence.sources.otlp.records import Resource, Resources
 from whence.sources.otlp.framing import (BOM, shape_of)
@@ -42,7 +42,7 @@ class Otlp:
     exact: bool = False
     limits: WireLimits = NO_LIMITS
 
-    def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+    def read(self, piece: FileSlice) -> Iterator[pa.RecordBatch]:
         shape = shape_of(piece)
         if shape == "lines":
             yield from span_batches(self._lines(piece), piece.file)
@@ -56,7 +56,7 @@ class Otlp:
                 with closing(WireCursor(piece, rows_of=rows_of_wire, limits=self.limits)) as wire:
                     yield from span_batches(wire.found(shape), piece.file)
 
-    def _lines(self, piece: Piece) -> Iterator[Found]:
+    def _lines(self, piece: FileSlice) -> Iterator[Found]:
         resources = Resources(json_resource)
         for block in blocks(piece):
             if block.problem is not None:
@@ -64,7 +64,7 @@ class Otlp:
             else:
                 yield from self._block(block, piece.file, resources)
 
-    def _block(self, block: Block, file: str, resources: Resources) -> Iterator[Found]:
+    def _block(self, block: LinesBlock, file: str, resources: Resources) -> Iterator[Found]:
         offset = block.offset
         for place, line in enumerate(block.data.split(b"\n"), start=block.first_line):
             text = line.removeprefix(BOM) if offset == 0 else line
@@ -80,7 +80,7 @@ class Otlp:
                 yield from array_rows(array, resource, file, place)
 
 
-def _arrays(line: bytes) -> list[Array] | None:
+def _arrays(line: bytes) -> list[RecordArray] | None:
     try:
         return quick_request(line) if len(line) <= LINE_LIMIT_BYTES else None
     except NOT_TAKEN:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from whence.sources.contract import Piece, SourceError
+from whence.sources.contract import FileSlice, SourceError
 from whence.sources.files import InputFile
 from whence.sources.parquet.columns import Mapping, map_schema
 from whence.sources.parquet.reports import reports_of
@@ -81,7 +81,7 @@ def read_row_group(file: InputFile, mapping: Mapping, group: RowGroup) -> Iterat
         yield from _read(parquet, group, mapping, file.name)
 
 
-def read_piece(piece: Piece, unit: str) -> Iterator[tuple[pa.Table, Mapping]]:
+def read_piece(piece: FileSlice, unit: str) -> Iterator[tuple[pa.Table, Mapping]]:
     """The reports of a whole file that is given as a piece, with what its columns mean. Raises `SourceError`."""
     with _opened(piece) as parquet:
         mapping = _footer(parquet, piece.file, unit).mapping
@@ -168,7 +168,7 @@ def _small_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 @contextmanager
-def _opened(piece: Piece, mapping: Mapping | None = None) -> Iterator[pq.ParquetFile]:
+def _opened(piece: FileSlice, mapping: Mapping | None = None) -> Iterator[pq.ParquetFile]:
     try:
         with closing(piece.open_at(0)) as stream:
             parquet = parquet_file(stream, read_dictionary=[])

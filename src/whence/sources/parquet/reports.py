@@ -33,7 +33,7 @@ from whence.sources.parquet.keys import (
     where,
 )
 from whence.sources.parquet.legible import as_type, bad_objects, legible
-from whence.sources.parquet.stamps import Stamps, read_stamps
+from whence.sources.parquet.stamps import ColumnStamps, read_stamps
 from whence.sources.rows import MOST_CAUSES
 from whence.sources.times import INT64_LEAST, INT64_MOST, NANOSECONDS_IN
 
@@ -52,7 +52,7 @@ def reports_of(
     batches = [rows] if isinstance(rows, pa.RecordBatch) else rows.combine_chunks().to_batches()
     found = []
     for batch in batches:
-        found.append(_Reports(batch, mapping, file, first_row, keep_dictionaries).table())
+        found.append(_BatchReports(batch, mapping, file, first_row, keep_dictionaries).table())
         first_row += batch.num_rows
     if found:
         return pa.concat_tables(found)
@@ -64,7 +64,7 @@ def reports_of(
     return empty
 
 
-class _Reports:
+class _BatchReports:
     """The reports of one batch."""
 
     def __init__(
@@ -243,7 +243,7 @@ class _Reports:
             self._unless(received.count > MOST_CAUSES, f"too-many-causes: the limit is {MOST_CAUSES}")
         return None if sent is None else sent.first, received, None if stamps is None else stamps.own
 
-    def _check_stamps(self, process: pa.Array, stamp: pa.Array | None, without_messages: Mask) -> Stamps | None:
+    def _check_stamps(self, process: pa.Array, stamp: pa.Array | None, without_messages: Mask) -> ColumnStamps | None:
         if stamp is None:
             return None
         stamps = read_stamps(stamp, plain_text(process), without_messages)

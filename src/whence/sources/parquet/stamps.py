@@ -25,7 +25,7 @@ _ENTRY = r'^ ?"(?P<process>[^"\\]+)": ?(?P<count>0|[1-9][0-9]{0,17})$'
 
 
 @dataclass(frozen=True, slots=True)
-class Stamps:
+class ColumnStamps:
     """The stamps of some rows."""
 
     clockless: Mask
@@ -42,7 +42,7 @@ class Stamps:
     """The keys of the foreign entries, by name."""
 
 
-def read_stamps(texts: pa.Array, processes: pa.Array, wanted: Mask) -> Stamps:
+def read_stamps(texts: pa.Array, processes: pa.Array, wanted: Mask) -> ColumnStamps:
     """Read the stamps of all rows, and the counters of those rows that are `wanted`."""
     given = is_valid(texts)
     count = len(texts)
@@ -78,7 +78,7 @@ def read_stamps(texts: pa.Array, processes: pa.Array, wanted: Mask) -> Stamps:
     sends = pc.binary_join_element_wise(STAMPED, keys, "")
     foreign = ~is_own & (counts > 0)
     receives = _foreign(count, rows[foreign], names.filter(pa.array(foreign)), counts[foreign])
-    return Stamps(clockless, unclear, vector, own, sends, receives)
+    return ColumnStamps(clockless, unclear, vector, own, sends, receives)
 
 
 def _split(entries: pa.Array) -> tuple[NDArray[np.int64], pa.Array, NDArray[np.int64], NDArray[np.int64]]:

@@ -16,7 +16,7 @@ from typing import Final
 
 from whence.sources.contract import SourceError
 from whence.sources.regex.javascript import (LINE_SECONDS, Expression, TooSlow)
-from whence.sources.shiviz.text_window import Window
+from whence.sources.shiviz.text_window import TextWindow
 
 
 from bisect import bisect_right
@@ -117,7 +117,7 @@ class Events:
 
 
 def find_events(
-    window: Window, event: Expression, delimiter: Expression | None, file: str
+    window: TextWindow, event: Expression, delimiter: Expression | None, file: str
 ) -> Iterator[Events | Leftover]:
     """Yield events and other text, in order. All text but blanks is part of an event, a delimiter or a `Leftover`.
 
@@ -194,7 +194,7 @@ def _number_lines(text: str, run: list[re.Match[str]], line: int) -> list[int]:
     return list(accumulate(map(text.count, repeat("\n"), starts, starts[1:]), initial=line))
 
 
-def delimiter_too_slow(expression: Expression, window: Window, file: str) -> SourceError:
+def delimiter_too_slow(expression: Expression, window: TextWindow, file: str) -> SourceError:
     """Make the error for a delimiter that takes too long."""
     where = f"from line {window.line} of {file} on"
     return SourceError(f"the delimiter {expression.source!r:.200} takes too long {where}: {_ADVICE}")
@@ -203,7 +203,7 @@ def delimiter_too_slow(expression: Expression, window: Window, file: str) -> Sou
 class _Watched:
     """An expression that is searched line by line where it takes too long, to find the line that causes it."""
 
-    def __init__(self, expression: Expression, window: Window) -> None:
+    def __init__(self, expression: Expression, window: TextWindow) -> None:
         self._expression = expression
         self._window = window
         self._slow_up_to = 0
@@ -245,7 +245,7 @@ class _Watched:
 class _Borders:
     """The delimiters, and the execution at the window's position."""
 
-    def __init__(self, window: Window, delimiter: Expression | None, file: str) -> None:
+    def __init__(self, window: TextWindow, delimiter: Expression | None, file: str) -> None:
         self._window = window
         self._delimiter = delimiter
         self._file = file
@@ -326,7 +326,7 @@ class _Borders:
 class _Unused:
     """Text that is part of no event, line by line. Of a line that is longer than the window, only its beginning."""
 
-    def __init__(self, window: Window, borders: _Borders) -> None:
+    def __init__(self, window: TextWindow, borders: _Borders) -> None:
         self._window = window
         self._borders = borders
         self._line = 0

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 
 from whence.events.schema import LOCAL, RECEIVE
-from whence.sources.contract import Piece, Records
+from whence.sources.contract import FileSlice, Records
 from whence.sources.shiviz.executions import (Leftover, delimiter_too_slow, find_events)
 from whence.sources.shiviz.groups import (parse_times, write_attributes)
 from whence.sources.regex.javascript import (Expression, TooSlow, compile_javascript)
@@ -37,8 +37,8 @@ from whence.sources.rows import (
     too_many_causes,
 )
 from whence.sources.shiviz.stamped_text import (Clock, Stamped, read_stamps)
-from whence.sources.vectors import Growth, key
-from whence.sources.shiviz.text_window import Window
+from whence.sources.vectors import ClockDeltas, key
+from whence.sources.shiviz.text_window import TextWindow
 
 CLOCK_FIRST: Final = r"(?<host>\S*) (?<clock>{.*})\n(?<event>.*)"
 """The expression for GoVector's logs."""
@@ -90,7 +90,7 @@ class ShiViz:
             return None
         return compile_javascript(self.delimiter, what="the delimiter of executions")
 
-    def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+    def read(self, piece: FileSlice) -> Iterator[pa.RecordBatch]:
         batches = Batches(piece.file)
         for execution, present, growth in self._executions_to_read(piece):
             for part in execution:
@@ -105,8 +105,8 @@ class ShiViz:
             yield batches.taken()
 
     def _executions_to_read(
-        self, piece: Piece
-    ) -> Iterator[tuple[Iterable[Stamped | Leftover], Presence | None, Growth]]:
+        self, piece: FileSlice
+    ) -> Iterator[tuple[Iterable[Stamped | Leftover], Presence | None, ClockDeltas]]:
         """Yield each execution, with the events that it has, if it must be complete, and the clocks of these."""
         pattern = self._chosen_regex or _compile_event(
             CLOCK_FIRST if _has_clocks_first(piece, self._delimiter) else EVENT_FIRST, is_trusted=True
@@ -114,7 +114,7 @@ class ShiViz:
         second_reading = self._read_executions(piece, pattern)
         for number, execution in self._read_executions(piece, pattern):
             if not self.complete:
-                yield execution, None, Growth()
+                yield execution, None, ClockDeltas()
                 continue
             # A clock may name an event that comes later in the file.
             held, present, growth = _look_ahead(execution)
@@ -123,14 +123,14 @@ class ShiViz:
             else:
                 yield held, present, growth
 
-    def _read_executions(self, piece: Piece, pattern: Expression) -> Iterator[tuple[int, Iterator[Stamped | Leftover]]]:
+    def _read_executions(self, piece: FileSlice, pattern: Expression) -> Iterator[tuple[int, Iterator[Stamped | Leftover]]]:
         """Yield the number of each execution, and its parts."""
-        with closing(Window(piece)) as window:
+        with closing(TextWindow(piece)) as window:
             parts = find_events(window, pattern, self._delimiter, piece.file)
             for number, execution in groupby(parts, key=lambda part: part.execution.number):
                 yield number, (part if isinstance(part, Leftover) else read_stamps(part) for part in execution)
 
-    def _add(self, events: Stamped, growth: Growth, present: Presence | None, batches: Batches) -> None:
+    def _add(self, events: Stamped, growth: ClockDeltas, present: Presence | None, batches: Batches) -> None:
         """Add the rows of some events."""
         computation, grown_since_last = events.execution.name, growth.grown_since_last
         bad = dict(events.bad)
@@ -180,12 +180,12 @@ def _check_causes(
     host: str,
     clock: Clock,
     grown: list[tuple[str, int]] | None,
-    growth: Growth,
+    growth: ClockDeltas,
     present: Presence | None,
 ) -> list[tuple[str, int]]:
     """Return the causes that a clock names, and note the clock. Raises `BadRecord` if the clock or a cause is wrong.
 
-    `grown` are the causes if `Growth.grown_since_last` has found them.
+    `grown` are the causes if `ClockDeltas.grown_since_last` has found them.
     """
     own_entry = clock[host]
     if grown is None:
@@ -208,9 +208,9 @@ def _compile_event(regex: str, *, is_trusted: bool = False) -> Expression:
     return compile_javascript(regex, what="the regex of an event", needs=("host", "clock"), is_trusted=is_trusted)
 
 
-def _has_clocks_first(piece: Piece, delimiter: Expression | None) -> bool:
+def _has_clocks_first(piece: FileSlice, delimiter: Expression | None) -> bool:
     """Return False if the file begins with a text and ends with a clock, else True."""
-    with closing(Window(piece)) as window:
+    with closing(TextWindow(piece)) as window:
         first = last = None
         while not window.at_end:
             line = window.take_line().strip()
@@ -227,10 +227,10 @@ def _has_clocks_first(piece: Piece, delimiter: Expression | None) -> bool:
 
 def _look_ahead(
     execution: Iterable[Stamped | Leftover],
-) -> tuple[list[Stamped | Leftover] | None, Presence, Growth]:
+) -> tuple[list[Stamped | Leftover] | None, Presence, ClockDeltas]:
     """Read an execution to its end. Return its parts, or None if they are too large; its events; and their clocks."""
     held: list[Stamped | Leftover] | None = []
-    characters, present, growth = 0, Presence(), Growth()
+    characters, present, growth = 0, Presence(), ClockDeltas()
     for part in execution:
         characters += len(part.text)
         if not isinstance(part, Leftover):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from typing import Final
 
-from whence.sources.contract import Piece, TornStream
+from whence.sources.contract import FileSlice, TornStream
 
 WINDOW_CHARACTERS: Final = 1 << 22
 """How much text is searched at once. A match is found whole if it is no longer than a quarter of it."""
@@ -13,7 +13,7 @@ WINDOW_CHARACTERS: Final = 1 << 22
 _READ_BYTES = 4 << 20
 
 
-class Window:
+class TextWindow:
     r"""The file's text from `position` on. Line ends are ``\n``; bytes that are not UTF-8 are lone surrogates.
 
     Memory holds the window and one read, whatever the file's size. What an expression sees from a position depends only on
@@ -21,7 +21,7 @@ class Window:
     """
 
     def __init__(
-        self, piece: Piece, *, window_characters: int = WINDOW_CHARACTERS, read_bytes: int = _READ_BYTES
+        self, piece: FileSlice, *, window_characters: int = WINDOW_CHARACTERS, read_bytes: int = _READ_BYTES
     ) -> None:
         self.width = window_characters
         self._read_bytes = read_bytes

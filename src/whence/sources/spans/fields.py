@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from whence.sources.json.documents import Taken
+from whence.sources.json.documents import DocumentValue
 from whence.sources.rows import BadRecord, bad_row
 from whence.sources.spans.spans import (Found, Span, spans_of)
 from whence.sources.json.strict import value_of
@@ -25,7 +25,7 @@ _SHOWN = 60
 Record = Mapping[str, Any]
 
 
-def exact_found(taken: Taken, file: str, span_of: Callable[[Record, int], Span]) -> Found:
+def exact_found(taken: DocumentValue, file: str, span_of: Callable[[Record, int], Span]) -> Found:
     """The span of one record, or the row that says why there is none."""
     try:
         return spans_of(span_of(fields_of(taken.raw), taken.offset))

@@ -111,17 +111,17 @@ def span_key(trace: str, span: str) -> str:
 
 def span_batches(found: Iterable[Found], file: str) -> Iterator[pa.RecordBatch]:
     """The rows in batches of about `BATCH_ROWS` and `BATCH_BYTES`, in the order in which they were found."""
-    held = _Held(file)
+    held = _PendingBatch(file)
     for each in found:
         held.add(each)
         if held.is_full:
             yield held.batch()
-            held = _Held(file)
+            held = _PendingBatch(file)
     if held.rows:
         yield held.batch()
 
 
-class _Held:
+class _PendingBatch:
     """What becomes one batch."""
 
     def __init__(self, file: str) -> None:
@@ -152,7 +152,7 @@ class _Held:
 
     def batch(self) -> pa.RecordBatch:
         """Make the columns of starts, events, ends and other rows, each by itself, and put the rows in their order."""
-        spans = _Columns(self._values)
+        spans = _SpanColumns(self._values)
         starts, (moments, of_moments), (ends, of_ends) = spans.starts(), spans.moments(), spans.ends()
         others = {
             name: pa.array([row[number] for row in self._others], REPORTS.field(name).type)
@@ -192,7 +192,7 @@ class _Held:
 _PROCESS, _ATTRIBUTES = COLUMNS.index("process"), COLUMNS.index("attributes")
 
 
-class _Columns:
+class _SpanColumns:
     """The values of spans as columns."""
 
     def __init__(self, values: list[Any]) -> None:

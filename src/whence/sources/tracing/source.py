@@ -31,14 +31,14 @@ from whence.interop.govector import GoVectorMessage
 from whence.clocks.json_fields import read_integer
 from whence.clocks.wire import check_name
 from whence.events.schema import LOCAL, RECEIVE, SEND
-from whence.sources.contract import Piece, Records
+from whence.sources.contract import FileSlice, Records
 from whence.sources.native.lines import (Cells, bounded_row)
 from whence.sources.lines import LINE_LIMIT_BYTES, blocks
 from whence.sources.tracing.typed import (COLUMNS, MOST_TRACE, RECEIVED, SENT, quick_values)
 from whence.sources.rows import BadRecord, Batches, Row, bad_row
 from whence.sources.json.strict import members
 from whence.sources.times import INT64_MOST
-from whence.sources.vectors import Growth, stamp_key
+from whence.sources.vectors import ClockDeltas, stamp_key
 
 FIELDS: Final = ("TracerIdentity", "TraceID", "Tag", "Body", "VectorClock")
 """The members of a line, in any order. It has no others."""
@@ -60,7 +60,7 @@ class Tracing:
     splittable: ClassVar[bool] = True
     records: ClassVar[Records] = "lines"
 
-    def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+    def read(self, piece: FileSlice) -> Iterator[pa.RecordBatch]:
         def row(line: bytes, offset: int, place: int, cells: Cells) -> Row:
             growth = cells.growth(offset)
             return bounded_row(
@@ -103,7 +103,7 @@ def _add(
     batches.add({"computation": [""] * len(quick), **columns}, exact)
 
 
-def row_from_line(raw: bytes, file: str, place: int, growth: Growth) -> Row:
+def row_from_line(raw: bytes, file: str, place: int, growth: ClockDeltas) -> Row:
     """Read one line into a row, which has a reason if the line cannot be read.
 
     `growth` has the vector clocks before this line.
@@ -114,7 +114,7 @@ def row_from_line(raw: bytes, file: str, place: int, growth: Growth) -> Row:
     return Row(**dict(zip(COLUMNS, quick, strict=True)), file=file)
 
 
-def exact_row(raw: bytes, file: str, place: int, growth: Growth) -> Row:
+def exact_row(raw: bytes, file: str, place: int, growth: ClockDeltas) -> Row:
     """Read one line in every case, and say what is wrong with it."""
     fields: Mapping[str, Member] = {}
     try:
@@ -132,7 +132,7 @@ def _quote_large_id(number: re.Match[bytes]) -> bytes:
     return number[1] + b'"' + number[2] + b'"' if INT64_MOST < value <= MOST_TRACE else number[0]
 
 
-def _make_row(fields: Mapping[str, Member], file: str, place: int, growth: Growth) -> Row:
+def _make_row(fields: Mapping[str, Member], file: str, place: int, growth: ClockDeltas) -> Row:
     for name in FIELDS:
         if name not in fields:
             raise BadRecord("bad-field", f'a line has {", ".join(FIELDS)}; "{name}" is missing')
@@ -157,7 +157,7 @@ def _make_row(fields: Mapping[str, Member], file: str, place: int, growth: Growt
     return row
 
 
-def _set_causes(row: Row, clock: Mapping[str, int], tag: str, token: GoVectorMessage | None, growth: Growth) -> None:
+def _set_causes(row: Row, clock: Mapping[str, int], tag: str, token: GoVectorMessage | None, growth: ClockDeltas) -> None:
     assert row.process is not None
     causes = growth.grown("", row.process, clock)
     if token is not None and tag == RECEIVED:

@@ -18,7 +18,7 @@ from whence.clocks.wire import MAX_COUNTER, MAX_NAME_BYTES
 from whence.events.schema import LOCAL, RECEIVE, SEND
 from whence.sources.json.objects import (NOT_TAKEN, is_unusual, may_be_deep)
 from whence.sources.rows import MOST_CAUSES
-from whence.sources.vectors import Growth, stamp_key
+from whence.sources.vectors import ClockDeltas, stamp_key
 
 SENT: Final = "GenerateTokenTrace"
 RECEIVED: Final = "ReceiveTokenTrace"
@@ -35,7 +35,7 @@ _Name = Annotated[str, Meta(min_length=1, max_length=_MOST_NAME_CHARACTERS)]
 _Counters = dict[_Name, Annotated[int, Meta(ge=0, le=MAX_COUNTER)]]
 
 
-class _Line(Struct, forbid_unknown_fields=True):
+class _TypedLine(Struct, forbid_unknown_fields=True):
     TracerIdentity: str
     TraceID: int
     Tag: str
@@ -45,7 +45,7 @@ class _Line(Struct, forbid_unknown_fields=True):
 
 Token = tuple[_Name, int, _Counters]
 
-_decode_line = msgspec.json.Decoder(_Line).decode
+_decode_line = msgspec.json.Decoder(_TypedLine).decode
 _decode_clock = msgspec.json.Decoder(_Counters).decode
 _decode_body = msgspec.json.Decoder(dict[str, Any]).decode
 _encode_body = msgspec.json.Encoder().encode
@@ -58,7 +58,7 @@ COLUMNS: Final = (
 """The columns that `quick_values` returns. Of the others, only the file is not null."""
 
 
-def quick_values(raw: bytes, place: int, growth: Growth) -> tuple[Any, ...] | None:
+def quick_values(raw: bytes, place: int, growth: ClockDeltas) -> tuple[Any, ...] | None:
     """Read a line into the `COLUMNS` of its row, and note its clock; None, without a note, if the line is unusual."""
     try:
         line = _decode_line(raw)

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from whence.sources.contract import Piece, Records
+from whence.sources.contract import FileSlice, Records
 from whence.sources.json.documents import (Cursor, document_rows)
 from whence.sources.spans.fields import exact_found
 from whence.sources.spans.spans import (Found, span_batches)
@@ -45,7 +45,7 @@ class Zipkin:
 
     exact: bool = False
 
-    def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+    def read(self, piece: FileSlice) -> Iterator[pa.RecordBatch]:
         typed = None if self.exact else TypedZipkin()
         found = document_rows(piece, lambda cursor: _found(cursor, piece.file, typed, 0), _SPAN_BEGINS)
         yield from span_batches(found, piece.file)

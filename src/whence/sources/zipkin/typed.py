@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from whence.sources.json.documents import Taken
+from whence.sources.json.documents import DocumentValue
 from whence.sources.spans.process_names import IDENTIFYING
 from whence.sources.rows import BadRecord
 from whence.sources.spans.fields import (SPAN_DIGITS, TRACE_DIGITS, UNNAMED, inner_fields)
 from whence.sources.spans.spans import (INTERNAL, SERVER, Spans)
-from whence.sources.json.typed import (NOT_TAKEN, NotSure, Strict, Typed, hex_ids, hex_ids_or_none, text_of)
+from whence.sources.json.typed import (NOT_TAKEN, NeedsExactReader, KnownObject, Typed, hex_ids, hex_ids_or_none, text_of)
 from whence.sources.times import INT64_MOST
 from whence.sources.zipkin.exact import (KINDS, SHARED_SUFFIX, UNNAMED_MOMENT, process_of)
 
@@ -24,12 +24,12 @@ _NO_TAGS: dict[str, str] = {}
 _MOST_PROCESSES = 4_096
 
 
-class _Annotation(Strict):
+class _Annotation(KnownObject):
     timestamp: _Microseconds
     value: str | UnsetType = UNSET
 
 
-class _Span(Strict):
+class _ZipkinSpan(KnownObject):
     traceId: str  # noqa: N815
     id: str
     timestamp: _Microseconds
@@ -49,10 +49,10 @@ class TypedZipkin:
     """Reads spans, and remembers the names of their processes."""
 
     def __init__(self) -> None:
-        self._decoder = Typed(_Span)
+        self._decoder = Typed(_ZipkinSpan)
         self._processes: dict[bytes, str] = {}
 
-    def spans(self, run: Taken, *, in_list: bool) -> Spans | None:
+    def spans(self, run: DocumentValue, *, in_list: bool) -> Spans | None:
         """The spans of a run; None if the exact reader must look at one of them."""
         try:
             spans, offsets = self._decoder.run(run.raw, in_list=in_list)
@@ -60,7 +60,7 @@ class TypedZipkin:
         except (*NOT_TAKEN, BadRecord):
             return None
 
-    def _values(self, spans: list[_Span], places: list[int]) -> Spans:
+    def _values(self, spans: list[_ZipkinSpan], places: list[int]) -> Spans:
         traces = hex_ids([span.traceId for span in spans], TRACE_DIGITS)
         keys = hex_ids([span.id for span in spans], SPAN_DIGITS)
         parents = iter(hex_ids_or_none([span.parentId for span in spans if span.parentId], SPAN_DIGITS))
@@ -70,10 +70,10 @@ class TypedZipkin:
             start, duration = span.timestamp * 1_000, span.duration
             end = start + duration * 1_000 if duration else None
             if not start or (end is not None and end > INT64_MOST):
-                raise NotSure
+                raise NeedsExactReader
             kind, tags = _KINDS.get(span.kind or ""), span.tags or _NO_TAGS
             if kind is None:
-                raise NotSure
+                raise NeedsExactReader
             parent = next(parents) if span.parentId else None
             if span.shared and kind in (SERVER, INTERNAL):
                 key, parent = f"{key}{SHARED_SUFFIX}", key

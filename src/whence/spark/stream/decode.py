@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from whence.events.payload import BadPayload, check_reports, read_reports
 from whence.events.schema import REPORTS, TEXT_LIMIT_CHARACTERS
 from whence.events.sizes import without_large
-from whence.sources.contract import Piece, Source, SourceError
+from whence.sources.contract import FileSlice, Source, SourceError
 from whence.sources.registry import (format_options, source)
 from whence.sources.inputs import PARQUET
 from whence.sources.parquet import as_attributes, read_piece
@@ -167,7 +167,7 @@ class Decoder:
             order = np.argsort(given, kind="stable")
             yield _arrived(rows.take(pa.array(order)), given[order])
 
-    def _read(self, form: str | None, piece: Piece) -> Iterator[pa.Table]:
+    def _read(self, form: str | None, piece: FileSlice) -> Iterator[pa.Table]:
         if form is None:
             yield _bad(piece.file, "unknown-format: it begins like none of the formats there are")
             return
@@ -192,7 +192,7 @@ class Decoder:
                 return
             yield table
 
-    def _parquet(self, piece: Piece) -> Iterator[pa.Table]:
+    def _parquet(self, piece: FileSlice) -> Iterator[pa.Table]:
         """The rows of a file, with further columns as attributes; what cannot be read on is a row that says why."""
         try:
             parts = read_piece(piece, self._options.get("unit") or "ns")
@@ -249,7 +249,7 @@ def _bad(origin: str, reason: str) -> pa.Table:
     )
 
 
-def _held(file: str, content: bytes) -> Piece:
+def _held(file: str, content: bytes) -> FileSlice:
     """Bytes in memory as a piece of a file."""
 
     def opened(offset: int) -> BytesIO:
@@ -257,4 +257,4 @@ def _held(file: str, content: bytes) -> Piece:
         found.seek(offset)
         return found
 
-    return Piece(file, opened)
+    return FileSlice(file, opened)

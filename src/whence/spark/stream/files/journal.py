@@ -22,7 +22,7 @@ _LOCK_PAUSE_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class JournalEntry:
     """A piece of a file, as it was when it was first seen."""
 
     number: int
@@ -54,7 +54,7 @@ class Journal:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._lock = _locked(path.with_name(path.name + ".lock"))
-        self._taken: dict[int, Taken] = {}
+        self._taken: dict[int, JournalEntry] = {}
         self.locations: set[str] = set()
         self.name = os.urandom(8).hex()
         self.next = 0
@@ -75,7 +75,7 @@ class Journal:
             head: dict[str, Any] = json.loads(lines[0])
             self.name, self.next, self.arrival_ns = head["journal"], head["next"], head["arrival_ns"]
             for line in lines[1:]:
-                self._remember(Taken(**json.loads(line)))
+                self._remember(JournalEntry(**json.loads(line)))
         except (IndexError, KeyError, TypeError, ValueError):
             raise StreamSourceError(
                 f"{self._path} is not a journal of files, or is damaged; start with a new checkpoint and history"
@@ -83,13 +83,13 @@ class Journal:
         if whole < len(data):
             os.truncate(self._path, whole)
 
-    def _remember(self, taken: Taken) -> None:
+    def _remember(self, taken: JournalEntry) -> None:
         self._taken[taken.number] = taken
         self.locations.add(taken.location)
         self.next = max(self.next, taken.number + 1)
         self.arrival_ns = max(self.arrival_ns, taken.arrival_ns)
 
-    def append(self, pieces: Sequence[Taken]) -> None:
+    def append(self, pieces: Sequence[JournalEntry]) -> None:
         """Keep these, durably when this returns. Their numbers go on from `next`."""
         if not pieces:
             return
@@ -99,7 +99,7 @@ class Journal:
         for piece in pieces:
             self._remember(piece)
 
-    def between(self, start: int, stop: int) -> list[Taken]:
+    def between(self, start: int, stop: int) -> list[JournalEntry]:
         """The pieces ``start <= number < stop``; raises `StreamSourceError` if one is not known."""
         try:
             return [self._taken[number] for number in range(start, stop)]

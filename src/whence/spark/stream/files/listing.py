@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.fs
 
-from whence.sources import SOURCES, Piece, SourceError
+from whence.sources import SOURCES, FileSlice, SourceError
 from whence.sources.files import InputFile, find_files
 from whence.sources.registry import known_format
 from whence.sources.inputs import PARQUET
@@ -20,7 +20,7 @@ from whence.sources.lines import count_line_ends
 from whence.sources.parquet import PARQUET_SUFFIXES
 from whence.sources.registry import (HEAD_BYTES, recognise)
 from whence.spark.stream.contract import StreamSourceError
-from whence.spark.stream.files.journal import Taken
+from whence.spark.stream.files.journal import JournalEntry
 
 SPLIT_BYTES: Final = CELL_BYTES
 """How much of a large file one row stands for."""
@@ -68,19 +68,19 @@ def new_files(files: Sequence[InputFile], taken: Container[str], most: int) -> l
     return sorted(found, key=lambda new: (new.modified_ns, new.file.location))[:most]
 
 
-def cut(files: Sequence[NewFile], format: str | None, *, number: int, arrival_ns: int) -> list[Taken]:
+def cut(files: Sequence[NewFile], format: str | None, *, number: int, arrival_ns: int) -> list[JournalEntry]:
     """The files in pieces, with numbers from `number` on; a file that cannot be opened is a `SourceError`.
 
     Looks into each file: its first bytes say the format where none is given, and lines are counted where it is cut.
     """
     with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
         formats = list(pool.map(lambda new: _format_of(new.file, format), files))
-    pieces: list[Taken] = []
+    pieces: list[JournalEntry] = []
     for (file, modified_ns), found in zip(files, formats, strict=True):
         arrival_ns = max(arrival_ns, modified_ns)
         for start, stop, lines in _pieces(file, found):
             pieces.append(
-                Taken(
+                JournalEntry(
                     number=number + len(pieces),
                     name=file.name,
                     location=file.location,
@@ -123,7 +123,7 @@ def _pieces(file: InputFile, format: str | None) -> Iterator[tuple[int, int | No
             lines += count_line_ends(file.piece(start=start, stop=stop))
 
 
-def described(piece: Taken) -> bytes:
+def described(piece: JournalEntry) -> bytes:
     """What a row's payload says of its piece."""
     content: dict[str, Any] = {
         "name": piece.name,
@@ -137,7 +137,7 @@ def described(piece: Taken) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()
 
 
-def opened_piece(payload: bytes) -> Piece:
+def opened_piece(payload: bytes) -> FileSlice:
     """The piece of a file that a row of a directory stands for, ready for a source of the row's `format`.
 
     Raises `StreamSourceError` when the file is gone, or has changed since it was seen: reading what is there now would

@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 
 from whence.sources.registry import known_format
 from whence.spark.stream.contract import (FRAMES, FRAMES_DDL, StreamSourceError, refuse_unknown, whole_number)
-from whence.spark.stream.files.journal import (Journal, Taken)
+from whence.spark.stream.files.journal import (Journal, JournalEntry)
 from whence.spark.stream.files.listing import (cut, described, listed, new_files)
 from whence.spark.stream.ranges import split_by_weight
 
@@ -119,7 +119,7 @@ class FilesDataSource(DataSource):
 class _Pieces(InputPartition):
     """What one task reads."""
 
-    pieces: list[Taken] = field(default_factory=list)
+    pieces: list[JournalEntry] = field(default_factory=list)
 
 
 class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -222,7 +222,7 @@ class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._opened = None
 
 
-def as_frames(pieces: list[Taken]) -> pa.RecordBatch:
+def as_frames(pieces: list[JournalEntry]) -> pa.RecordBatch:
     """Pieces as rows of `FRAMES`."""
     columns = [
         pa.repeat(PARTITION, len(pieces)),

@@ -40,7 +40,7 @@ class Server:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Message(NamedTuple):
+class NatsMessage(NamedTuple):
     """What the server sent to a subscription."""
 
     reply: bytes
@@ -51,7 +51,7 @@ class Message(NamedTuple):
     payload: bytes
 
 
-class Connection:
+class NatsConnection:
     """Open from its making until `close`, with one subscription: an inbox, to which all answers come.
 
     Every method raises `OSError` when the server cannot be reached, does not answer in `timeout_seconds` or closes; the
@@ -125,7 +125,7 @@ class Connection:
                 raise ConnectionError(f"no one answers {subject.rsplit('.', 1)[0]}: {message.note}")
             return _parsed(message.payload)
 
-    def next(self) -> tuple[str, Message]:
+    def next(self) -> tuple[str, NatsMessage]:
         """The next message to the inbox, with the token it was sent to; waits for one."""
         while True:
             line = self._line()
@@ -133,7 +133,7 @@ class Connection:
                 return self._message(line)
             self._attend(line)
 
-    def _message(self, line: bytes) -> tuple[str, Message]:
+    def _message(self, line: bytes) -> tuple[str, NatsMessage]:
         """``MSG SUBJECT SID [REPLY] SIZE``, or ``HMSG SUBJECT SID [REPLY] HEADERS SIZE``, and what it announces."""
         fields = line.split(b" ")
         try:
@@ -149,7 +149,7 @@ class Connection:
             raise ConnectionError("the server closed in the middle of a message")
         status, note = _status(body[:headers_size]) if headers_size else (0, "")
         to = subject.rpartition(b".")[2].decode(errors="replace")
-        return to, Message(reply, status, note, body[headers_size:-2])
+        return to, NatsMessage(reply, status, note, body[headers_size:-2])
 
     def _line(self) -> bytes:
         line = self._reading.readline(_LINE_LIMIT_BYTES)
@@ -179,7 +179,7 @@ class Connection:
             self._reading.close()
         self._socket.close()
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> NatsConnection:
         return self
 
     def __exit__(self, *_: object) -> None:

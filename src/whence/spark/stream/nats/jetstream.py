@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
 from whence.spark.stream.contract import StreamSourceError
-from whence.spark.stream.nats.client import (Connection, Server)
+from whence.spark.stream.nats.client import (NatsConnection, Server)
 
 T = TypeVar("T")
 
@@ -42,9 +42,9 @@ class Broker:
     stream: str
     patience_seconds: float
 
-    def connect(self) -> Connection:
+    def connect(self) -> NatsConnection:
         """A new connection; raises `OSError` while there is no server."""
-        return Connection(self.server, timeout_seconds=ANSWER_SECONDS)
+        return NatsConnection(self.server, timeout_seconds=ANSWER_SECONDS)
 
     def __str__(self) -> str:
         return f"the stream {self.stream} at {self.server.address}"
@@ -99,7 +99,7 @@ class Asking:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._connection: Connection | None = None
+        self._connection: NatsConnection | None = None
 
     def state(self) -> StreamState:
         """What the stream holds now; waits for a stream that does not exist yet as for a server."""
@@ -111,7 +111,7 @@ class Asking:
         content = {"seq": min(upto, self.state().last + 1)}
         self._patiently(lambda connection: _ask(connection, self._broker, "STREAM.PURGE", content))
 
-    def _patiently(self, ask: Callable[[Connection], T]) -> T:
+    def _patiently(self, ask: Callable[[NatsConnection], T]) -> T:
         patience = Patience(self._broker)
         while True:
             try:
@@ -129,7 +129,7 @@ class Asking:
             self._connection = None
 
 
-def stream_state(connection: Connection, broker: Broker) -> StreamState:
+def stream_state(connection: NatsConnection, broker: Broker) -> StreamState:
     """What the stream holds now; raises `StreamSourceError` for one that forgets what a reader has seen."""
     answer = _ask(connection, broker, "STREAM.INFO", {})
     retention = answer["config"].get("retention", "limits")
@@ -161,7 +161,7 @@ def read_range(broker: Broker, start: int, stop: int) -> Iterator[list[Arrived]]
             patience.wait(fault)
 
 
-def _pulled(connection: Connection, broker: Broker, wanted: int, stop: int) -> Iterator[list[Arrived]]:
+def _pulled(connection: NatsConnection, broker: Broker, wanted: int, stop: int) -> Iterator[list[Arrived]]:
     consumer = f"whence-{os.urandom(8).hex()}"
     _create(connection, broker, consumer, wanted)
     # A limit below the largest message would never let that message through.
@@ -177,7 +177,7 @@ def _pulled(connection: Connection, broker: Broker, wanted: int, stop: int) -> I
         _ask(connection, broker, "CONSUMER.DELETE", {}, consumer)
 
 
-def _create(connection: Connection, broker: Broker, consumer: str, start: int) -> None:
+def _create(connection: NatsConnection, broker: Broker, consumer: str, start: int) -> None:
     config = {
         "name": consumer,
         "deliver_policy": "by_start_sequence",
@@ -192,7 +192,7 @@ def _create(connection: Connection, broker: Broker, consumer: str, start: int) -
 
 
 def _pull(
-    connection: Connection, broker: Broker, consumer: str, wanted: int, most: int, most_bytes: int
+    connection: NatsConnection, broker: Broker, consumer: str, wanted: int, most: int, most_bytes: int
 ) -> list[Arrived]:
     """The next messages from the one that is `wanted`: some of them, or none if the server gives none in a while."""
     pull = {"batch": most, "max_bytes": most_bytes, "expires": _PULL_NS}
@@ -228,7 +228,7 @@ def acknowledged(reply: bytes) -> tuple[int, int]:
     return int(tokens[first + 3]), int(tokens[first + 5])
 
 
-def _explain_silence(connection: Connection, broker: Broker, wanted: int) -> None:
+def _explain_silence(connection: NatsConnection, broker: Broker, wanted: int) -> None:
     """Raise what keeps the server from giving a message: that it is gone, or something that may pass."""
     state = stream_state(connection, broker)
     if state.last < wanted:
@@ -257,7 +257,7 @@ class _NotFound(Exception):
     """The server has no such message."""
 
 
-def _ask(connection: Connection, broker: Broker, what: str, content: dict[str, Any], *names: str) -> dict[str, Any]:
+def _ask(connection: NatsConnection, broker: Broker, what: str, content: dict[str, Any], *names: str) -> dict[str, Any]:
     answer = connection.request(".".join(("$JS.API", what, broker.stream, *names)), content)
     error = answer.get("error")
     if error is None:

@@ -84,7 +84,7 @@ class BrokerSource:
                 given.setdefault("password", unquote(parts.password))
         refuse_unknown(given, OPTIONS, what="a broker")
         source = cls(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", stream, parts.scheme == "tls", given)
-        _Settings.of(source._spark_options(parallelism=1))
+        _NatsSettings.of(source._spark_options(parallelism=1))
         return source
 
     @property
@@ -109,7 +109,7 @@ class BrokerSource:
 
     def trim(self, upto: int) -> None:
         """Have the broker forget messages with lower numbers than `upto`, which makes room for new ones."""
-        asking = Asking(_Settings.of(self._spark_options(parallelism=1)).broker())
+        asking = Asking(_NatsSettings.of(self._spark_options(parallelism=1)).broker())
         try:
             asking.purge(upto)
         finally:
@@ -122,7 +122,7 @@ class BrokerSource:
 
 
 @dataclass(frozen=True, slots=True)
-class _Settings:
+class _NatsSettings:
     """The options of the data source, understood."""
 
     options: Mapping[str, Any] = field(repr=False)
@@ -132,7 +132,7 @@ class _Settings:
     patience_seconds: int
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> _Settings:
+    def of(cls, options: Mapping[str, Any]) -> _NatsSettings:
         return cls(
             options,
             whole_number(options, "maxMessages", _MAX_MESSAGES),
@@ -175,7 +175,7 @@ class NatsDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> NatsStreamReader:
         """Runs in a process beside the driver, which lives as long as the query."""
-        return NatsStreamReader(_Settings.of(self.options))
+        return NatsStreamReader(_NatsSettings.of(self.options))
 
 
 @dataclass
@@ -190,7 +190,7 @@ class _Range(InputPartition):
 class NatsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are ``{"next": SEQUENCE, "created": TIME}``: the next message to read, of the stream made then."""
 
-    def __init__(self, settings: _Settings) -> None:
+    def __init__(self, settings: _NatsSettings) -> None:
         self._settings = settings
         self._broker = settings.broker()
         self._asking = Asking(self._broker)
