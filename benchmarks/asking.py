@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from whence.history import History
+from whence.questions import History
 
 LAST = 100
 """How many causes are asked for: ``whence why -k 100``."""

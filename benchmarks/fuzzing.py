@@ -19,8 +19,8 @@ from benchmarks.report import Goal, Section
 from tests.sources.structures import Case, bad_json, complains, nodes, read_checked
 from tests.sources.wire_structures import bad_wire
 from whence.sources import Source, SourceCheckFailed, check_source
-from whence.sources.registry import (SOURCES, source)
 from whence.sources.otlp import Otlp
+from whence.sources.registry import SOURCES, source
 
 CASES, SHARE = 10_000, 1_250
 SAMPLES = Path(__file__).parent.parent / "tests" / "sources" / "samples"

@@ -176,7 +176,7 @@ def make_history(spark: SparkSession, log_size: tuple[int, int], path: Path, *, 
 
     `raw` is where the log is, if it is not the plain one of this size.
     """
-    from whence.batch.observe import (Delivering, RunSettings, observe)
+    from whence.batch.observe import Delivering, RunSettings, observe
     from whence.sources.inputs import find_inputs
     from whence.spark.engine import SparkEngine
 
@@ -211,7 +211,7 @@ def text_log(processes: int, events: int) -> Path:
 
 def observe_text(processes: int, events: int) -> float:
     """Seconds that making the history of a text log took, in four epochs or more; no events may be missing from it."""
-    from whence.batch.observe import (Delivering, RunSettings, observe)
+    from whence.batch.observe import Delivering, RunSettings, observe
     from whence.history.window.plan import EPOCH_ROWS
     from whence.sources.inputs import find_inputs
     from whence.spark.engine import SparkEngine

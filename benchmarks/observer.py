@@ -10,8 +10,8 @@ import numpy as np
 from benchmarks.report import Goal, Section
 from benchmarks.simpy_model import SimpyModel
 from whence.delivery.batch import deliver_batch
-from whence.delivery.sort_keys import pack
 from whence.delivery.policies import CBD, Exact
+from whence.delivery.sort import pack
 from whence.events.columns import ReportArrays, TrueOrder
 from whence.measures.violations import count_violations
 from whence.simulation import closest

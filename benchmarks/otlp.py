@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from benchmarks.otlp_traces import document, json_lines, protobuf, requests
 from benchmarks.report import Goal, Section
-from whence.events.keys import ANSWER
+from whence.events.schema import ANSWER
 from whence.sources.files import InputFile
 from whence.sources.otlp import Otlp
 

@@ -16,7 +16,7 @@ from benchmarks.histories import history, largest_events, size
 from benchmarks.pipeline import PROCESSES
 from benchmarks.questions_of_lines import with_lines
 from benchmarks.report import Goal, Section
-from whence.history import RELATIONS, Standing
+from whence.questions import RELATIONS, Standing
 
 if TYPE_CHECKING:
     import networkx

@@ -13,7 +13,7 @@ from benchmarks.histories import THREADS, lined_history, size
 from benchmarks.pipeline import PROCESSES
 from benchmarks.report import Goal
 from benchmarks.traces import history_path, largest_spans
-from whence.history import Standing
+from whence.questions import Standing
 from whence.questions.history import DEFAULT_POSSIBLE
 
 ASKED, ASKED_PAIRS, PAIRS_AT_ONCE = 2_000, 1_000, 20_000

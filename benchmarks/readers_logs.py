@@ -22,7 +22,7 @@ from whence.sources import FileSlice, Source
 from whence.sources.conformance import piece_of
 from whence.sources.mapping.source import Mapped
 from whence.sources.shiviz.source import ShiViz
-from whence.sources.tracing.source import (RECEIVED, SENT, Tracing)
+from whence.sources.tracing.source import RECEIVED, SENT, Tracing
 
 Case = tuple[str, bytes, Source]
 """A name, the bytes of a log, and what reads them."""

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from benchmarks.histories import folder
 from whence.events.payload import decode_reports, encode_reports
-from whence.service.broker.nats_server import (STREAM, SUBJECT, broker_url)
-from whence.spark.stream.nats.jetstream import (Broker, read_range)
+from whence.service.broker.nats_server import STREAM, SUBJECT, broker_url
 from whence.spark.stream.nats.client import Server
+from whence.spark.stream.nats.jetstream import Broker, read_range
 
 Longs = NDArray[np.int64]
 

@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from benchmarks.stream_reports import stream_reports
 from whence.events.schema import REPORTS
-from whence.live import (LiveTerms, LiveWriter)
 from whence.history.manifest import read_manifest
+from whence.live import LiveTerms, LiveWriter
 
 SECOND = 1_000_000_000
 HOURS = 24

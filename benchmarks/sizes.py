@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.report import Goal, Section
 from whence.clocks import Instance, IntervalTreeClock, PaperInstance
 from whence.simulation import fork_join
-from whence.simulation.fork_join import (EVENT, FORK)
+from whence.simulation.fork_join import EVENT, FORK
 
 JOINS, LONG_JOINS, SEEDS = 1_000, 4_000, (1, 2, 3)
 PAPER_JOINS = 300

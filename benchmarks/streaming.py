@@ -24,13 +24,13 @@ from benchmarks.histories import is_trial, session
 from benchmarks.report import Goal, Section
 from benchmarks.service import CoreTime, Service, broker_of, publish, served
 from benchmarks.stream_reports import PROCESSES, stream_reports
-from whence.live import (LiveHistory, LiveTerms, LiveWriter)
+from whence.live import LiveHistory, LiveTerms, LiveWriter
 from whence.service.broker.nats_server import STREAM
+from whence.spark.stream import open_source
 from whence.spark.stream.decode import Decoder
 from whence.spark.stream.follow import follow
-from whence.spark.stream import open_source
-from whence.spark.stream.nats.source import as_frames
 from whence.spark.stream.nats.jetstream import read_range
+from whence.spark.stream.nats.source import as_frames
 
 REPORTS_A_SECOND = 300_000
 MESSAGES_A_BATCH = 5_000

@@ -19,7 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from benchmarks.report import Goal, Section
-from tests.live.wild import (check_stream, draw_stream)
+from tests.live.wild import check_stream, draw_stream
 
 STREAMS, CHUNK = 100_000, 50
 ROOT = Path(__file__).parent.parent

@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.histories import check_room, folder, largest_events, peak_memory, size
 from benchmarks.otlp_traces import MOST_BETWEEN_TRACES_NS, SERVICES, START_NS, json_lines, requests
 from benchmarks.report import Goal, Section
-from whence.history import History
+from whence.questions import History
 
 CALLS_DEEP = 2
 """Which gives traces of about ten spans."""

@@ -49,9 +49,9 @@ def observe(
     those of the formats, such as ``mapping`` and ``regex``. Raises `whence.errors.WhenceError`s that say what to
     do.
     """
-    from whence.durations import read_duration
-    from whence.batch.observe import (Delivering, RunSettings)
+    from whence.batch.observe import Delivering, RunSettings
     from whence.batch.observe import observe as observe_with
+    from whence.durations import read_duration
     from whence.sources.inputs import find_inputs
 
     if engine not in ("inline", "spark"):

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.sources.parquet_tables import table
-from whence.batch.parquet_windows import (File, find_clusters)
+from whence.batch.parquet_windows import File, find_clusters
 from whence.history.window.solve import SegmentWindow
 from whence.sources.files import find_files, open_at
 from whence.sources.parquet import parquet_schema, read_parquet_rows

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.history.computations import Event, draw, observe_cut, past_of, relations_of, reports, told_of
-from whence.events.schema import REPORTS, SPAN
 from whence.batch.inline import InlineEngine
-from whence.batch.join import (EpsTooSmall, Unbalanced)
+from whence.batch.join import EpsTooSmall, Unbalanced
+from whence.events.schema import REPORTS, SPAN
 from whence.sources.contract import SourceError
 from whence.sources.inputs import find_inputs
 

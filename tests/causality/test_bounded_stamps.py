@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from whence.causality.bounded_stamps import default_tick, eps_ticks, stamp_known_rows, stamp_rows
 from whence.causality.skeleton import Skeleton
-from whence.causality.bounded_stamps import (default_tick, eps_ticks, stamp_known_rows, stamp_rows)
 from whence.clocks import BoundedClock, BoundedStamp
 from whence.errors import ClockDrift
 

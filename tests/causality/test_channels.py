@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whence.causality.channel_gaps import Unreported
 from whence.causality.channel_kernels import LONGEST_STREAM_BYTES, NO_SEQ, NO_SIZE, Doubt
 from whence.causality.channel_tables import count_outcomes, match_table
-from whence.causality.channels import ChannelEnds, Matched, match_ends
+from whence.causality.channels import ChannelEnds, Matched, Unreported, match_ends
 from whence.causality.order import NO_TIME
 from whence.events.schema import REPORTS
 
@@ -43,7 +42,9 @@ def matched(rows: list[End]) -> Matched:
     file, place = np.zeros(len(rows), np.int64), np.arange(len(rows))
     is_send = np.array([row.is_send for row in rows], np.bool_)
     columns = {name: longs(name) for name in named}
-    return match_ends(ChannelEnds(is_send=is_send, file=file, place=place, unreported=Unreported.none(len(rows)), **columns))
+    return match_ends(
+        ChannelEnds(is_send=is_send, file=file, place=place, unreported=Unreported.none(len(rows)), **columns)
+    )
 
 
 def causes(found: Matched) -> list[list[int]]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from whence.causality.lines import LineRows, find_fronts
-from whence.causality.recorded_past import (RecordedCauses, members)
+from whence.causality.recorded_past import RecordedCauses, members
 
 
 def drawn(random: Random, rows: int) -> LineRows:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from whence.causality import column_blocks
 from whence.causality.boundary import Boundary
-from whence.causality.vector_clocks import (Scan, clock_rows)
 from whence.causality.pairs import happened_before
 from whence.causality.skeleton import Skeleton
 from whence.causality.sweeps import past_vector
+from whence.causality.vector_clocks import Scan, clock_rows
 
 
 class Drawn:

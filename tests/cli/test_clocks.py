@@ -18,16 +18,16 @@ from typer.testing import CliRunner
 
 from tests.history.computations import observe_cut
 from tests.history.manifests import rewrite
-from whence.cli.clocks import clocks, sentences
 from whence.cli.check import check
+from whence.cli.clocks import clocks, sentences
 from whence.events.schema import REPORTS
-from whence.history import History
-from whence.history.clocks.tables import (between_clocks, store_clocks)
-from whence.history.clocks.measure import (added, measure_segment)
-from whence.questions.clocks import (ClockReport, Clocks)
+from whence.history.clocks.measure import added, measure_segment
+from whence.history.clocks.tables import between_clocks, store_clocks
 from whence.history.run import open_run
-from whence.skew.pairs import count_pairs
+from whence.questions import History
+from whence.questions.clocks import ClockReport, Clocks
 from whence.skew.offsets import estimate_offsets
+from whence.skew.pairs import count_pairs
 
 START = 1_700_000_000_000_000_000
 SECOND = 10**9

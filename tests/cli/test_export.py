@@ -15,10 +15,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tests.history.building import Made, draw, write_history
 from whence.cli.export import export
-from whence.export.names import (DELIMITER, REGEX)
-
-from tests.history.building import Made, draw, write_history  # noqa: TID252
+from whence.export.names import DELIMITER, REGEX
 
 app = typer.Typer(pretty_exceptions_enable=False)
 app.command()(export)

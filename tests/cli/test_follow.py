@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.history.building import draw, write_history
-from tests.live.streams import (DELTA, EPS, MS, kind_stream, terms)
+from tests.live.streams import DELTA, EPS, MS, kind_stream, terms
 from whence.cli.follow import TermsGiven, _ProgressPrinter
 from whence.cli.main import cli
 from whence.events.schema import REPORTS
-from whence.live import (LiveWriter, OtherTerms)
+from whence.live import LiveWriter, OtherTerms
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def test_a_worker_imports_what_its_task_uses() -> None:
 import pickle, sys
 from functools import partial
 from importlib import import_module
-from whence.spark.tasks import run_pickled
+from whence.spark.jobs import run_pickled
 run_pickled([b"no pickle", pickle.dumps(partial(import_module, "whence.batch.observe"))], 1)
 print(*sys.modules)
 """

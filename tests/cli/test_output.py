@@ -24,11 +24,11 @@ from whence.cli.main import cli
 from whence.cli.observe import _print
 from whence.cli.output import SafeStream, data_to_stdout, say
 from whence.events.schema import REPORTS
-from whence.history.clocks.tables import (between_clocks, store_clocks)
-from whence.history.clocks.measure import (added, measure_segment)
-from whence.history.deliver.files import (agree_terms, deliver_and_write, summary)
+from whence.history.clocks.measure import added, measure_segment
+from whence.history.clocks.tables import between_clocks, store_clocks
+from whence.history.deliver.files import agree_terms, deliver_and_write, summary
+from whence.history.deliver.rows import Blocks, survey_segment
 from whence.history.manifest import read_manifest
-from whence.history.deliver.rows import (Blocks, survey_segment)
 
 C0_AND_C1 = "".join(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 BIDI = "".join(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C, 0x2028, 0x2029)))

@@ -16,9 +16,10 @@ import pytest
 from typer.testing import CliRunner
 
 from whence.cli.main import cli
-from whence.cli.render import (DISAGREES, ERROR, format_time)
-from whence.history import History, layout
+from whence.cli.render import DISAGREES, ERROR, format_time
+from whence.history import layout
 from whence.history.times import parse_time
+from whence.questions import History
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "history"))
 from building import REASON, Made, draw, write_history

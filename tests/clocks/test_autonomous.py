@@ -19,7 +19,7 @@ from whence.clocks import (
 )
 from whence.clocks.autonomous import names as numbers
 from whence.simulation import fork_join
-from whence.simulation.fork_join import (EVENT, FORK)
+from whence.simulation.fork_join import EVENT, FORK
 from whence.testing import TrueHistory, check_clock
 
 

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from whence.errors import (ClockDrift, ClockError, StampError)
 from whence.clocks.hcg.gateway import Gateway
 from whence.clocks.hcg.member import GroupMember
-from whence.clocks.hcg.rules import (NetworkBounds, SentLocally, may_precede, vt_less)
-from whence.clocks.hcg.stamps import (GlobalStamp, LocalStamp)
-from whence.clocks.hcg.structure import (Group, Subgroup)
+from whence.clocks.hcg.rules import NetworkBounds, SentLocally, may_precede, vt_less
+from whence.clocks.hcg.stamps import GlobalStamp, LocalStamp
+from whence.clocks.hcg.structure import Group, Subgroup
+from whence.errors import ClockDrift, ClockError, StampError
 from whence.testing.groups import GroupHistory, GroupRun, random_shape
 from whence.testing.truth import TrueHistory
 

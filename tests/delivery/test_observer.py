@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from whence.delivery.duplicates import Gap, SeenMessages, Sighting
 from whence.delivery.observer import Counters, Delivery, Observer, ReportRefused
 from whence.delivery.policies import CBD, DAPW, Exact
-from whence.delivery.seen import Gap, SeenMessages, Sighting
 from whence.events.report import Report
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from whence.delivery.policy_options import (policies_from_options, read_policies)
-from whence.delivery.policies import CBD, Exact, PhysicalOnly
+from whence.delivery.policies import CBD, Exact, PhysicalOnly, policies_from_options, read_policies
 
 
 def test_several_policies_in_ticks() -> None:

@@ -17,21 +17,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.history.building import Made, draw, write_history
 from tests.history.manifests import description
-from whence.events.schema import REPORTS
-from whence.export import (Selection, choose, export, causes, events as stretches)
-from whence.export.names import (DELIMITER, escape_host)
-from whence.history import RELATIONS, History, layout
-from whence.history.draft import Draft
 from whence.batch.join import join
 from whence.batch.number import number_segments
+from whence.events.schema import REPORTS
+from whence.export import Selection, causes, choose, export
+from whence.export import events as stretches
+from whence.export.names import DELIMITER, escape_host
+from whence.history import layout
+from whence.history.draft import Draft
 from whence.history.window.plan import WindowPlan
-from whence.history.window.segment import (SegmentTarget, make_segment)
+from whence.history.window.segment import SegmentTarget, make_segment
+from whence.questions import RELATIONS, History
 from whence.sources import FileSlice, Source
 from whence.sources.native.lines import JsonLines
 from whence.sources.shiviz.source import ShiViz
-
-from tests.history.building import Made, draw, write_history  # noqa: TID252
 
 PROCESSES = ("a b", 'c"\\d', "é\u2028f", "constructor", "=== g ===", "h {1}", "\ufeffi\u00a0j", "k\n\tl\r", "a\\x20b")
 """No two may become one, and none may break a line, an expression or JSON."""

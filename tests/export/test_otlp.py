@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.export.returning import exported, hard_history, selections
+from tests.history.building import Made
 from whence.clocks import Relation
 from whence.clocks.vector.stamp import VectorStamp
 from whence.export.otlp import RECORDS, trace_id
-
-from tests.history.building import Made  # noqa: TID252
-from tests.export.returning import exported, hard_history, selections
 
 
 def value_of(value: dict[str, Any]) -> Any:

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.questions.test_model import (Execution, observed)
+from tests.export.returning import exported, hard_history, selections
+from tests.history.building import Made, write_history
+from tests.questions.test_model import Execution, observed
 from whence.export import export
 from whence.export.selection import choose
-from whence.history import History
-
-from tests.history.building import Made, write_history  # noqa: TID252
-from tests.export.returning import exported, hard_history, selections
+from whence.questions import History
 
 Record = dict[str, Any]
 

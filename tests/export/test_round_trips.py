@@ -14,12 +14,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.questions.test_model import (Execution, observed)
+from tests.export.returning import (
+    brought_back,
+    exported,
+    hard_history,
+    parquet_rows,
+    rows_of,
+    same_relations,
+    selections,
+    shiviz,
+)
+from tests.questions.test_model import Execution, observed
 from whence.export import FORMATS, Selection, choose
-from whence.history import RELATIONS, History
+from whence.questions import RELATIONS, History
 from whence.sources.otlp import Otlp
-
-from tests.export.returning import brought_back, exported, hard_history, parquet_rows, rows_of, same_relations, selections, shiviz
 
 seeds = st.integers(0, 2**32)
 

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from tests.history.manifests import description, ledger
-from whence.causality.vector_clocks import Scan
 from whence.causality.skeleton import Skeleton
+from whence.causality.vector_clocks import Scan
 from whence.history import layout
 from whence.history.draft import Draft
 from whence.history.manifest import WallClockSummary
-from whence.history.write import (write_aside, write_boundary, write_segment)
+from whence.history.write import write_aside, write_boundary, write_segment
 
 NAMES = ("order", "pay", "ship", None)
 UNTIMED = -(1 << 62)

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from whence.batch.inline import InlineEngine, InlineReports
+from whence.batch.observe import Delivering, RunSettings, run_from
 from whence.causality.vector_clocks import vector_clocks
 from whence.events.schema import REPORTS
-from whence.batch.inline import (InlineEngine, InlineReports)
-from whence.batch.observe import (Delivering, RunSettings, run_from)
 from whence.history.draft import Draft
-from whence.history.window.plan import (TimeBins, Epochs, WindowPlan)
-from whence.history.run import (Run, open_run)
+from whence.history.run import Run, open_run
+from whence.history.window.plan import Epochs, TimeBins, WindowPlan
 from whence.history.window.segment import SegmentTarget
 from whence.sources.inputs import Inputs
 

@@ -17,14 +17,15 @@ from tests.history import building
 from tests.history.computations import Event, draw, observe_cut, reports
 from tests.sources.otlp_requests import NOON_NS, attributes, lines, of_spans, span
 from whence import observe
-from whence.history import History, Standing, layout
-from whence.history.clocks.tables import (between_clocks, read_clocks, read_pairs, resolution_of, store_clocks)
-from whence.history.clocks.measure import (SegmentClocks, added, measure_segment, time_bins)
+from whence.history import layout
+from whence.history.clocks.measure import SegmentClocks, added, measure_segment, time_bins
+from whence.history.clocks.tables import between_clocks, read_clocks, read_pairs, resolution_of, store_clocks
 from whence.history.errors import HistoryError
-from whence.history.run import (Run, open_run)
+from whence.history.run import Run, open_run
 from whence.history.store import Store
-from whence.skew.pairs import (COLUMNS, NO_NEXT, joined_bins)
-from whence.skew.offsets import (REFERENCE, UNKNOWN)
+from whence.questions import History, Standing
+from whence.skew.offsets import REFERENCE, UNKNOWN
+from whence.skew.pairs import COLUMNS, NO_NEXT, joined_bins
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

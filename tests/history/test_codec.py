@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from whence.causality.vector_clocks import Scan
 from whence.causality.sparse_vectors import Vectors
-from whence.history import (codec, layout)
+from whence.causality.vector_clocks import Scan
+from whence.history import codec, layout
 from whence.history.clocks.measure import SegmentClocks
-from whence.history.codec import (NotDecoded, decode, encode)
+from whence.history.codec import NotDecoded, decode, encode
+from whence.live.files import Carried, TailRows
 from whence.live.state import Begun
-from whence.live.tail_files import (Carried, TailRows)
 from whence.live.terms import LiveTerms
 
 NAMES = (

@@ -16,22 +16,23 @@ from typer.testing import CliRunner
 
 from tests.export.returning import brought_back
 from tests.history.building import draw, write_history
-from tests.live.lined import lined_stream
-from tests.live.streams import (HOUR, hard_stream, terms)
-from tests.live.test_live_traces import stream as stream_of_traces
 from tests.history.manifests import rewrite
+from tests.live.lined import lined_stream
+from tests.live.streams import HOUR, hard_stream, terms
+from tests.live.test_live_traces import stream as stream_of_traces
 from whence.cli.main import cli
 from whence.events.schema import REPORTS
-from whence.history import History, HistoryError, connect, layout
-from whence.history.clocks.tables import (between_clocks, store_clocks)
-from whence.history.clocks.measure import (added, measure_segment)
+from whence.history import HistoryError, layout
+from whence.history.clocks.measure import added, measure_segment
+from whence.history.clocks.tables import between_clocks, store_clocks
 from whence.history.damage import check_files
-from whence.history.deliver.files import (agree_terms, deliver_and_write, summary)
-from whence.live import (LiveHistory, LiveWriter)
+from whence.history.deliver.files import agree_terms, deliver_and_write, summary
+from whence.history.deliver.rows import Blocks, survey_segment
 from whence.history.run import open_run
-from whence.history.sealed import (SealedFile, write_sealed_table)
-from whence.history.deliver.rows import (Blocks, survey_segment)
+from whence.history.sealed import SealedFile, write_sealed_table
 from whence.history.store import Store
+from whence.live import LiveHistory, LiveWriter
+from whence.questions import History, connect
 from whence.web.gather import gather
 from whence.web.report import write_page
 

@@ -16,13 +16,23 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
+from tests.history.building import draw, write_history
 from tests.history.manifests import description, stream
 from whence.errors import WhenceError
-from whence.history import (DamagedHistory, Draft, History, HistoryError, HistoryInUse, HistoryReplaced, NoHistory, UnsupportedFormat, layout, store as storage)
+from whence.history import (
+    DamagedHistory,
+    Draft,
+    HistoryError,
+    HistoryInUse,
+    HistoryReplaced,
+    NoHistory,
+    UnsupportedFormat,
+    layout,
+)
+from whence.history import store as storage
 from whence.history.manifest import Manifest, WallClockSummary, read_manifest, write_manifest
-from whence.history.store import (NoSpace, Store)
-
-from tests.history.building import draw, write_history
+from whence.history.store import NoSpace, Store
+from whence.questions import History
 
 KILLED = 9
 STEPS = ("write", "writing", "create", "make_folder", "delete", "delete_folder", "sync")

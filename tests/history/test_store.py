@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from whence.history import History, layout
+from tests.history.building import draw, write_history
+from whence.history import layout
 from whence.history.errors import HistoryInUse
 from whence.history.lock import Lock
-from whence.history.store import (StorageError, Store)
-
-from tests.history.building import draw, write_history
+from whence.history.store import StorageError, Store
+from whence.questions import History
 
 
 def test_a_root_is_a_path_of_any_spelling_or_a_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from whence.kernels import (KERNELS, Disagreement, Kernel, kernel as choosing, inlined, kernel, part, running)
+from whence.kernels import KERNELS, Disagreement, Kernel, inlined, kernel, part, running
+from whence.kernels import kernel as choosing
 
 
 @part

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.live.streams import (BASE, DELTA, MS)
+from tests.live.streams import BASE, DELTA, MS
 from whence.events.schema import REPORTS
 
 STEPS, SKEW = (4, 40), 12

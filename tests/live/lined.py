@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.live.streams import (BASE, DELTA, MS)
+from tests.live.streams import BASE, DELTA, MS
 from whence.events.schema import ANSWER, REPORTS, SPAN
 
 STEP, SKEW = 4, 12

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tests.history.computations import Event, draw, relations_of
 from whence.events.schema import REPORTS
-from whence.live import (LiveHistory, LiveTerms, LiveWriter)
+from whence.live import LiveHistory, LiveTerms, LiveWriter
 
 BASE = 1_700_000_000_000_000_000
 MS = 1_000_000

@@ -14,13 +14,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.history.computations import observe_cut, past_of, relations_of, told_of
-from tests.live.streams import (BASE, DELTA, EPS, HOUR, MS, hard_stream, kind_stream, play, terms, told)
+from tests.live.streams import BASE, DELTA, EPS, HOUR, MS, hard_stream, kind_stream, play, terms, told
 from whence.events.schema import REPORTS
-from whence.history import History
-from whence.history.deliver.files import (agree_terms, deliver_on)
-from whence.live import (LiveHistory, LiveWriter, OtherTerms)
+from whence.history.deliver.files import agree_terms, deliver_on
+from whence.history.deliver.rows import Blocks, survey_segment
+from whence.live import LiveHistory, LiveWriter, OtherTerms
+from whence.questions import History
 from whence.questions.standing import Standing
-from whence.history.deliver.rows import (Blocks, survey_segment)
 
 POLICIES = ("exact", "cbd:0.5", "dapw:0.3", "physical-only:0.4", "cbd:1")
 SEEDS = st.integers(0, 1 << 32)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.live.streams import (BASE, HOUR, MS, play, terms)
+from tests.live.streams import BASE, HOUR, MS, play, terms
 from whence.events.schema import REPORTS
 from whence.sources.contract import FileSlice
 from whence.sources.otlp import Otlp

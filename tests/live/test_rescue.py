@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.live.streams import (BASE, MS, terms)
+from tests.live.streams import BASE, MS, terms
 from whence.events.schema import REPORTS
-from whence.live import (LiveHistory, LiveWriter, blames_reports, rescue)
+from whence.live import LiveHistory, LiveWriter, blames_reports, rescue
 from whence.live import chain as chain_module
 
 GIVEN = terms(close_rows=4)

@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from tests.live.streams import (hard_stream, terms)
+from tests.live.streams import hard_stream, terms
 from whence.batch.inline import InlineEngine
-from whence.batch.observe import (Delivering, RunSettings, observe)
+from whence.batch.observe import Delivering, RunSettings, observe
 from whence.history.errors import DamagedHistory, UnsupportedFormat
-from whence.live import (LiveHistory, LiveWriter, state_files)
 from whence.history.store import Store
+from whence.live import LiveHistory, LiveWriter, state
 from whence.sources.inputs import find_inputs
 
 
@@ -59,7 +59,7 @@ def test_the_state_of_another_version_is_refused_and_left_alone(
     """An upgrade would go on from what it misunderstands, or delete what the version before could have gone on from."""
     with monkeypatch.context() as other:
         for name, value in changed.items():
-            other.setattr(state_files, name, value)
+            other.setattr(state, name, value)
         begin(tmp_path)
     before = contents(tmp_path)
     with pytest.raises(UnsupportedFormat) as refused:
@@ -74,7 +74,7 @@ def test_the_state_of_another_version_is_refused_and_left_alone(
 def test_state_that_makes_no_sense_is_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file with the right sum and the wrong content would stop the service with a traceback nobody can act on."""
     with monkeypatch.context() as other:
-        other.setattr(state_files, "encode", lambda value: b"\xc0")
+        other.setattr(state, "encode", lambda value: b"\xc0")
         with LiveWriter(str(tmp_path)) as writer:
             writer.step(hard_stream(Random(11))[1], now=0)
     with pytest.raises(DamagedHistory, match=r"closed-.*\.state is damaged: it holds no Begun"):

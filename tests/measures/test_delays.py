@@ -1,24 +1,16 @@
-
 from __future__ import annotations
-
-import numpy as np
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from whence.measures.delays import measure_delays
-
 
 from functools import reduce
 from operator import add
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.measures import waits as module
-from whence.measures.waits import Waits
+from whence.measures import delays as module
+from whence.measures.delays import Waits, measure_delays
 
 PARTS = st.lists(st.lists(st.integers(0, 40) | st.integers(0, 1 << 50), max_size=30), min_size=1, max_size=5)
 
@@ -57,8 +49,6 @@ def test_too_many_values_are_rounded_and_say_so(parts: list[list[int]]) -> None:
         for percent, found in ((50, delays.p50), (95, delays.p95), (99, delays.p99)):
             assert 0 <= percentile(values, percent) - found < total.width
         assert (delays.max, delays.mean) == (max(values), sum(values) / len(values))
-
-
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=250))

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from whence.cli.main import cli
 from whence.events.columns import ReportArrays, TrueOrder
-from whence.papers.schemes import hybrid_counters
 from whence.papers.presets import PRESETS, Setting
+from whence.papers.schemes import hybrid_counters
 from whence.simulation import simulate
 
 EPS, DELTA, PROCESSES = 6, 8, 5

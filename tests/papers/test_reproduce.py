@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from whence.cli.main import cli
-from whence.papers.chapter import Effort
+from whence.papers.report import Effort
 from whence.papers.reproduce import reproduce
 from whence.spark.sweep import sweep
 

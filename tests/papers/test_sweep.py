@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from whence.papers.observer import list_settings, plan
-from whence.papers.observer import FIGURES
+from whence.papers.observer import FIGURES, list_settings, plan
 from whence.papers.reproduce import run_here
 from whence.spark.sweep import borrowed_session, sweep
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.history.computations import observe_cut
 from whence.events.schema import REPORTS, STAMPED
-from whence.history import History, Standing
+from whence.questions import History, Standing
 
 
 def event(process: str, at: int, name: str, **given: Any) -> dict[str, Any]:

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from whence.history import AmbiguousEvent, EventNotFound, History, layout
+from tests.history.building import draw, write_history
+from whence.history import AmbiguousEvent, EventNotFound, layout
 from whence.history.ids import LARGEST_HASH, candidate_rows, index_of_ids
 from whence.history.tables import processes_from
-
-from tests.history.building import draw, write_history
+from whence.questions import History
 
 
 @pytest.fixture(scope="module")

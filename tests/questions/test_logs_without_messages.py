@@ -8,7 +8,7 @@ import pytest
 
 from tests.sources.otlp_requests import NOON_NS, TRACE, Json, attributes, lines, log, of_logs
 from whence import observe
-from whence.history import History, Standing
+from whence.questions import History, Standing
 
 MS = 1_000_000
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.history.computations import observe_cut
 from whence.events.schema import ANSWER, END, FIRST, REPORTS, START
-from whence.history import RELATIONS, History, Standing, PathStep
+from whence.questions import RELATIONS, History, PathStep, Standing
 from whence.questions.standing import POSSIBLY_BEFORE
 
 MAIN = None
@@ -259,7 +259,9 @@ def test_causes_are_recorded_and_possible_ones_are_told_apart(seed, processes, e
             steps = {(by_id[position[each.cause]], by_id[position[each.effect]]): each.kind for each in answer.edges}
             assert steps.keys() == {(cause, each) for each in (event, *recorded[event]) for cause in each.recorded}
             for (cause, effect), kind in steps.items():
-                check_step(PathStep(kind, history.event(cause.id), history.event(effect.id), cause.sends), by_id, recorded)
+                check_step(
+                    PathStep(kind, history.event(cause.id), history.event(effect.id), cause.sends), by_id, recorded
+                )
             listed = [by_id[each.event.id] for each in answer.possible]
             rest = wide[event] - recorded[event]
             assert len(listed) == len(set(listed))

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import whence
-from whence.history import History, Standing
 from whence.batch import observe as observing
 from whence.batch.inline import InlineEngine
+from whence.questions import History, Standing
 from whence.sources.inputs import find_inputs
 
 KINDS = {"internal": 1, "server": 2, "client": 3, "producer": 4, "consumer": 5}

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from tests.history.building import REASON, Made, draw, write_history
 from tests.history.computations import observe_cut
 from tests.history.manifests import rewrite
-from tests.questions.test_model import (Execution, observed)
+from tests.questions.test_model import Execution, observed
 from whence.events.schema import REPORTS
-from whence.history import connect, views
-from whence.questions.sql import (VIEWS, views_in)
 from whence.history.store import Store
-
-from tests.history.building import REASON, Made, draw, write_history
+from whence.questions import connect, views
+from whence.questions.sql import VIEWS, views_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

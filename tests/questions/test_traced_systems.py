@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import whence
-from tests.questions.traced_systems import (Instance, System, a_system, as_jaeger, as_otlp, as_zipkin)
-from whence.history import RELATIONS, Standing
+from tests.questions.traced_systems import Instance, System, a_system, as_jaeger, as_otlp, as_zipkin
 from whence.batch import observe as observing
 from whence.batch.inline import InlineEngine
+from whence.questions import RELATIONS, Standing
 from whence.sources.inputs import find_inputs
 
 SEEDS = range(25)

@@ -6,7 +6,7 @@ from pathlib import Path
 from examples.fastapi_shop import play
 from tests.reporting.lines_truth import recorded
 from whence import observe
-from whence.history import Standing
+from whence.questions import Standing
 
 
 def test_an_order_that_fails_has_its_own_request_as_past_and_no_other(tmp_path: Path) -> None:

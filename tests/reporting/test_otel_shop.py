@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from examples.otel_shop import SERVICES, Truth, play
 from whence import observe
 from whence.cli.main import cli
-from whence.history import History, Standing, connect
+from whence.questions import History, Standing, connect
 
 CHANGE, REFUSAL, FAILURE = "limit changed 500 -> 50", "payment refused", "order failed"
 

@@ -20,9 +20,9 @@ from fastapi import APIRouter
 
 from whence.events.payload import decode_reports
 from whence.events.schema import REPORTS
-from whence.service.broker.nats_server import (STREAM, Retention, broker_url)
+from whence.service.broker.nats_server import STREAM, Retention, broker_url
 from whence.service.http.app import HttpSettings
-from whence.service.serve import (ServicePlan, Running, serve)
+from whence.service.serve import Running, ServicePlan, serve
 
 WAIT_S = 180.0
 

@@ -19,12 +19,13 @@ import uvicorn
 from fastapi import FastAPI
 
 from tests.history.building import Made, draw, write_history
-from whence.history import History, NoHistory
-from whence.live.delivery_log import (DELIVERED, LogTrimmed)
+from whence.history import NoHistory
+from whence.live.delivery_log import DELIVERED, LogTrimmed
+from whence.questions import History
 from whence.service.subscriptions.routes import subscriptions_router
-from whence.service.subscriptions.service import (SubscriptionLimits, Subscriptions)
-from whence.service.webhooks.worker import WebhookLimits
+from whence.service.subscriptions.service import SubscriptionLimits, Subscriptions
 from whence.service.webhooks.client import WebhookHosts
+from whence.service.webhooks.worker import WebhookLimits
 
 QUICK = SubscriptionLimits(
     poll_s=0.005,

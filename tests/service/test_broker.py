@@ -16,10 +16,10 @@ import pytest
 from nats.aio.client import Client
 
 from tests.service.collector_stage import Stage, served, until
-from whence.service.broker.nats_server import (BrokerError, Retention, broker_url, without_secrets)
-from whence.service.http.limits import Limits
+from whence.service.broker.nats_server import BrokerError, Retention, broker_url, without_secrets
 from whence.service.http.app import HttpSettings
-from whence.service.serve import (ServicePlan, stream_command)
+from whence.service.http.limits import Limits
+from whence.service.serve import ServicePlan, stream_command
 
 LINES = "application/x-ndjson"
 CLIENTS, BATCHES, REPORTS = 4, 60, 10
@@ -44,7 +44,9 @@ def test_a_connection_that_ends_without_a_word_is_made_again(tmp_path: Path, mon
         client._status = Client.CLOSED
         raise ConnectionResetError
 
-    with served(tmp_path / "h", settings=HttpSettings(port=0, expects_stream=False, limits=Limits(publish_s=1.0))) as stage:
+    with served(
+        tmp_path / "h", settings=HttpSettings(port=0, expects_stream=False, limits=Limits(publish_s=1.0))
+    ) as stage:
         assert stage.post("/v1/reports", batch(0, 0), LINES).status == 200
         with monkeypatch.context() as patched:
             patched.setattr(Client, "_close", fail_before_calling_back)

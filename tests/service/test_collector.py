@@ -25,8 +25,8 @@ from tests.history.manifests import stream
 from tests.service.collector_stage import Stage, served, whole
 from whence.errors import WhenceError
 from whence.history.manifest import Stream
-from whence.service.metrics import write_sample, write_stream
 from whence.service.http.app import HttpSettings
+from whence.service.metrics import write_sample, write_stream
 from whence.sources import FileSlice, source
 
 LINES = "application/x-ndjson"

@@ -19,10 +19,10 @@ import pytest
 from fastapi import APIRouter
 
 from tests.service.collector_stage import Stage, served, until
-from whence.service.http.tokens import (BadTokens, read_tokens)
 from whence.service.broker.nats_server import broker_url
+from whence.service.http.app import HttpSettings, ServiceError
 from whence.service.http.limits import Limits
-from whence.service.http.app import (ServiceError, HttpSettings)
+from whence.service.http.tokens import BadTokens, read_tokens
 
 LINES = "application/x-ndjson"
 LIMITS = Limits(body_bytes=64 << 10, reports=50, header_bytes=8 << 10, requests_in_flight=2)

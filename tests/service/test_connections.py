@@ -13,9 +13,9 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from tests.service.collector_stage import Stage, served, until
+from whence.service.http.app import HttpSettings
 from whence.service.http.connections import SPARE
 from whence.service.http.limits import Limits
-from whence.service.http.app import HttpSettings
 
 LINES = "application/x-ndjson"
 REPORT = b'{"process":"p","seq":1}\n'

@@ -23,16 +23,18 @@ import whence
 from tests.history.building import Made, draw, write_history
 from tests.history.manifests import rewrite
 from whence.cli.main import cli
-from whence.events.keys import ANSWER
-from whence.history import BadCondition, History, NoHistory
+from whence.events.schema import ANSWER
+from whence.history import BadCondition, NoHistory
+from whence.history.clocks.measure import added, measure_segment
 from whence.history.clocks.tables import store_clocks
-from whence.history.clocks.measure import (added, measure_segment)
-from whence.service.questions import (bounds as answer_bounds, documents as answers)
-from whence.service.questions.bounds import fair_level
-from whence.service.questions.routes import questions_router
-from whence.service.questions.pool import QuestionLimits
+from whence.questions import History
 from whence.service.http.limits import RequestRefused
+from whence.service.questions import bounds as answer_bounds
+from whence.service.questions import documents as answers
+from whence.service.questions.bounds import fair_level
 from whence.service.questions.conditions import ConditionLimits
+from whence.service.questions.pool import QuestionLimits
+from whence.service.questions.routes import questions_router
 
 START = 1_700_000_000_000_000_000
 Get = Callable[..., httpx.Response]

@@ -16,13 +16,13 @@ import pytest
 from tests.history.manifests import stream
 from tests.service.collector_stage import served, until
 from whence.history.manifest import Stream
-from whence.service.broker import nats_server as broker
 from whence.service import supervisor
+from whence.service.broker import nats_server as broker
 from whence.service.broker.nats_server import Retention
-from whence.service.http.limits import (InFlight, Limits)
+from whence.service.health import STALLED_S, HealthWatch
+from whence.service.http.limits import InFlight, Limits
 from whence.service.metrics import Metrics
-from whence.service.supervisor import (Command, Supervised)
-from whence.service.health import (STALLED_S, HealthWatch)
+from whence.service.supervisor import Command, Supervised
 
 LINES = "application/x-ndjson"
 REPORT = b'{"process":"p","seq":1}\n'

@@ -22,14 +22,15 @@ from hypothesis import strategies as st
 
 from tests.history.building import Made
 from tests.service.subscriptions_stage import QUICK, Client, Receiver, StagedLive, drawn, serving, until
-from whence.service.subscriptions import (documents as subscribing_documents, notifications as subscribing_steps)
 from whence.service.http.limits import RequestRefused
-from whence.service.subscriptions.matching import (PIECE_BYTES, PIECE_ROWS, Matchers, cut_into_pieces)
 from whence.service.http.sse import EventStream
+from whence.service.subscriptions import documents as subscribing_documents
+from whence.service.subscriptions import notifications as subscribing_steps
+from whence.service.subscriptions.matching import PIECE_BYTES, PIECE_ROWS, Matchers, cut_into_pieces
+from whence.service.subscriptions.notifications import NotificationPage, Notifier
 from whence.service.subscriptions.routes import subscriptions_router
 from whence.service.subscriptions.service import Subscriptions
-from whence.service.subscriptions.notifications import (NotificationPage, Notifier)
-from whence.service.subscriptions.store import (Subscription, SubscriptionStore, Webhook)
+from whence.service.subscriptions.store import Subscription, SubscriptionStore, Webhook
 
 
 def failing(event: Made) -> bool:

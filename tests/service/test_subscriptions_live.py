@@ -11,9 +11,9 @@ import pytest
 
 from tests.history.computations import Event, draw, past_of
 from whence.events.schema import REPORTS
-from whence.live import (LiveHistory, LiveTerms, LiveWriter)
+from whence.live import LiveHistory, LiveTerms, LiveWriter
 from whence.service.subscriptions.matching import Matchers
-from whence.service.subscriptions.notifications import (NotificationPage, Notifier, Notification)
+from whence.service.subscriptions.notifications import Notification, NotificationPage, Notifier
 from whence.service.subscriptions.store import Subscription
 
 MS = 1_000_000

@@ -16,9 +16,9 @@ import pytest
 from tests.service.subscriptions_stage import QUICK, Receiver, StagedLive, drawn, serving, until
 from whence.service.http.limits import RequestRefused
 from whence.service.subscriptions.store import Progress
-from whence.service.webhooks.worker import (NS, WebhookLimits, Webhooks)
-from whence.service.webhooks.client import (NotTaken, AllowedAddresses, WebhookTarget, WebhookHosts, may_reach, send)
-from whence.service.webhooks.signatures import (sign_body, verify_signature)
+from whence.service.webhooks.client import AllowedAddresses, NotTaken, WebhookHosts, WebhookTarget, may_reach, send
+from whence.service.webhooks.signatures import sign_body, verify_signature
+from whence.service.webhooks.worker import NS, WebhookLimits, Webhooks
 
 SECRET = "a secret of the test"
 
@@ -224,7 +224,10 @@ def test_webhooks_go_where_they_may() -> None:
         assert WebhookHosts(private=True).parse_target(url).reach is AllowedAddresses.LOOPBACK
         with pytest.raises(RequestRefused):
             hosts.parse_target(url)
-    assert WebhookHosts(["hooks.example"], private=True).parse_target("http://hooks.example/").reach is AllowedAddresses.ANY
+    assert (
+        WebhookHosts(["hooks.example"], private=True).parse_target("http://hooks.example/").reach
+        is AllowedAddresses.ANY
+    )
 
 
 PRIVATE = [

@@ -25,7 +25,7 @@ from urllib.request import urlopen
 import pyarrow as pa
 
 from whence.events.schema import REPORTS
-from whence.live import (LiveHistory, LiveTerms, LiveWriter)
+from whence.live import LiveHistory, LiveTerms, LiveWriter
 
 DEADLINE_S = 300.0
 COMPUTATION = "load"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from whence.simulation import SimulatedGroup, GroupMessages, ordered_ratios, simulate_group
+from whence.simulation import GroupMessages, SimulatedGroup, ordered_ratios, simulate_group
 from whence.simulation.group import GATEWAY
 
 

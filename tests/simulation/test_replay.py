@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.simulation.reference import Simulation, simulation
 from whence.events.columns import ReportArrays, TrueOrder
 from whence.simulation import Delay, RecordedTrace, TraceError, closest, drawn_arrivals, replay, simulate
 from whence.simulation.replay import LOCAL, NEVER, RECEIVE, SEND
-
-from tests.simulation.reference import Simulation, simulation
 
 KINDS = {"local": LOCAL, "send": SEND, "receive": RECEIVE}
 

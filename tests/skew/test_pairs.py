@@ -11,7 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.skew.pairs import (MAX_BINS, NO_NEXT, ClockPairs, bins_for, count_pairs, fit_pairs, joined_bins, merge_pairs, no_pairs, occupied_bins)
+from whence.skew.pairs import (
+    MAX_BINS,
+    NO_NEXT,
+    ClockPairs,
+    bins_for,
+    count_pairs,
+    fit_pairs,
+    joined_bins,
+    merge_pairs,
+    no_pairs,
+    occupied_bins,
+)
 
 Message = tuple[str, str, int, int, int]
 """Sender, receiver, send time, receive time, position."""

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 
 from tests.sources.reading import table
 from whence.sources import Source
-from whence.sources.error_column import (GRAVE, GRAVE_NUMBERS, HTTP_STATUSES, LEVELS, SPAN_STATUS, TRACES, errors_of, is_error)
+from whence.sources.error_column import (
+    GRAVE,
+    GRAVE_NUMBERS,
+    HTTP_STATUSES,
+    LEVELS,
+    SPAN_STATUS,
+    TRACES,
+    errors_of,
+    is_error,
+)
 from whence.sources.jaeger.source import Jaeger
 from whence.sources.native.lines import JsonLines
 from whence.sources.otlp import Otlp

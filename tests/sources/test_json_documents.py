@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from tests.sources.reading import piece
 from whence.sources import FileSlice
-from whence.sources.json import (documents as json_documents, extent)
 from whence.sources.contract import TornStream
-from whence.sources.json.documents import (Cursor, Damage, DocumentValue, document_rows)
-from whence.sources.json.extent import (Unfit, value_end)
+from whence.sources.json import documents as json_documents
+from whence.sources.json import extent
+from whence.sources.json.documents import Cursor, Damage, DocumentValue, document_rows
+from whence.sources.json.extent import Unfit, value_end
 from whence.sources.rows import Row
 
 JSON = st.recursive(

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tests.sources.reading import SAMPLES, rows, table
 from whence.simulation import closest, simulate
-from whence.simulation.tables import write_json_lines
-from whence.sources.native import lines as json_lines
+from whence.simulation.simulate import write_json_lines
 from whence.sources import lines
+from whence.sources.native import lines as json_lines
 from whence.sources.native.lines import JsonLines
-from whence.sources.native.line_of import (REQUEST_IDS, SPAN_IDS, TRACE_IDS)
+from whence.sources.native.records import REQUEST_IDS, SPAN_IDS, TRACE_IDS
 
 PLAIN = JsonLines(compiled_from_bytes=1 << 60)
 COMPILED = JsonLines(compiled_from_bytes=0)

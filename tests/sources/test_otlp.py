@@ -25,7 +25,7 @@ from tests.sources.otlp_requests import (
     with_lengths,
 )
 from tests.sources.reading import SAMPLES, rows, table
-from whence.events.keys import ANSWER
+from whence.events.schema import ANSWER
 from whence.sources import check_source
 from whence.sources.otlp import Otlp
 

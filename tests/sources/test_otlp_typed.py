@@ -30,7 +30,7 @@ from tests.sources.otlp_requests import (
 from tests.sources.reading import rows, table
 from whence.sources.conformance import piece_of
 from whence.sources.rows import BATCH_BYTES
-from whence.sources.spans.spans import (SPAN_KINDS, Span, span_batches, spans_of)
+from whence.sources.spans.spans import SPAN_KINDS, Span, span_batches, spans_of
 
 SOME = st.lists(REQUESTS, min_size=1, max_size=3)
 
@@ -162,7 +162,7 @@ def test_what_is_as_exporters_write_it_is_taken_and_not_left(monkeypatch: Any) -
     requests = [*FULL.values()]
     shapes = (lines(*requests), json.dumps(requests[0], indent=1).encode(), with_lengths(*map(message, requests)))
     expected = [table(EXACT, data) for data in shapes]
-    from whence.sources.otlp import (protobuf, source, json_walk)
+    from whence.sources.otlp import json_walk, protobuf, source
 
     def never(*_: Any) -> Any:
         raise AssertionError("left to the exact reader")

@@ -13,11 +13,11 @@ import pytest
 
 from tests.sources.reading import table
 from whence.sources.json import scanner as scan
-from whence.sources.native.lines import JsonLines
 from whence.sources.json.scanner_values import MOST_KEYS
-from whence.sources.lines import LinesBlock
-from whence.sources.native.scanned import _Scanned
 from whence.sources.json.strict import MOST_DEPTH
+from whence.sources.lines import LinesBlock
+from whence.sources.native.lines import JsonLines
+from whence.sources.native.scanned import _Scanned
 
 PLAIN = JsonLines(compiled_from_bytes=1 << 60)
 COMPILED = JsonLines(compiled_from_bytes=0)

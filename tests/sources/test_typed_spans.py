@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.sources.reading import SAMPLES, rows, table
-from whence.sources.json import documents as json_documents
 from whence.sources.jaeger.source import Jaeger
+from whence.sources.json import documents as json_documents
 from whence.sources.zipkin.source import Zipkin
 
 T0 = 1_700_000_000_000_000

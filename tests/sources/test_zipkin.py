@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.sources.reading import SAMPLES, rows
 from tests.sources.structures import Case, bad_json, complains, read_checked
-from whence.events.keys import ANSWER
+from whence.events.schema import ANSWER
 from whence.sources import check_source
 from whence.sources.zipkin.source import Zipkin
 

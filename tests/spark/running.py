@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whence.batch.engine import (OnStage, ignore_stages)
+from whence.batch.engine import OnStage, ignore_stages
 from whence.batch.inline import InlineEngine
-from whence.batch.observe import (Delivering, RunSettings)
+from whence.batch.observe import Delivering, RunSettings
 from whence.batch.observe import explain as explain_with
 from whence.batch.observe import observe as observe_with
 from whence.history.window.plan import EPOCH_ROWS

@@ -14,15 +14,15 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from whence.cli.main import cli
 from whence.batch.observe import observe
+from whence.cli.main import cli
 from whence.sources.inputs import find_inputs
-from whence.spark.session import class_archive as archives
 from whence.spark import sweep
-from whence.spark.session.class_archive import (Archive, UnknownMode, archive_for, archive_mode, make_in_background)
 from whence.spark.engine import BRIEF_BYTES, SparkEngine
-from whence.spark.session.java import (JavaHome, find_java)
-from whence.spark.session.session import (BRIEF, _prepared)
+from whence.spark.session import class_archive as archives
+from whence.spark.session.class_archive import Archive, UnknownMode, archive_for, archive_mode, make_in_background
+from whence.spark.session.java import JavaHome, find_java
+from whence.spark.session.session import BRIEF, _prepared
 
 FOUR_LINES = [
     {"process": "a", "time": 1, "kind": "send", "message": "m"},

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from whence.causality.channel_gaps import Unreported, unreported_in
 from whence.causality.channel_tables import count_outcomes, match_table
+from whence.causality.channels import Unreported, unreported_in
 from whence.events.schema import REPORTS, SPAN
 from whence.spark import channels
 from whence.spark.channels import match_channels

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from tests.spark.standalone import HOST, standalone_cluster
-from whence.history.run import (Run, open_run)
+from whence.history.run import Run, open_run
 from whence.history.store import Store
 from whence.simulation.raw_logs import RawLog
 

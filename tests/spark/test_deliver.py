@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.history.building import Made, draw, write_history
+from whence.causality.bounded_stamps import eps_ticks, stamp_rows
 from whence.causality.skeleton import Skeleton
-from whence.causality.bounded_stamps import (eps_ticks, stamp_rows)
 from whence.delivery.batch import deliver_batch
 from whence.delivery.policies import DAPW
 from whence.events.columns import ReportArrays

@@ -14,10 +14,10 @@ import pytest
 
 from tests.history.computations import draw, reports
 from tests.spark.running import observe
-from whence.history import layout
 from whence.batch.inline import InlineEngine
-from whence.batch.observe import (Delivering, RunSettings)
+from whence.batch.observe import Delivering, RunSettings
 from whence.batch.observe import observe as observe_with
+from whence.history import layout
 from whence.sources.inputs import find_inputs
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whence.spark.failures import in_a_sentence
+from whence.spark.jobs import in_a_sentence
 
 
 def test_a_failure_of_python_is_told_by_what_was_raised() -> None:

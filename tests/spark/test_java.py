@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from whence.spark.session import java
-from whence.spark.session.java import (VECTOR_FLAG, JavaNotFound, feature_release, find_java)
+from whence.spark.session.java import VECTOR_FLAG, JavaNotFound, feature_release, find_java
 
 
 def install_fake_java(home: Path, version: str, *, has_vector_module: bool = True) -> Path:

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from tests.history.computations import relations_of
 from tests.spark.running import explain, observe
-from whence.batch.observe import (Delivering, NothingDelivered)
-from whence.history.errors import HistoryError
 from whence.batch.join import EpsTooSmall
-from whence.history.run import (Run, open_run)
+from whence.batch.observe import Delivering, NothingDelivered
+from whence.history.errors import HistoryError
+from whence.history.run import Run, open_run
 from whence.history.store import Store
 from whence.simulation.raw_logs import RawLog
 from whence.spark import engine

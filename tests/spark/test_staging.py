@@ -9,13 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from whence.batch.survey import add_counts, count_by_process, counted_columns, survey_from
 from whence.events.schema import COLUMNS, REPORTS
-from whence.batch.survey import (add_counts, count_by_process, counted_columns, survey_from)
 from whence.history.store import Store
 from whence.sources.inputs import find_inputs
-from whence.spark import staging
-from whence.spark.read import Split
-from whence.spark.staging import stage
+from whence.spark import read as staging
+from whence.spark.read import Split, stage
 
 ROWS_A_FILE = 30_000
 

@@ -15,8 +15,8 @@ from tests.history.computations import draw
 from tests.spark.running import observe
 from tests.spark.text_logs import FORMATS, SPANS, TRACE_FORMATS, Past, pasts, span_id, text_of, write_events
 from whence.causality.vector_clocks import vector_clocks
-from whence.history.run import (Run, open_run)
 from whence.history.recorded import recorded_past
+from whence.history.run import Run, open_run
 from whence.history.store import Store
 from whence.sources import SOURCES, SourceError
 from whence.spark import engine

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from whence.clocks import ClockError, Instance, PaperInstance, PaperStamp, Relation, Retired, relation
-from whence.clocks.autonomous.paper import (Endless, ancestors_literally)
+from whence.clocks.autonomous.paper import Endless, ancestors_literally
 from whence.testing.instances import InstanceHistory
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from whence.history import Event, Missing
-from whence.web.incident import Incident, Ordering
+from whence.questions import Event, Missing
+from whence.web.gather import Incident, Ordering
 
 MS = 1_000_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from whence.web.durations import (format_signed_span, format_span, format_wall_time)
+from whence.web.diagram import format_signed_span, format_span, format_wall_time
 
 
 @pytest.mark.parametrize(

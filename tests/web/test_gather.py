@@ -7,12 +7,10 @@ from random import Random
 
 import pytest
 
-from tests.questions.test_model import (Execution, observed)
-from whence.history import open_history
-from whence.web.gather import find_bystanders, gather, read_orderings
-from whence.web.incident import Ordering
-
-from tests.history.building import Made, draw, write_history  # noqa: TID252
+from tests.history.building import Made, draw, write_history
+from tests.questions.test_model import Execution, observed
+from whence.questions import open_history
+from whence.web.gather import Ordering, find_bystanders, gather, read_orderings
 
 
 def suspects(events: list[Made], focus: Made) -> list[Made]:

@@ -8,9 +8,8 @@ from random import Random
 import pytest
 from typer.testing import CliRunner
 
+from tests.history.building import Made, draw, write_history
 from whence.cli.main import cli
-
-from tests.history.building import Made, draw, write_history  # noqa: TID252
 
 
 @pytest.fixture(scope="module")

@@ -14,23 +14,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from whence.errors import WhenceError
-from whence.delivery.policy_options import read_policies
-from whence.delivery.policies import Phi
-from whence.history import layout
 from whence.batch.engine import Engine
-from whence.history.clocks.tables import (between_clocks, store_clocks)
-from whence.history.clocks.measure import (SegmentClocks, added, measure_segment, time_bins)
-from whence.history.deliver.files import (SegmentOutcome, agree_terms, deliver_and_write, summary)
+from whence.delivery.policies import Phi, read_policies
+from whence.errors import WhenceError
+from whence.history import layout
+from whence.history.clocks.measure import SegmentClocks, added, measure_segment, time_bins
+from whence.history.clocks.tables import between_clocks, store_clocks
+from whence.history.codec import decode, encode
+from whence.history.deliver.files import SegmentOutcome, agree_terms, deliver_and_write, summary
+from whence.history.deliver.rows import Blocks, survey_segment
 from whence.history.deliver.segment import LIMIT_ROWS
-from whence.history.codec import (decode, encode)
 from whence.history.manifest import ClocksSummary, PolicySummary, WallClockSummary
 from whence.history.run import Run
-from whence.history.sealed import (read_sealed, write_sealed)
-from whence.history.deliver.rows import (Blocks, survey_segment)
+from whence.history.sealed import read_sealed, write_sealed
 from whence.history.store import Store
 from whence.history.tables import processes_from, segments_from
-from whence.skew.pairs import (OccupiedBins, bins_for, joined_bins)
+from whence.skew.pairs import OccupiedBins, bins_for, joined_bins
 
 CACHE_BYTES = 64 << 20
 

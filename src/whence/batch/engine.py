@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from whence.batch.survey import (Computation, Survey)
-    from whence.history.window.plan import (TimeBins, WindowPlan)
-    from whence.history.window.segment import (SegmentResult, SegmentTarget)
+    from whence.batch.survey import Computation, Survey
+    from whence.history.window.plan import TimeBins, WindowPlan
+    from whence.history.window.segment import SegmentResult, SegmentTarget
     from whence.sources.inputs import Inputs
 
 R = TypeVar("R")

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from whence.batch.engine import OnStage
+from whence.batch.survey import Computation, Survey, count_by_process, counted_columns, survey_from
 from whence.causality.channel_tables import count_outcomes, match_channels_in
 from whence.events.schema import REPORTS
-from whence.batch.engine import OnStage
-from whence.batch.survey import (Computation, Survey, count_by_process, counted_columns, survey_from)
-from whence.history.window.plan import (TimeBins, Epochs, WindowPlan)
-from whence.history.window.segment import (SegmentResult, SegmentTarget, make_segment)
+from whence.history.window.plan import Epochs, TimeBins, WindowPlan
+from whence.history.window.segment import SegmentResult, SegmentTarget, make_segment
 from whence.sources.contract import SourceError
 from whence.sources.inputs import Inputs
 from whence.sources.parquet import as_attributes, parquet_schema, read_parquet_rows

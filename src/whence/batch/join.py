@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from whence.errors import WhenceError
-from whence.events.keys import ANSWER, UNKNOWN_ANSWER, UNKNOWN_CALL
+from whence.events.schema import ANSWER, UNKNOWN_ANSWER, UNKNOWN_CALL
 from whence.history import layout
 from whence.history.open_ends import TIED, called_at_unknown_time, causes_of, doubt_of, events_for, is_assumed, lacks
-from whence.history.window.plan import (Epochs, WindowPlan)
-from whence.history.window.segment import (SegmentResult, SegmentTarget)
+from whence.history.window.plan import Epochs, WindowPlan
+from whence.history.window.segment import SegmentResult, SegmentTarget
 
 Longs = NDArray[np.int64]
 

@@ -17,18 +17,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from whence.batch.join import Joined, JoinedCrossings
 from whence.causality.boundary import Boundary
-from whence.causality.vector_clocks import (Scan, TooManyEntries)
 from whence.causality.order import NO_TIME
 from whence.causality.skeleton import Skeleton
 from whence.causality.taint import NEVER
+from whence.causality.vector_clocks import Scan, TooManyEntries
 from whence.history import layout
+from whence.history.column_files import skeleton_from
 from whence.history.gone import Gone, may_belong, rows_after
-from whence.batch.join import (JoinedCrossings, Joined)
-from whence.history.window.plan import (Epochs, WindowPlan, TooLarge)
 from whence.history.run_tables import Holes, SegmentRow, Totals, processes_table, segments_table, unanswered
-from whence.history.window.segment import (Counts, SegmentResult, SegmentTarget)
-from whence.history.skeleton_files import skeleton_from
+from whence.history.window.plan import Epochs, TooLarge, WindowPlan
+from whence.history.window.segment import Counts, SegmentResult, SegmentTarget
 from whence.history.write import write_boundary
 
 Longs = NDArray[np.int64]
@@ -128,7 +128,9 @@ def _by_window(crossings: JoinedCrossings) -> dict[int, Edges]:
 class _Scanning:
     """Goes over the segments: writes the boundaries of those that are parts of a computation, and looks for holes."""
 
-    def __init__(self, target: SegmentTarget, first_position: dict[int, int], numbers: dict[int, int], joined: Joined) -> None:
+    def __init__(
+        self, target: SegmentTarget, first_position: dict[int, int], numbers: dict[int, int], joined: Joined
+    ) -> None:
         self._target, self._first_position, self._numbers = target, first_position, numbers
         self._edges, self._missing = _by_window(joined.crossings), joined.missing
         self._attempt = uuid4().hex[:12]

@@ -13,20 +13,20 @@ from functools import partial
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from whence.errors import WhenceError
-from whence.delivery.policy_options import read_policies
-from whence.history import layout
-from whence.batch.deliver import (Delivered, deliver)
-from whence.batch.engine import (Engine, OnStage, RunReports, ignore_stages)
+from whence.batch.deliver import Delivered, deliver
+from whence.batch.engine import Engine, OnStage, RunReports, ignore_stages
 from whence.batch.inline import InlineEngine
-from whence.batch.segments import (EvenPlanner, Planner, Segmented, make_segments)
+from whence.batch.number import Tables
+from whence.batch.segments import EvenPlanner, Planner, Segmented, make_segments
 from whence.batch.survey import Survey
+from whence.delivery.policies import read_policies
+from whence.errors import WhenceError
+from whence.history import layout
 from whence.history.draft import Draft
 from whence.history.manifest import Description, Input, Ledger, Manifest, read_manifest
-from whence.batch.number import Tables
+from whence.history.store import Store
 from whence.history.window.plan import EPOCH_ROWS
 from whence.history.window.segment import SegmentTarget
-from whence.history.store import Store
 from whence.sources.inputs import Inputs
 
 

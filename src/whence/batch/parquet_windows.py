@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from whence.events.schema import COLUMNS
-from whence.history.window.plan import (TimeBins, WindowPlan)
+from whence.history.window.plan import TimeBins, WindowPlan
 from whence.history.window.solve import SegmentWindow
 from whence.sources.contract import SourceError
 from whence.sources.parquet import Mapping, map_schema, reports_of

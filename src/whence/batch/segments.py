@@ -12,16 +12,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from whence.batch.engine import Engine, OnStage, RunReports, ignore_stages
+from whence.batch.join import (
+    EpsTooSmall,
+    FindSenders,
+    Joined,
+    JoinedCrossings,
+    Unbalanced,
+    check_lags,
+    check_ledger,
+    check_sequences,
+    join,
+)
+from whence.batch.number import Tables, number_segments
+from whence.batch.survey import Computation, Survey
 from whence.history import layout
-from whence.batch.engine import (Engine, OnStage, RunReports, ignore_stages)
-from whence.batch.survey import (Computation, Survey)
-from whence.batch.join import (JoinedCrossings, EpsTooSmall, FindSenders, Joined, Unbalanced, check_lags, check_ledger, check_sequences, join)
 from whence.history.mark_missing import mark_missing
-from whence.batch.number import (Tables, number_segments)
 from whence.history.open_ends import is_within, rows_that_send
-from whence.history.window.plan import (TimeBins, Epochs, WindowPlan, TooLarge, cut_into_epochs, spread_bins)
-from whence.history.window.segment import (SegmentResult, SegmentTarget)
-from whence.history.window.solve import (SegmentWindow, solve)
+from whence.history.window.plan import Epochs, TimeBins, TooLarge, WindowPlan, cut_into_epochs, spread_bins
+from whence.history.window.segment import SegmentResult, SegmentTarget
+from whence.history.window.solve import SegmentWindow, solve
 
 LARGEST_WINDOW_ROWS = 20_000_000
 """A computation that cannot be cut and has more rows than this is refused: it would not fit in a task's memory."""
@@ -139,7 +149,13 @@ def make_segments(
 
 
 def join_segments(
-    engine: Engine, made: Sequence[SegmentResult], plan: WindowPlan, target: SegmentTarget, *, reports: int, on_stage: OnStage = ignore_stages
+    engine: Engine,
+    made: Sequence[SegmentResult],
+    plan: WindowPlan,
+    target: SegmentTarget,
+    *,
+    reports: int,
+    on_stage: OnStage = ignore_stages,
 ) -> Joined:
     """Settle what crosses the ends of segments. Raises `EpsTooSmall` where clocks differ by more than the plan's bound."""
     if not any(len(each.first_bins) > 1 for each in plan.large):

@@ -9,9 +9,9 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from whence.events.schema import COLUMNS
 from whence.batch.engine import Engine
 from whence.batch.parquet_windows import Clustered
+from whence.events.schema import COLUMNS
 
 ALWAYS = ("computation", "process", "time", "kind", "sends", "receives", "name", "file", "place")
 """Columns that are passed on even if no row has a value."""

@@ -18,9 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.causality.channel_gaps import Unreported, unreported_in
 from whence.causality.channel_kernels import NO_SEQ, NO_SIZE, Doubt, Longs
-from whence.causality.channels import ChannelEnds, Matched, match_ends
+from whence.causality.channels import ChannelEnds, Matched, Unreported, match_ends, unreported_in
 from whence.causality.order import NO_TIME
 from whence.events.schema import RECEIVE, SEND, SPAN
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.causality.order import (NO_TIME, Edges)
+from whence.causality.order import NO_TIME, Edges
 from whence.kernels import kernel
 
 Longs = NDArray[np.int64]

@@ -8,14 +8,7 @@ effects, and the order depends on nothing but the computation: not on where the 
 
 from __future__ import annotations
 
-
 from dataclasses import dataclass, field
-
-import numpy as np
-from numpy.typing import NDArray
-
-from whence.kernels import kernel
-
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,8 +81,6 @@ def strongly_connected(starts: Longs, offsets: Longs, causes: Longs, placed: NDA
     return component
 
 
-
-Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 NO_TIME = int(np.iinfo(np.int64).min)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whence.causality.column_blocks import Grouped
 from whence.causality.boundary import Boundary
-from whence.causality.forward import LOW_HALF, ForwardPass, AskedPairs
+from whence.causality.column_blocks import Grouped
+from whence.causality.forward import LOW_HALF, AskedPairs, ForwardPass
 from whence.causality.skeleton import Longs, Skeleton, longs
 from whence.kernels import kernel
 

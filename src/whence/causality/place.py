@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.causality.order import (Edges, OrderedRows, last_of)
+from whence.causality.order import Edges, OrderedRows, last_of
 from whence.causality.skeleton import Skeleton
 from whence.kernels import kernel
 
@@ -39,7 +39,9 @@ class PlacedRows:
     two events sent one key."""
 
 
-def assemble(process: Codes, ordered: OrderedRows, member: Flags, dropped: Flags, assumed: Flags, guessed: Flags) -> PlacedRows:
+def assemble(
+    process: Codes, ordered: OrderedRows, member: Flags, dropped: Flags, assumed: Flags, guessed: Flags
+) -> PlacedRows:
     """The segment of the canonical rows that are members and not dropped.
 
     `assumed` and `guessed` go by label of an edge; see `PlacedRows.assumed` and `PlacedRows.tied`.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from whence.causality.boundary import Boundary
 from whence.causality.skeleton import NO_EDGES, NO_ROWS, Flags, Longs, Skeleton, longs
-from whence.causality.sweep_loops import (future_rows, past_rows)
+from whence.causality.sweep_loops import future_rows, past_rows
 
 NO_LIMIT = np.iinfo(np.int64).max
 ALL_WANTED: Flags = np.empty(0, np.uint8)

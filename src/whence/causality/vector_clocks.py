@@ -11,8 +11,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from whence.causality.column_blocks import Grouped
 from whence.causality.boundary import Boundary
+from whence.causality.column_blocks import Grouped
 from whence.causality.forward import ForwardPass
 from whence.causality.skeleton import Ints, Longs, Skeleton, longs
 from whence.causality.sparse_vectors import Vectors

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-
 from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whence.cli.history_options import (HistoryOption, JsonOption, asking, failures_told)
-from whence.cli.orders import (channel_lines, ledger_lines, orders_table)
+from whence.cli.history_options import HistoryOption, JsonOption, asking, failures_told
 from whence.cli.output import print_json, say
-from whence.cli.wording import provable_lines
-from whence.cli.render import (digits_of, format_time, print_rows, print_table)
-from whence.cli.wording import counted
+from whence.cli.render import digits_of, format_time, print_rows, print_table
+from whence.cli.tables import channel_lines, ledger_lines, orders_table
+from whence.cli.wording import counted, provable_lines
 
 if TYPE_CHECKING:
     from whence.questions.history import Process
@@ -22,9 +20,6 @@ if TYPE_CHECKING:
 
 from typing import Any
 
-from whence.cli.output import say
-from whence.cli.render import print_rows
-from whence.cli.wording import counted
 from whence.durations import show_duration
 
 
@@ -64,7 +59,6 @@ def print_between_clocks(found: dict[str, Any] | None, unit: str) -> None:
         )
         if more := found["pairs_before_cause"] - len(found["pairs"]):
             say(f"and between {more:,} more pairs of clocks")
-
 
 
 MOST_LISTED, MOST_SHOWN = 200, 1_000

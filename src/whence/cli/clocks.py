@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whence.cli.history_options import (JsonOption, asking)
+from whence.cli.history_options import JsonOption, asking
 from whence.cli.output import print_json, say
-from whence.cli.render import (digits_of, format_time, print_rows)
+from whence.cli.render import digits_of, format_time, print_rows
 from whence.durations import show_duration
 
 if TYPE_CHECKING:
-    from whence.questions.clocks import (ClockReport, Clocks)
-    from whence.skew.steps import ClockStep
+    from whence.questions.clocks import ClockReport, Clocks
     from whence.skew.offsets import ClockEstimate
+    from whence.skew.steps import ClockStep
 
 PLOT_COLUMNS = 31
 MOST_TOLD = 5

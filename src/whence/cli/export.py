@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from whence.cli.history_options import (HistoryOption, JsonOption, asking)
+from whence.cli.history_options import HistoryOption, JsonOption, asking
 from whence.cli.output import console, data_to_stdout, not_written, print_json, say
 from whence.cli.wording import counted
 

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from whence.cli.interrupts import ended_by_interrupts
 from whence.cli.on_spark import session_on
-from whence.cli.output import print_json, say
+from whence.cli.output import ended_by_interrupts, print_json, say
 from whence.cli.wording import provable_lines
 from whence.durations import read_duration, show_duration
 
 if TYPE_CHECKING:
-    from whence.live import (LiveTerms, LiveWriter)
     from whence.history.manifest import PolicySummary, Stream
     from whence.history.store import Store
+    from whence.live import LiveTerms, LiveWriter
 
 TOLD_EVERY_SECONDS = 10.0
 BROKERS = ("nats", "tls", "kafka")
@@ -50,9 +49,9 @@ class TermsGiven:
         with ended_by_interrupts():
             from whence.history.draft import refuse_other_folders
             from whence.history.errors import HistoryError, NoHistory
-            from whence.live import LiveTerms
             from whence.history.manifest import read_manifest
             from whence.history.store import Store
+            from whence.live import LiveTerms
 
         given = {
             "policies": tuple(self.policies) if self.policies else None,
@@ -116,10 +115,10 @@ def follow_source(
         raise typer.BadParameter(f"{inputs[0]!r:.200} does not exist: make the folder first", param_hint="INPUT")
     with ended_by_interrupts():
         from whence.errors import WhenceError
-        from whence.live import LiveLimits
         from whence.history.store import StorageError
-        from whence.spark.stream.follow import (follow, journal_of)
+        from whence.live import LiveLimits
         from whence.spark.stream import open_source
+        from whence.spark.stream.follow import follow, journal_of
 
     given: dict[str, Any] = {"format": format} if format is not None else {}
     for text in source_options:
@@ -169,7 +168,7 @@ def agreed_terms(settings: TermsGiven, history: str) -> LiveTerms | None:
 
 def _refuse_other_source(history: str, source: str) -> None:
     """Raise `OtherTerms` where the stream that is there has positions that are not those of the source."""
-    from whence.live import (LiveHistory, OtherTerms)
+    from whence.live import LiveHistory, OtherTerms
     from whence.spark.stream.files.source import PARTITION
 
     state = LiveHistory(history).state()

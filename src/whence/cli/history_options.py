@@ -54,7 +54,7 @@ def asking(path: str) -> Iterator[History]:
 def failures_told() -> Iterator[None]:
     """What is wrong with a history or with a question is said on stderr, and a reader who has gone is let go."""
     from whence.history.errors import BadCondition, HistoryError, UnknownPolicy
-    from whence.history.store import (NoSpace, StorageError, is_full)
+    from whence.history.store import NoSpace, StorageError, is_full
 
     leave_pandas_out()
     try:

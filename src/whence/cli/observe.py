@@ -13,13 +13,11 @@ import typer
 
 from whence.cli.clocks import sentences
 from whence.cli.follow import TermsGiven, follow_source
-from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
 from whence.cli.on_spark import check_master, context_on
-from whence.cli.orders import (channel_lines, ledger_lines, orders_table)
-from whence.cli.output import console, not_written, print_json, say, say_lines
-from whence.cli.wording import provable_lines
-from whence.cli.render import (ERROR, print_table)
-from whence.cli.wording import counted
+from whence.cli.output import INTERRUPTED, console, not_written, print_json, quiet_interrupts, say, say_lines
+from whence.cli.render import ERROR, print_table
+from whence.cli.tables import channel_lines, ledger_lines, orders_table
+from whence.cli.wording import counted, provable_lines
 from whence.durations import NANOSECONDS, read_duration, show_duration
 from whence.events.pandas import leave_pandas_out
 
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-    from whence.batch.engine import (Engine, OnStage)
+    from whence.batch.engine import Engine, OnStage
     from whence.history.manifest import Manifest
     from whence.sources.inputs import Inputs
 
@@ -189,8 +187,8 @@ def observe(
         )
         return
     leave_pandas_out()
+    from whence.batch.observe import Delivering, RunSettings, explain, observe
     from whence.errors import WhenceError
-    from whence.batch.observe import (Delivering, RunSettings, explain, observe)
     from whence.history.store import StorageError
     from whence.sources.inputs import find_inputs
 

@@ -1,17 +1,14 @@
-r"""All that commands print goes through here, so that no text from a log can do anything to a terminal.
-
-Names of events, processes and files are whatever a log says. `say` prints one line, in which everything that is not plain
-text is spelt out: ``\x1b`` for an escape, ``\x0a`` for a new line within a name. Tables have the same done to their cells
-(`whence.cli.render`), and JSON has its own escapes. What a command prints in another way passes through `SafeStream`, which
-spells out all but new lines and, on a terminal, colours.
-"""
+"""What Ctrl-C does while a command works."""
 
 from __future__ import annotations
 
 import codecs
 import json
+import logging
 import re
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TextIO
@@ -64,7 +61,7 @@ def print_json(value: Any, *, indent: int | None = 2, err: bool = False, **optio
 
 def not_written(place: object, failure: OSError) -> str:
     """Why a file could not be written, and what to do."""
-    from whence.history.store import (NoSpace, is_full)
+    from whence.history.store import NoSpace, is_full
 
     if is_full(failure):
         return str(NoSpace(place))
@@ -136,3 +133,38 @@ def guarded_streams() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
+
+
+INTERRUPTED = 130
+"""Exit status after an interrupt, as shells show it: 128 and the signal's number."""
+
+
+@contextmanager
+def ended_by_interrupts() -> Iterator[None]:
+    """An interrupt ends the process at once, without clean-up.
+
+    For compiled loops, during which Python's own handler never gets its turn. Outside the main thread, which is the
+    only one that may choose, nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+
+
+@contextmanager
+def quiet_interrupts() -> Iterator[None]:
+    """An interrupt raises `KeyboardInterrupt` as ever, without the trace-backs that py4j logs besides."""
+    logging.root.addFilter(_not_of_py4j)
+    try:
+        yield
+    finally:
+        logging.root.removeFilter(_not_of_py4j)
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return not record.getMessage().endswith("while sending command.")

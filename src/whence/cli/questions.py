@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whence.cli.history_options import (AnsweredOption, ComputationOption, EventArgument, HistoryOption, JsonOption, KOption, PossibleOption, TimesOption, asking, progress_until_start)
+from whence.cli.history_options import (
+    AnsweredOption,
+    ComputationOption,
+    EventArgument,
+    HistoryOption,
+    JsonOption,
+    KOption,
+    PossibleOption,
+    TimesOption,
+    asking,
+    progress_until_start,
+)
 from whence.cli.output import print_json, say
-from whence.cli.render import (ShownTimes, print_events, print_missing, print_possible, print_rows)
+from whence.cli.render import ShownTimes, print_events, print_missing, print_possible, print_rows
 from whence.cli.wording import (
     brief,
     completeness,

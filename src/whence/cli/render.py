@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from whence.questions.missing import Missing
     from whence.questions.event import Event
+    from whence.questions.missing import Missing
     from whence.questions.possible import Possible
 
 WIDTH_WITHOUT_TERMINAL = 160

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.history_options import (ComputationOption, EventArgument, HistoryOption, KOption, asking)
+from whence.cli.history_options import ComputationOption, EventArgument, HistoryOption, KOption, asking
 from whence.cli.output import not_written, say
 
 

@@ -11,9 +11,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from whence.cli.interrupts import INTERRUPTED, quiet_interrupts
 from whence.cli.on_spark import check_master, context_on
-from whence.cli.output import console, say
+from whence.cli.output import INTERRUPTED, console, quiet_interrupts, say
 
 if TYPE_CHECKING:
     from whence.papers.cell import Task
@@ -38,7 +37,7 @@ def reproduce(
     quick: Annotated[bool, typer.Option(help="Seconds instead of minutes; rough numbers.")] = False,
 ) -> None:
     """Run a paper's evaluation again: a CSV, an SVG and a PNG for each figure, and what was met and missed."""
-    from whence.papers.chapter import Effort
+    from whence.papers.report import Effort
     from whence.papers.reproduce import PAPERS, UnusableFolder, reproduce
 
     if paper != "all" and paper not in PAPERS:

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from whence.cli.follow import TermsGiven, agreed_terms
-from whence.cli.interrupts import ended_by_interrupts
-from whence.cli.output import print_json, say, say_lines
+from whence.cli.output import ended_by_interrupts, print_json, say, say_lines
 from whence.durations import NANOSECONDS, read_duration
 
 if TYPE_CHECKING:
-    from whence.service.serve import (ServicePlan, Running)
+    from whence.service.serve import Running, ServicePlan
 
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -104,10 +103,10 @@ def serve(
     # Nothing runs yet that would have to be ended; and compiled code that is interrupted while it is loaded crashes.
     with ended_by_interrupts():
         from whence.errors import WhenceError
-        from whence.service.http.tokens import (Access, read_tokens)
         from whence.service.broker.nats_server import Retention
-        from whence.service.http.limits import Limits
         from whence.service.http.app import HttpSettings
+        from whence.service.http.limits import Limits
+        from whence.service.http.tokens import Access, read_tokens
         from whence.service.serve import ServicePlan
         from whence.spark.session.java import find_java
 
@@ -164,8 +163,8 @@ def serve(
 def _serve(plan: ServicePlan, webhook_hosts: Sequence[str], *, webhook_private: bool, as_json: bool) -> None:
     with ended_by_interrupts():
         from whence.live import LiveHistory
-        from whence.service.questions.routes import questions_router
         from whence.service.http.app import ServiceError
+        from whence.service.questions.routes import questions_router
         from whence.service.serve import serve
         from whence.service.subscriptions.routes import subscriptions_router
         from whence.service.subscriptions.service import Subscriptions

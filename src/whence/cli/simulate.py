@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from collections.abc import Callable
 from fractions import Fraction
 from statistics import fmean, stdev
@@ -12,8 +11,7 @@ import typer
 from rich.progress import Progress
 from rich.table import Table
 
-from whence.cli.interrupts import ended_by_interrupts
-from whence.cli.output import console, print_json
+from whence.cli.output import console, ended_by_interrupts, print_json
 
 if TYPE_CHECKING:
     from whence.delivery.policies import StampPolicy
@@ -62,7 +60,6 @@ def expected_bytes(model: Model) -> int:
     stamps = model.messages + model.processes + on_their_way
     timelines = model.processes if model.arrives_by == "sender" else 1
     return entry * stamps * (model.compared + model.processes) + due * (timelines + 1) * model.longest_delay
-
 
 
 SHORT_NAMES = {"dpc1": "physical-only", "dpc2": "physical-and-c"}

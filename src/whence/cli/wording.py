@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from whence.durations import show_duration
-from whence.events.keys import ANSWER, SPAN
+from whence.events.schema import ANSWER, SPAN
 
 if TYPE_CHECKING:
     from whence.questions.concurrent import Concurrent
-    from whence.questions.missing import Missing
     from whence.questions.event import Event
     from whence.questions.explain import Related
-    from whence.questions.why import Why
+    from whence.questions.missing import Missing
     from whence.questions.path import PathStep
+    from whence.questions.why import Why
 
 
 from typing import TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from whence.questions.provable import Provable
@@ -67,7 +65,6 @@ def _share(part: int, whole: int) -> str:
         return "none"
     percent = 100 * part / whole
     return f"{percent:.0f}%" if 1 <= percent < 99.5 else "less than 1%" if percent < 1 else "more than 99%"
-
 
 
 MOST_TOLD = 3

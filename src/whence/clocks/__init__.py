@@ -18,31 +18,29 @@ from typing import TYPE_CHECKING, Any
 from whence.clocks.relation import CausalStamp, OrderedStamp, Relation, Stamp, relation
 
 if TYPE_CHECKING:
+    from whence.clocks.any_stamp import stamp_from_bytes, stamp_from_json
+    from whence.clocks.autonomous.instance import Instance
+    from whence.clocks.autonomous.paper import PaperInstance, PaperStamp
+    from whence.clocks.autonomous.process import AutonomousMessage, AutonomousProcess
+    from whence.clocks.autonomous.stamp import AutonomousStamp, EventName
     from whence.clocks.bounded.clock import BoundedClock, BoundedStamp, less
     from whence.clocks.bounded.wire import BoundedFormat
     from whence.clocks.channels.end import ChannelHub, StaleChannel
     from whence.clocks.channels.ses import OrderingChannel
     from whence.clocks.channels.vector import VectorChannel
-    from whence.clocks.any_stamp import (stamp_from_bytes, stamp_from_json)
-    from whence.errors import (ClockDrift, ClockError, Retired, StampError, UnstampedMessage, WhenceError)
-    from whence.interop.govector import GoVector
-    from whence.clocks.hcg.gateway import (Forwarded, Gateway, Relay)
+    from whence.clocks.hcg.gateway import Forwarded, Gateway, Relay
     from whence.clocks.hcg.member import GroupMember
-    from whence.clocks.hcg.stamps import (GlobalStamp, LocalStamp)
-    from whence.clocks.hcg.structure import (Group, Subgroup)
+    from whence.clocks.hcg.stamps import GlobalStamp, LocalStamp
+    from whence.clocks.hcg.structure import Group, Subgroup
     from whence.clocks.hybrid import HybridClock, HybridStamp
-    from whence.clocks.autonomous.instance import Instance
-    from whence.clocks.autonomous.paper import (PaperInstance, PaperStamp)
-    from whence.clocks.autonomous.process import (AutonomousMessage, AutonomousProcess)
-    from whence.clocks.autonomous.stamp import (AutonomousStamp, EventName)
     from whence.clocks.itc.clock import IntervalTreeClock, IntervalTreeStamp
     from whence.clocks.lamport import LamportClock, LamportStamp
     from whence.clocks.ses.clock import OrderingClock
-    from whence.clocks.ses.delivery import (MissingSends, OrderedDelivery, WaitingMessage)
-    from whence.clocks.ses.delivery import OrderingObserver
+    from whence.clocks.ses.delivery import MissingSends, OrderedDelivery, OrderingObserver, WaitingMessage
     from whence.clocks.ses.stamp import OrderingStamp
     from whence.clocks.vector.clock import VectorClock, VectorObserver
     from whence.clocks.vector.stamp import VectorStamp
+    from whence.errors import ClockDrift, ClockError, Retired, StampError, UnstampedMessage, WhenceError
 
 __all__ = [
     "Relation",
@@ -88,7 +86,6 @@ __all__ = [
     "Relay",
     "LocalStamp",
     "GlobalStamp",
-    "GoVector",
     "stamp_from_bytes",
     "stamp_from_json",
     "WhenceError",
@@ -100,19 +97,19 @@ __all__ = [
 ]
 
 _PLACES = {
-    "bounded.clock": (
+    "clocks.bounded.clock": (
         "BoundedClock",
         "BoundedStamp",
         "less",
     ),
-    "bounded.layout": ("BoundedFormat",),
-    "channels.end": (
+    "clocks.bounded.wire": ("BoundedFormat",),
+    "clocks.channels.end": (
         "ChannelHub",
         "StaleChannel",
     ),
-    "channels.ordering": ("OrderingChannel",),
-    "channels.vector": ("VectorChannel",),
-    "decoding": (
+    "clocks.channels.ses": ("OrderingChannel",),
+    "clocks.channels.vector": ("VectorChannel",),
+    "clocks.any_stamp": (
         "stamp_from_bytes",
         "stamp_from_json",
     ),
@@ -124,65 +121,64 @@ _PLACES = {
         "UnstampedMessage",
         "WhenceError",
     ),
-    "govector": ("GoVector",),
-    "group.gateway": (
+    "clocks.hcg.gateway": (
         "Forwarded",
         "Gateway",
         "Relay",
     ),
-    "group.member": ("GroupMember",),
-    "group.stamps": (
+    "clocks.hcg.member": ("GroupMember",),
+    "clocks.hcg.stamps": (
         "GlobalStamp",
         "LocalStamp",
     ),
-    "group.structure": (
+    "clocks.hcg.structure": (
         "Group",
         "Subgroup",
     ),
-    "hybrid": (
+    "clocks.hybrid": (
         "HybridClock",
         "HybridStamp",
     ),
-    "instances.instance": ("Instance",),
-    "instances.paper": (
+    "clocks.autonomous.instance": ("Instance",),
+    "clocks.autonomous.paper": (
         "PaperInstance",
         "PaperStamp",
     ),
-    "instances.process": (
+    "clocks.autonomous.process": (
         "AutonomousMessage",
         "AutonomousProcess",
     ),
-    "instances.stamp": (
+    "clocks.autonomous.stamp": (
         "AutonomousStamp",
         "EventName",
     ),
-    "itc.clock": (
+    "clocks.itc.clock": (
         "IntervalTreeClock",
         "IntervalTreeStamp",
     ),
-    "lamport": (
+    "clocks.lamport": (
         "LamportClock",
         "LamportStamp",
     ),
-    "ordering.clock": ("OrderingClock",),
-    "ordering.messages": (
+    "clocks.ses.clock": ("OrderingClock",),
+    "clocks.ses.delivery": (
         "MissingSends",
         "OrderedDelivery",
         "WaitingMessage",
+        "OrderingObserver",
     ),
-    "ordering.observer": ("OrderingObserver",),
-    "ordering.stamp": ("OrderingStamp",),
-    "vector.clock": (
+    "clocks.ses.stamp": ("OrderingStamp",),
+    "clocks.vector.clock": (
         "VectorClock",
         "VectorObserver",
     ),
-    "vector.stamp": ("VectorStamp",),
+    "clocks.vector.stamp": ("VectorStamp",),
 }
 
 
 def __getattr__(name: str) -> Any:
     for module, names in _PLACES.items():
         if name in names:
-            value = globals()[name] = getattr(import_module(f"whence.clocks.{module}"), name)
+            value = globals()[name] = getattr(import_module(f"whence.{module}"), name)
             return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,11 +18,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from whence.clocks import json_fields
-from whence.errors import ClockDrift
+from whence.clocks import any_stamp
 from whence.clocks.locked import LockedClock
 from whence.clocks.relation import OrderedStamp, require
 from whence.clocks.wire import Kind, StampReader, Writer, check_name
+from whence.errors import ClockDrift
 
 DEFAULT_MAX_OFFSET_NS = 500_000_000
 
@@ -59,11 +59,11 @@ class HybridStamp(OrderedStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = json_fields.read_fields(value, "hybrid", {"wall_ns", "logical", "process"})
+        found = any_stamp.read_fields(value, "hybrid", {"wall_ns", "logical", "process"})
         return cls(
-            json_fields.read_integer(found["wall_ns"], "wall_ns"),
-            json_fields.read_integer(found["logical"], "logical"),
-            json_fields.read_name(found["process"]),
+            any_stamp.read_integer(found["wall_ns"], "wall_ns"),
+            any_stamp.read_integer(found["logical"], "logical"),
+            any_stamp.read_name(found["process"]),
         )
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from whence.clocks import json_fields
+from whence.clocks import any_stamp
 from whence.clocks.locked import LockedClock
 from whence.clocks.relation import OrderedStamp, require
 from whence.clocks.wire import Kind, StampReader, Writer, check_name
@@ -44,8 +44,8 @@ class LamportStamp(OrderedStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = json_fields.read_fields(value, "lamport", {"time", "process"})
-        return cls(json_fields.read_integer(found["time"], "time"), json_fields.read_name(found["process"]))
+        found = any_stamp.read_fields(value, "lamport", {"time", "process"})
+        return cls(any_stamp.read_integer(found["time"], "time"), any_stamp.read_name(found["process"]))
 
     def __repr__(self) -> str:
         return f"{self.process}@{self.time}"

@@ -1,8 +1,8 @@
 """Deliver stamped reports: put each in its place, and say how long it waited and what is missing before it.
 
 - `whence.delivery.policies`: when to deliver, as data; `POLICIES` has them all by name.
-- `whence.delivery.policy_options`: policies as a command line names them.
-- `whence.delivery.rules`: what a policy means: the order (`key`) and the due time (`due`) of a report.
+- `whence.delivery.policies`: policies as a command line names them.
+- `whence.delivery.policies`: what a policy means: the order (`key`) and the due time (`due`) of a report.
 - `whence.delivery.observer`: deliver one report at a time, as they come.
 - `whence.delivery.ses`: the same for reports with ordering stamps, which need no bounds on clocks and delays.
 - `whence.delivery.batch`: deliver a table of reports at once; the same deliveries, exactly.

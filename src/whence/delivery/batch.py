@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.delivery.duplicates import repeated_rows
+from whence.delivery.policies import MILLION, DeliveryRule, StampPolicy
 from whence.delivery.queue_kernel import check_before_delivery
-from whence.delivery.sort_keys import (PackedKeys, pack)
-from whence.delivery.policies import StampPolicy
-from whence.delivery.rules import MILLION, DeliveryRule
-from whence.delivery.sort import argsort_packed
+from whence.delivery.sort import PackedKeys, argsort_packed, pack
 from whence.events.columns import Ints, ReportArrays
 from whence.events.report import MAX_TIME
 from whence.kernels import kernel

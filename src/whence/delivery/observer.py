@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Literal, TypeAlias, get_args
 
-from whence.errors import WhenceError
+from whence.delivery.duplicates import DEFAULT_MAX_GAPS, Gap, SeenMessages, Sighting
 from whence.delivery.policies import StampPolicy
-from whence.delivery.seen import DEFAULT_MAX_GAPS, Gap, SeenMessages, Sighting
+from whence.errors import WhenceError
 from whence.events.report import Report
 
 WhenFull: TypeAlias = Literal["refuse", "deliver-early"]
@@ -94,7 +94,7 @@ class Observer:
         when_full: WhenFull = "refuse",
         max_gaps: int = DEFAULT_MAX_GAPS,
     ) -> None:
-        """`capacity` bounds the waiting reports, `max_gaps` the memory for duplicates (see `whence.delivery.seen`)."""
+        """`capacity` bounds the waiting reports, `max_gaps` the memory for duplicates (see `whence.delivery.duplicates`)."""
         if capacity < 1:
             raise ValueError(f"capacity is 1 or more reports, not {capacity}")
         if when_full not in get_args(WhenFull):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.delivery.bits import bit, lowest_bit
+from whence.delivery.duplicates import bit, lowest_bit
 from whence.kernels import inlined, kernel, part
 
 Longs = NDArray[np.int64]

@@ -23,10 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.delivery.batch import is_ascending
+from whence.delivery.policies import MILLION, DeliveryRule
 from whence.delivery.queue_kernel import check_before_delivery
-from whence.delivery.sort_keys import (WORD_BITS, column_maxima, pack)
-from whence.delivery.rules import MILLION, DeliveryRule
-from whence.delivery.sort import argsort_packed
+from whence.delivery.sort import WORD_BITS, argsort_packed, column_maxima, pack
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]

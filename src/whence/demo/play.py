@@ -15,11 +15,11 @@ import numpy as np
 import whence
 from whence.demo.shop import CLOCKS, LOG_FILES, ShopTruth, write_shop
 from whence.demo.stage import Stage, whence_command
-from whence.history import Standing
+from whence.history.recorded import recorded_past
+from whence.questions import Standing
 from whence.questions.locate import locate
 from whence.questions.parts import past_vector_at
-from whence.history.recorded import recorded_past
-from whence.web.durations import (format_signed_span, format_span)
+from whence.web.diagram import format_signed_span, format_span
 
 POLICIES = ("exact", "cbd:0.25", "cbd:0.05", "dapw:0.05")
 WHERE = "severity <> 'info'"

@@ -15,8 +15,8 @@ import numpy as np
 
 from whence.causality.skeleton import Ints, Longs
 from whence.export.selection import Selection
-from whence.questions.relation import positions_of
 from whence.history.run import Run
+from whence.questions.relation import positions_of
 
 REMEMBERED_NUMBERS = 4_000_000
 """Numbers of vectors in memory at most, to see which causes others imply. Without the oldest, a cause may be named that

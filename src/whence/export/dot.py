@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from whence.export.names import label
 from whence.export.events import Stretches
+from whence.export.names import label
 from whence.export.times import Showing
 from whence.questions.event import Event
 

@@ -14,14 +14,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from whence.causality.skeleton import Ints, Longs, Skeleton
-from whence.export.lines import ExportedLines, ExportedLine
 from whence.export.causes import Linking
-from whence.export.recorded import (Nearest, find_causes_in_process)
+from whence.export.lines import ExportedLine, ExportedLines
+from whence.export.recorded import Nearest, find_causes_in_process
 from whence.export.selection import Flags, Selection, find_codes
 from whence.export.stamps import Stamping
 from whence.history import layout
-from whence.questions.event import (Event, event_columns, events_from)
 from whence.history.run import Run
+from whence.questions.event import Event, event_columns, events_from
 
 STRETCH_NUMBERS = 1_000_000
 """About how many numbers of vector clocks are in memory at once."""

@@ -8,11 +8,11 @@ from typing import Any, BinaryIO, Final
 
 from whence.errors import WhenceError
 from whence.export.dot import MOST_EVENTS, write_dot
+from whence.export.events import Stretches
+from whence.export.names import DELIMITER, GOVECTOR_REGEX, REGEX
 from whence.export.otlp import write_otlp
 from whence.export.perfetto import write_perfetto
 from whence.export.selection import Selection, choose
-from whence.export.names import (DELIMITER, GOVECTOR_REGEX, REGEX)
-from whence.export.events import Stretches
 from whence.export.tables import write_csv, write_parquet
 from whence.export.times import CORRECTED, TIMES, WALL, Showing
 from whence.export.vector_logs import write_govector, write_shiviz

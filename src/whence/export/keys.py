@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from whence.events.keys import ANSWER, STAMPED
-from whence.events.schema import LOCAL, RECEIVE, SEND
+from whence.events.schema import ANSWER, LOCAL, RECEIVE, SEND, STAMPED
 
 LEFT_OUT = "left out after "
 """The prefix of the key of a possible cause, in an export that leaves events out."""

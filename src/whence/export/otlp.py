@@ -15,9 +15,9 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from whence.clocks.wire import MAX_NAME_BYTES
+from whence.export.events import Stretch, Stretches
 from whence.export.keys import kind_of, received_keys, sent_key
 from whence.export.lines import ExportedLine
-from whence.export.events import (Stretch, Stretches)
 from whence.export.times import NANOSECONDS, Showing
 from whence.export.vector_logs import write_clocks, write_member_starts
 from whence.questions.event import Event

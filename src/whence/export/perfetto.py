@@ -18,8 +18,8 @@ from typing import Any, BinaryIO
 
 import pyarrow.compute as pc
 
-from whence.export.names import label
 from whence.export.events import Stretches
+from whence.export.names import label
 from whence.export.times import Showing, Timeline
 from whence.questions.event import Event
 

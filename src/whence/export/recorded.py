@@ -11,8 +11,8 @@ import numpy as np
 from whence.causality.recorded_past import members
 from whence.causality.skeleton import Longs
 from whence.export.selection import Selection
-from whence.history.run import Run
 from whence.history.recorded import recorded_crossings, recorded_within
+from whence.history.run import Run
 
 Carried = dict[tuple[int, str | None], int]
 """By process and line: the last exported event that leads to an event. Earlier ones of its line are implied."""

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.history.errors import EventNotFound
-from whence.questions.history import (DEFAULT_K, History)
-from whence.questions.locate import (indices_at, unknown_name)
 from whence.history.run import Run
 from whence.history.tables import Longs
+from whence.questions.history import DEFAULT_K, History
+from whence.questions.locate import indices_at, unknown_name
 
 Flags = NDArray[np.bool_]
 

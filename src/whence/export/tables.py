@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from whence.export.events import Stretch, Stretches
 from whence.export.keys import kind_of, received_keys, sent_key
 from whence.export.lines import ExportedLine
-from whence.export.events import (Stretch, Stretches)
 from whence.export.times import Showing
 
 COLUMNS = pa.schema(

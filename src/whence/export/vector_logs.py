@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from whence.export.names import (escape_host, escape_line, label)
-from whence.export.events import (Stretch, Stretches)
+from whence.export.events import Stretch, Stretches
+from whence.export.names import escape_host, escape_line, label
 from whence.export.times import Showing
 
 

@@ -4,7 +4,7 @@ MessagePack by msgspec. Which types a value has is told by the annotations of it
 refused. Besides what msgspec knows, there are NumPy arrays, Arrow tables, and the state of a `Scan`.
 
 HAZARD: a field that is renamed, or whose meaning changes, makes stored values unreadable, or worse. Where such values stay
-on disk, they get another format number then (`whence.live.state_files`).
+on disk, they get another format number then (`whence.live.state`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pyarrow as pa
 from whence.history import layout
 from whence.history.errors import DamagedHistory
 from whence.history.manifest import read_manifest
-from whence.history.sealed import (SealedFile, damaged, missing, read_sealed_table)
+from whence.history.sealed import SealedFile, damaged, missing, read_sealed_table
 from whence.history.store import Store
 
 CHECKERS = 4

@@ -22,8 +22,8 @@ from whence.history import layout
 from whence.history.errors import DamagedHistory, HistoryError, NoHistory, UnsupportedFormat
 from whence.history.lock import Lock
 from whence.history.manifest import Description, Manifest, TableFiles, read_manifest, write_manifest
-from whence.history.sealed import (read_sealed, write_sealed_table)
-from whence.history.store import (TEMPORARY, NoSpace, Store, is_full)
+from whence.history.sealed import read_sealed, write_sealed_table
+from whence.history.store import TEMPORARY, NoSpace, Store, is_full
 
 RUN_NAME = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
 """Folders of other names are never deleted."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from whence.causality.order import NO_TIME
 from whence.causality.skeleton import Ints
 from whence.history.quarantine import QUARANTINED
-from whence.history.window.columns import (LARGEST_TIME, LEAST_TIME)
+from whence.history.window.columns import LARGEST_TIME, LEAST_TIME
 
 Longs = NDArray[np.int64]
 

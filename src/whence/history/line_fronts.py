@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from whence.causality.skeleton import Longs
 from whence.causality.taint import NEVER
-from whence.history.window.lines import (AS_PARENT, LineEnds, Marks, mark_of)
+from whence.history.window.lines import AS_PARENT, LineEnds, Marks, mark_of
 
 if TYPE_CHECKING:
     from whence.history.run import Run

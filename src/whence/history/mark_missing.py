@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from whence.history import layout
-from whence.history.window.segment import (SegmentResult, SegmentTarget)
+from whence.history.window.segment import SegmentResult, SegmentTarget
 from whence.history.write import write_events
 
 

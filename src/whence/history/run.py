@@ -19,22 +19,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.causality.place import previous_rows
 from whence.causality.boundary import Boundary
-from whence.causality.recorded_past import (RecordedCauses, joined)
+from whence.causality.place import previous_rows
+from whence.causality.recorded_past import RecordedCauses, joined
 from whence.causality.skeleton import Skeleton
 from whence.history import layout
+from whence.history.column_files import counted_up, distances, lists_of, skeleton_from, vectors_from, without_last
 from whence.history.errors import DamagedHistory
 from whence.history.line_fronts import rows_not_started
 from whence.history.manifest import Manifest, read_manifest
 from whence.history.open_ends import CERTAIN, TIED
 from whence.history.run_files import RunFiles
-from whence.history.sealed import (SealedFile, damaged, missing, read_sealed, read_sealed_table)
-from whence.history.window.lines import (LineEnds, Marks)
-from whence.history.skeleton_files import counted_up, distances, lists_of, skeleton_from, without_last
+from whence.history.sealed import SealedFile, damaged, missing, read_sealed, read_sealed_table
 from whence.history.store import Store
 from whence.history.tables import Longs, Processes, Segments, processes_from, segments_from
-from whence.history.vector_files import vectors_from
+from whence.history.window.lines import LineEnds, Marks
 
 CACHE_BYTES = 256 << 20
 """Memory for what was read; a row group of the skeleton takes about 1 MB."""

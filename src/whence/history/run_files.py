@@ -1,25 +1,21 @@
-"""The files of a run: read once, kept in memory up to a limit, and checked.
-
-Bytes that are not those that were written raise `DamagedHistory`. When a newer run replaces this one, its files go, and
-reading raises `HistoryReplaced`.
-"""
+"""A cache of what was read from files, bounded in bytes, the least recently used going first."""
 
 from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from threading import RLock
-from typing import TypeVar
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from threading import Lock, RLock
+from typing import TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from whence.history import layout
-from whence.history.cache import Cache
 from whence.history.errors import HistoryReplaced
 from whence.history.manifest import Manifest, read_manifest
-from whence.history.sealed import (SealedFile, damaged, missing)
+from whence.history.sealed import SealedFile, damaged, missing
 from whence.history.store import Store
 
 Value = TypeVar("Value")
@@ -98,3 +94,39 @@ class RunFiles:
             raise missing(self.place(name)) from None
         except (pa.ArrowException, zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, OSError) as fault:
             raise damaged(self.place(name), f"it cannot be read ({fault})") from fault
+
+
+
+
+class Cache:
+    """Values by key. Threads may share it; two that miss the same key at once may both read it."""
+
+    __slots__ = ("_entries", "_lock", "bytes", "limit_bytes")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.bytes = 0
+        self._entries: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Hashable, read: Callable[[], Value], size: Callable[[Value], int]) -> Value:
+        """The value under the key, read where it is not here. One larger than the limit is not kept."""
+        with self._lock:
+            if (held := self._entries.get(key)) is not None:
+                self._entries.move_to_end(key)
+                return cast(Value, held[0])
+        value = read()
+        needed = size(value)
+        with self._lock:
+            if key not in self._entries and needed <= self.limit_bytes:
+                self._entries[key] = value, needed
+                self.bytes += needed
+                while self.bytes > self.limit_bytes:
+                    _, (_, freed) = self._entries.popitem(last=False)
+                    self.bytes -= freed
+        return value
+
+    def holds(self, key: Hashable) -> bool:
+        """Whether the key's value is here now."""
+        with self._lock:
+            return key in self._entries

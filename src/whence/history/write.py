@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from whence.causality.boundary import Boundary
 from whence.causality.skeleton import Longs, Skeleton
 from whence.history import layout
+from whence.history.column_files import vector_arrays
 from whence.history.ids import index_of_ids
-from whence.history.sealed import (write_sealed, write_sealed_table)
-from whence.history.window.lines import (LineEnds, SegmentLines)
+from whence.history.sealed import write_sealed, write_sealed_table
 from whence.history.store import Store
-from whence.history.vector_files import vector_arrays
+from whence.history.window.lines import LineEnds, SegmentLines
 
 
 @dataclass(frozen=True, slots=True)

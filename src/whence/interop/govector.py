@@ -26,10 +26,10 @@ import json
 from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
 
-from whence.errors import (ClockError, StampError)
-from whence.interop.msgpack_values import (MsgpackReader, pack_value)
 from whence.clocks.vector.clock import VectorClock
 from whence.clocks.vector.stamp import VectorStamp
+from whence.errors import ClockError, StampError
+from whence.interop.msgpack_values import MsgpackReader, pack_value
 
 MAX_MESSAGE_BYTES: Final = 1 << 20
 """The default limit for messages, sent and received."""

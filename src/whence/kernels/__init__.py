@@ -8,7 +8,7 @@ The environment variable ``WHENCE_KERNELS`` forces one way: ``plain`` (numba is 
 docs/decisions/0016-kernels-that-wait.md says how, and has the measurements.
 """
 
-from whence.kernels.kernel import (KERNELS, Disagreement, Kernel, kernel, running)
-from whence.kernels.compiled import (inlined, part)
+from whence.kernels.compiled import inlined, part
+from whence.kernels.kernel import KERNELS, Disagreement, Kernel, kernel, running
 
 __all__ = ["KERNELS", "Disagreement", "Kernel", "inlined", "kernel", "part", "running"]

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
-from whence.kernels.compiled import (Recipe, Signature)
+from whence.kernels.compiled import Recipe, Signature
 from whence.kernels.values import are_same, check_arrays, copy_arguments, count_elements, expected_arrays, to_python
 
 F = TypeVar("F", bound=Callable[..., Any])

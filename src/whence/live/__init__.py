@@ -7,11 +7,11 @@ commit whole (`reading`). All of it is plain Python on Arrow tables: Spark bring
 
 from __future__ import annotations
 
+from whence.live.delivery_log import DELIVERED, LogTrimmed
 from whence.live.limits import LiveLimits
-from whence.live.delivery_log import (DELIVERED, LogTrimmed)
 from whence.live.reader import LiveHistory
-from whence.live.rescue import (blames_reports, rescue)
-from whence.live.terms import (LiveTerms, OtherTerms)
+from whence.live.rescue import blames_reports, rescue
+from whence.live.terms import LiveTerms, OtherTerms
 from whence.live.writer import LiveWriter
 
 __all__ = [

@@ -20,23 +20,22 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.causality.boundary import Boundary
-from whence.causality.vector_clocks import Scan
 from whence.causality.order import NO_TIME
 from whence.causality.skeleton import Skeleton
 from whence.causality.sparse_vectors import Vectors
-from whence.events.keys import UNKNOWN_CALL
-from whence.events.schema import ANSWER
+from whence.causality.vector_clocks import Scan
+from whence.events.schema import ANSWER, UNKNOWN_CALL
 from whence.history.gone import Gone, earliest, gone_from, rows_after
-from whence.live.channel_state import Channels
-from whence.live.dates import DATED
-from whence.live.closed_processes import ClosedProcesses
 from whence.history.mark_missing import with_missing
 from whence.history.open_ends import TIED, called_at_unknown_time, causes_of, doubt_of, events_for, is_assumed, lacks
-from whence.history.window.columns import LARGEST_TIME
 from whence.history.run_tables import Holes, Totals, unanswered
+from whence.history.window.columns import LARGEST_TIME
 from whence.history.window.lines import SegmentLines
-from whence.history.window.segment import (Counts, count_processes, events_table, segment_lines)
-from whence.history.window.solve import (Solved, SegmentWindow, solve)
+from whence.history.window.segment import Counts, count_processes, events_table, segment_lines
+from whence.history.window.solve import SegmentWindow, Solved, solve
+from whence.live.channel_state import Channels
+from whence.live.closed_processes import ClosedProcesses
+from whence.live.dates import DATED
 
 Longs = NDArray[np.int64]
 

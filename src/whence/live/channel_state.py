@@ -11,15 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.causality.channel_gaps import Unreported, left_out_before
 from whence.causality.channel_kernels import LONGEST_STREAM_BYTES, NO_SIZE
-from whence.causality.channels import Earlier, ChannelEnds, Matched
+from whence.causality.channels import ChannelEnds, Earlier, Matched, Unreported, left_out_before
 from whence.causality.order import NO_TIME
 from whence.events.schema import REPORTS, SEND
-from whence.live.dates import DATED
-from whence.live.closed_processes import own_name
-from whence.live.closed_processes import (ClosedNumbers, ClosedProcesses)
 from whence.history.window.columns import LARGEST_TIME
+from whence.live.closed_processes import ClosedNumbers, ClosedProcesses, own_name
+from whence.live.dates import DATED
 
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -108,7 +106,11 @@ class Channels:
     def begun(self, key: str) -> Channel:
         """What is known of a channel, to be changed; of one that begins, nothing but where its numbers do."""
         known = self.known.get(key)
-        return Channel(ChannelSide(self.first_number), ChannelSide(self.first_number)) if known is None else deepcopy(known)
+        return (
+            Channel(ChannelSide(self.first_number), ChannelSide(self.first_number))
+            if known is None
+            else deepcopy(known)
+        )
 
     def unmatched_sends(self) -> int:
         """Sends of which nobody has received anything."""

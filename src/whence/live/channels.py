@@ -36,11 +36,11 @@ from whence.causality.channel_tables import (
 from whence.causality.channels import match_ends
 from whence.causality.order import NO_TIME
 from whence.events.schema import REPORTS, SEND
-from whence.live.channel_state import (Channels, JoinedSends, LeftOut, as_reports, earlier_of, go_on, with_rows)
-from whence.live.dates import DATED
-from whence.live.closed_processes import ClosedProcesses
-from whence.live.terms import LiveTerms
 from whence.history.window.columns import LARGEST_TIME
+from whence.live.channel_state import Channels, JoinedSends, LeftOut, as_reports, earlier_of, go_on, with_rows
+from whence.live.closed_processes import ClosedProcesses
+from whence.live.dates import DATED
+from whence.live.terms import LiveTerms
 
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]

@@ -10,7 +10,7 @@ because nothing tells where they stand.
 
 from __future__ import annotations
 
-
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,9 +20,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from whence.causality.order import NO_TIME
-
-
-import re
 
 _GIVEN = re.compile(r" \((?:late|late \d+|reported)\)")
 
@@ -38,7 +35,6 @@ def late_name(name: str, number: int) -> str:
     if number == 0:
         return own_name(name)
     return f"{name} (late)" if number == 1 else f"{name} (late {number})"
-
 
 
 Longs = NDArray[np.int64]

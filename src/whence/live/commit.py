@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from dataclasses import replace as replace_fields
+from functools import reduce
+from operator import add
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-
-from whence.history import layout
-from whence.history.deliver.files import (deliver_on, write_deliveries)
-from whence.live.emit import UnloggedEvents
-from whence.live.records import (Record, crossings_table, segment_rows)
-from whence.live.state import ClosedPart
-from whence.live.terms import LiveTerms
-from whence.history.run import Run
-from whence.history.run_tables import Holes, Totals, processes_table, segments_table
-from whence.history.deliver.rows import (Blocks, survey_segment)
-from whence.history.store import Store
-from whence.history.tables import processes_from, segments_from
-
-
-from collections.abc import Sequence
-from functools import reduce
-from operator import add
-
 from msgspec.structs import replace
 
-from whence.history.deliver.files import (SegmentOutcome, summary)
 from whence.batch.join import Unbalanced
+from whence.history import layout
+from whence.history.deliver.files import SegmentOutcome, deliver_on, summary, write_deliveries
+from whence.history.deliver.rows import Blocks, survey_segment
+from whence.history.manifest import Description, Ledger, PolicySummary, StreamCounts, StreamDelays, WallClockSummary
+from whence.history.run import Run
+from whence.history.run_tables import Holes, Totals, processes_table, segments_table
+from whence.history.store import Store
+from whence.history.tables import processes_from, segments_from
 from whence.live.emit import UnloggedEvents
-from whence.live.records import Record
 from whence.live.quarantine import SetAside
+from whence.live.records import Record, crossings_table, segment_rows
 from whence.live.state import ClosedPart
 from whence.live.terms import LiveTerms
-from whence.history.manifest import Description, Ledger, PolicySummary, StreamCounts, StreamDelays, WallClockSummary
 
 
 def summed(outcomes: Sequence[SegmentOutcome]) -> SegmentOutcome:
@@ -130,7 +120,6 @@ def _delivered(
     return policies, wall_clock
 
 
-
 CACHE_BYTES = 64 << 20
 
 
@@ -173,7 +162,9 @@ def assemble(
     return Assembled([each for chain in chains for each in chain[3]], tables, reader)
 
 
-def deliver_new(assembled: Assembled, pieces: Sequence[UnloggedEvents], terms: LiveTerms, pool: Executor) -> list[UnloggedEvents]:
+def deliver_new(
+    assembled: Assembled, pieces: Sequence[UnloggedEvents], terms: LiveTerms, pool: Executor
+) -> list[UnloggedEvents]:
     """Deliver the pieces that are not delivered yet, and write that; gives them."""
     run, records = assembled.run, assembled.records
     numbers = {id(record): number for number, record in enumerate(records)}
@@ -198,7 +189,7 @@ def _placed(run: Run, number: int, record: Record) -> Blocks:
     """The blocks of a segment where it stands now."""
     assert record.blocks is not None
     count, first = len(record.blocks), int(run.segments.first_position[number])
-    return replace(
+    return replace_fields(
         record.blocks,
         segment=np.full(count, number),
         first_position=first + np.arange(count) * layout.EVENT_ROWS,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from whence.errors import WhenceError
 from whence.history import layout
 from whence.history.manifest import LogFile, LogFiles, Manifest
-from whence.history.sealed import (damaged, read_sealed_table, write_sealed_table)
+from whence.history.sealed import damaged, read_sealed_table, write_sealed_table
 from whence.history.store import Store
 
 MERGED_AT = 32

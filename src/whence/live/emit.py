@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.events.keys import UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
-from whence.events.schema import ANSWER, SPAN, STAMPED
+from whence.events.schema import ANSWER, SPAN, STAMPED, UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
 from whence.live.chain import PendingSegment
 from whence.live.delivery_log import DELIVERED
 from whence.live.records import Record

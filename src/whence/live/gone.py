@@ -12,10 +12,10 @@ import numpy as np
 
 from whence.causality.order import NO_TIME
 from whence.history.gone import Gone, may_belong, rows_after
-from whence.live.commit import Assembled
-from whence.live.chain import Chain
-from whence.live.records import Record
 from whence.history.run_tables import Holes
+from whence.live.chain import Chain
+from whence.live.commit import Assembled
+from whence.live.records import Record
 
 
 def place_among_closed(chain: Chain, records: Sequence[Record], read: Callable[[], Assembled]) -> None:

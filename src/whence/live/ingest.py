@@ -14,17 +14,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.causality.channel_tables import CHANNEL_COLUMNS, in_channels, without_channels
-from whence.history.quarantine import Quarantined
 from whence.history.gone import LATE, Gone, gone_from
-from whence.live.chain import (FIRST, Chain, FindSends, PendingSegment)
-from whence.live.channels import (name_messages, pass_over)
-from whence.live.dates import (DATED, with_dates)
-from whence.live.closed_processes import own_name
-from whence.live.limits import LiveLimits
-from whence.live.state import (TAIL, ClosedPart, Tail)
-from whence.live.terms import LiveTerms
+from whence.history.quarantine import Quarantined
 from whence.history.window.columns import out_of_range
 from whence.history.window.segment import refused_rows
+from whence.live.chain import FIRST, Chain, FindSends, PendingSegment
+from whence.live.channels import name_messages, pass_over
+from whence.live.closed_processes import own_name
+from whence.live.dates import DATED, with_dates
+from whence.live.limits import LiveLimits
+from whence.live.state import TAIL, ClosedPart, Tail
+from whence.live.terms import LiveTerms
 
 Longs = NDArray[np.int64]
 

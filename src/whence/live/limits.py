@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.history.quarantine import Quarantined
-from whence.live.state import (ClosedPart, Tail)
+from whence.live.state import ClosedPart, Tail
 
 Flags = NDArray[np.bool_]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from whence.history import layout
-from whence.history.quarantine import (DUPLICATE, count_codes)
+from whence.history.quarantine import DUPLICATE, count_codes
 from whence.history.store import Store
 from whence.history.write import write_aside
 

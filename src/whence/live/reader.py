@@ -8,11 +8,11 @@ from threading import Lock
 import pyarrow as pa
 
 from whence.history.errors import NoHistory
-from whence.live.delivery_log import DeliveryLog
 from whence.history.manifest import Stream, read_manifest
-from whence.questions.history import History
 from whence.history.sealed import missing
 from whence.history.store import Store
+from whence.live.delivery_log import DeliveryLog
+from whence.questions.history import History
 
 
 class LiveHistory:

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from whence.history import layout
 from whence.history.deliver.files import SegmentOutcome
-from whence.live.chain import PendingSegment
+from whence.history.deliver.rows import Blocks
 from whence.history.run_tables import SegmentRow
 from whence.history.window.segment import Counts
-from whence.history.deliver.rows import Blocks
 from whence.history.write import SegmentFiles
+from whence.live.chain import PendingSegment
 
 Longs = NDArray[np.int64]
 
@@ -44,7 +44,9 @@ class Record:
     """With `blocks`, once it is delivered."""
 
     @classmethod
-    def of(cls, part: PendingSegment, files: SegmentFiles, boundary_file: str | None, attributes: tuple[str, ...]) -> Record:
+    def of(
+        cls, part: PendingSegment, files: SegmentFiles, boundary_file: str | None, attributes: tuple[str, ...]
+    ) -> Record:
         """The record of a part whose files are written."""
         by = layout.PLACED_BY if layout.PLACED_BY in part.events.column_names else "causal_time"
         causal = part.events[by].drop_null()

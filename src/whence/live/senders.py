@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from whence.causality.boundary import Boundary
-from whence.causality.vector_clocks import clock_rows
 from whence.causality.skeleton import Skeleton
 from whence.causality.sparse_vectors import Vectors
-from whence.live.chain import (Chain, PendingSegment)
-from whence.live.records import Record
+from whence.causality.vector_clocks import clock_rows
 from whence.history.open_ends import is_within, rows_that_send
 from whence.history.run import Run
+from whence.live.chain import Chain, PendingSegment
+from whence.live.records import Record
 
 LOOK_BACK = 8
 """Closed segments of a chain that are looked through, the newest first."""

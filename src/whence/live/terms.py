@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from whence.causality.bounded_stamps import default_tick
+from whence.delivery.policies import read_policies
 from whence.errors import WhenceError
-from whence.delivery.policy_options import read_policies
-from whence.history.deliver.files import (Terms, agree_terms)
+from whence.history.deliver.files import Terms, agree_terms
 from whence.history.deliver.rows import Blocks
 
 CLOSE_ROWS = 50_000

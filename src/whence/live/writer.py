@@ -29,31 +29,28 @@ from whence.history.deliver.segment import DELIVERIES
 from whence.history.draft import refuse_other_folders
 from whence.history.errors import HistoryError, NoHistory
 from whence.history.gone import Gone, gone_from
-from whence.live.commit import (Assembled, assemble, deliver_new)
-from whence.live.chain import (Chain, PendingSegment)
-from whence.live.channels import (counted_channels, name_messages)
-from whence.live.commit import (check_accounts, counted, delays, described, summed)
-from whence.live.emit import (UnloggedEvents, emit)
-from whence.live.files import (Files, named_by)
-from whence.live.gone import place_among_closed
-from whence.live.ingest import (Closing, reported, take)
-from whence.live.closed_processes import own_name
-from whence.live.limits import LiveLimits
-from whence.live.delivery_log import DeliveryLog
-from whence.live.records import Record
-from whence.live.senders import (Found, Senders, committed_segments, first_arrivals)
-from whence.live.quarantine import SetAside
-from whence.live.state import (Begun, ClosedPart, Tail)
-from whence.live.state_files import (read_state, write_state)
-from whence.live.tail_files import (Carried, StoredTail)
-from whence.live.terms import (LiveTerms, OtherTerms)
 from whence.history.lock import Lock
 from whence.history.manifest import Manifest, StateFiles, Stream, TableFiles, read_manifest, write_manifest
-from whence.history.run import (Run, open_run)
-from whence.history.sealed import (missing, write_sealed_table)
-from whence.history.window.segment import (attribute_names, refused_rows)
+from whence.history.run import Run, open_run
+from whence.history.sealed import missing, write_sealed_table
 from whence.history.store import Store
-from whence.history.write import (SegmentFiles, write_boundary, write_segment)
+from whence.history.window.segment import attribute_names, refused_rows
+from whence.history.write import SegmentFiles, write_boundary, write_segment
+from whence.live.chain import Chain, PendingSegment
+from whence.live.channels import counted_channels, name_messages
+from whence.live.closed_processes import own_name
+from whence.live.commit import Assembled, assemble, check_accounts, counted, delays, deliver_new, described, summed
+from whence.live.delivery_log import DeliveryLog
+from whence.live.emit import UnloggedEvents, emit
+from whence.live.files import Carried, Files, StoredTail, named_by
+from whence.live.gone import place_among_closed
+from whence.live.ingest import Closing, reported, take
+from whence.live.limits import LiveLimits
+from whence.live.quarantine import SetAside
+from whence.live.records import Record
+from whence.live.senders import Found, Senders, committed_segments, first_arrivals
+from whence.live.state import Begun, ClosedPart, Tail, read_state, write_state
+from whence.live.terms import LiveTerms, OtherTerms
 
 Longs = NDArray[np.int64]
 
@@ -355,7 +352,9 @@ class LiveWriter:
             written.rows = written.rows.set_column(at, "emitted", pa.array(emitted))
             self.tail.plain[where] = written.rows
 
-    def _commit(self, assembled: Assembled, log: Future[DeliveryLog], *, closing: bool, lowered: bool, trial: bool) -> None:
+    def _commit(
+        self, assembled: Assembled, log: Future[DeliveryLog], *, closing: bool, lowered: bool, trial: bool
+    ) -> None:
         version = self.version + 1
         tag = f"{version:09d}-{uuid4().hex[:8]}"
         self._stored.write(self.tail, f"tail-{tag}")

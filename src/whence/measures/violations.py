@@ -24,8 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.delivery.bits import bit, bits_set, lowest_bit
-from whence.delivery.duplicates import seq_spans
+from whence.delivery.duplicates import bit, bits_set, lowest_bit, seq_spans
 from whence.events.columns import Ints, TrueOrder
 from whence.kernels import inlined, kernel, part
 

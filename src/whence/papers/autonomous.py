@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from whence.clocks import Instance, IntervalTreeClock, PaperInstance, Relation, relation
 from whence.papers.artefacts import Artefact
-from whence.papers.chapter import Chapter, Effort, judge
 from whence.papers.curves import Spread
 from whence.papers.findings import Statement, StatementVerdict
+from whence.papers.report import Chapter, Effort, judge
 from whence.simulation import fork_join
-from whence.simulation.fork_join import (EVENT, FORK, JOIN)
+from whence.simulation.fork_join import EVENT, FORK, JOIN
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

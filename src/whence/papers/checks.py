@@ -14,7 +14,7 @@ from typing import Literal
 from whence.papers.cell import RunOutcome
 from whence.papers.curves import PHI_PCT, CellKey, Curve, Curves, Spread
 from whence.papers.findings import StatementVerdict, all_of
-from whence.papers.observer import (FIGURES, PlottedLine)
+from whence.papers.observer import FIGURES, PlottedLine
 from whence.papers.presets import Setting
 
 

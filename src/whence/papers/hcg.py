@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 from whence.papers.artefacts import Artefact
-from whence.papers.chapter import Chapter, Effort, judge
 from whence.papers.curves import Spread
 from whence.papers.findings import Statement, StatementVerdict, all_of
-from whence.simulation import SimulatedGroup, OrderedShares, ordered_ratios, simulate_group
+from whence.papers.report import Chapter, Effort, judge
+from whence.simulation import OrderedShares, SimulatedGroup, ordered_ratios, simulate_group
 from whence.simulation.group import Gaps
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ Results = Mapping[float, list[OrderedShares]]
 def plan(effort: Effort) -> dict[tuple[Gaps, float, int], GroupCell]:
     """Make a task for each reading, lambda and seed."""
     return {
-        (gaps, gap, seed): GroupCell(SimulatedGroup(round(gap * DELAY), delay=DELAY, messages=effort.messages, gaps=gaps), seed)
+        (gaps, gap, seed): GroupCell(
+            SimulatedGroup(round(gap * DELAY), delay=DELAY, messages=effort.messages, gaps=gaps), seed
+        )
         for gaps in READINGS
         for gap in LAMBDAS
         for seed in range(1, effort.seeds + 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -18,11 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-
-from whence.papers.presets import Setting
 
 PARTIAL = ("dpc1", "dpc2", "cbd-2", "cbd-4", "cbd-6", "cbd")
 """The schemes of Figures 6 and 7, by the size of their stamps."""
@@ -170,7 +167,6 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
         )
     }
 )
-
 
 
 _MEASURES: tuple[tuple[str, Callable[[CellOutcome], float] | None], ...] = (

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-
 from collections.abc import Iterable
-
-from whence.papers.chapter import Chapter, ReportTable, judge
-from whence.papers.checks import View
-from whence.papers.curves import PHI_PCT, CellKey, Curves
-from whence.papers.observer import make_artefact
-from whence.papers.observer import (FIGURES, Figure)
-from whence.papers.presets import PRESETS
-from whence.papers.schemes import SCHEMES
-from whence.papers.stated import OBSERVER
-
-
 from typing import TYPE_CHECKING
 
+from whence.papers.checks import View
 from whence.papers.curves import PHI_PCT, CellKey, Curves
-from whence.papers.observer import Figure
+from whence.papers.observer import FIGURES, Figure, make_artefact
 from whence.papers.presets import PRESETS
+from whence.papers.report import Chapter, ReportTable, judge
 from whence.papers.schemes import SCHEMES
+from whence.papers.stated import OBSERVER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -60,8 +51,6 @@ def draw_tradeoff(picture: Picture, figure: Figure, curves: Curves) -> None:
     handles, labels = grid[0][0].get_legend_handles_labels()
     picture.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=7)
     picture.colorbar(ScalarMappable(scale, colours), ax=grid, label="bytes of a stamp")
-
-
 
 
 def make_chapter(figures: Iterable[Figure], curves: Curves) -> Chapter:

@@ -11,10 +11,8 @@ from typing import Any
 
 from whence.papers import autonomous, hcg, observer_chapter, rpc_chapter
 from whence.papers.cell import Task
-from whence.papers.chapter import Chapter, Effort
-from whence.papers.observer import collect, list_settings, plan
-from whence.papers.observer import FIGURES
-from whence.papers.report import write_report
+from whence.papers.observer import FIGURES, collect, list_settings, plan
+from whence.papers.report import Chapter, Effort, write_report
 
 PAPERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

@@ -11,8 +11,8 @@ from statistics import correlation
 from typing import TYPE_CHECKING
 
 from whence.papers.artefacts import Artefact
-from whence.papers.chapter import Chapter, judge
 from whence.papers.findings import Statement, StatementVerdict, all_of
+from whence.papers.report import Chapter, judge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,7 +93,9 @@ def _cpu_is_half(sent: ReadingTimes) -> StatementVerdict:
 def _twice_the_size(sent: ReadingTimes) -> StatementVerdict:
     sizes = [sent.at(clock, sent.largest).request_stamp_bytes for clock in ("vector", "ordering")]
     ratio = sizes[1] / sizes[0]
-    return StatementVerdict(f"{sizes[1]} / {sizes[0]} bytes = {ratio:.2f} at {sent.largest} entries", 1.75 <= ratio <= 2.25)
+    return StatementVerdict(
+        f"{sizes[1]} / {sizes[0]} bytes = {ratio:.2f} at {sent.largest} entries", 1.75 <= ratio <= 2.25
+    )
 
 
 def _state_table_1(clock: str, name: str, column: int) -> Statement[ReadingTimes]:
@@ -176,7 +178,9 @@ def make_chapter(timings: Timings, only: set[str]) -> Chapter:
             timings, "rpc_fig7_client_cpu", "Client CPU", lambda timed: (timed.cpu_ratio, timed.client_cpu_us)
         ),
     }
-    findings = [finding for reading in READINGS for finding in judge(STATED, reading, ReadingTimes(timings, reading), only)]
+    findings = [
+        finding for reading in READINGS for finding in judge(STATED, reading, ReadingTimes(timings, reading), only)
+    ]
     notes = (
         'A gRPC echo on loopback. "whole" sends every stamp in full, which is Berry\'s experiment; "channel" sends what '
         "changed. Ratios are medians of the rounds' ratios to the plain call. Timings differ from run to run and from "

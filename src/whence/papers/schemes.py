@@ -6,28 +6,22 @@
 
 from __future__ import annotations
 
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whence.clocks import BoundedFormat
 from whence.delivery.batch import Deliveries, deliver_batch
-from whence.delivery.reference_orders import arrival_order
 from whence.delivery.policies import CBD, DAPW, Exact, PhysicalAndC, PhysicalOnly, StampPolicy
-from whence.events.columns import ReportArrays, TrueOrder
-from whence.measures.stamp_bytes import stamp_bytes
-from whence.simulation import Model
-
-
-import numpy as np
-from numpy.typing import NDArray
-
+from whence.delivery.reference_orders import arrival_order
 from whence.events.columns import Ints, ReportArrays, TrueOrder
 from whence.kernels import kernel
+from whence.measures.stamp_bytes import stamp_bytes
+from whence.simulation import Model
 
 Longs = NDArray[np.int64]
 
@@ -84,7 +78,6 @@ def _count(order: Longs, process: Longs, seq: Longs, vector: NDArray[np.int32], 
         counters[starts[sender] + number] = result[row]
         last[sender] = number
     return result
-
 
 
 MakePolicy = Callable[[Fraction, Model], StampPolicy]

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from whence.causality.paths import UNREACHED
 from whence.causality.skeleton import Ints, Skeleton
 from whence.history import layout
-from whence.questions.why import (Filter, by_event_groups, kept)
-from whence.history.run import Run
 from whence.history.recorded import edges_into
+from whence.history.run import Run
 from whence.history.tables import Longs
 from whence.kernels import inlined, kernel
+from whence.questions.why import Filter, by_event_groups, kept
 
 NONE: Longs = np.empty(0, np.int64)
 

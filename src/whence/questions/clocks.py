@@ -8,7 +8,7 @@ from typing import Any
 from whence.history.clocks.tables import read_clocks
 from whence.history.errors import HistoryError
 from whence.history.run import Run
-from whence.skew.offsets import (BROKEN, ERRATIC, STEPS, ClockEstimate)
+from whence.skew.offsets import BROKEN, ERRATIC, STEPS, ClockEstimate
 from whence.skew.same_clocks import SameClocks
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from whence.causality.sweeps import FutureSweep, PastSweep
-from whence.questions.missing import (are_tainted, first_tainted, is_tainted)
-from whence.questions.event import (Event, events_at)
-from whence.questions.impact import future
-from whence.questions.locate import (code_at, row_of)
-from whence.questions.parts import (SegmentRows, parts_from, parts_until, past_vector_at)
 from whence.history.run import Run
 from whence.history.tables import Longs
+from whence.questions.event import Event, events_at
+from whence.questions.impact import future
+from whence.questions.locate import code_at, row_of
+from whence.questions.missing import are_tainted, first_tainted, is_tainted
+from whence.questions.parts import SegmentRows, parts_from, parts_until, past_vector_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ import numpy as np
 
 from whence.causality.in_flight import messages_in_flight
 from whence.causality.order import NO_TIME
-from whence.events.keys import ANSWER
+from whence.events.schema import ANSWER
 from whence.history import layout
-from whence.questions.event import (Event, events_at)
+from whence.history.run import Run
+from whence.history.tables import Longs
+from whence.questions.event import Event, events_at
 from whence.questions.locate import row_of
 from whence.questions.parts import past_vector_at
 from whence.questions.relation import positions_of
-from whence.history.run import Run
-from whence.history.tables import Longs
 
 
 @dataclass(frozen=True, slots=True)

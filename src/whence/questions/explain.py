@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from whence.questions.missing import (Missing, missing_in_past)
-from whence.questions.event import (Event, events_at)
-from whence.questions.path import (ANSWERED, PathStep, path)
+from whence.history.run import Run
+from whence.questions.event import Event, events_at
+from whence.questions.missing import Missing, missing_in_past
+from whence.questions.path import ANSWERED, PathStep, path
 from whence.questions.relation import relation
 from whence.questions.standing import Standing
-from whence.history.run import Run
 
 
 @dataclass(frozen=True, slots=True)

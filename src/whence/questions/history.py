@@ -14,19 +14,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from whence.history.errors import EventNotFound
 from whence.history.manifest import to_json
-from whence.questions.event import (Event, events_at)
-from whence.questions.locate import (Asked, locate, unknown_name)
-from whence.questions.why import (Filter, Why, why)
-from whence.questions.standing import Standing
-from whence.history.run import (Run, open_run)
+from whence.history.run import Run, open_run
 from whence.history.store import Store
+from whence.questions.event import Event, events_at
+from whence.questions.locate import Asked, locate, unknown_name
+from whence.questions.standing import Standing
+from whence.questions.why import Filter, Why, why
 
 # The rest is imported by the method that needs it: one question must not wait for the modules of all.
 if TYPE_CHECKING:
     from whence.questions.clocks import Clocks
     from whence.questions.concurrent import Concurrent
     from whence.questions.cut import Cut
-    from whence.questions.explain import (Explanation, Related)
+    from whence.questions.explain import Explanation, Related
     from whence.questions.impact import Impact
     from whence.questions.provable import Provable
     from whence.questions.relation import Numbered
@@ -203,7 +203,7 @@ class History:
         return related(self.run, *places, answered=answered)
 
     def relations(self, first: ArrayLike | Numbered, second: ArrayLike | Numbered) -> NDArray[np.int8]:
-        """How each of many events stands to another, as indices into `whence.history.RELATIONS`.
+        """How each of many events stands to another, as indices into `whence.questions.RELATIONS`.
 
         Each argument is a column of positions, or `Numbered`: a column of process codes and one of numbers within them.
         """
@@ -240,7 +240,7 @@ class History:
 
         A cut by time holds the events whose causal time is not after it, of all computations unless one is named.
         """
-        from whence.questions.cut import (cut_at_event, cut_at_time)
+        from whence.questions.cut import cut_at_event, cut_at_time
 
         _check_k(k)
         if (event is None) == (time is None):

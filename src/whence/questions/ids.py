@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from whence.questions.event import (Event, events_at)
 from whence.history.run import Run
 from whence.history.tables import Longs
+from whence.questions.event import Event, events_at
 
 HEXADECIMAL = re.compile(r"[0-9a-f]{16}|[0-9a-f]{32}")
 MOST_ROWS = 5_000_000

@@ -9,12 +9,12 @@ import numpy as np
 
 from whence.causality.paths import UNREACHED
 from whence.causality.sweeps import FutureSweep
-from whence.questions.event import (Event, events_at)
-from whence.questions.locate import (code_at, indices_at, row_of)
-from whence.questions.parts import parts_from
-from whence.questions.path import guesses_between
 from whence.history.run import Run
 from whence.history.tables import Longs
+from whence.questions.event import Event, events_at
+from whence.questions.locate import code_at, indices_at, row_of
+from whence.questions.parts import parts_from
+from whence.questions.path import guesses_between
 
 FIRST_LOOK, LAST_LOOK = 1 << 15, 1 << 18
 """Events after an event in which its effects are told apart, at first and at most."""

@@ -9,9 +9,9 @@ import numpy as np
 from whence.history import layout
 from whence.history.errors import AmbiguousEvent, EventNotFound
 from whence.history.ids import candidate_rows
-from whence.questions.event import Event
 from whence.history.run import Run
 from whence.history.tables import Longs
+from whence.questions.event import Event
 
 SHOWN = 5
 """Alternatives that an error lists."""

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.causality.skeleton import Ints, Longs
-from whence.questions.standing import (AFTER, BEFORE, EQUAL)
 from whence.kernels import inlined, kernel
+from whence.questions.standing import AFTER, BEFORE, EQUAL
 
 NOBODY = int(np.iinfo(np.int64).max)
 """A number that no event has."""

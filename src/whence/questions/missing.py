@@ -11,15 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.causality.taint import NEVER
-from whence.events.keys import ANSWER, CALLER, SPAN, UNENDED, UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
-from whence.events.schema import RECEIVE
+from whence.events.schema import ANSWER, CALLER, RECEIVE, SPAN, UNENDED, UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
 from whence.history.gone import LATE
-from whence.questions.many_pairs import numbers_within
-from whence.questions.event import (Event, events_at)
-from whence.questions.locate import (code_at, index_at, position_of_index, row_of)
-from whence.questions.parts import past_vector_at
 from whence.history.run import Run
 from whence.history.tables import Longs
+from whence.questions.event import Event, events_at
+from whence.questions.locate import code_at, index_at, position_of_index, row_of
+from whence.questions.many_pairs import numbers_within
+from whence.questions.parts import past_vector_at
 
 MOST_TIED = 50
 """Events at one time that are looked at for what is missing."""

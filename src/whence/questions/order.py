@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 
 from whence.history import layout
 from whence.history.errors import UnknownPolicy
-from whence.questions.event import (Event, event_columns, events_from)
 from whence.history.run import Run
 from whence.history.tables import Longs
+from whence.questions.event import Event, event_columns, events_from
 
 DELIVERY_KEY = ("at", "lead", "tie")
 """By these the deliveries of a computation are in order; the position decides between computations."""

@@ -10,9 +10,9 @@ import numpy as np
 from whence.causality.skeleton import Skeleton
 from whence.causality.sweeps import PastSweep
 from whence.history import layout
-from whence.questions.locate import row_of
 from whence.history.run import Run
 from whence.history.tables import Longs
+from whence.questions.locate import row_of
 
 
 class SegmentRows(NamedTuple):

@@ -16,16 +16,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.causality.skeleton import Ints
-from whence.events.keys import ANSWER
+from whence.events.schema import ANSWER
 from whence.history import layout
-from whence.questions.event import (Event, events_at)
-from whence.questions.all_possible import (Further, further_causes)
-from whence.questions.why import (Filter, by_event_groups, kept)
-from whence.questions.path import (PROCESS, PathStep, path, unrecorded_step)
-from whence.history.run import Run
 from whence.history.recorded import past_by_stretches, recorded_past
+from whence.history.run import Run
 from whence.history.tables import Longs
 from whence.kernels import kernel
+from whence.questions.all_possible import Further, further_causes
+from whence.questions.event import Event, events_at
+from whence.questions.path import PROCESS, PathStep, path, unrecorded_step
+from whence.questions.why import Filter, by_event_groups, kept
 
 MOST_CANDIDATES = 512
 """Of each sort: those in the same process as something recorded, and those that an assumed answer may have told of."""

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from whence.causality.taint import NEVER
-from whence.events.keys import SPAN
+from whence.events.schema import SPAN
 from whence.history import layout
-from whence.questions.missing import (first_holes, first_tainted)
+from whence.history.run import Run
 from whence.questions.event import events_at
 from whence.questions.locate import position_of_index
-from whence.history.run import Run
+from whence.questions.missing import first_holes, first_tainted
 
 MOST_NAMED = 3
 

@@ -15,14 +15,13 @@ from whence.causality.skeleton import Longs
 from whence.causality.sweeps import PastSweep
 from whence.causality.taint import NEVER
 from whence.history.errors import EventNotFound
-from whence.questions.many_pairs import (by_earlier, by_later, localise, note, numbers_within, tell)
-from whence.questions.missing import (are_tainted, first_tainted, is_tainted)
-from whence.questions.locate import (code_at, codes_at, index_at, row_of)
-from whence.questions.parts import (past_vector_at, segment_parts_until)
-from whence.questions.standing import (AFTER, BEFORE, CONCURRENT, POSSIBLY_AFTER, POSSIBLY_BEFORE, UNKNOWN, Standing)
+from whence.history.recorded import are_recorded_before, is_recorded_before
 from whence.history.run import Run
-from whence.history.recorded import is_recorded_before
-from whence.history.recorded_pairs import are_recorded_before
+from whence.questions.locate import code_at, codes_at, index_at, row_of
+from whence.questions.many_pairs import by_earlier, by_later, localise, note, numbers_within, tell
+from whence.questions.missing import are_tainted, first_tainted, is_tainted
+from whence.questions.parts import past_vector_at, segment_parts_until
+from whence.questions.standing import AFTER, BEFORE, CONCURRENT, POSSIBLY_AFTER, POSSIBLY_BEFORE, UNKNOWN, Standing
 
 MOST_THREADS = min(4, os.cpu_count() or 1)
 BLOCK_PAIRS = 1 << 24
@@ -69,7 +68,7 @@ def _may_have_led_to(run: Run, earlier: int, later: int) -> bool:
 
 
 def relations(run: Run, first: ArrayLike | Numbered, second: ArrayLike | Numbered) -> NDArray[np.int8]:
-    """How each of the first events stands to the second in the same place: indices into `whence.history.RELATIONS`.
+    """How each of the first events stands to the second in the same place: indices into `whence.questions.RELATIONS`.
 
     The pairs are dealt out twice: to the segments of their earlier events, which are told by process and number, and to
     the segments of their later events, where one pass answers all pairs. Each segment is read at most twice a block.

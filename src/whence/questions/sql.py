@@ -31,10 +31,10 @@ import duckdb
 from whence.history import layout
 from whence.history.damage import require_intact
 from whence.history.line_fronts import rows_not_started
-from whence.questions.order import delivery_files
-from whence.history.run import (Run, open_run)
 from whence.history.recorded import line_crossings
+from whence.history.run import Run, open_run
 from whence.history.store import Store
+from whence.questions.order import delivery_files
 
 DIALECTS = ("duckdb", "spark")
 _PLAIN = re.compile(r"[\w.:/-]+(?: [\w.:/-]+)*")

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from whence.causality.sweeps import PastSweep
 from whence.history import layout
-from whence.questions.missing import (Missing, is_tainted, missing_in_past, silent_beside)
-from whence.questions.event import (Event, events_at)
-from whence.questions.locate import (code_at, index_at, row_of)
-from whence.questions.parts import parts_until
-from whence.history.run import Run
 from whence.history.recorded import by_groups, distinct_pairs, recorded_past
+from whence.history.run import Run
 from whence.history.tables import Longs
+from whence.questions.event import Event, events_at
+from whence.questions.locate import code_at, index_at, row_of
+from whence.questions.missing import Missing, is_tainted, missing_in_past, silent_beside
+from whence.questions.parts import parts_until
 
 if TYPE_CHECKING:
-    from whence.questions.edges import ListedEdge
+    from whence.questions.path import ListedEdge
     from whence.questions.possible import Possible
 
 
@@ -103,7 +103,7 @@ def why(
     between = (*_gaps(run, listed, consecutive=consecutive), *_unreported((*causes, event)))
     missing = tuple(dict.fromkeys((*between, *missing_in_past(run, position), *silent_beside(run, position))))
     complete = not missing and not is_tainted(run, position)
-    from whence.questions.edges import edges_among
+    from whence.questions.path import edges_among
 
     edges = edges_among(run, (*causes, event), whole=not more, answered=answered) if wanted.takes_all else ()
     if not run.has_lines:

@@ -14,7 +14,7 @@ sends this record, in a batch with others, to ``POST /v1/reports``::
 Each integration is a module of its own, and imports the library that it integrates.
 """
 
-from whence.reporting.headers import (HEADER, Message, extract, inject)
+from whence.reporting.headers import HEADER, Message, extract, inject
 from whence.reporting.log_handler import ReportingHandler
 from whence.reporting.reporter import ReportedEvent, Reporter
 

@@ -197,7 +197,9 @@ class ProcessLines:
         """Return the place of the calling code; None if it has none."""
         return self._place.get()
 
-    def make(self, label: str, owner: object, started_from: LinePlace | None = None, block: LineBlock | None = None) -> Line:
+    def make(
+        self, label: str, owner: object, started_from: LinePlace | None = None, block: LineBlock | None = None
+    ) -> Line:
         """Make a line that begins with its first event."""
         name = f"{label[:LABEL_CHARACTERS]} #{self._word}-{next(self._numbers)}"
         return Line(name, owner, started_from, block)

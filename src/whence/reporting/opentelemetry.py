@@ -35,7 +35,7 @@ from opentelemetry.propagators.textmap import (
 )
 from opentelemetry.sdk.trace import Span, SpanProcessor
 
-from whence.reporting.headers import (HEADER, Message)
+from whence.reporting.headers import HEADER, Message
 from whence.reporting.reporter import Reporter
 
 EVENT_ATTRIBUTE: Final = "whence.event"

@@ -33,13 +33,13 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from whence.clocks import Stamp
 from whence.reporting import fork
-from whence.reporting.headers import (Message, extract, is_legal_key)
+from whence.reporting.headers import Message, extract, is_legal_key
 from whence.reporting.lines import Line, ProcessLines, line_fields
 from whence.reporting.post import Poster
 from whence.reporting.records import attributes_json, name_json, record_head, record_line
 from whence.reporting.sender import Pace, Sender
 from whence.reporting.spool import Spool
-from whence.reporting.stamper import (Clock, Stamper, clock_maker, full_name, log, name_of_clock)
+from whence.reporting.stamper import Clock, Stamper, clock_maker, full_name, log, name_of_clock
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from whence.reporting.post import (Answer, Poster, PostVerdict)
+from whence.reporting.post import Answer, Poster, PostVerdict
 from whence.reporting.spool import Batch, Spool
 from whence.reporting.stamper import log
 

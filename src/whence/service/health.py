@@ -16,10 +16,10 @@ from starlette.responses import Response
 
 from whence.errors import WhenceError
 from whence.history.manifest import Stream
-from whence.service.http.tokens import Access
-from whence.service.http.limits import InFlight
-from whence.service.metrics import CONTENT_TYPE, Labels, Metrics, write_gauge, write_stream
 from whence.service.broker.publisher import Publisher
+from whence.service.http.limits import InFlight
+from whence.service.http.tokens import Access
+from whence.service.metrics import CONTENT_TYPE, Labels, Metrics, write_gauge, write_stream
 
 log = logging.getLogger("whence.service")
 

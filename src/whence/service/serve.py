@@ -14,12 +14,20 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from whence.service.broker.nats_server import (FOLDER, STREAM, TOKEN_VARIABLE, OwnBroker, Retention, read_token, without_secrets)
-from whence.service.metrics import Metrics
+from whence.service.broker.nats_server import (
+    FOLDER,
+    STREAM,
+    TOKEN_VARIABLE,
+    OwnBroker,
+    Retention,
+    read_token,
+    without_secrets,
+)
 from whence.service.broker.publisher import Publisher
-from whence.service.http.app import (HttpServer, ServiceError, HttpSettings, make_app)
-from whence.service.supervisor import (Command, Supervised)
 from whence.service.health import StreamStatus
+from whence.service.http.app import HttpServer, HttpSettings, ServiceError, make_app
+from whence.service.metrics import Metrics
+from whence.service.supervisor import Command, Supervised
 
 log = logging.getLogger("whence.service")
 

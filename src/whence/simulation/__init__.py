@@ -10,8 +10,8 @@ different seeds are independent. Besides the observer paper's model there are it
 """
 
 from whence.simulation.delay import Delay
-from whence.simulation.fork_join import (ForkJoin, fork_join)
-from whence.simulation.group import SimulatedGroup, GroupMessages, OrderedShares, ordered_ratios, simulate_group
+from whence.simulation.fork_join import ForkJoin, fork_join
+from whence.simulation.group import GroupMessages, OrderedShares, SimulatedGroup, ordered_ratios, simulate_group
 from whence.simulation.model import Bursts, Model, Relays, closest, literal
 from whence.simulation.replay import RecordedTrace, TraceError, drawn_arrivals, replay
 from whence.simulation.simulate import simulate

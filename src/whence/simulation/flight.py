@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from whence.kernels import inlined
-from whence.simulation.stamper import (HOLDERS, NEXT_SPARE)
+from whence.simulation.stamper import HOLDERS, NEXT_SPARE
 
 NONE = -1
 """No copy, no message or no timeline."""

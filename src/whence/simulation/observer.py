@@ -30,7 +30,16 @@ from whence.simulation.flight import (
     spare_copies,
     spare_messages,
 )
-from whence.simulation.stamper import (count_event, merge_stamp, new_bodies, new_heads, raise_to, report, row_types, stamp)
+from whence.simulation.stamper import (
+    count_event,
+    merge_stamp,
+    new_bodies,
+    new_heads,
+    raise_to,
+    report,
+    row_types,
+    stamp,
+)
 
 
 class KernelPlan(NamedTuple):

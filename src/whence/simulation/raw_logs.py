@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from whence.events.columns import Ints
 from whence.simulation import raw_log_kernel as core
-from whence.simulation.raw_log_run import (BATCH_ROWS, generate)
+from whence.simulation.raw_log_run import BATCH_ROWS, generate
 
 KINDS = ("local", "send", "receive")
 NAMES = ("read", "write", "compute", "flush", "request", "reply", "update", "notice")

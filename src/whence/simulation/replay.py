@@ -14,7 +14,20 @@ from whence.simulation.delay import Delay, Rounding
 from whence.simulation.draws import seeded
 from whence.simulation.flight import NONE
 from whence.simulation.observer import draw_delay
-from whence.simulation.stamper import (HIGH, StampedRowArrays, count_event, merge_stamp, new_bodies, new_heads, new_rows, raise_to, report, ring_length, row_types, stamp)
+from whence.simulation.stamper import (
+    HIGH,
+    StampedRowArrays,
+    count_event,
+    merge_stamp,
+    new_bodies,
+    new_heads,
+    new_rows,
+    raise_to,
+    report,
+    ring_length,
+    row_types,
+    stamp,
+)
 
 LOCAL, SEND, RECEIVE = range(3)
 """The values of `RecordedTrace.kind`."""
@@ -92,7 +105,9 @@ def drawn_arrivals(
     return np.asarray(_draw_arrivals(readings, delay.last_draws(delta, rounding), seeded(seed)))
 
 
-def _check_columns(trace: RecordedTrace, process: NDArray[np.int64], kind: NDArray[np.int64], wall: NDArray[np.int64]) -> None:
+def _check_columns(
+    trace: RecordedTrace, process: NDArray[np.int64], kind: NDArray[np.int64], wall: NDArray[np.int64]
+) -> None:
     lengths = {name: len(getattr(trace, name)) for name in ("process", "kind", "message", "wall", "arrival")}
     if len(set(lengths.values())) > 1:
         raise TraceError(f"the columns of a trace are equally long, not {lengths}")

@@ -2,13 +2,58 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import NamedTuple
 
-from whence.events.columns import ReportArrays, TrueOrder
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from whence.clocks.bounded.clock import BoundedStamp
+from whence.events.columns import Ints, ReportArrays, TrueOrder
 from whence.simulation.draws import NO_DRAW, last_accepted, seeded
 from whence.simulation.model import Model
-from whence.simulation.observer import (KernelPlan, observe)
-from whence.simulation.stamper import (new_rows, ring_length)
+from whence.simulation.observer import KernelPlan, observe
+from whence.simulation.stamper import new_rows, ring_length
+
+
+def to_arrow(reports: ReportArrays, truth: TrueOrder) -> pa.Table:
+    """Make a table of the columns of `ReportArrays` and the truth's ``vector``; ``kn`` and ``vector`` are lists of int32."""
+    columns = {name: pa.array(getattr(reports, name)) for name in ("process", "seq", "r", "c")}
+    columns |= {"kn": _lists(reports.kn), "arrival": pa.array(reports.arrival), "vector": _lists(truth.vector)}
+    return pa.table(columns)
+
+
+def write_parquet(path: Path, reports: ReportArrays, truth: TrueOrder) -> None:
+    """Write `to_arrow` as one Parquet file."""
+    pyarrow.parquet.write_table(to_arrow(reports, truth), path, compression="zstd")
+
+
+def write_json_lines(path: Path, reports: ReportArrays, *, computation: str = "sim") -> None:
+    """Write the reports as events in JSON, one on each line, in row order; without the truth."""
+    columns = (reports.process, reports.seq, reports.r, reports.c, reports.kn, reports.arrival)
+    with path.open("w", encoding="utf-8", newline="\n") as out:
+        for process, seq, r, c, kn, arrival in zip(*(column.tolist() for column in columns), strict=True):
+            name = f"p{process}"
+            event = {
+                "computation": computation,
+                "process": name,
+                "seq": seq,
+                "kind": "send",
+                "message": f"{name}-{seq}",
+                "time": r,
+                "arrival": arrival,
+                "stamp": BoundedStamp(name, r, c, tuple(kn)).to_json(),
+            }
+            out.write(json.dumps(event) + "\n")
+
+
+def _lists(table: Ints) -> pa.LargeListArray:
+    """Make a list for each row of a two-dimensional column, without copying the values."""
+    count, width = table.shape
+    offsets = np.arange(count + 1) * width
+    return pa.LargeListArray.from_arrays(offsets, np.ascontiguousarray(table).ravel())
 
 
 class Simulated(NamedTuple):

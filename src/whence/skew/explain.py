@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from whence.skew.fits import Fit, Messages, NoFit, constant_offsets, constant_rates
 from whence.skew.reference import RoughPlaces
-from whence.skew.fits import (Fit, Messages, NoFit, constant_offsets)
-from whence.skew.fits import constant_rates
 
 Longs = NDArray[np.int64]
 Model = Callable[[Messages, int | None], Fit | NoFit]

@@ -6,22 +6,14 @@ If there is no fit, `NoFit` names the clocks that contradict each other.
 
 from __future__ import annotations
 
-
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from whence.skew.bounds import UNBOUNDED, contradictions, tighten, to_matrix
+from whence.skew.corridors import Corridors, find_corridors
 from whence.skew.reference import choose_reference
-from whence.skew.bounds import (UNBOUNDED, contradictions, tighten, to_matrix)
-
-
-import numpy as np
-from numpy.typing import NDArray
-
-from whence.skew.reference import choose_reference
-from whence.skew.corridors import (Corridors, find_corridors)
-from whence.skew.bounds import (UNBOUNDED, contradictions, tighten, to_matrix)
 
 Longs = NDArray[np.int64]
 
@@ -104,8 +96,6 @@ def _bound_pairs(lines: Corridors, count: int, a: Longs, b: Longs, first: Longs,
     return NoFit(contradictions(bounds)) if tightest is None else tightest
 
 
-
-Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 RATE_UNIT = 1e-15

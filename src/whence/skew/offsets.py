@@ -19,14 +19,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.skew.reference import (FAR, FEWEST, RoughPlaces)
+from whence.skew.bounds import DENSE, UNBOUNDED
+from whence.skew.explain import OffsetsExplained, Peel, explain
+from whence.skew.fits import MOST_DRIFT, RATE_UNIT, Messages, MessagesByClock
 from whence.skew.pairs import ClockPairs
-from whence.skew.steps import (Moment, ClockStep, find_course)
-from whence.skew.bounds import (DENSE, UNBOUNDED)
-from whence.skew.explain import (OffsetsExplained, Peel, explain)
-from whence.skew.fits import (RATE_UNIT, MessagesByClock, Messages)
-from whence.skew.fits import MOST_DRIFT
+from whence.skew.reference import FAR, FEWEST, RoughPlaces
 from whence.skew.sparse import explain_sparsely
+from whence.skew.steps import ClockStep, Moment, find_course
 
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -127,7 +126,9 @@ def estimate_offsets(pairs: ClockPairs, *, resolution: Mapping[str, int] | None 
     groups: list[_ConnectedClocks] = []
     for members, group_messages in _groups(messages, edges):
         names = [pairs.names[member] for member in members.tolist()]
-        groups.append(_ConnectedClocks(names, counts[:, members], group_messages if len(members) > 1 else None, pairs.level))
+        groups.append(
+            _ConnectedClocks(names, counts[:, members], group_messages if len(members) > 1 else None, pairs.level)
+        )
     clocks = sorted((clock for group in groups for clock in group.clocks), key=lambda clock: clock.name)
     unbounded = sum(group.unbounded for group in groups)
     return Offsets(

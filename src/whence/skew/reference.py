@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.skew.bounds import (LEAST, UNBOUNDED)
+from whence.skew.bounds import LEAST, UNBOUNDED
 
 if TYPE_CHECKING:
     from whence.skew.fits import Messages

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from whence.skew.bounds import DENSE, UNBOUNDED, tighten, to_matrix
 from whence.skew.pairs import ClockPairs
-from whence.skew.bounds import (DENSE, UNBOUNDED, tighten, to_matrix)
 
 Longs = NDArray[np.int64]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.skew.reference import (FEWEST, RoughPlaces, choose_median)
-from whence.skew.bounds import (UNBOUNDED, bounds_from)
-from whence.skew.explain import (OffsetsExplained, Peel, choose_wrong)
-from whence.skew.fits import (Fit, Messages)
+from whence.skew.bounds import UNBOUNDED, bounds_from
+from whence.skew.explain import OffsetsExplained, Peel, choose_wrong
+from whence.skew.fits import Fit, Messages
+from whence.skew.reference import FEWEST, RoughPlaces, choose_median
 
 Longs = NDArray[np.int64]
 

@@ -12,10 +12,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.skew.corridors import find_corridors
 from whence.skew.bounds import UNBOUNDED
-from whence.skew.fits import (Fit, Messages)
-from whence.skew.fits import MOST_DRIFT
+from whence.skew.corridors import find_corridors
+from whence.skew.fits import MOST_DRIFT, Fit, Messages
 
 Longs = NDArray[np.int64]
 
@@ -47,7 +46,9 @@ class _OffsetBounds:
     value: Longs
 
 
-def find_course(messages: Messages, clock: int, fit: Fit, *, level: int) -> tuple[tuple[Moment, ...], tuple[ClockStep, ...]]:
+def find_course(
+    messages: Messages, clock: int, fit: Fit, *, level: int
+) -> tuple[tuple[Moment, ...], tuple[ClockStep, ...]]:
     """Find the ends of the fewest stretches in which the clock ran at one rate, two each; and when it was set.
 
     `fit` has the offsets of the others. Times are sorted into bins of ``2**level``; a bin within which the clock

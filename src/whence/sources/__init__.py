@@ -10,8 +10,8 @@ One literal line of a file in the format ``whence``, and its row, without column
 
 from __future__ import annotations
 
-from whence.sources.conformance import (SourceCheckFailed, check_source)
+from whence.sources.conformance import SourceCheckFailed, check_source
 from whence.sources.contract import FileSlice, Source, SourceError
-from whence.sources.registry import (SOURCES, source)
+from whence.sources.registry import SOURCES, source
 
 __all__ = ["SOURCES", "FileSlice", "Source", "SourceCheckFailed", "SourceError", "check_source", "source"]

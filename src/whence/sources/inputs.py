@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from whence.sources.contract import Source, SourceError
 from whence.sources.files import InputFile, find_files
-from whence.sources.registry import (SOURCES, SPAN_FORMATS, format_options, known_format, source)
 from whence.sources.parquet import PARQUET_SUFFIXES
-from whence.sources.registry import (HEAD_BYTES, recognise)
+from whence.sources.registry import HEAD_BYTES, SOURCES, SPAN_FORMATS, format_options, known_format, recognise, source
 
 PARQUET: Final = "parquet"
 """The format's name of Parquet files, which no text source reads."""

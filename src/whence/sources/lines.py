@@ -54,7 +54,9 @@ class _LineReader:
     def blocks(self, line_limit_bytes: int) -> Iterator[LinesBlock]:
         yield from self._good_blocks(line_limit_bytes)
         if self._torn is not None:
-            yield LinesBlock(self._offset, self._line, b"", f"torn-file: nothing can be read from here on: {self._torn}")
+            yield LinesBlock(
+                self._offset, self._line, b"", f"torn-file: nothing can be read from here on: {self._torn}"
+            )
 
     def _read(self) -> bytes:
         try:

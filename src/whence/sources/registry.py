@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-
 import inspect
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from whence.sources.contract import Source, SourceError
 from whence.sources.jaeger.source import Jaeger
-from whence.sources.native.lines import JsonLines
 from whence.sources.mapping.source import Mapped
+from whence.sources.native.lines import JsonLines
 from whence.sources.otlp import Otlp
 from whence.sources.shiviz.source import ShiViz
 from whence.sources.tracing.source import Tracing
 from whence.sources.zipkin.source import Zipkin
-
-
-import re
-from typing import Final
 
 HEAD_BYTES: Final = 64 << 10
 """How many decompressed bytes of a file are read to recognise it."""
@@ -56,7 +52,6 @@ def recognise(head: bytes, suffix: str) -> str | None:
 
 def _is_binary(head: bytes) -> bool:
     return any(byte < 9 or 13 < byte < 32 for byte in head[:256])
-
 
 
 SOURCES: Final[dict[str, type[Source]]] = {

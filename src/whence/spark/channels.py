@@ -12,8 +12,8 @@ from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
 from pyspark.sql.types import LongType, ShortType, StructField, StructType
 
-from whence.causality.channel_gaps import Unreported
 from whence.causality.channel_tables import OUTCOMES, match_table, without_channels
+from whence.causality.channels import Unreported
 from whence.events.schema import RECEIVE, SEND
 
 AT_ONCE_ROWS: Final = 65_536
@@ -65,7 +65,7 @@ def match_channels(frame: DataFrame) -> tuple[DataFrame, ChannelCounts]:
 
 
 def _with_unreported(frame: DataFrame) -> DataFrame:
-    """The rows with what `whence.causality.channel_gaps` says of them."""
+    """The rows with what `whence.causality.channels` says of them."""
     numbered = F.coalesce(F.col("reason").isNull() & (F.col("seq") >= 1), F.lit(False))
     # Rows without numbers are not gathered by process.
     spread = F.when(~numbered, F.xxhash64("file", "place"))

@@ -16,24 +16,21 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
 
+from whence.batch.engine import OnStage
+from whence.batch.parquet_windows import Clustered, File, find_clusters
+from whence.batch.survey import Computation, Survey, add_counts, counted_columns, survey_clusters, survey_from
 from whence.events.schema import COLUMNS
 from whence.history import layout
-from whence.batch.engine import OnStage
-from whence.batch.survey import (Computation, Survey, add_counts, counted_columns, survey_clusters, survey_from)
-from whence.batch.parquet_windows import (Clustered, File, find_clusters)
-from whence.history.window.plan import (TimeBins, WindowPlan)
-from whence.history.window.segment import (SegmentResult, SegmentTarget, make_segment)
+from whence.history.window.plan import TimeBins, WindowPlan
+from whence.history.window.segment import SegmentResult, SegmentTarget, make_segment
 from whence.history.window.solve import SegmentWindow
 from whence.sources.files import open_at
 from whence.sources.inputs import Inputs
-from whence.spark.failures import failures_told
-from whence.spark.jobs import run_job
 from whence.spark.channels import match_channels
-from whence.spark.windows import place_by_window
-from whence.spark.read import (REPORTS_DDL, Reading, read_frame, text_tasks)
-from whence.spark.staging import CODEC, stage
-from whence.spark.windows import (histogram, survey)
+from whence.spark.jobs import failures_told, run_job
+from whence.spark.read import CODEC, REPORTS_DDL, Reading, read_frame, stage, text_tasks
 from whence.spark.sweep import sweep
+from whence.spark.windows import histogram, place_by_window, survey
 
 R = TypeVar("R")
 Batches = Iterator[pa.RecordBatch]

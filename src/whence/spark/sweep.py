@@ -13,10 +13,9 @@ from typing import TypeVar
 from pyspark import SparkContext, cloudpickle
 from pyspark.sql import SparkSession
 
+from whence.spark.jobs import run_job, run_pickled
 from whence.spark.session.java import JavaNotFound
-from whence.spark.jobs import run_job
-from whence.spark.session.session import (spark_context, spark_session)
-from whence.spark.tasks import run_pickled
+from whence.spark.session.session import spark_context, spark_session
 
 R = TypeVar("R")
 S = TypeVar("S", SparkSession, SparkContext)

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
 
-from whence.history.window.plan import (Epochs, WindowPlan)
-
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
-
-from whence.batch.survey import (Computation, Survey, counted_columns, survey_from)
-from whence.history.window.plan import TimeBins
+from whence.batch.survey import Computation, Survey, counted_columns, survey_from
 from whence.history.window.columns import LARGEST_TIME
+from whence.history.window.plan import Epochs, TimeBins, WindowPlan
 
 
 def survey(reports: DataFrame, *, window_rows: int) -> Survey:
@@ -49,8 +42,6 @@ def histogram(reports: DataFrame, computation: Computation, bins: TimeBins) -> d
         F.col("reason").isNull() & F.col("time").isNotNull() & (F.col("computation") == computation.name)
     )
     return {row["bin"]: row["count"] for row in chosen.groupBy(bin_of(bins).alias("bin")).count().collect()}
-
-
 
 
 def place_by_window(reports: DataFrame, plan: WindowPlan, columns: Sequence[str]) -> DataFrame:

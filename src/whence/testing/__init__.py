@@ -6,7 +6,7 @@
 """
 
 from whence.testing.check import ClockCheckFailed, check_clock
-from whence.testing.truth import TrueHistory
 from whence.testing.time import Drift
+from whence.testing.truth import TrueHistory
 
 __all__ = ["ClockCheckFailed", "Drift", "TrueHistory", "check_clock"]

@@ -13,11 +13,11 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Literal
 
-from whence.clocks.hcg.gateway import (Forwarded, Gateway)
+from whence.clocks.hcg.gateway import Forwarded, Gateway
 from whence.clocks.hcg.member import GroupMember
-from whence.clocks.hcg.rules import (Rules, Skew)
-from whence.clocks.hcg.stamps import (GlobalStamp, LocalStamp)
-from whence.clocks.hcg.structure import (Group, Subgroup)
+from whence.clocks.hcg.rules import Rules, Skew
+from whence.clocks.hcg.stamps import GlobalStamp, LocalStamp
+from whence.clocks.hcg.structure import Group, Subgroup
 from whence.testing.truth import TrueHistory
 
 Network = Literal["bounded", "causal", "overtaking"]

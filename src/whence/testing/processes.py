@@ -12,8 +12,8 @@ from random import Random
 from typing import Any
 
 from whence.clocks.relation import Stamp
-from whence.testing.truth import TrueHistory
 from whence.testing.time import Drift, TickingClocks
+from whence.testing.truth import TrueHistory
 
 
 @dataclass(slots=True)

@@ -1,12 +1,12 @@
 """Write answers of a history as HTML and SVG. All functions turn data into text: no network, no scripts, no other files.
 
 - `whence.web.gather`: ask a history for everything that a page about one event shows.
-- `whence.web.incident`: what such a page shows, as a value.
+- `whence.web.gather`: what such a page shows, as a value.
 - `whence.web.report`: the page as one HTML file: the diagram, the events, and counts of the reports.
 - `whence.web.diagram`: the space-time diagram in it, as SVG.
 - `whence.web.clocks_plot`: the clocks of a history as one SVG file.
-- `whence.web.durations`: format times for people.
-- `whence.web.text`: escape text from logs.
+- `whence.web.diagram`: format times for people.
+- `whence.web.style`: escape text from logs.
 - `whence.web.style`: the style sheet, light and dark.
 
 It takes a value such as ``Ordering("wall clock", messages=7, messages_inverted=2, before_cause=3, pairs=9, delays=None)``

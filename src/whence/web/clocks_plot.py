@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from whence.questions.clocks import (ClockReport, Clocks)
-from whence.web.durations import (format_signed_span, format_span, format_wall_time)
-from whence.web.text import escape, shorten
+from whence.questions.clocks import ClockReport, Clocks
+from whence.web.diagram import format_signed_span, format_span, format_wall_time
+from whence.web.style import escape, shorten
 
 NAME_PX, AXIS_PX, TEXT_PX, MARGIN_PX = 150, 420, 260, 16
 ROW_PX, HEAD_PX, TRACKS_PX = 24, 64, 260

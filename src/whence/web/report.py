@@ -11,12 +11,21 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from whence.history import Event, Standing
-from whence.web.diagram import BYSTANDER, FOCUS, PAST, POSSIBLE, Dot, draw_diagram, find_arrows
-from whence.web.incident import Incident, is_loud, label
-from whence.web.durations import (format_signed_span, format_span, format_wall_time)
-from whence.web.style import STYLE
-from whence.web.text import escape
+from whence.questions import Event, Standing
+from whence.web.diagram import (
+    BYSTANDER,
+    FOCUS,
+    PAST,
+    POSSIBLE,
+    Dot,
+    draw_diagram,
+    find_arrows,
+    format_signed_span,
+    format_span,
+    format_wall_time,
+)
+from whence.web.gather import Incident, is_loud, label
+from whence.web.style import STYLE, escape
 
 ROLE_TEXTS = {
     PAST: "before: it is recorded to have led to the event",

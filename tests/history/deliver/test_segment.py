@@ -16,18 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.delivery.records import to_columns
+from whence.causality.bounded_stamps import default_tick, eps_ticks
 from whence.causality.order import NO_TIME
 from whence.causality.skeleton import Skeleton
-from whence.causality.bounded_stamps import (default_tick, eps_ticks)
 from whence.delivery import stamped
 from whence.delivery.batch import deliver_batch
 from whence.delivery.observer import Observer
 from whence.delivery.policies import CBD, DAPW, Exact, PhysicalAndC, PhysicalOnly, StampPolicy
 from whence.events.report import Report
 from whence.history import layout
-from whence.history.deliver.segment import (SegmentDeliveries, deliver_segment)
+from whence.history.deliver.rows import Blocks, survey_segment
+from whence.history.deliver.segment import SegmentDeliveries, deliver_segment
 from whence.history.run import Run
-from whence.history.deliver.rows import (Blocks, survey_segment)
 from whence.history.store import Store
 from whence.history.tables import Longs, Segments, processes_from
 from whence.measures import inversions

@@ -13,11 +13,11 @@ import pytest
 
 from whence.events.payload import encode_reports
 from whence.events.schema import REPORTS
-from whence.spark.stream.decode import (Decoder, rows_of)
-from whence.spark.stream.follow import settled
-from whence.spark.stream import (FRAMES, ROWS)
+from whence.spark.stream import FRAMES, ROWS
+from whence.spark.stream.decode import Decoder, rows_of
+from whence.spark.stream.files.listing import cut, listed, new_files
 from whence.spark.stream.files.source import as_frames
-from whence.spark.stream.files.listing import (cut, listed, new_files)
+from whence.spark.stream.follow import settled
 
 LINE = b'{"process":"p","seq":1,"name":"go"}\n'
 

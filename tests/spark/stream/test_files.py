@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
 from whence.sources import source
-from whence.spark.stream import (FRAMES, StreamSourceError, open_source, opened_piece)
-from whence.spark.stream.files import source as directory_module
+from whence.spark.stream import FRAMES, StreamSourceError, open_source, opened_piece
 from whence.spark.stream.files import journal as journal_module
 from whence.spark.stream.files import listing as listing_module
-from whence.spark.stream.files.source import (FilesDataSource, FilesStreamReader)
+from whence.spark.stream.files import source as directory_module
+from whence.spark.stream.files.source import FilesDataSource, FilesStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from tests.live.streams import (BASE, DELTA, EPS, kind_stream, terms)
+from tests.live.streams import BASE, DELTA, EPS, kind_stream, terms
 from tests.spark.running import observe
-from whence.history import open_history
 from whence.batch.observe import Delivering
 from whence.live import LiveHistory
-from whence.spark.stream.follow import (follow, journal_of)
+from whence.questions import open_history
 from whence.spark.stream import open_source
+from whence.spark.stream.follow import follow, journal_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from whence.spark.stream import (FRAMES, StreamSourceError, open_source)
+from whence.spark.stream import FRAMES, StreamSourceError, open_source
 from whence.spark.stream.kafka import KafkaSource
 
 if TYPE_CHECKING:

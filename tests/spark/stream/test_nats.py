@@ -24,10 +24,10 @@ from nats.js.api import RetentionPolicy, StreamConfig
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from whence.spark.stream import (FRAMES, StreamSourceError, open_source)
-from whence.spark.stream.nats.source import (NatsDataSource, NatsStreamReader)
-from whence.spark.stream.nats.jetstream import (Broker, read_range)
+from whence.spark.stream import FRAMES, StreamSourceError, open_source
 from whence.spark.stream.nats.client import Server
+from whence.spark.stream.nats.jetstream import Broker, read_range
+from whence.spark.stream.nats.source import NatsDataSource, NatsStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from whence.spark.stream.contract import bite, split, split_by_weight
 from whence.spark.stream.nats.jetstream import acknowledged
-from whence.spark.stream.ranges import (bite, split, split_by_weight)
 
 NUMBERS = st.integers(0, 10**18)
 COUNTS = st.integers(1, 50)

@@ -23,13 +23,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from whence.errors import (ClockError, Retired, StampError)
-from whence.clocks.locked import (LockedClock, holding)
-from whence.clocks.autonomous.names import (HALVINGS, Used, choose, deal, union, use)
-from whence.clocks.autonomous.stamp import (BELOW, DEFAULT_ROOT, AutonomousStamp, EventName, check_lines, read_line, write_line)
+from whence.clocks.autonomous.names import HALVINGS, Used, choose, deal, union, use
+from whence.clocks.autonomous.stamp import (
+    BELOW,
+    DEFAULT_ROOT,
+    AutonomousStamp,
+    EventName,
+    check_lines,
+    read_line,
+    write_line,
+)
 from whence.clocks.itc.bits import BitReader, BitWriter
-from whence.clocks.itc.id_tree import (Share, add, depth_of, read_share, write_share)
+from whence.clocks.itc.id_tree import Share, add, depth_of, read_share, write_share
+from whence.clocks.locked import LockedClock, holding
 from whence.clocks.wire import MAX_COUNTER, MAX_NAME_BYTES, MAX_STAMP_BYTES, VERSION, check_name
+from whence.errors import ClockError, Retired, StampError
 
 _HANDED_OVER = VERSION << 4 | 0x0F
 """The first byte of an instance that was handed over; no stamp begins with it."""

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from whence.errors import StampError
 from whence.clocks.itc.bits import BitReader, BitWriter
-from whence.clocks.itc.id_tree import (Share, add)
+from whence.clocks.itc.id_tree import Share, add
 from whence.clocks.wire import MAX_COUNTER
+from whence.errors import StampError
 
 Used: TypeAlias = "int | tuple[Used, Used]"
 """A set of used numbers."""

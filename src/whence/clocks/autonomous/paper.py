@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
-from whence.clocks import json_fields
-from whence.errors import (ClockError, Retired, StampError)
-from whence.clocks.locked import (LockedClock, holding)
+from whence.clocks import any_stamp
+from whence.clocks.locked import LockedClock, holding
 from whence.clocks.relation import CausalStamp, Relation
 from whence.clocks.wire import Kind, StampReader, Writer
+from whence.errors import ClockError, Retired, StampError
 
 SYMBOLS = "01◇"
 MAX_ID = 1 << 14
@@ -114,12 +114,12 @@ class PaperStamp(CausalStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        fields = json_fields.read_fields(value, "paper-autonomous", {"instance", "n", "eq"})
+        fields = any_stamp.read_fields(value, "paper-autonomous", {"instance", "n", "eq"})
         eq = fields["eq"]
         if not isinstance(eq, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in eq):
             raise StampError('"eq" is a list of pairs of ids')
         pairs = frozenset((_check_id(a), _check_id(b)) for a, b in eq)
-        return cls(_check_id(fields["instance"]), json_fields.read_integer(fields["n"], "n"), pairs)
+        return cls(_check_id(fields["instance"]), any_stamp.read_integer(fields["n"], "n"), pairs)
 
 
 class PaperInstance(LockedClock):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from whence.errors import Retired
-from whence.clocks.locked import LockedClock
 from whence.clocks.autonomous.instance import Instance
-from whence.clocks.autonomous.stamp import (AutonomousStamp, EventName)
+from whence.clocks.autonomous.stamp import AutonomousStamp, EventName
+from whence.clocks.locked import LockedClock
+from whence.errors import Retired
 
 
 class AutonomousMessage:

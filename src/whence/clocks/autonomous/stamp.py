@@ -11,12 +11,23 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
-from whence.clocks import json_fields
-from whence.errors import StampError
-from whence.clocks.autonomous.names import (HALVINGS, Used, check_used, contains, norm, numbers, read_member, read_used, write_member, write_used)
+from whence.clocks import any_stamp
+from whence.clocks.autonomous.names import (
+    HALVINGS,
+    Used,
+    check_used,
+    contains,
+    norm,
+    numbers,
+    read_member,
+    read_used,
+    write_member,
+    write_used,
+)
 from whence.clocks.itc.bits import BitReader, BitWriter
 from whence.clocks.relation import CausalStamp, Relation
 from whence.clocks.wire import Kind, StampReader, Writer, check_name
+from whence.errors import StampError
 
 DEFAULT_ROOT = "0"
 """The name of a root that is not given one."""
@@ -150,14 +161,14 @@ class AutonomousStamp(CausalStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        fields = json_fields.read_fields(value, "autonomous", {"line", "number", "used"})
+        fields = any_stamp.read_fields(value, "autonomous", {"line", "number", "used"})
         used = fields["used"]
         if not isinstance(used, Mapping):
             raise StampError('"used" is an object of sets, one for each line')
-        trees = {json_fields.read_name(line): check_used(_from_lists(tree)) for line, tree in used.items()}
+        trees = {any_stamp.read_name(line): check_used(_from_lists(tree)) for line, tree in used.items()}
         check_lines(trees)
         return cls(
-            EventName(json_fields.read_name(fields["line"]), json_fields.read_integer(fields["number"], "number")), trees
+            EventName(any_stamp.read_name(fields["line"]), any_stamp.read_integer(fields["number"], "number")), trees
         )
 
 
@@ -207,7 +218,7 @@ def _to_lists(used: Used) -> int | list[Any]:
 
 def _from_lists(value: object, depth: int = 0) -> Used:
     if not isinstance(value, list):
-        return json_fields.read_integer(value, "a first run")
+        return any_stamp.read_integer(value, "a first run")
     if len(value) != 2 or depth >= HALVINGS:
         raise StampError(f"a set of names is a number or [left, right], at most {HALVINGS} deep")
     left, right = _from_lists(value[0], depth + 1), _from_lists(value[1], depth + 1)

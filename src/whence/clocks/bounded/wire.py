@@ -28,9 +28,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from whence.clocks.bounded.clock import MAX_ELEMENTS, BoundedStamp
-from whence.errors import StampError
 from whence.clocks.relation import require
 from whence.clocks.wire import check_name
+from whence.errors import StampError
 
 _VERSION = 1
 _VERSION_BITS = 3

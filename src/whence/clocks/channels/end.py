@@ -18,11 +18,11 @@ from collections.abc import Callable
 from random import SystemRandom
 from typing import Generic, TypeVar
 
-from whence.errors import (ClockError, StampError)
 from whence.clocks.locked import LockedClock
-from whence.clocks.vector.packed import (NARROW, WIDE, Roster)
+from whence.clocks.vector.packed import NARROW, WIDE, Roster
 from whence.clocks.vector.stamp import VectorStamp, roster_from_bytes, roster_to_bytes, vector_stamp
 from whence.clocks.wire import MAX_STAMP_BYTES, VERSION, Kind
+from whence.errors import ClockError, StampError
 
 MAX_ENDS = 1024
 """Peers that a hub remembers. Beyond that it forgets the oldest, whose next message needs names again."""

@@ -16,13 +16,12 @@ import struct
 from collections.abc import Callable, Mapping
 
 from whence.clocks.channels.end import ChannelEnd, StaleChannel, random_identity
-from whence.errors import (ClockError, StampError)
 from whence.clocks.ses.clock import OrderingClock
-from whence.clocks.ses.delivery import (Incoming, OrderedDelivery)
-from whence.clocks.ses.delivery import OrderingObserver
-from whence.clocks.ses.stamp import (OrderingStamp, Sends, read_sends, write_sends)
+from whence.clocks.ses.delivery import Incoming, OrderedDelivery, OrderingObserver
+from whence.clocks.ses.stamp import OrderingStamp, Sends, read_sends, write_sends
 from whence.clocks.vector.stamp import VectorStamp
 from whence.clocks.wire import Kind, StampReader, Writer
+from whence.errors import ClockError, StampError
 
 PENDING = 64
 """Messages remembered while no acknowledgement comes; later messages cannot build on older ones."""

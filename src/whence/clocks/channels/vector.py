@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from whence.clocks.channels.end import ChannelEnd, random_identity
-from whence.errors import StampError
 from whence.clocks.vector.clock import VectorClock
 from whence.clocks.vector.stamp import VectorStamp
 from whence.clocks.wire import Kind
+from whence.errors import StampError
 
 
 class VectorChannel(ChannelEnd):

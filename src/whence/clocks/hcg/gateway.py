@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from whence.errors import (ClockDrift, ClockError)
-from whence.clocks.hcg.member import (LARGEST_RECEIVED, LocalClock)
-from whence.clocks.hcg.stamps import (GlobalStamp, LocalStamp)
+from whence.clocks.hcg.member import LARGEST_RECEIVED, LocalClock
+from whence.clocks.hcg.rules import NetworkBounds, SentLocally, literal_level, may_precede
+from whence.clocks.hcg.stamps import GlobalStamp, Known, LocalStamp, extend
 from whence.clocks.hcg.structure import Group
 from whence.clocks.locked import LockedClock
-
-
-from whence.clocks.hcg.rules import (NetworkBounds, SentLocally, literal_level, may_precede)
-from whence.clocks.hcg.stamps import (GlobalStamp, Known, extend)
+from whence.errors import ClockDrift, ClockError
 
 
 class MessageLog:
@@ -95,7 +91,6 @@ class LiteralVector:
         """Give VT of a local message received at `tr`; `last_ts` is when the gateway had last sent."""
         self._vt[self._subgroup] = literal_level(self._vt[self._subgroup], last_ts, tr, delta=self._delta)
         return dict(self._vt)
-
 
 
 DEFAULT_LOG_LIMIT = 64

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from whence.errors import (ClockDrift, ClockError)
 from whence.clocks.hcg.stamps import LocalStamp
 from whence.clocks.hcg.structure import Group
 from whence.clocks.locked import LockedClock
 from whence.clocks.wire import MAX_COUNTER
+from whence.errors import ClockDrift, ClockError
 
 LARGEST_RECEIVED = MAX_COUNTER // 2
 """Received counters above this are refused, so that counting on from one never runs out of bits."""

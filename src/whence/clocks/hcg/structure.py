@@ -32,10 +32,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import get_args
 
-from whence.errors import ClockError
-from whence.clocks.hcg.rules import (NetworkBounds, Rules, Skew, largest_skew, literal_precedes)
+from whence.clocks.hcg.rules import NetworkBounds, Rules, Skew, largest_skew, literal_precedes
 from whence.clocks.hcg.stamps import LocalStamp
 from whence.clocks.wire import check_name
+from whence.errors import ClockError
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from whence.errors import StampError
 from whence.clocks.wire import MAX_COUNTER
+from whence.errors import StampError
 
 
 class BitWriter:

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from whence.clocks import json_fields
-from whence.errors import (ClockError, Retired, StampError)
-from whence.clocks.locked import (LockedClock, holding)
-from whence.clocks.itc import (event_tree, id_tree)
+from whence.clocks import any_stamp
+from whence.clocks.itc import event_tree, id_tree
 from whence.clocks.itc.bits import BitReader, BitWriter
 from whence.clocks.itc.event_tree import Events
-from whence.clocks.itc.id_tree import (MAX_DEPTH, Share)
+from whence.clocks.itc.id_tree import MAX_DEPTH, Share
+from whence.clocks.locked import LockedClock, holding
 from whence.clocks.relation import CausalStamp, Relation, require
 from whence.clocks.wire import MAX_COUNTER, Kind, StampReader, Writer
+from whence.errors import ClockError, Retired, StampError
 
 
 class IntervalTreeStamp(CausalStamp):
@@ -74,7 +74,7 @@ class IntervalTreeStamp(CausalStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        fields = json_fields.read_fields(value, "interval-tree", {"events"})
+        fields = any_stamp.read_fields(value, "interval-tree", {"events"})
         return cls(_check_height(_from_lists(fields["events"])))
 
 
@@ -124,7 +124,9 @@ class IntervalTreeClock(LockedClock):
         with holding(self, other):
             self._check()
             other._check()
-            joined = IntervalTreeClock(id_tree.add(self._share, other._share), event_tree.join(self._events, other._events))
+            joined = IntervalTreeClock(
+                id_tree.add(self._share, other._share), event_tree.join(self._events, other._events)
+            )
             self._retired = other._retired = "joined"
             return joined
 
@@ -161,10 +163,10 @@ def _to_lists(e: Events) -> int | list[Any]:
 
 def _from_lists(value: object, depth: int = 0) -> Events:
     if not isinstance(value, list):
-        return json_fields.read_integer(value, "a height", most=MAX_COUNTER)
+        return any_stamp.read_integer(value, "a height", most=MAX_COUNTER)
     if len(value) != 3 or depth >= MAX_DEPTH:
         raise StampError(f"an event tree is a number or [n, left, right], at most {MAX_DEPTH} deep")
-    n = json_fields.read_integer(value[0], "a height", most=MAX_COUNTER)
+    n = any_stamp.read_integer(value[0], "a height", most=MAX_COUNTER)
     left, right = _from_lists(value[1], depth + 1), _from_lists(value[2], depth + 1)
     if event_tree.norm(n, left, right) != (n, left, right):
         raise StampError("an event tree is written in its normal form")

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from whence.errors import StampError
 from whence.clocks.itc.bits import BitReader, BitWriter
-from whence.clocks.itc.id_tree import (MAX_DEPTH, Share)
+from whence.clocks.itc.id_tree import MAX_DEPTH, Share
+from whence.errors import StampError
 
 Events: TypeAlias = "int | tuple[int, Events, Events]"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from whence.errors import (ClockError, StampError)
 from whence.clocks.itc.bits import BitReader, BitWriter
+from whence.errors import ClockError, StampError
 
 Share: TypeAlias = "int | tuple[Share, Share]"
 """What an instance owns: the paper's id."""

@@ -21,9 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from whence.clocks.ses.delivery import Incoming
-from whence.clocks.ses.delivery import (DEFAULT_TIMEOUT_S, MAX_WAITING, OrderingObserver)
-from whence.clocks.ses.stamp import (OrderingStamp, Sends)
+from whence.clocks.ses.delivery import DEFAULT_TIMEOUT_S, MAX_WAITING, Incoming, OrderingObserver
+from whence.clocks.ses.stamp import OrderingStamp, Sends
 from whence.clocks.vector.clock import VectorClock
 from whence.clocks.vector.stamp import VectorStamp
 from whence.clocks.wire import check_name

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
-
-from whence.clocks.ses.stamp import OrderingStamp
-from whence.clocks.vector.stamp import VectorStamp
-
-
-from collections.abc import Callable
 from threading import TIMEOUT_MAX, Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from whence.errors import (ClockError, UnstampedMessage)
 from whence.clocks.locked import LockedClock
 from whence.clocks.ses.stamp import OrderingStamp
 from whence.clocks.vector.clock import VectorClock, VectorObserver
 from whence.clocks.vector.stamp import VectorStamp
 from whence.clocks.wire import check_name
+from whence.errors import ClockError, UnstampedMessage
 
 if TYPE_CHECKING:
     import asyncio
@@ -252,7 +244,6 @@ def _check_timeout(timeout_s: float) -> float:
 def _call_soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(callback)
-
 
 
 logger = logging.getLogger(__name__)

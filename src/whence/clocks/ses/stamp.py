@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
-from whence.clocks import json_fields
-from whence.errors import StampError
+from whence.clocks import any_stamp
 from whence.clocks.relation import CausalStamp, Relation
 from whence.clocks.vector.stamp import VectorStamp
 from whence.clocks.wire import Kind, StampReader, Writer
+from whence.errors import StampError
 
 Sends = Mapping[str, int]
 """``{sender: counter}``: one send of each named sender."""
@@ -115,18 +115,18 @@ class OrderingStamp(CausalStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        fields = json_fields.read_fields(value, "ordering", {"sender", "vector", "outstanding"})
+        fields = any_stamp.read_fields(value, "ordering", {"sender", "vector", "outstanding"})
         waits = fields["outstanding"]
         if not isinstance(waits, Mapping) or not all(isinstance(sends, Mapping) for sends in waits.values()):
             raise StampError('"outstanding" is an object of objects: {destination: {sender: counter}}')
         outstanding = {
-            json_fields.read_name(to): {
-                json_fields.read_name(process): json_fields.read_integer(count, "a counter")
+            any_stamp.read_name(to): {
+                any_stamp.read_name(process): any_stamp.read_integer(count, "a counter")
                 for process, count in sends.items()
             }
             for to, sends in waits.items()
         }
-        return cls(json_fields.read_name(fields["sender"]), VectorStamp.from_json(fields["vector"]), outstanding)
+        return cls(any_stamp.read_name(fields["sender"]), VectorStamp.from_json(fields["vector"]), outstanding)
 
 
 def write_sends(out: Writer, outstanding: Mapping[str, Sends], clock: VectorStamp) -> None:

@@ -19,12 +19,12 @@ Sources: Fidge 1991; Berry 1995, sections 2.1, 3.4.1, 3.6 and 4.2.
 
 from __future__ import annotations
 
-from whence.errors import (ClockError, UnstampedMessage)
-from whence.clocks.locked import (LockedClock, holding)
+from whence.clocks.locked import LockedClock, holding
 from whence.clocks.relation import require
-from whence.clocks.vector.packed import (Roster, merge, union)
+from whence.clocks.vector.packed import Roster, merge, union
 from whence.clocks.vector.stamp import VectorStamp, vector_stamp
 from whence.clocks.wire import MAX_COUNTER, check_name
+from whence.errors import ClockError, UnstampedMessage
 
 _new = object.__new__
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar, Self, cast
 
-from whence.clocks import json_fields
-from whence.errors import StampError
+from whence.clocks import any_stamp
 from whence.clocks.relation import CausalStamp, Relation
-from whence.clocks.vector.packed import (Roster, at_most, lane_bits_for, union)
+from whence.clocks.vector.packed import Roster, at_most, lane_bits_for, union
 from whence.clocks.wire import MAX_COUNTER, MAX_NAME_BYTES, Kind, StampReader, Writer, check_name
+from whence.errors import StampError
 
 _WIDTHS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
@@ -40,7 +40,7 @@ class VectorStamp(CausalStamp, Mapping[str, int]):
             raise StampError(f"a vector stamp is a mapping of process to counter, not {type(counters).__name__}")
         for process, count in counters.items():
             check_name(process)
-            json_fields.read_integer(count, f"the counter of {process!r:.60}")
+            any_stamp.read_integer(count, f"the counter of {process!r:.60}")
         present = [process for process, count in counters.items() if count]
         roster = Roster.of(present, largest=max(counters.values(), default=0))
         self._roster = roster
@@ -141,7 +141,7 @@ class VectorStamp(CausalStamp, Mapping[str, int]):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        fields = json_fields.read_fields(value, "vector", {"counters"}, optional=frozenset({"complete"}))
+        fields = any_stamp.read_fields(value, "vector", {"counters"}, optional=frozenset({"complete"}))
         counters, complete = fields["counters"], fields.get("complete", True)
         if not isinstance(counters, Mapping) or not isinstance(complete, bool):
             raise StampError(

@@ -16,10 +16,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.causality.order import NO_TIME
-from whence.events.keys import SPAN
-from whence.events.schema import RECEIVE, SEND
-from whence.history.run import Run
+from whence.events.schema import RECEIVE, SEND, SPAN
 from whence.history.deliver.rows import chain_of
+from whence.history.run import Run
 
 Longs = NDArray[np.int64]
 

@@ -27,8 +27,17 @@ from numpy.typing import NDArray
 from whence.causality.order import NO_TIME
 from whence.history.clocks.answered import answered
 from whence.history.run import Run
-from whence.skew.pairs import (MAX_CELLS, WIDEST, OccupiedBins, ClockPairs, count_pairs, merge_pairs, no_pairs, occupied_bins)
-from whence.measures.waits import Waits
+from whence.measures.delays import Waits
+from whence.skew.pairs import (
+    MAX_CELLS,
+    WIDEST,
+    ClockPairs,
+    OccupiedBins,
+    count_pairs,
+    merge_pairs,
+    no_pairs,
+    occupied_bins,
+)
 
 Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]

@@ -16,11 +16,21 @@ from whence.history.manifest import ClocksSummary, SameClock
 from whence.history.run import Run
 from whence.history.sealed import write_sealed_table
 from whence.history.store import Store
-from whence.skew.pairs import (COLUMNS, NO_NEXT, ClockPairs, fit_pairs)
-from whence.skew.steps import (Moment, ClockStep)
-from whence.skew.offsets import (DRIFTS, ERRATIC, STEADY, STEPS, UNKNOWN, WANDERS, ClockEstimate, Offsets, estimate_offsets)
-from whence.skew.same_clocks import (SameClocks, find_same_clocks)
-from whence.measures.waits import Waits
+from whence.measures.delays import Waits
+from whence.skew.offsets import (
+    DRIFTS,
+    ERRATIC,
+    STEADY,
+    STEPS,
+    UNKNOWN,
+    WANDERS,
+    ClockEstimate,
+    Offsets,
+    estimate_offsets,
+)
+from whence.skew.pairs import COLUMNS, NO_NEXT, ClockPairs, fit_pairs
+from whence.skew.same_clocks import SameClocks, find_same_clocks
+from whence.skew.steps import ClockStep, Moment
 
 CLOCKS_TABLE, CLOCK_PAIRS_TABLE = "clocks", "clock_pairs"
 """Keys of the files' names in the manifest's ``clocks``, under ``files``."""

@@ -11,16 +11,22 @@ from typing import Any
 import pyarrow as pa
 
 from whence.causality.bounded_stamps import default_tick
+from whence.delivery.policies import MAX_TICKS, Phi, PolicyOption, StampPolicy, policies_from_options, read_policies
 from whence.errors import ClockDrift
-from whence.delivery.policy_options import (PolicyOption, policies_from_options, read_policies)
-from whence.delivery.policies import MAX_TICKS, Phi, StampPolicy
 from whence.history import layout
-from whence.history.deliver.segment import (DELIVERIES, LIMIT_ROWS, Contradictions, SegmentDeliveries, WallClock, deliver_segment)
+from whence.history.deliver.rows import Blocks
+from whence.history.deliver.segment import (
+    DELIVERIES,
+    LIMIT_ROWS,
+    Contradictions,
+    SegmentDeliveries,
+    WallClock,
+    deliver_segment,
+)
 from whence.history.manifest import PolicySummary, WallClockSummary
 from whence.history.run import Run
 from whence.history.sealed import write_sealed_table
-from whence.history.deliver.rows import Blocks
-from whence.measures.waits import Waits
+from whence.measures.delays import Waits
 
 AT_ONCE = "assumed at once"
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.delivery.rules import DeliveryRule
+from whence.delivery.policies import DeliveryRule
 from whence.delivery.stamped import wait_ticks
 from whence.history.deliver.rows import Blocks
 

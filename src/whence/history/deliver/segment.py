@@ -19,26 +19,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from whence.causality.bounded_stamps import (BoundedStamps, eps_ticks, stamp_known_rows, stamp_rows)
-from whence.delivery.policies import StampPolicy
-from whence.delivery.rules import DeliveryRule
+from whence.causality.bounded_stamps import BoundedStamps, eps_ticks, stamp_known_rows, stamp_rows
+from whence.delivery.policies import DeliveryRule, StampPolicy
 from whence.delivery.sort import argsort_packed
 from whence.delivery.stamped import (
     NO_LOW,
     Deliverer,
-    TimeAxis,
     PlacedDeliveries,
     StampedRows,
+    TimeAxis,
     inverse,
     key_order,
     prompt_ticks,
     wait_ticks,
 )
-from whence.history.deliver.neighbours import (Neighbourhood, chain, delivery_bounds)
+from whence.history.deliver.neighbours import Neighbourhood, chain, delivery_bounds
+from whence.history.deliver.rows import NEVER, Blocks, EventRange, chain_of, load_span
 from whence.history.run import Run
-from whence.history.deliver.rows import (NEVER, Blocks, EventRange, chain_of, load_span)
+from whence.measures.delays import Waits
 from whence.measures.inversions import Inversions, OrderedRowsOfCauses, count_inversions
-from whence.measures.waits import Waits
 
 Longs = NDArray[np.int64]
 
@@ -178,7 +177,9 @@ class _LoadedRows:
 class _Task:
     """The work on one segment, or on some blocks of its computation."""
 
-    def __init__(self, run: Run, line: Neighbourhood, rules: dict[str, DeliveryRule], eps: int, tick: int, as_known: bool) -> None:
+    def __init__(
+        self, run: Run, line: Neighbourhood, rules: dict[str, DeliveryRule], eps: int, tick: int, as_known: bool
+    ) -> None:
         self.run, self.chain, self.rules, self.eps, self.tick = run, line, rules, eps, tick
         self.as_known = as_known
 
@@ -251,7 +252,13 @@ class _Task:
         ).deliver
 
     def _direct_only(
-        self, window: _LoadedRows, placed: PlacedDeliveries, rule: DeliveryRule, largest_at: Longs, needed_rows: int, limit_rows: int
+        self,
+        window: _LoadedRows,
+        placed: PlacedDeliveries,
+        rule: DeliveryRule,
+        largest_at: Longs,
+        needed_rows: int,
+        limit_rows: int,
     ) -> Contradictions:
         """Without the pairs that reach too far: what messages show by themselves."""
         inverted = _messages_inverted(window, placed.place)

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.causality.place import (Detour, PlacedRows)
 from whence.causality.order import Edges
+from whence.causality.place import Detour, PlacedRows
 from whence.events.schema import ANSWER
 from whence.history.open_ends import RECEIVES, SENDS
 from whence.history.window.columns import BETWEEN
-from whence.history.window.span_edges import (SpanEnds, edges_told, ends_of_groups)
+from whence.history.window.span_edges import SpanEnds, edges_told, ends_of_groups
 
 Longs = NDArray[np.int64]
 Codes = NDArray[np.int32]

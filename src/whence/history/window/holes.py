@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from whence.causality.order import NO_TIME
 from whence.causality.skeleton import Ints, Longs, Skeleton
-from whence.events.keys import UNKNOWN_PLACE
-from whence.events.schema import ANSWER, LOCAL, RECEIVE, SPAN, STAMPED
+from whence.events.schema import ANSWER, LOCAL, RECEIVE, SPAN, STAMPED, UNKNOWN_PLACE
 
 Flags = NDArray[np.bool_]
 

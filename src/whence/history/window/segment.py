@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from whence.causality.order import NO_TIME
 from whence.causality.skeleton import Skeleton
 from whence.history import layout
-from whence.history.quarantine import (DUPLICATE, PLACED, QUARANTINED, count_codes)
 from whence.history.gone import Gone, gone_from
-from whence.history.window.holes import (SegmentHoles, told_by)
-from whence.history.window.plan import WindowPlan
-from whence.history.window.columns import (BETWEEN, numbered_names)
+from whence.history.quarantine import DUPLICATE, PLACED, QUARANTINED, count_codes
 from whence.history.sealed import write_sealed_table
-from whence.history.window.lines import (SegmentLines, lines_of)
-from whence.history.window.solve import (Solved, SegmentWindow, solve)
 from whence.history.store import Store
-from whence.history.write import (SegmentFiles, write_aside, write_segment)
+from whence.history.window.columns import BETWEEN, numbered_names
+from whence.history.window.holes import SegmentHoles, told_by
+from whence.history.window.lines import SegmentLines, lines_of
+from whence.history.window.plan import WindowPlan
+from whence.history.window.solve import SegmentWindow, Solved, solve
+from whence.history.write import SegmentFiles, write_aside, write_segment
 
 FEW_TEXTS = 2_000
 """Attributes of so many different texts are read faster than a database is opened."""

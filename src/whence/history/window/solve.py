@@ -22,18 +22,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.causality.place import (PlacedRows, assemble)
 from whence.causality.canonical import Copies, Raw, canonical_order, find_copies, tied_places
 from whence.causality.corrected_times import corrections
-from whence.causality.order import (NO_TIME, Edges, OrderedRows, CausalTimes, order_rows)
-from whence.events.keys import UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
-from whence.events.schema import ANSWER, END, SPAN, STAMPED, START
-from whence.history.quarantine import Quarantined
+from whence.causality.order import NO_TIME, CausalTimes, Edges, OrderedRows, order_rows
+from whence.causality.place import PlacedRows, assemble
+from whence.events.schema import ANSWER, END, SPAN, STAMPED, START, UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
 from whence.history.open_ends import RECEIVES, SENDS
-from whence.history.window.columns import (BETWEEN, ReportColumns, out_of_range)
-from whence.history.window.span_edges import (before_their_start, begins_uncalled, edges_told, homes_of_spans, rank_ties, span_ends, started_elsewhere, with_all_answers, with_ties, without_answers_after, without_local_parents)
-from whence.history.window.check_stamps import (contradictions, first_contradictions)
-from whence.history.window.ends import (WindowRows, open_ends, with_open_ties)
+from whence.history.quarantine import Quarantined
+from whence.history.window.check_stamps import contradictions, first_contradictions
+from whence.history.window.columns import BETWEEN, ReportColumns, out_of_range
+from whence.history.window.ends import WindowRows, open_ends, with_open_ties
+from whence.history.window.span_edges import (
+    before_their_start,
+    begins_uncalled,
+    edges_told,
+    homes_of_spans,
+    rank_ties,
+    span_ends,
+    started_elsewhere,
+    with_all_answers,
+    with_ties,
+    without_answers_after,
+    without_local_parents,
+)
 
 Longs = NDArray[np.int64]
 Codes = NDArray[np.int32]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from whence.causality.order import Edges
 from whence.events.schema import ANSWER, END, RECEIVE, SEND, SPAN, START
-from whence.history.window.columns import (BETWEEN, ReportColumns)
+from whence.history.window.columns import BETWEEN, ReportColumns
 
 Longs = NDArray[np.int64]
 Codes = NDArray[np.int32]

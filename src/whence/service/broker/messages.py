@@ -11,7 +11,7 @@ from nats.js import JetStreamContext
 from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
 
 from whence.events.payload import encode_reports
-from whence.service.broker.nats_server import (STREAM, SUBJECT, BrokerError, Retention)
+from whence.service.broker.nats_server import STREAM, SUBJECT, BrokerError, Retention
 from whence.service.http.limits import too_large
 
 MESSAGE_BYTES: Final = 1 << 20

@@ -23,7 +23,7 @@ from typing import IO, Final
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from whence.errors import WhenceError
-from whence.service.supervisor import (Command, Supervised)
+from whence.service.supervisor import Command, Supervised
 
 FOLDER: Final = "broker"
 """The broker's folder within the folder of a history."""

@@ -20,9 +20,9 @@ from nats.aio.client import Client
 from nats.js import JetStreamContext
 from nats.js.api import StreamInfo
 
-from whence.service.broker.nats_server import (STREAM, SUBJECT, BrokerError, Retention)
-from whence.service.http.limits import (RETRY_AFTER_S, Limits, RequestRefused, too_large)
-from whence.service.broker.messages import (BrokerMessage, ensure_stream)
+from whence.service.broker.messages import BrokerMessage, ensure_stream
+from whence.service.broker.nats_server import STREAM, SUBJECT, BrokerError, Retention
+from whence.service.http.limits import RETRY_AFTER_S, Limits, RequestRefused, too_large
 
 log = logging.getLogger("whence.service")
 

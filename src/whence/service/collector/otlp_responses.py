@@ -7,8 +7,8 @@ from typing import Final, Literal
 
 from starlette.responses import Response
 
-from whence.service.http.limits import RequestRefused
 from whence.service.collector.parsing import BodyFormat
+from whence.service.http.limits import RequestRefused
 
 Signal = Literal["traces", "logs"]
 

@@ -14,12 +14,12 @@ from typing import Final
 import pyarrow as pa
 
 from whence.events.schema import REPORTS
-from whence.service.http.limits import (Limits, RequestRefused, too_large)
+from whence.service.http.limits import Limits, RequestRefused, too_large
 from whence.sources.contract import FileSlice, Source
-from whence.sources.native.lines import (BOM, JsonLines)
+from whence.sources.native.lines import BOM, JsonLines
 from whence.sources.otlp import Otlp
-from whence.sources.otlp.protobuf_walk import (TooManyParts, WireLimits)
 from whence.sources.otlp.framing import shape_of
+from whence.sources.otlp.protobuf_walk import TooManyParts, WireLimits
 
 log = logging.getLogger("whence.service")
 
@@ -60,7 +60,9 @@ class Parser:
         try:
             return self._parse(body, body_format, file)
         except MemoryError:
-            raise RequestRefused(413, "too-large", "the reports take more memory than there is; send less at a time") from None
+            raise RequestRefused(
+                413, "too-large", "the reports take more memory than there is; send less at a time"
+            ) from None
         except TooManyParts:
             raise too_large("resources, scopes and records of a body", 4 * self._limits.reports) from None
         except RecursionError:

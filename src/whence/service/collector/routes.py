@@ -25,16 +25,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from whence.events.sizes import without_large
-from whence.service.collector import otlp_responses
-from whence.service.http.tokens import Access
-from whence.service.http.bodies import (SENDER_STOPPED, check_lines, content_encoding, discard_body, gunzip, read_body)
-from whence.service.http.problems import refusal_headers
-from whence.service.http.limits import (HeldBytes, InFlight, Limits, RequestRefused)
-from whence.service.broker.messages import (BrokerMessage, cut_into_messages)
-from whence.service.metrics import Metrics
-from whence.service.collector.otlp_responses import Signal
-from whence.service.collector.parsing import (BodyFormat, Parser)
+from whence.service.broker.messages import BrokerMessage, cut_into_messages
 from whence.service.broker.publisher import Publisher
+from whence.service.collector import otlp_responses
+from whence.service.collector.otlp_responses import Signal
+from whence.service.collector.parsing import BodyFormat, Parser
+from whence.service.http.bodies import SENDER_STOPPED, check_lines, content_encoding, discard_body, gunzip, read_body
+from whence.service.http.limits import HeldBytes, InFlight, Limits, RequestRefused
+from whence.service.http.problems import refusal_headers
+from whence.service.http.tokens import Access
+from whence.service.metrics import Metrics
 
 _OTLP_TYPES: Final = {
     "application/json": BodyFormat.OTLP_JSON,
@@ -136,7 +136,13 @@ class Collector:
         return prepared
 
     def _prepare(
-        self, body: bytes, compression: str | None, body_format: BodyFormat, writer: str, batch: str | None, held: HeldBytes
+        self,
+        body: bytes,
+        compression: str | None,
+        body_format: BodyFormat,
+        writer: str,
+        batch: str | None,
+        held: HeldBytes,
     ) -> Prepared:
         """Decompress and parse a body, and cut its rows into messages. Runs in a thread."""
         if compression == "gzip":

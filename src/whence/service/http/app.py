@@ -15,14 +15,14 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 
 from whence.errors import WhenceError
-from whence.service.http.tokens import Access
-from whence.service.collector.routes import (Collector, collector_router)
-from whence.service.http.connections import (HttpConnection, OpenConnections, most_connections)
-from whence.service.http.problems import (Guard, answer_refusal)
-from whence.service.http.limits import (Limits, RequestRefused)
-from whence.service.metrics import Metrics
 from whence.service.broker.publisher import Publisher
-from whence.service.health import (StreamStatus, HealthWatch, watching_router)
+from whence.service.collector.routes import Collector, collector_router
+from whence.service.health import HealthWatch, StreamStatus, watching_router
+from whence.service.http.connections import HttpConnection, OpenConnections, most_connections
+from whence.service.http.limits import Limits, RequestRefused
+from whence.service.http.problems import Guard, answer_refusal
+from whence.service.http.tokens import Access
+from whence.service.metrics import Metrics
 
 DRAIN_S = 10
 """Seconds that running requests get to finish when the server ends."""

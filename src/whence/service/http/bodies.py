@@ -9,7 +9,7 @@ from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 
-from whence.service.http.limits import (HeldBytes, Limits, RequestRefused, too_large)
+from whence.service.http.limits import HeldBytes, Limits, RequestRefused, too_large
 
 SENDER_STOPPED: Final = ("slow", "gone")
 """Reasons of refusals after which the sender will send nothing more."""

@@ -17,8 +17,8 @@ from typing import Any, Final
 from starlette.requests import Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from whence.service.http.limits import RETRY_AFTER_S, Limits, RequestRefused
 from whence.service.http.problems import answer_refusal
-from whence.service.http.limits import (RETRY_AFTER_S, Limits, RequestRefused)
 
 HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
 SPARE: Final = 64
@@ -112,7 +112,9 @@ class HealthOnly:
         if scope["path"] in HEALTH_PATHS:
             await self._app(scope, receive, send)
             return
-        refusal = RequestRefused(503, "busy", "too many connections at once; try again later", retry_after_s=RETRY_AFTER_S)
+        refusal = RequestRefused(
+            503, "busy", "too many connections at once; try again later", retry_after_s=RETRY_AFTER_S
+        )
         response = await answer_refusal(Request(scope), refusal)
         response.headers["HttpConnection"] = "close"
         await response(scope, receive, send)

@@ -110,7 +110,9 @@ class HeldBytes:
     def check(self) -> None:
         """Raise `RequestRefused` if nobody needs the result. Long work in a thread calls this now and then."""
         if self.abandoned or self._all.ending:
-            raise RequestRefused(503, "ending", "the service is ending; send this again later", retry_after_s=RETRY_AFTER_S)
+            raise RequestRefused(
+                503, "ending", "the service is ending; send this again later", retry_after_s=RETRY_AFTER_S
+            )
 
     def grow(self, size_bytes: int) -> None:
         """Count more bytes for this request. Raises `RequestRefused`."""
@@ -119,7 +121,9 @@ class HeldBytes:
 
 
 def _busy() -> RequestRefused:
-    return RequestRefused(429, "busy", "too many requests at once; send this one again later", retry_after_s=RETRY_AFTER_S)
+    return RequestRefused(
+        429, "busy", "too many requests at once; send this one again later", retry_after_s=RETRY_AFTER_S
+    )
 
 
 def too_large(what: str, limit: int) -> RequestRefused:

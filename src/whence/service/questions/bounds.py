@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from whence.history import layout
-from whence.questions.event import event_columns
-from whence.questions.history import History
 from whence.history.run import Run
 from whence.history.tables import Longs
+from whence.questions.event import event_columns
+from whence.questions.history import History
 from whence.service.http.limits import RequestRefused
 
 MOST_EVENTS: Final = 25_000
@@ -150,7 +150,9 @@ class BoundedRun(Run):
             self.segments.events_file[piece.number], lambda: self._stream(piece, rest, list(columns), receive)
         )
 
-    def _stream(self, piece: _RowGroupEvents, rest: pa.Table, columns: list[str], receive: Callable[[pa.Table], None]) -> None:
+    def _stream(
+        self, piece: _RowGroupEvents, rest: pa.Table, columns: list[str], receive: Callable[[pa.Table], None]
+    ) -> None:
         """Add attributes, read in small batches, to the other columns in `rest`; pass the rows to `receive`."""
         file = self._parquet(self.segments.events_file[piece.number])
         batches = file.iter_batches(READ_AT_ONCE, row_groups=[piece.group], columns=["attributes"], use_threads=False)

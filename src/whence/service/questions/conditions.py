@@ -17,7 +17,7 @@ from typing import Any, Final
 import duckdb
 
 from whence.history.errors import BadCondition
-from whence.questions.where import (children_of, closed_connection)
+from whence.questions.where import children_of, closed_connection
 
 MOST_CHARACTERS: Final = 2_000
 MOST_PARTS: Final = 500

@@ -12,8 +12,8 @@ from typing import Protocol, TypeVar
 
 from whence.history.errors import HistoryReplaced
 from whence.questions.history import History
+from whence.service.http.limits import RETRY_AFTER_S, RequestRefused
 from whence.service.questions.bounds import bound_answers
-from whence.service.http.limits import (RETRY_AFTER_S, RequestRefused)
 
 Answer = TypeVar("Answer")
 ATTEMPTS = 4

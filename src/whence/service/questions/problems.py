@@ -26,8 +26,8 @@ from whence.history.errors import (
     UnknownPolicy,
 )
 from whence.history.store import StorageError
+from whence.service.http.limits import RETRY_AFTER_S, RequestRefused, too_large
 from whence.service.http.problems import refusal_headers
-from whence.service.http.limits import (RETRY_AFTER_S, RequestRefused, too_large)
 
 MOST_BODY_BYTES: Final = 64 << 10
 """The most bytes of a request with a JSON body: a new subscription."""
@@ -77,12 +77,16 @@ def to_refusal(fault: Exception) -> RequestRefused | None:
     if isinstance(fault, UnknownPolicy):
         return RequestRefused(404, "unknown-policy", str(fault))
     if isinstance(fault, NoHistory):
-        return RequestRefused(503, "no-history", "nothing has been delivered yet: ask again", retry_after_s=RETRY_AFTER_S)
+        return RequestRefused(
+            503, "no-history", "nothing has been delivered yet: ask again", retry_after_s=RETRY_AFTER_S
+        )
     if isinstance(fault, HistoryReplaced):
         return RequestRefused(503, "replaced", "the history is being replaced: ask again", retry_after_s=RETRY_AFTER_S)
     if isinstance(fault, (HistoryError, StorageError)):
         # The messages of these name files.
-        return RequestRefused(503, "unreadable", "the history cannot be read: see the log of the service", retry_after_s=60)
+        return RequestRefused(
+            503, "unreadable", "the history cannot be read: see the log of the service", retry_after_s=60
+        )
     if isinstance(fault, HTTPException):
         return RequestRefused(fault.status_code, "refused", str(fault.detail))
     if isinstance(fault, RequestValidationError):

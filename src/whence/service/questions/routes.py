@@ -17,16 +17,28 @@ from pydantic import StringConstraints
 from starlette.types import Receive, Scope, Send
 
 from whence.history.errors import EventNotFound
-from whence.questions.history import (History, Process)
+from whence.history.times import time_or_event
+from whence.questions.history import History, Process
 from whence.questions.locate import unknown_name
 from whence.questions.order import order_documents
-from whence.history.times import time_or_event
-from whence.service.questions.bounds import truncated_events
-from whence.service.questions.documents import (AsideDocument, CheckDocument, ClocksDocument, ConcurrentDocument, CutDocument, ExplanationDocument, ImpactDocument, OrderedDocument, ProcessDocument, RelationDocument, WhyDocument)
-from whence.service.questions.pool import (Asker, Deadline, HistorySource, QuestionLimits)
-from whence.service.questions.problems import (PROBLEMS, AskingRoute)
 from whence.service.http.limits import RequestRefused
-from whence.service.questions.conditions import (MOST_CHARACTERS, ConditionLimits)
+from whence.service.questions.bounds import truncated_events
+from whence.service.questions.conditions import MOST_CHARACTERS, ConditionLimits
+from whence.service.questions.documents import (
+    AsideDocument,
+    CheckDocument,
+    ClocksDocument,
+    ConcurrentDocument,
+    CutDocument,
+    ExplanationDocument,
+    ImpactDocument,
+    OrderedDocument,
+    ProcessDocument,
+    RelationDocument,
+    WhyDocument,
+)
+from whence.service.questions.pool import Asker, Deadline, HistorySource, QuestionLimits
+from whence.service.questions.problems import PROBLEMS, AskingRoute
 
 Value = TypeVar("Value")
 MOST_K: Final = 1_000

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from whence.service.questions.documents import (Document, EventDocument, MissingDocument, PossibleDocument)
 from whence.service.questions.conditions import MOST_CHARACTERS
-from whence.service.subscriptions.store import (Progress, Subscription)
+from whence.service.questions.documents import Document, EventDocument, MissingDocument, PossibleDocument
+from whence.service.subscriptions.store import Progress, Subscription
 
 LARGEST = 2**63 - 1
 MOST_K = 1_000

@@ -19,7 +19,7 @@ import pyarrow.types as kinds
 
 from whence.history.errors import BadCondition
 from whence.live.delivery_log import DELIVERED
-from whence.questions.where import (Condition, closed_connection)
+from whence.questions.where import Condition, closed_connection
 
 EVALUATION_S: Final = 5.0
 """The longest time for one condition on one page of the log. Ordinary conditions take a hundredth of that."""

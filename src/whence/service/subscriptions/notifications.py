@@ -6,41 +6,30 @@ what comes after it, however often and by whomever it is read.
 
 from __future__ import annotations
 
-
 import json
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from threading import Lock
 from typing import Any, Final, Protocol
-
-import pyarrow as pa
-
-from whence.history.errors import BadCondition, HistoryError, NoHistory
-from whence.live.delivery_log import LogTrimmed
-from whence.questions.event import Event
-from whence.questions.history import History
-from whence.questions.why import Why
-from whence.history.store import StorageError
-from whence.service.questions.bounds import (bound_answers, truncated_events)
-from whence.service.questions.pool import (HistorySource, ask_newest)
-from whence.service.http.limits import RequestRefused
-from whence.service.subscriptions.matching import (Matcher, Matchers)
-from whence.service.subscriptions.store import Subscription
-
-
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from whence.history.errors import AmbiguousEvent, EventNotFound
+from whence.history.errors import AmbiguousEvent, BadCondition, EventNotFound, HistoryError, NoHistory
+from whence.history.store import StorageError
+from whence.live.delivery_log import LogTrimmed
 from whence.questions.event import Event
 from whence.questions.history import History
+from whence.questions.why import Why
+from whence.service.http.limits import RequestRefused
+from whence.service.questions.bounds import bound_answers, truncated_events
+from whence.service.questions.pool import HistorySource, ask_newest
+from whence.service.subscriptions.matching import Matcher, Matchers
+from whence.service.subscriptions.store import Subscription
 
 ORIGIN = ("file", "place")
 REPORTED = ("time", "name", "kind")
@@ -91,7 +80,6 @@ def _equal(column: pa.ChunkedArray, value: Any) -> NDArray[np.bool_]:
     equal = pc.is_null(column) if value is None else pc.fill_null(pc.equal(column, value), False)
     mask: NDArray[np.bool_] = equal.to_numpy()
     return mask
-
 
 
 ROWS: Final = 10_000

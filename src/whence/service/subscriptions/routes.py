@@ -8,12 +8,21 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Response
 
-from whence.service.http.tokens import ANONYMOUS
-from whence.service.questions.routes import (AccessChecks, OpenAccess, json_answer)
-from whence.service.questions.problems import (PROBLEMS, AskingRoute, Problem)
 from whence.service.http.limits import RequestRefused
 from whence.service.http.sse import EventStream
-from whence.service.subscriptions.documents import (LARGEST, AnswerDocument, CreatedDocument, NewSubscription, SubscriptionDocument, SuspendedDocument, TrimmedDocument, UnplacedDocument)
+from whence.service.http.tokens import ANONYMOUS
+from whence.service.questions.problems import PROBLEMS, AskingRoute, Problem
+from whence.service.questions.routes import AccessChecks, OpenAccess, json_answer
+from whence.service.subscriptions.documents import (
+    LARGEST,
+    AnswerDocument,
+    CreatedDocument,
+    NewSubscription,
+    SubscriptionDocument,
+    SuspendedDocument,
+    TrimmedDocument,
+    UnplacedDocument,
+)
 from whence.service.subscriptions.service import Subscriptions
 
 IdParameter = Annotated[str, Path(max_length=64, description="The id of a subscription.", alias="id")]

@@ -18,16 +18,23 @@ from urllib.parse import urlsplit
 
 from whence.history.errors import HistoryError, NoHistory
 from whence.history.store import StorageError
-from whence.service.http.limits import (RETRY_AFTER_S, RequestRefused)
-from whence.service.subscriptions.matching import (EVALUATION_S, Matchers)
+from whence.service.http.limits import RETRY_AFTER_S, RequestRefused
+from whence.service.http.sse import KEEP_ALIVE, write_event, write_opening, write_position
 from whence.service.questions.conditions import ConditionLimits
-from whence.service.http.sse import (KEEP_ALIVE, write_event, write_opening, write_position)
-from whence.service.subscriptions.documents import (NewSubscription, subscription_document)
-from whence.service.subscriptions.notifications import (LiveLog, NotificationPage, Notifier)
+from whence.service.subscriptions.documents import NewSubscription, subscription_document
+from whence.service.subscriptions.matching import EVALUATION_S, Matchers
+from whence.service.subscriptions.notifications import LiveLog, NotificationPage, Notifier
+from whence.service.subscriptions.store import (
+    MOST_OF_ONE,
+    MOST_SUBSCRIPTIONS,
+    Subscription,
+    SubscriptionStore,
+    Webhook,
+    reset_failures,
+)
 from whence.service.subscriptions.wake import CommitWatch
-from whence.service.subscriptions.store import (MOST_OF_ONE, MOST_SUBSCRIPTIONS, Subscription, SubscriptionStore, Webhook, reset_failures)
-from whence.service.webhooks.worker import (WebhookLimits, Webhooks)
 from whence.service.webhooks.client import WebhookHosts
+from whence.service.webhooks.worker import WebhookLimits, Webhooks
 
 log = logging.getLogger("whence.service")
 

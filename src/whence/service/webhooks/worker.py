@@ -17,11 +17,11 @@ from functools import partial
 from random import Random
 
 from whence.service.http.limits import RequestRefused
-from whence.service.subscriptions.notifications import (Notifier, Notification)
+from whence.service.subscriptions.notifications import Notification, Notifier
+from whence.service.subscriptions.store import Progress, Subscription, SubscriptionStore, add_failure, advance
 from whence.service.subscriptions.wake import CommitWatch
-from whence.service.subscriptions.store import (Progress, Subscription, SubscriptionStore, add_failure, advance)
-from whence.service.webhooks.client import (NotTaken, WebhookTarget, WebhookHosts, send)
-from whence.service.webhooks.signatures import (DELIVERY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, sign_body)
+from whence.service.webhooks.client import NotTaken, WebhookHosts, WebhookTarget, send
+from whence.service.webhooks.signatures import DELIVERY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, sign_body
 
 log = logging.getLogger("whence.service")
 NS = 1_000_000_000
@@ -147,7 +147,9 @@ class Webhooks:
             if page.at_end:
                 await self._watch.changed(seen, timeout_s=60.0)
 
-    async def _send_until_accepted(self, subscription: Subscription, target: WebhookTarget, notification: Notification) -> bool:
+    async def _send_until_accepted(
+        self, subscription: Subscription, target: WebhookTarget, notification: Notification
+    ) -> bool:
         """Send until the receiver accepts; return False if the subscription was suspended or deleted instead."""
         while True:
             try:

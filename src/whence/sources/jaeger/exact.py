@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from whence.sources.spans.process_names import process_name
 from whence.sources.rows import BadRecord
-from whence.sources.spans.fields import (SPAN_DIGITS, TRACE_DIGITS, UNNAMED, Record, an_object, as_attributes, checked_time, hex_id, nanoseconds, objects, shown, text)
-from whence.sources.spans.spans import (INTERNAL, SPAN_KINDS, Moment, Span)
+from whence.sources.spans.fields import (
+    SPAN_DIGITS,
+    TRACE_DIGITS,
+    UNNAMED,
+    Record,
+    an_object,
+    as_attributes,
+    checked_time,
+    hex_id,
+    nanoseconds,
+    objects,
+    shown,
+    text,
+)
+from whence.sources.spans.process_names import process_name
+from whence.sources.spans.spans import INTERNAL, SPAN_KINDS, Moment, Span
 
 CHILD_OF: Final = "CHILD_OF"
 FOLLOWS_FROM: Final = "FOLLOWS_FROM"

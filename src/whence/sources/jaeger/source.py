@@ -26,12 +26,12 @@ from typing import ClassVar, Final
 import pyarrow as pa
 
 from whence.sources.contract import FileSlice, Records
-from whence.sources.jaeger.exact import (ProcessNames, process_names, span_of)
+from whence.sources.jaeger.exact import ProcessNames, process_names, span_of
 from whence.sources.jaeger.typed import TypedJaeger
-from whence.sources.json.documents import (Cursor, Damage, DocumentValue, document_rows)
+from whence.sources.json.documents import Cursor, Damage, DocumentValue, document_rows
 from whence.sources.rows import Row, bad_row
-from whence.sources.spans.fields import (exact_found, shown)
-from whence.sources.spans.spans import (Found, span_batches)
+from whence.sources.spans.fields import exact_found, shown
+from whence.sources.spans.spans import Found, span_batches
 
 HELD_BYTES: Final = 32 << 20
 

@@ -9,12 +9,31 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from whence.sources.jaeger.exact import (CHILD_OF, ProcessNames, causes_of, has_failed, kind_of, merged, name_of_process, named_moment)
+from whence.sources.jaeger.exact import (
+    CHILD_OF,
+    ProcessNames,
+    causes_of,
+    has_failed,
+    kind_of,
+    merged,
+    name_of_process,
+    named_moment,
+)
 from whence.sources.json.documents import DocumentValue
+from whence.sources.json.typed import (
+    COLON_OR_NUL_ESCAPED,
+    NOT_TAKEN,
+    KnownObject,
+    NeedsExactReader,
+    Typed,
+    check_all_is_there,
+    check_plain,
+    hex_ids,
+    text_of,
+)
 from whence.sources.rows import MOST_CAUSES, BadRecord
-from whence.sources.spans.fields import (SPAN_DIGITS, TRACE_DIGITS, UNNAMED, inner_fields)
-from whence.sources.spans.spans import (INTERNAL, SPAN_KINDS, Moment, Spans)
-from whence.sources.json.typed import (COLON_OR_NUL_ESCAPED, NOT_TAKEN, NeedsExactReader, KnownObject, Typed, check_all_is_there, check_plain, hex_ids, text_of)
+from whence.sources.spans.fields import SPAN_DIGITS, TRACE_DIGITS, UNNAMED, inner_fields
+from whence.sources.spans.spans import INTERNAL, SPAN_KINDS, Moment, Spans
 from whence.sources.times import INT64_LEAST, INT64_MOST
 
 _Microseconds = Annotated[int, msgspec.Meta(ge=0, le=INT64_MOST // 1_000)]

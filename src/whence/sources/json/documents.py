@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from whence.sources.contract import ByteStream, FileSlice, TornStream
-from whence.sources.json.extent import (Unfinished, Unfit, quick_end, shown, value_end)
+from whence.sources.json.extent import Unfinished, Unfit, quick_end, shown, value_end
+from whence.sources.json.strict import value_of
 from whence.sources.lines import LINE_LIMIT_BYTES
 from whence.sources.rows import BadRecord, Row, bad_row
-from whence.sources.json.strict import value_of
 
 T = TypeVar("T")
 

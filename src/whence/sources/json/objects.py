@@ -18,9 +18,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from whence.sources.native.lines import BOM
-from whence.sources.lines import LinesBlock
 from whence.sources.json.strict import MOST_DEPTH
+from whence.sources.lines import LinesBlock
+from whence.sources.native.lines import BOM
 
 Object = dict[str, Any]
 Texts = dict[str, Raw]

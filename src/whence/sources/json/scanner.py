@@ -12,10 +12,24 @@ from typing import Any, Final, cast
 import numpy as np
 
 from whence.kernels import Kernel, inlined, kernel, part
-from whence.sources.json.scanner_values import (BYTES, EMPTY_OBJECT, INTEGER, MOST_KEYS, NULL, OBJECT, STRING, after_space, container_end, same_text, scalar_end, string_end)
-from whence.sources.json.scanner_values import (integer_of, iso_time)
-from whence.sources.native.line_of import (REQUEST_IDS, SPAN_IDS, TRACE_IDS)
+from whence.sources.json.scanner_values import (
+    BYTES,
+    EMPTY_OBJECT,
+    INTEGER,
+    MOST_KEYS,
+    NULL,
+    OBJECT,
+    STRING,
+    after_space,
+    container_end,
+    integer_of,
+    iso_time,
+    same_text,
+    scalar_end,
+    string_end,
+)
 from whence.sources.json.strict import MOST_DEPTH
+from whence.sources.native.records import REQUEST_IDS, SPAN_IDS, TRACE_IDS
 
 BLANK: Final = 0
 TAKEN: Final = 1

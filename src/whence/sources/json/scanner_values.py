@@ -6,16 +6,10 @@ exponents, integers that may be beyond 64 bits, objects of more than `MOST_KEYS`
 
 from __future__ import annotations
 
-
 from typing import Any, Final
 
 from whence.kernels import inlined, part
 from whence.sources.json.strict import MOST_DEPTH
-
-
-from typing import Any
-
-from whence.kernels import part
 
 _SECOND = 1_000_000_000
 
@@ -96,7 +90,6 @@ def iso_time(data: Any, start: int, stop: int, unit_ns: int) -> tuple[int, bool]
     days = years // 400 * 146_097 + era_year * 365 + era_year // 4 - era_year // 100 + day_of_year - 719_468
     seconds = days * 86_400 + (hour * 60 + minute - offset) * 60 + second
     return (seconds * _SECOND + fraction) // unit_ns, True
-
 
 
 BYTES: Final = "Array(uint8, 1, 'C', True)"

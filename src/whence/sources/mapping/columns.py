@@ -12,11 +12,11 @@ from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 from whence.events.schema import LOCAL
-from whence.sources.mapping.rules import (LogMapping, MappingRule)
-from whence.sources.mapping.values import (Field, Value)
-from whence.sources.json.objects import (Object, Texts, objects, written)
-from whence.sources.rows import MOST_CAUSES, BadRecord, RowColumns, received
+from whence.sources.json.objects import Object, Texts, objects, written
+from whence.sources.mapping.rules import LogMapping, MappingRule
+from whence.sources.mapping.values import Field, Value
 from whence.sources.regex.timed import TimedPattern
+from whence.sources.rows import MOST_CAUSES, BadRecord, RowColumns, received
 from whence.sources.times import INT64_LEAST, INT64_MOST, quick_time
 
 Column: TypeAlias = Callable[[list[Object], set[int]], list[Any]]

@@ -25,9 +25,9 @@ from typing import Any, Final, NoReturn
 
 from whence.events.schema import KINDS, LOCAL, RECEIVE, SEND
 from whence.sources.contract import SourceError
-from whence.sources.mapping.rules import (RuleCondition, LogMapping, MappingRule, as_json_value)
-from whence.sources.mapping.values import (UNITS, Value, read_parts)
-from whence.sources.regex.timed import (TimedPattern, compile_timed)
+from whence.sources.mapping.rules import LogMapping, MappingRule, RuleCondition, as_json_value
+from whence.sources.mapping.values import UNITS, Value, read_parts
+from whence.sources.regex.timed import TimedPattern, compile_timed
 
 COLUMNS_OF_A_RECORD: Final = ("process", "line", "clock", "computation", "time", "seq", "name", "id")
 """The keys that a mapping has for all records, and a rule for its own."""

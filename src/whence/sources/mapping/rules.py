@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from whence.events.schema import LOCAL
-from whence.sources.mapping.values import (TICK, Record, Value)
-from whence.sources.rows import BadRecord, Row
+from whence.sources.mapping.values import TICK, Record, Value
 from whence.sources.regex.timed import TimedPattern
+from whence.sources.rows import BadRecord, Row
 
 _NOT_REPEATED = ("process", "clock", "computation", "time", "seq", "name", "id", "sends")
 """Columns whose field is not repeated in the attributes. Fields of a channel or a line are, because users search by them."""

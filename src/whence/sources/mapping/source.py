@@ -11,14 +11,14 @@ from typing import ClassVar
 import pyarrow as pa
 
 from whence.sources.contract import FileSlice, Records, SourceError
+from whence.sources.json.objects import parts
+from whence.sources.json.strict import members
 from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG, blocks
 from whence.sources.mapping.columns import QuickMapping
 from whence.sources.mapping.file import load_mapping
-from whence.sources.mapping.rules import (LogMapping, MappingRule)
-from whence.sources.mapping.values import (UNITS, Record)
-from whence.sources.json.objects import parts
-from whence.sources.rows import BATCH_ROWS, BadRecord, RowColumns, Row, bad_row, batches
-from whence.sources.json.strict import members
+from whence.sources.mapping.rules import LogMapping, MappingRule
+from whence.sources.mapping.values import UNITS, Record
+from whence.sources.rows import BATCH_ROWS, BadRecord, Row, RowColumns, bad_row, batches
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from whence.sources.rows import BadRecord
 from whence.sources.regex.timed import TimedPattern
+from whence.sources.rows import BadRecord
 from whence.sources.times import INT64_LEAST, INT64_MOST, NANOSECONDS_IN, time_from_text
 
 Record = Mapping[str, tuple[Any, str, str]]

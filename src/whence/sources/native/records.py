@@ -1,8 +1,10 @@
-"""A record of the format ``whence``, as JSON, as a row of `REPORTS`.
+"""The line that a record of the format ``whence`` belongs to: what it says itself, or the trace or request it names.
 
-One literal line::
+One literal record, of the line ``5b8e/eee1``::
 
-    {"process": "shop", "time": "2024-05-01T12:00:00.25+02:00", "kind": "send", "message": "m1", "name": "order"}
+    {"process": "shop", "seq": 1, "trace_id": "5b8e", "span_id": "eee1"}
+
+The compiled scanner (`whence.sources.json.scanner`) does the same; a test holds the two equal.
 """
 
 from __future__ import annotations
@@ -13,12 +15,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from whence.clocks.any_stamp import stamp_from_json
-from whence.errors import StampError
 from whence.clocks.vector.stamp import VectorStamp
+from whence.errors import StampError
 from whence.events.schema import FIRST, KINDS, LOCAL, RECEIVE, SEND
-from whence.sources.native.line_of import (is_line, named_line)
-from whence.sources.rows import MOST_CAUSES, BadRecord, Row, bad_row
 from whence.sources.json.strict import members
+from whence.sources.rows import MOST_CAUSES, BadRecord, Row, bad_row
 from whence.sources.times import time_from_text
 from whence.sources.vectors import ClockDeltas, stamp_key
 
@@ -307,3 +308,36 @@ def _legible(value: object) -> str | None:
     if not isinstance(value, str):
         return None
     return value if value and value.isprintable() else None
+
+
+TRACE_IDS: Final = ("trace_id", "traceId", "trace.id")
+SPAN_IDS: Final = ("span_id", "spanId", "span.id")
+REQUEST_IDS: Final = ("request_id", "requestId")
+"""Fields that name what a process was doing when it wrote a record; of several, the first that does. They stay
+attributes."""
+
+
+def is_line(value: object) -> bool:
+    """Whether the value of the field ``line`` names a line.
+
+    Any other value stays an attribute: in many logs the field is the number of a line of code.
+    """
+    return isinstance(value, str) and value != ""
+
+
+def named_line(found: Mapping[str, tuple[Any, str, str]]) -> str | None:
+    """The line that a record without a line of its own names by its ids: TRACE/SPAN, TRACE or REQUEST."""
+    trace = _first(found, TRACE_IDS, zeros=False)
+    if trace is None:
+        return _first(found, REQUEST_IDS, zeros=True)
+    span = _first(found, SPAN_IDS, zeros=False)
+    return trace if span is None else f"{trace}/{span}"
+
+
+def _first(found: Mapping[str, tuple[Any, str, str]], names: tuple[str, ...], *, zeros: bool) -> str | None:
+    """The first of these ids that is a text. Tracers write zeros where there is no trace; those count if `zeros`."""
+    for name in names:
+        value = found[name][0] if name in found else None
+        if isinstance(value, str) and value and "\0" not in value and (zeros or value.strip("0")):
+            return value
+    return None

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from whence.clocks.any_stamp import stamp_from_json
 from whence.errors import StampError
 from whence.events.schema import KINDS, REPORTS
-from whence.sources.json import scanner as scan
 from whence.sources.error_column import with_errors
-from whence.sources.native.lines import (BOM, Cells, line_row)
-from whence.sources.lines import LINE_LIMIT_BYTES, LinesBlock
-from whence.sources.rows import BATCH_ROWS, BadRecord, Rows
+from whence.sources.json import scanner as scan
 from whence.sources.json.strict import value_of
+from whence.sources.lines import LINE_LIMIT_BYTES, LinesBlock
+from whence.sources.native.lines import BOM, Cells, line_row
+from whence.sources.rows import BATCH_ROWS, BadRecord, Rows
 from whence.sources.times import NANOSECONDS_IN
 
 _Rows = np.ndarray[Any, np.dtype[np.int64]]

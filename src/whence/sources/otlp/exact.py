@@ -6,7 +6,7 @@ is refused raises `BadRecord`.
 
 from __future__ import annotations
 
-from whence.sources.otlp.model import SpanEvent, LogRecord, Record, SpanRecord
+from whence.sources.otlp.model import LogRecord, Record, SpanEvent, SpanRecord
 from whence.sources.otlp.records import KIND_NAMES, SEVERITY_NAMES, SPANS, STATUS_NAMES
 from whence.sources.otlp.values import (
     SPAN_BYTES,

@@ -8,9 +8,9 @@ from typing import Any, Final
 from whence.clocks.any_stamp import stamp_from_json
 from whence.errors import StampError
 from whence.events.schema import FIRST, KINDS, LOCAL, RECEIVE, SEND
+from whence.sources.json.strict import value_of
 from whence.sources.otlp.values import json_text, object_text, shown
 from whence.sources.rows import BadRecord, Row
-from whence.sources.json.strict import value_of
 
 OWN: Final = "whence."
 _PROCESS = "whence.process"

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Final, Literal
 
 from whence.sources.contract import FileSlice, TornStream
-from whence.sources.json.extent import (Unfit, value_end)
+from whence.sources.json.extent import Unfit, value_end
 from whence.sources.lines import LINE_LIMIT_BYTES
 
 Shape = Literal["lines", "document", "bare", "4 bytes", "varint"]

@@ -13,10 +13,10 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import astuple
 
-from whence.sources.otlp.model import SpanEvent, LogRecord, Record, SpanRecord
+from whence.sources.json.typed import MOST_AT_ONCE_BYTES, KnownObject, NeedsExactReader, check_all_is_there
+from whence.sources.otlp.model import LogRecord, Record, SpanEvent, SpanRecord
 from whence.sources.otlp.records import LOGS, SPANS
 from whence.sources.otlp.values import SPAN_BYTES, TRACE_BYTES
-from whence.sources.json.typed import (MOST_AT_ONCE_BYTES, NeedsExactReader, KnownObject, check_all_is_there)
 from whence.sources.times import INT64_LEAST, INT64_MOST
 
 MOST_NESTED: Final = 8

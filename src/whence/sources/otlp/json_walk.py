@@ -7,7 +7,6 @@ Under any other name, a list of objects is not read, and a row says so: records 
 
 from __future__ import annotations
 
-
 import io
 import re
 from collections.abc import Callable, Generator, Iterator
@@ -15,11 +14,15 @@ from contextlib import closing
 from typing import Any, Final, TypeAlias
 
 from whence.sources.contract import FileSlice
-from whence.sources.json.documents import (Cursor, Damage)
+from whence.sources.json.documents import Cursor, Damage
+from whence.sources.json.strict import value_of
+from whence.sources.json.typed import NOT_TAKEN, each_record, offsets_in
 from whence.sources.lines import LINE_LIMIT_BYTES, TOO_LONG
 from whence.sources.otlp.exact import exact_record
-from whence.sources.otlp.json_typed import (RecordArray, quick_record, quick_records, quick_resource)
+from whence.sources.otlp.json_typed import RecordArray, quick_record, quick_records, quick_resource
 from whence.sources.otlp.records import (
+    LOGS,
+    SPANS,
     Resource,
     Resources,
     bad_record,
@@ -31,13 +34,6 @@ from whence.sources.otlp.records import (
 )
 from whence.sources.rows import BadRecord, bad_row, values_of
 from whence.sources.spans.spans import Found
-from whence.sources.json.strict import value_of
-from whence.sources.json.typed import (NOT_TAKEN, each_record, offsets_in)
-
-
-from typing import Final
-
-from whence.sources.otlp.records import LOGS, SPANS
 
 ENVELOPES: Final = frozenset({"result", "trace"})
 """What the answers of Jaeger (API v3) and Tempo (API v2) wrap a request in."""
@@ -74,7 +70,6 @@ IN_OTHER_SIGNALS: Final = frozenset(
 EXPECTED_IN_REQUEST: Final = "resourceSpans, resourceLogs or batches"
 EXPECTED_IN_RESOURCE: Final = "scopeSpans or scopeLogs"
 EXPECTED_IN_SCOPE: Final = "spans or logRecords"
-
 
 
 _SPACES = rb"[ \t\r\n]{0,64}"

@@ -21,7 +21,7 @@ from opentelemetry.proto.resource.v1 import resource_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from whence.sources.otlp.exact import exact_record
-from whence.sources.otlp.model import SpanEvent, LogRecord, Record, SpanRecord
+from whence.sources.otlp.model import LogRecord, Record, SpanEvent, SpanRecord
 from whence.sources.otlp.records import (
     LOGS,
     SPANS,

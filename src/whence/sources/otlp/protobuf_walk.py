@@ -57,7 +57,9 @@ class TooManyParts(Exception):
 class WireCursor:
     """A place in a file of protobuf, which moves forward."""
 
-    def __init__(self, piece: FileSlice, *, rows_of: WireRowsOf, offset: int = 0, limits: WireLimits = NO_LIMITS) -> None:
+    def __init__(
+        self, piece: FileSlice, *, rows_of: WireRowsOf, offset: int = 0, limits: WireLimits = NO_LIMITS
+    ) -> None:
         self._limits = limits
         self._parts = 0
         self.torn: str | None = None

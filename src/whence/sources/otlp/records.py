@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from whence.events.schema import LOCAL
-from whence.sources.otlp.model import SpanEvent, LogRecord, Record, SpanRecord
-from whence.sources.otlp.exported import (is_own, own_row)
+from whence.sources.otlp.exported import is_own, own_row
+from whence.sources.otlp.model import LogRecord, Record, SpanEvent, SpanRecord
 from whence.sources.otlp.values import Fields, attributes_of, json_text, not_enum, object_text
-from whence.sources.spans.process_names import (attribute_text, check_length, process_name)
 from whence.sources.rows import BadRecord, Row, Values, bad_row, values_of
-from whence.sources.spans.spans import (CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER, Found, Moment, Spans, check_causes)
+from whence.sources.spans.process_names import attribute_text, check_length, process_name
+from whence.sources.spans.spans import CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER, Found, Moment, Spans, check_causes
 from whence.sources.times import INT64_MOST
 
 SPANS: Final = "spans"

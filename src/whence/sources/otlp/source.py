@@ -10,16 +10,16 @@ from typing import ClassVar
 import pyarrow as pa
 
 from whence.sources.contract import FileSlice, Records
-from whence.sources.lines import LINE_LIMIT_BYTES, LinesBlock, blocks
-from whence.sources.otlp.protobuf_walk import (NO_LIMITS, WireCursor, WireLimits)
-from whence.sources.otlp.json_typed import (RecordArray, quick_request)
-from whence.sources.otlp.protobuf import exact_wire_rows, wire_rows
-from whence.sources.otlp.records import Resource, Resources
-from whence.sources.otlp.framing import (BOM, shape_of)
-from whence.sources.otlp.json_walk import (RequestCursor, array_rows, exact_rows, json_resource, json_rows, line_found)
-from whence.sources.rows import bad_row, values_of
-from whence.sources.spans.spans import (Found, span_batches)
 from whence.sources.json.typed import NOT_TAKEN
+from whence.sources.lines import LINE_LIMIT_BYTES, LinesBlock, blocks
+from whence.sources.otlp.framing import BOM, shape_of
+from whence.sources.otlp.json_typed import RecordArray, quick_request
+from whence.sources.otlp.json_walk import RequestCursor, array_rows, exact_rows, json_resource, json_rows, line_found
+from whence.sources.otlp.protobuf import exact_wire_rows, wire_rows
+from whence.sources.otlp.protobuf_walk import NO_LIMITS, WireCursor, WireLimits
+from whence.sources.otlp.records import Resource, Resources
+from whence.sources.rows import bad_row, values_of
+from whence.sources.spans.spans import Found, span_batches
 
 
 @dataclass(frozen=True)

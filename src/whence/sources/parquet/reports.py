@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pyarrow import types as kinds
 
 from whence.events.schema import FIRST, KINDS, LOCAL, RECEIVE, REPORTS, SEND, TEXT_LIMIT_CHARACTERS
-from whence.sources.error_column import (errors_of, errors_of_column, first_told)
+from whence.sources.error_column import errors_of, errors_of_column, first_told
 from whence.sources.parquet.columns import Mapping
 from whence.sources.parquet.json_text import json_text
 from whence.sources.parquet.keys import (

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from whence.events.schema import STAMPED
+from whence.sources.json.strict import value_of
 from whence.sources.parquet.keys import Keys, Mask, is_valid, keys_of_lists
 from whence.sources.rows import BadRecord
-from whence.sources.json.strict import value_of
 
 _VECTOR = r'^\{"clock": ?"vector", ?"counters": ?\{(?P<entries>[^{}\\]*)\}\}$'
 _ENTRY = r'^ ?"(?P<process>[^"\\]+)": ?(?P<count>0|[1-9][0-9]{0,17})$'

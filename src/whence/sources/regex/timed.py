@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import regex  # type: ignore[import-untyped]
 
-from whence.sources.regex import javascript
 from whence.sources.contract import SourceError
+from whence.sources.regex import javascript
 from whence.sources.regex.javascript import escape_for_regex
 from whence.sources.rows import BadRecord
 

@@ -6,24 +6,18 @@ to right, each after the end of the one before it, also in the middle of a line.
 
 from __future__ import annotations
 
-
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import accumulate, repeat
 from pathlib import PurePosixPath
 from typing import Final
 
 from whence.sources.contract import SourceError
-from whence.sources.regex.javascript import (LINE_SECONDS, Expression, TooSlow)
-from whence.sources.shiviz.text_window import TextWindow
-
-
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-
+from whence.sources.regex.javascript import LINE_SECONDS, Expression, TooSlow
 from whence.sources.rows import BadRecord
+from whence.sources.shiviz.text_window import TextWindow
 
 _SHOWN = 60
 
@@ -73,7 +67,6 @@ class Presence:
     def _has(self, host: str, count: int) -> bool:
         at = bisect_right(self._starts.get(host, []), count)
         return at > 0 and count < self._stops[host][at - 1]
-
 
 
 MOST_SLOW_LINES: Final = 5

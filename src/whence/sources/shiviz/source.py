@@ -25,10 +25,7 @@ import pyarrow as pa
 
 from whence.events.schema import LOCAL, RECEIVE
 from whence.sources.contract import FileSlice, Records
-from whence.sources.shiviz.executions import (Leftover, delimiter_too_slow, find_events)
-from whence.sources.shiviz.groups import (parse_times, write_attributes)
-from whence.sources.regex.javascript import (Expression, TooSlow, compile_javascript)
-from whence.sources.shiviz.executions import Presence
+from whence.sources.regex.javascript import Expression, TooSlow, compile_javascript
 from whence.sources.rows import (
     MOST_CAUSES,
     BadRecord,
@@ -36,9 +33,11 @@ from whence.sources.rows import (
     bad_row,
     too_many_causes,
 )
-from whence.sources.shiviz.stamped_text import (Clock, Stamped, read_stamps)
-from whence.sources.vectors import ClockDeltas, key
+from whence.sources.shiviz.executions import Leftover, Presence, delimiter_too_slow, find_events
+from whence.sources.shiviz.groups import parse_times, write_attributes
+from whence.sources.shiviz.stamped_text import Clock, Stamped, read_stamps
 from whence.sources.shiviz.text_window import TextWindow
+from whence.sources.vectors import ClockDeltas, key
 
 CLOCK_FIRST: Final = r"(?<host>\S*) (?<clock>{.*})\n(?<event>.*)"
 """The expression for GoVector's logs."""
@@ -123,7 +122,9 @@ class ShiViz:
             else:
                 yield held, present, growth
 
-    def _read_executions(self, piece: FileSlice, pattern: Expression) -> Iterator[tuple[int, Iterator[Stamped | Leftover]]]:
+    def _read_executions(
+        self, piece: FileSlice, pattern: Expression
+    ) -> Iterator[tuple[int, Iterator[Stamped | Leftover]]]:
         """Yield the number of each execution, and its parts."""
         with closing(TextWindow(piece)) as window:
             parts = find_events(window, pattern, self._delimiter, piece.file)

@@ -15,10 +15,10 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from whence.sources.shiviz.executions import (Events, Execution)
 from whence.sources.json.objects import NOT_TAKEN
-from whence.sources.rows import BadRecord
 from whence.sources.json.strict import value_of
+from whence.sources.rows import BadRecord
+from whence.sources.shiviz.executions import Events, Execution
 
 MOST_ENTRY: Final = 1 << 53
 """The largest count of JavaScript, and so of ShiViz."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from whence.sources.json.documents import DocumentValue
-from whence.sources.rows import BadRecord, bad_row
-from whence.sources.spans.spans import (Found, Span, spans_of)
 from whence.sources.json.strict import value_of
 from whence.sources.json.typed import text_of
+from whence.sources.rows import BadRecord, bad_row
+from whence.sources.spans.spans import Found, Span, spans_of
 from whence.sources.times import INT64_MOST
 
 TRACE_DIGITS: Final = 32

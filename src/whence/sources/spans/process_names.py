@@ -23,8 +23,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from whence.sources.rows import BadRecord
 from whence.sources.json.typed import text_of
+from whence.sources.rows import BadRecord
 
 INSTANCE_SEPARATOR: Final = "@"
 """Between the service and what tells its instances apart."""

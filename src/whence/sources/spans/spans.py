@@ -19,8 +19,19 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from whence.events.keys import UNENDED, UNKNOWN_PLACE
-from whence.events.schema import ANSWER, COLUMNS, END, LOCAL, RECEIVE, REPORTS, SEND, SPAN, START
+from whence.events.schema import (
+    ANSWER,
+    COLUMNS,
+    END,
+    LOCAL,
+    RECEIVE,
+    REPORTS,
+    SEND,
+    SPAN,
+    START,
+    UNENDED,
+    UNKNOWN_PLACE,
+)
 from whence.sources.error_column import errors_of
 from whence.sources.rows import BATCH_BYTES, BATCH_ROWS, MOST_CAUSES, Row, Values, received, too_many_causes, values_of
 

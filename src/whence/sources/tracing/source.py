@@ -26,18 +26,18 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
-from whence.errors import StampError
-from whence.interop.govector import GoVectorMessage
-from whence.clocks.json_fields import read_integer
+from whence.clocks.any_stamp import read_integer
 from whence.clocks.wire import check_name
+from whence.errors import StampError
 from whence.events.schema import LOCAL, RECEIVE, SEND
+from whence.interop.govector import GoVectorMessage
 from whence.sources.contract import FileSlice, Records
-from whence.sources.native.lines import (Cells, bounded_row)
-from whence.sources.lines import LINE_LIMIT_BYTES, blocks
-from whence.sources.tracing.typed import (COLUMNS, MOST_TRACE, RECEIVED, SENT, quick_values)
-from whence.sources.rows import BadRecord, Batches, Row, bad_row
 from whence.sources.json.strict import members
+from whence.sources.lines import LINE_LIMIT_BYTES, blocks
+from whence.sources.native.lines import Cells, bounded_row
+from whence.sources.rows import BadRecord, Batches, Row, bad_row
 from whence.sources.times import INT64_MOST
+from whence.sources.tracing.typed import COLUMNS, MOST_TRACE, RECEIVED, SENT, quick_values
 from whence.sources.vectors import ClockDeltas, stamp_key
 
 FIELDS: Final = ("TracerIdentity", "TraceID", "Tag", "Body", "VectorClock")
@@ -157,7 +157,9 @@ def _make_row(fields: Mapping[str, Member], file: str, place: int, growth: Clock
     return row
 
 
-def _set_causes(row: Row, clock: Mapping[str, int], tag: str, token: GoVectorMessage | None, growth: ClockDeltas) -> None:
+def _set_causes(
+    row: Row, clock: Mapping[str, int], tag: str, token: GoVectorMessage | None, growth: ClockDeltas
+) -> None:
     assert row.process is not None
     causes = growth.grown("", row.process, clock)
     if token is not None and tag == RECEIVED:

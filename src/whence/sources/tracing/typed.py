@@ -16,7 +16,7 @@ from msgspec import Meta, Raw, Struct
 
 from whence.clocks.wire import MAX_COUNTER, MAX_NAME_BYTES
 from whence.events.schema import LOCAL, RECEIVE, SEND
-from whence.sources.json.objects import (NOT_TAKEN, is_unusual, may_be_deep)
+from whence.sources.json.objects import NOT_TAKEN, is_unusual, may_be_deep
 from whence.sources.rows import MOST_CAUSES
 from whence.sources.vectors import ClockDeltas, stamp_key
 

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from whence.sources.spans.process_names import (IDENTIFYING, process_name)
 from whence.sources.rows import BadRecord
-from whence.sources.spans.fields import (SPAN_DIGITS, TRACE_DIGITS, UNNAMED, Record, an_object, as_attributes, checked_time, hex_id, nanoseconds, objects, shown, text)
-from whence.sources.spans.spans import (CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER, Moment, Span)
+from whence.sources.spans.fields import (
+    SPAN_DIGITS,
+    TRACE_DIGITS,
+    UNNAMED,
+    Record,
+    an_object,
+    as_attributes,
+    checked_time,
+    hex_id,
+    nanoseconds,
+    objects,
+    shown,
+    text,
+)
+from whence.sources.spans.process_names import IDENTIFYING, process_name
+from whence.sources.spans.spans import CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER, Moment, Span
 
 SHARED_SUFFIX: Final = "/server"
 """What the key of a server's side has after the id that it shares with the client's."""

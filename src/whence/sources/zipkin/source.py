@@ -21,9 +21,9 @@ from typing import ClassVar
 import pyarrow as pa
 
 from whence.sources.contract import FileSlice, Records
-from whence.sources.json.documents import (Cursor, document_rows)
+from whence.sources.json.documents import Cursor, document_rows
 from whence.sources.spans.fields import exact_found
-from whence.sources.spans.spans import (Found, span_batches)
+from whence.sources.spans.spans import Found, span_batches
 from whence.sources.zipkin.exact import span_of
 from whence.sources.zipkin.typed import TypedZipkin
 

@@ -8,13 +8,13 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from whence.sources.json.documents import DocumentValue
-from whence.sources.spans.process_names import IDENTIFYING
+from whence.sources.json.typed import NOT_TAKEN, KnownObject, NeedsExactReader, Typed, hex_ids, hex_ids_or_none, text_of
 from whence.sources.rows import BadRecord
-from whence.sources.spans.fields import (SPAN_DIGITS, TRACE_DIGITS, UNNAMED, inner_fields)
-from whence.sources.spans.spans import (INTERNAL, SERVER, Spans)
-from whence.sources.json.typed import (NOT_TAKEN, NeedsExactReader, KnownObject, Typed, hex_ids, hex_ids_or_none, text_of)
+from whence.sources.spans.fields import SPAN_DIGITS, TRACE_DIGITS, UNNAMED, inner_fields
+from whence.sources.spans.process_names import IDENTIFYING
+from whence.sources.spans.spans import INTERNAL, SERVER, Spans
 from whence.sources.times import INT64_MOST
-from whence.sources.zipkin.exact import (KINDS, SHARED_SUFFIX, UNNAMED_MOMENT, process_of)
+from whence.sources.zipkin.exact import KINDS, SHARED_SUFFIX, UNNAMED_MOMENT, process_of
 
 _Microseconds = Annotated[int, msgspec.Meta(ge=0, le=INT64_MOST // 1_000)]
 _Int64 = Annotated[int, msgspec.Meta(ge=0, le=INT64_MOST)]

@@ -21,8 +21,8 @@ from typing import Final
 
 from whence.clocks import WhenceError
 from whence.folders import temporary_folder
-from whence.spark.session.class_archive import (VARIABLE, Archive, archive_for)
-from whence.spark.session.java import (JavaHome, JavaNotFound, find_java)
+from whence.spark.session.class_archive import VARIABLE, Archive, archive_for
+from whence.spark.session.java import JavaHome, JavaNotFound, find_java
 
 SECONDS_TO_END: Final = 600
 LOWEST_PRIORITY: Final = 19
@@ -120,7 +120,9 @@ def _check(made: Path, java: JavaHome, class_path: str) -> None:
 
 def main() -> int:
     """Make the archive, and say where it is; 0 also where none can be made, because nothing needs it."""
-    parser = argparse.ArgumentParser(prog="python -m whence.spark.session.make_archive", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m whence.spark.session.make_archive", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("--quietly", action="store_true", help="say nothing, and leave the processor to all others")
     if parser.parse_args().quietly:
         os.nice(LOWEST_PRIORITY)

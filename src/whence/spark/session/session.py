@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 import whence
 from whence.folders import temporary_folder
-from whence.spark.session.class_archive import (Archive, archive_for, archive_mode)
-from whence.spark.session.java import (JavaHome, find_java)
+from whence.spark.session.class_archive import Archive, archive_for, archive_mode
+from whence.spark.session.java import JavaHome, find_java
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"

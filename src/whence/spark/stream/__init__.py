@@ -11,7 +11,7 @@ after any restart. What cannot be read again is an error that says so, never a g
 
 from __future__ import annotations
 
-from whence.spark.stream.contract import (FRAMES, FRAMES_DDL, ROWS, StreamSource, StreamSourceError)
+from whence.spark.stream.contract import FRAMES, FRAMES_DDL, ROWS, StreamSource, StreamSourceError
 from whence.spark.stream.files.listing import opened_piece
 from whence.spark.stream.open import open_source
 

@@ -15,10 +15,10 @@ from whence.events.payload import BadPayload, check_reports, read_reports
 from whence.events.schema import REPORTS, TEXT_LIMIT_CHARACTERS
 from whence.events.sizes import without_large
 from whence.sources.contract import FileSlice, Source, SourceError
-from whence.sources.registry import (format_options, source)
 from whence.sources.inputs import PARQUET
 from whence.sources.parquet import as_attributes, read_piece
-from whence.spark.stream import (ROWS, opened_piece)
+from whence.sources.registry import format_options, source
+from whence.spark.stream import ROWS, opened_piece
 
 TAKEN = "partition string, first long, last long, now long, rows long, payload binary, left boolean"
 """What a task gives: the frames of a partition it has read, the last arrival among them, and their reports. Or, where `left`

@@ -7,7 +7,6 @@ else was killed, finds its frames below these positions and passes over them: ev
 
 from __future__ import annotations
 
-
 import logging
 import os
 import time
@@ -22,21 +21,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from whence.errors import WhenceError
 from whence.events.schema import REPORTS
-from whence.live import (LiveLimits, LiveTerms, LiveWriter, blames_reports, rescue)
 from whence.history.store import Store
-from whence.spark.failures import in_a_sentence
-from whence.spark.stream.decode import (BATCH_BYTES, TAKEN, Decoder, rows_of)
+from whence.live import LiveLimits, LiveTerms, LiveWriter, blames_reports, rescue
+from whence.spark.jobs import in_a_sentence
 from whence.spark.stream import StreamSource
-
-
-import numpy as np
-from numpy.typing import NDArray
+from whence.spark.stream.decode import BATCH_BYTES, TAKEN, Decoder, rows_of
 
 Longs = NDArray[np.int64]
 
@@ -62,7 +58,6 @@ def keep_going(arrival: Longs, *, before: int | None, now: int) -> Longs:
         last = max(own, last + (pause if last - own > SET_BACK_NS else 0))
         raised[row], stamped = last, own
     return raised
-
 
 
 log = logging.getLogger("whence.spark")

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
 
 from whence.sources.registry import SOURCES
-from whence.spark.stream.contract import (FRAMES, ROWS, StreamSourceError, refuse_unknown)
+from whence.spark.stream.contract import FRAMES, ROWS, StreamSourceError, refuse_unknown
 
 OPTIONS: Final = (
     "format",

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from whence.spark.stream.nats.source import BrokerSource
 from whence.spark.stream.contract import StreamSource
 from whence.spark.stream.files.source import DirectorySource
 from whence.spark.stream.kafka import KafkaSource
+from whence.spark.stream.nats.source import BrokerSource
 
 
 def open_source(url_or_path: str, options: Mapping[str, Any]) -> StreamSource:

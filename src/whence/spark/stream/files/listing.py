@@ -13,12 +13,11 @@ import pyarrow.fs
 
 from whence.sources import SOURCES, FileSlice, SourceError
 from whence.sources.files import InputFile, find_files
-from whence.sources.registry import known_format
 from whence.sources.inputs import PARQUET
-from whence.sources.native.lines import CELL_BYTES
 from whence.sources.lines import count_line_ends
+from whence.sources.native.lines import CELL_BYTES
 from whence.sources.parquet import PARQUET_SUFFIXES
-from whence.sources.registry import (HEAD_BYTES, recognise)
+from whence.sources.registry import HEAD_BYTES, known_format, recognise
 from whence.spark.stream.contract import StreamSourceError
 from whence.spark.stream.files.journal import JournalEntry
 

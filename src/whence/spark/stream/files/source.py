@@ -26,10 +26,16 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from whence.sources.registry import known_format
-from whence.spark.stream.contract import (FRAMES, FRAMES_DDL, StreamSourceError, refuse_unknown, whole_number)
-from whence.spark.stream.files.journal import (Journal, JournalEntry)
-from whence.spark.stream.files.listing import (cut, described, listed, new_files)
-from whence.spark.stream.ranges import split_by_weight
+from whence.spark.stream.contract import (
+    FRAMES,
+    FRAMES_DDL,
+    StreamSourceError,
+    refuse_unknown,
+    split_by_weight,
+    whole_number,
+)
+from whence.spark.stream.files.journal import Journal, JournalEntry
+from whence.spark.stream.files.listing import cut, described, listed, new_files
 
 OPTIONS: Final = ("journal", "format", "maxFiles", "maxBytes", "parallelism")
 """What may be given for a folder; see docs/follow.md."""

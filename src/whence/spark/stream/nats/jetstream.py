@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
 from whence.spark.stream.contract import StreamSourceError
-from whence.spark.stream.nats.client import (NatsConnection, Server)
+from whence.spark.stream.nats.client import NatsConnection, Server
 
 T = TypeVar("T")
 

@@ -24,10 +24,18 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from whence.spark.stream.contract import (FRAMES, FRAMES_DDL, ROWS, StreamSourceError, refuse_unknown, whole_number)
-from whence.spark.stream.nats.jetstream import (Arrived, Asking, Broker, StreamState, gone, read_range)
+from whence.spark.stream.contract import (
+    FRAMES,
+    FRAMES_DDL,
+    ROWS,
+    StreamSourceError,
+    bite,
+    refuse_unknown,
+    split,
+    whole_number,
+)
 from whence.spark.stream.nats.client import Server
-from whence.spark.stream.ranges import (bite, split)
+from whence.spark.stream.nats.jetstream import Arrived, Asking, Broker, StreamState, gone, read_range
 
 TOKEN_VARIABLE: Final = "WHENCE_BROKER_TOKEN"
 """The environment variable that holds the broker's token, where no option does."""
