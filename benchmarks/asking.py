@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from whence.questions import History
+from ledto.questions import History
 
 LAST = 100
-"""How many causes are asked for: ``whence why -k 100``."""
+"""How many causes are asked for: ``ledto why -k 100``."""
 COMPARED = 10
 """Events asked of the slow ways, and compared one by one with ours."""
 NEAR = 2_000

@@ -58,9 +58,9 @@ def seconds_to_correct(path: Path) -> float:
     """Seconds an event that correcting adds to solving an epoch, on one core."""
     import numpy as np
 
-    from whence.history.run import open_run
-    from whence.history.store import Store
-    from whence.history.window import solve
+    from ledto.history.run import open_run
+    from ledto.history.store import Store
+    from ledto.history.window import solve
 
     run = open_run(Store(path))
     rows = int(run.segments.rows[0])
@@ -83,11 +83,11 @@ def delivered(path: Path, *, measure_clocks: bool) -> float:
     """Seconds for the last step, on the history that is there."""
     import pyarrow.parquet as pq
 
-    from whence.batch.deliver import deliver
-    from whence.history import layout
-    from whence.history.run import open_run
-    from whence.history.store import Store
-    from whence.spark.engine import SparkEngine
+    from ledto.batch.deliver import deliver
+    from ledto.history import layout
+    from ledto.history.run import open_run
+    from ledto.history.store import Store
+    from ledto.spark.engine import SparkEngine
 
     spark, store = session(), Store(path)
     run = open_run(store)

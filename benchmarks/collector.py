@@ -88,7 +88,7 @@ def section() -> Section:
     refused = sum(count for status, count in overload.statuses.items() if status != "200")
     return Section(
         "The collector",
-        f"`whence serve` with a broker of its own, which syncs every message to disk before it acknowledges it; {CLIENTS} clients, "
+        f"`ledto serve` with a broker of its own, which syncs every message to disk before it acknowledges it; {CLIENTS} clients, "
         f"processes on the same machine, that send batches of {BATCH} reports over connections that stay open, each the next batch when "
         "the last is acknowledged. Waits are from a batch's first attempt to its acknowledgement. Then overload: "
         f"{CLIENTS * CONNECTIONS} connections and batches that fall due at {OVERLOAD} times the rate that was reached; what is "

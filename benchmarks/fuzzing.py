@@ -16,16 +16,16 @@ import pyarrow as pa
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from benchmarks.report import Goal, Section
+from ledto.sources import Source, SourceCheckFailed, check_source
+from ledto.sources.otlp import Otlp
+from ledto.sources.registry import SOURCES, source
 from tests.sources.structures import Case, bad_json, complains, nodes, read_checked
 from tests.sources.wire_structures import bad_wire
-from whence.sources import Source, SourceCheckFailed, check_source
-from whence.sources.otlp import Otlp
-from whence.sources.registry import SOURCES, source
 
 CASES, SHARE = 10_000, 1_250
 SAMPLES = Path(__file__).parent.parent / "tests" / "sources" / "samples"
 NAMED_OTHERWISE = {
-    "whence": ["shop.jsonl"],
+    "ledto": ["shop.jsonl"],
     "shiviz": ["shop.log"],
     "mapped": ["threads.log"],
     "otlp": ["otlp.jsonl"],
@@ -148,7 +148,7 @@ def section() -> Section:
             print(f"  {format}: {reached}, {seconds:.0f} s", flush=True)
     return Section(
         "Bad input",
-        "Every source on samples that were torn, garbled and shuffled byte by byte (`whence.sources.check_source`), and on samples "
+        "Every source on samples that were torn, garbled and shuffled byte by byte (`ledto.sources.check_source`), and on samples "
         "that stay well formed around one wrong thing (Hypothesis): values cut off, mis-encoded, nested 100 deep, numbers beyond "
         "64 bits, keys given twice, wrong types, values swapped; for protobuf, wrong lengths, tags and payloads. No case may raise, "
         "every row must keep what a row promises, and what no strict reader can accept must be told in a row.",

@@ -85,7 +85,7 @@ def draw(observed: dict[int, dict[int, float]], asked: dict[int, dict[int, float
     from matplotlib.figure import Figure
 
     # A fixed salt names the SVG's parts alike in every run; text stays text, so that it can be searched.
-    with matplotlib.rc_context({"svg.hashsalt": "whence", "svg.fonttype": "none", "font.size": 8}):
+    with matplotlib.rc_context({"svg.hashsalt": "ledto", "svg.fonttype": "none", "font.size": 8}):
         figure = Figure(figsize=(7.2, 3.2), layout="constrained")
         panels = figure.subplots(1, 2)
         for axes, values, scale, label in (

@@ -1,7 +1,7 @@
 """What the benchmarks of the pipeline share: raw logs, the histories made of them, one Spark session, and a watch on memory.
 
-Everything lies in one folder, so that a run makes each log and each history once: the folder WHENCE_BENCH_DIR names,
-whose logs the next run uses again, or a temporary one that goes when the run ends. WHENCE_BENCH_EVENTS is the size of the
+Everything lies in one folder, so that a run makes each log and each history once: the folder LEDTO_BENCH_DIR names,
+whose logs the next run uses again, or a temporary one that goes when the run ends. LEDTO_BENCH_EVENTS is the size of the
 largest history, 10^8 without it; 10^6 tries everything in a few minutes, and then the page is not written.
 """
 
@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whence.simulation.raw_logs import RawLog
+from ledto.simulation.raw_logs import RawLog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +35,7 @@ BYTES_AN_EVENT = 100
 
 def largest_events() -> int:
     """How many events the largest history has; the others have a tenth, a hundredth and so on."""
-    return int(os.environ.get("WHENCE_BENCH_EVENTS", FULL_EVENTS))
+    return int(os.environ.get("LEDTO_BENCH_EVENTS", FULL_EVENTS))
 
 
 def is_trial() -> bool:
@@ -52,8 +52,8 @@ def size(events: int) -> str:
 @cache
 def folder() -> Path:
     """Where logs and histories are; refuses to start where they would not fit."""
-    named = os.environ.get("WHENCE_BENCH_DIR")
-    found = Path(named or tempfile.mkdtemp(prefix="whence-bench-")).absolute()
+    named = os.environ.get("LEDTO_BENCH_DIR")
+    found = Path(named or tempfile.mkdtemp(prefix="ledto-bench-")).absolute()
     found.mkdir(parents=True, exist_ok=True)
     if named is None:
         atexit.register(shutil.rmtree, found, ignore_errors=True)
@@ -66,8 +66,8 @@ def check_room(place: Path, needed: int) -> None:
     free = shutil.disk_usage(place).free
     if free < needed:
         raise SystemExit(
-            f"{place} has {free / 1e9:.0f} GB free and {needed / 1e9:.0f} GB are needed: set WHENCE_BENCH_DIR to a "
-            "folder with room, or WHENCE_BENCH_EVENTS to fewer events"
+            f"{place} has {free / 1e9:.0f} GB free and {needed / 1e9:.0f} GB are needed: set LEDTO_BENCH_DIR to a "
+            "folder with room, or LEDTO_BENCH_EVENTS to fewer events"
         )
 
 
@@ -77,9 +77,9 @@ def session() -> SparkSession:
 
     It has made one small history, which nobody counts: first jobs compile what later ones use.
     """
-    from whence.spark.session.session import spark_session
+    from ledto.spark.session.session import spark_session
 
-    spark = spark_session("whence-bench")
+    spark = spark_session("ledto-bench")
     make_history(spark, WARM_UP, folder() / "warm-up")
     return spark
 
@@ -176,9 +176,9 @@ def make_history(spark: SparkSession, log_size: tuple[int, int], path: Path, *, 
 
     `raw` is where the log is, if it is not the plain one of this size.
     """
-    from whence.batch.observe import Delivering, RunSettings, observe
-    from whence.sources.inputs import find_inputs
-    from whence.spark.engine import SparkEngine
+    from ledto.batch.observe import Delivering, RunSettings, observe
+    from ledto.sources.inputs import find_inputs
+    from ledto.spark.engine import SparkEngine
 
     raw, events = raw or raw_log(*log_size), log_size[1]
     shutil.rmtree(path, ignore_errors=True)
@@ -211,10 +211,10 @@ def text_log(processes: int, events: int) -> Path:
 
 def observe_text(processes: int, events: int) -> float:
     """Seconds that making the history of a text log took, in four epochs or more; no events may be missing from it."""
-    from whence.batch.observe import Delivering, RunSettings, observe
-    from whence.history.window.plan import EPOCH_ROWS
-    from whence.sources.inputs import find_inputs
-    from whence.spark.engine import SparkEngine
+    from ledto.batch.observe import Delivering, RunSettings, observe
+    from ledto.history.window.plan import EPOCH_ROWS
+    from ledto.sources.inputs import find_inputs
+    from ledto.spark.engine import SparkEngine
 
     text, path = text_log(processes, events), folder() / f"history-of-text-{processes}-{events}"
     shutil.rmtree(path, ignore_errors=True)

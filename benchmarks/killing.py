@@ -25,7 +25,7 @@ OVERLAP = 0.2
 
 def section() -> Section:
     kills = TRIAL_KILLS if is_trial() else KILLS
-    with TemporaryDirectory(prefix="whence-killing-") as folder, whole_service(Path(folder)) as service:
+    with TemporaryDirectory(prefix="ledto-killing-") as folder, whole_service(Path(folder)) as service:
         taken, verdict, load = _kill(service, kills, Path(folder) / "undisturbed")
         ledger = service.live.current().check().ledger
         left = _orphans(service)
@@ -38,7 +38,7 @@ def section() -> Section:
     balanced = ledger["reports"] == ledger["delivered"] + ledger["duplicate"] + ledger["quarantined"]
     return Section(
         f"kill -9, {killed} times",
-        f"`whence serve` under load, while one of its parts is killed at a random moment, {killed} times: the broker, a Python "
+        f"`ledto serve` under load, while one of its parts is killed at a random moment, {killed} times: the broker, a Python "
         "process of Spark, the driver of the stream, or the service itself, which is then started again. Seconds from the kill "
         "until an event that happened after it was delivered; where nothing is killed, that is the policy's own wait (eps 50 "
         f"ms, delta 500 ms) and micro-batches of 1 s. After {OVERLAP:.0%} of the kills the next one came before recovery.",

@@ -9,13 +9,13 @@ import numpy as np
 
 from benchmarks.report import Goal, Section
 from benchmarks.simpy_model import SimpyModel
-from whence.delivery.batch import deliver_batch
-from whence.delivery.policies import CBD, Exact
-from whence.delivery.sort import pack
-from whence.events.columns import ReportArrays, TrueOrder
-from whence.measures.violations import count_violations
-from whence.simulation import closest
-from whence.simulation.simulate import run
+from ledto.delivery.batch import deliver_batch
+from ledto.delivery.policies import CBD, Exact
+from ledto.delivery.sort import pack
+from ledto.events.columns import ReportArrays, TrueOrder
+from ledto.measures.violations import count_violations
+from ledto.simulation import closest
+from ledto.simulation.simulate import run
 
 
 def best(call: Callable[[], object], *, runs: int = 5) -> float:
@@ -40,9 +40,9 @@ def simulation() -> Section:
     return Section(
         "Simulation",
         "Clock increments a second on one core at 10 processes, eps = delta = 10, rate 0.1, in the `closest` reading: with "
-        "SimPy (`benchmarks/simpy_model.py`) and with `whence.simulation`.",
+        "SimPy (`benchmarks/simpy_model.py`) and with `ledto.simulation`.",
         ("", "steps/s"),
-        [("SimPy", round(simpy)), ("whence", round(ours))],
+        [("SimPy", round(simpy)), ("ledto", round(ours))],
         [Goal("at least 100x SimPy", f"{ratio:,.0f}x", ratio >= 100)],
         "Bound by the merge of the stamps of arriving messages: nine receivers each merge ten elements and ten counters.",
     )

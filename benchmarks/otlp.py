@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from benchmarks.otlp_traces import document, json_lines, protobuf, requests
 from benchmarks.report import Goal, Section
-from whence.events.schema import ANSWER
-from whence.sources.files import InputFile
-from whence.sources.otlp import Otlp
+from ledto.events.schema import ANSWER
+from ledto.sources.files import InputFile
+from ledto.sources.otlp import Otlp
 
 SPANS = 40_000
 ROUNDS = 5
@@ -40,7 +40,7 @@ WALKED = (
 
 
 def section() -> Section:
-    with tempfile.TemporaryDirectory(prefix="whence-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="ledto-bench-") as name:
         return compared(Path(name))
 
 
@@ -57,9 +57,9 @@ def compared(folder: Path) -> Section:
     with multiprocessing.get_context("spawn").Pool(CORES) as pool:
         ways: dict[str, Way] = {
             "json and a walk, one process": lambda: walked(raw),
-            "whence, JSON lines": lambda: together(pool, [(lines, 0, cut), (lines, cut, None)]),
-            "whence, JSON documents": lambda: together(pool, [(path, 0, None) for path in documents]),
-            "whence, protobuf": lambda: together(pool, [(path, 0, None) for path in messages]),
+            "ledto, JSON lines": lambda: together(pool, [(lines, 0, cut), (lines, cut, None)]),
+            "ledto, JSON documents": lambda: together(pool, [(path, 0, None) for path in documents]),
+            "ledto, protobuf": lambda: together(pool, [(path, 0, None) for path in messages]),
         }
         found = in_turns(ways)
     sizes = [len(raw), len(raw), *(sum(path.stat().st_size for path in paths) for paths in (documents, messages))]
@@ -73,10 +73,10 @@ def compared(folder: Path) -> Section:
     return Section(
         "OTLP",
         f"Traces of {spans:,} spans of 40 services, 12 attributes a span, as the Collector writes them "
-        "(`benchmarks/otlp_traces.py`), to the rows of `whence.sources.otlp`: with Python's `json.loads` and a walk over what it "
+        "(`benchmarks/otlp_traces.py`), to the rows of `ledto.sources.otlp`: with Python's `json.loads` and a walk over what it "
         "gives, which puts the same values into lists (attributes stay dictionaries, which is less than a row needs; all rows were "
-        "compared with those of whence), in one "
-        f"process; and with whence, to Arrow batches, in {CORES} processes that read half each. Least of {ROUNDS} runs of each, which took turns. Then what "
+        "compared with those of ledto), in one "
+        f"process; and with ledto, to Arrow batches, in {CORES} processes that read half each. Least of {ROUNDS} runs of each, which took turns. Then what "
         f"one process holds at most when it reads a file, and one {TIMES_LARGER} times as large.",
         ("", "spans/s", "MB/s", "CPU, us a span", "peak memory, MB", f"{TIMES_LARGER}x the file"),
         [
@@ -234,14 +234,14 @@ def failure(attributes: dict[str, Any], told: bool, least_status: int) -> bool |
 
 
 def check_walk(raw: bytes, path: Path) -> None:
-    """Compare the rows of the walk with those of whence, all of them: else the two would not be compared at the same work."""
+    """Compare the rows of the walk with those of ledto, all of them: else the two would not be compared at the same work."""
     batches = list(Otlp().read(InputFile(path.name, str(path), path.stat().st_size).piece()))
     ours = pa.Table.from_batches(batches).select(WALKED).to_pydict()
     ours["attributes"] = [text and json.loads(text) for text in ours["attributes"]]
     for name, theirs in walk(raw).items():
         if theirs != ours[name]:
             row = next((at for at, pair in enumerate(zip(theirs, ours[name], strict=False)) if pair[0] != pair[1]), -1)
-            raise AssertionError(f"row {row}: {name} is {theirs[row]!r} by the walk and {ours[name][row]!r} by whence")
+            raise AssertionError(f"row {row}: {name} is {theirs[row]!r} by the walk and {ours[name][row]!r} by ledto")
 
 
 def values_of(pairs: list[dict[str, Any]]) -> dict[str, Any]:

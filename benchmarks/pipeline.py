@@ -55,7 +55,7 @@ def section() -> Section:
     return Section(
         "From a raw log to a history",
         f"Seconds in one Spark session in local mode for a raw log in Parquet ({PROCESSES} processes, {small} events, "
-        "`whence.simulation.raw_logs`): reading and writing the rows, sorting them by time as well, and `observe`, which "
+        "`ledto.simulation.raw_logs`): reading and writing the rows, sorting them by time as well, and `observe`, which "
         "matches messages, orders causally, checks and writes a history with all columns. Medians of "
         f"{ROUNDS} runs that took turns, after one of each that was not counted. Then {large} events once. Text is the same as JSON "
         "lines, with notes of 200 characters that repeat, in four epochs or more. Memory is what Python "

@@ -102,7 +102,7 @@ class Client:
             ).encode()
         head = (
             f"POST {path} HTTP/1.1\r\nHost: {self._task.host}\r\nContent-Type: {kind}\r\n"
-            f"Whence-Batch: {self._process}/{number}\r\nContent-Length: {len(body)}\r\n\r\n"
+            f"Ledto-Batch: {self._process}/{number}\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         return head.encode() + body
 

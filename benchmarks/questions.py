@@ -16,7 +16,7 @@ from benchmarks.histories import history, largest_events, size
 from benchmarks.pipeline import PROCESSES
 from benchmarks.questions_of_lines import with_lines
 from benchmarks.report import Goal, Section
-from whence.questions import RELATIONS, Standing
+from ledto.questions import RELATIONS, Standing
 
 if TYPE_CHECKING:
     import networkx
@@ -45,7 +45,7 @@ def section() -> Section:
             ("open history, any event", warm),
             ("the same event again", again),
         ):
-            rows.append((f"whence, {way}", size(events), *milliseconds(taken)))
+            rows.append((f"ledto, {way}", size(events), *milliseconds(taken)))
     tables = sql_tables(middle)
     plain, keyed = (
         compared(middle, lambda event, sql=sql: ask_sql(tables, sql, event)) for sql in (PLAIN_SQL, KEYED_SQL)

@@ -13,8 +13,8 @@ from benchmarks.histories import THREADS, lined_history, size
 from benchmarks.pipeline import PROCESSES
 from benchmarks.report import Goal
 from benchmarks.traces import history_path, largest_spans
-from whence.questions import Standing
-from whence.questions.history import DEFAULT_POSSIBLE
+from ledto.questions import Standing
+from ledto.questions.history import DEFAULT_POSSIBLE
 
 ASKED, ASKED_PAIRS, PAIRS_AT_ONCE = 2_000, 1_000, 20_000
 WANTED_MS = 5
@@ -49,7 +49,7 @@ def with_lines(most: int) -> WithLines:
             ("`relation`, any pair", related),
             ("`explain`, pairs of which one may have led to the other", explained),
         ):
-            rows.append((f"whence, {name}: {question}", events, *milliseconds(taken)))
+            rows.append((f"ledto, {name}: {question}", events, *milliseconds(taken)))
         reached = 1e3 * statistics.median(why)
         goals.append(
             Goal(

@@ -17,11 +17,11 @@ from benchmarks.otlp_traces import Json, document, json_lines, protobuf, request
 from benchmarks.readers_logs import cases as log_cases
 from benchmarks.report import Goal, Section
 from benchmarks.span_files import jaeger, jaeger_lines, zipkin, zipkin_lines
-from whence.sources import Source
-from whence.sources.conformance import piece_of
-from whence.sources.jaeger.source import Jaeger
-from whence.sources.otlp import Otlp
-from whence.sources.zipkin.source import Zipkin
+from ledto.sources import Source
+from ledto.sources.conformance import piece_of
+from ledto.sources.jaeger.source import Jaeger
+from ledto.sources.otlp import Otlp
+from ledto.sources.zipkin.source import Zipkin
 
 SPANS = 16_000
 ROUNDS = 3

@@ -17,12 +17,12 @@ from random import Random
 from time import process_time
 from typing import Any, Final
 
-from whence.interop.govector import GoVector
-from whence.sources import FileSlice, Source
-from whence.sources.conformance import piece_of
-from whence.sources.mapping.source import Mapped
-from whence.sources.shiviz.source import ShiViz
-from whence.sources.tracing.source import RECEIVED, SENT, Tracing
+from ledto.interop.govector import GoVector
+from ledto.sources import FileSlice, Source
+from ledto.sources.conformance import piece_of
+from ledto.sources.mapping.source import Mapped
+from ledto.sources.shiviz.source import ShiViz
+from ledto.sources.tracing.source import RECEIVED, SENT, Tracing
 
 Case = tuple[str, bytes, Source]
 """A name, the bytes of a log, and what reads them."""

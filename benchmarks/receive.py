@@ -9,7 +9,7 @@ from statistics import median
 from threading import RLock
 
 from benchmarks.report import Goal, Section
-from whence.clocks import VectorClock, VectorStamp
+from ledto.clocks import VectorClock, VectorStamp
 
 SIZES = (2, 10, 100, 1000)
 ROUNDS, CALLS = 40, 500
@@ -50,7 +50,7 @@ def section() -> Section:
         "Vector receive",
         "Merging a stamp into a clock and stamping the receipt: entries of the vector, microseconds for a dictionary merged "
         "entry by entry, for `VectorClock.receive`, and how many times faster the latter is.",
-        ("entries", "dictionary, us", "whence, us", "ratio"),
+        ("entries", "dictionary, us", "ledto, us", "ratio"),
         rows,
         [Goal("at 100 entries at least 3x a dictionary merge", f"{at_100:.1f}x", at_100 >= 3)],
         "Bound by CPython: about 0.8 us of calls, lock and stamp, then six operations on integers as long as the vector. At "

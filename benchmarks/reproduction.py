@@ -15,7 +15,7 @@ from benchmarks.report import Goal, Section
 
 def section() -> Section:
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "whence.cli", "reproduce", "observer", "--to", folder]
+        command = [sys.executable, "-m", "ledto.cli", "reproduce", "observer", "--to", folder]
         start = time.perf_counter()
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         seconds = time.perf_counter() - start
@@ -23,7 +23,7 @@ def section() -> Section:
             verdicts = Counter((row["reading"], row["verdict"]) for row in csv.DictReader(rows))
     return Section(
         "Reproduction of the observer paper",
-        "`whence reproduce observer`: Figures 2 to 7, both readings, 10 seeds of 20,000 messages a cell, on Spark in local mode, "
+        "`ledto reproduce observer`: Figures 2 to 7, both readings, 10 seeds of 20,000 messages a cell, on Spark in local mode, "
         "with figures and report; and how many of the paper's statements are met under each reading.",
         ("reading", "met", "missed"),
         [

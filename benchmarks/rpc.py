@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from benchmarks.report import Goal, Section
-from whence.papers.rpc import make_client_end, make_server_answer, measure
+from ledto.papers.rpc import make_client_end, make_server_answer, measure
 
 SIZES = (2, 10, 100, 1000)
 LIMITS = {2: 1.05, 100: 1.10, 1000: 1.30}

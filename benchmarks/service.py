@@ -1,4 +1,4 @@
-"""What the benchmarks of the service share: a real ``whence serve`` in a process of its own, and its broker's messages."""
+"""What the benchmarks of the service share: a real ``ledto serve`` in a process of its own, and its broker's messages."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from nats.js.api import PubAck
 from numpy.typing import NDArray
 
 from benchmarks.histories import folder
-from whence.events.payload import decode_reports, encode_reports
-from whence.service.broker.nats_server import STREAM, SUBJECT, broker_url
-from whence.spark.stream.nats.client import Server
-from whence.spark.stream.nats.jetstream import Broker, read_range
+from ledto.events.payload import decode_reports, encode_reports
+from ledto.service.broker.nats_server import STREAM, SUBJECT, broker_url
+from ledto.spark.stream.nats.client import Server
+from ledto.spark.stream.nats.jetstream import Broker, read_range
 
 Longs = NDArray[np.int64]
 
@@ -60,16 +60,16 @@ class Service:
 
 @contextmanager
 def served(name: str, *options: str) -> Iterator[Service]:
-    """``whence serve`` with these options on a fresh history, ended and gone at the end."""
+    """``ledto serve`` with these options on a fresh history, ended and gone at the end."""
     history = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder())) / "history"
-    command = [sys.executable, "-m", "whence.cli", "serve", str(history), "--port", "0", "--json", *options]
+    command = [sys.executable, "-m", "ledto.cli", "serve", str(history), "--port", "0", "--json", *options]
     with (history.parent / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line:
-            raise RuntimeError(f"whence serve did not start: {(history.parent / 'log').read_text()[-2000:]}")
+            raise RuntimeError(f"ledto serve did not start: {(history.parent / 'log').read_text()[-2000:]}")
         said = json.loads(line)
         service = Service(history, said["http"], said["broker_pid"], said["stream_pid"])
         yield service

@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.stream_reports import stream_reports
-from whence.events.schema import REPORTS
-from whence.history.manifest import read_manifest
-from whence.live import LiveTerms, LiveWriter
+from ledto.events.schema import REPORTS
+from ledto.history.manifest import read_manifest
+from ledto.live import LiveTerms, LiveWriter
 
 SECOND = 1_000_000_000
 HOURS = 24

@@ -7,9 +7,9 @@ from statistics import mean
 from typing import Any
 
 from benchmarks.report import Goal, Section
-from whence.clocks import Instance, IntervalTreeClock, PaperInstance
-from whence.simulation import fork_join
-from whence.simulation.fork_join import EVENT, FORK
+from ledto.clocks import Instance, IntervalTreeClock, PaperInstance
+from ledto.simulation import fork_join
+from ledto.simulation.fork_join import EVENT, FORK
 
 JOINS, LONG_JOINS, SEEDS = 1_000, 4_000, (1, 2, 3)
 PAPER_JOINS = 300
@@ -50,7 +50,7 @@ def section() -> Section:
     return Section(
         "Stamps of instances that split and merge",
         "Mean bytes of all events' stamps (random histories of two events to a fork and a join, seeds 1 to 3, "
-        "`whence.simulation.fork_join`), by the number of joins and of instances alive at most: Interval Tree Clocks, "
+        "`ledto.simulation.fork_join`), by the number of joins and of instances alive at most: Interval Tree Clocks, "
         f"`Instance`, and the ratio; and one stamp in the paper's form (I, N, Eq) after {PAPER_JOINS} joins. All with their "
         "header byte; an `Instance` stamp also names its event and lists its past.",
         ("joins", "alive", "interval tree", "Instance", "ratio", "paper's form, last"),

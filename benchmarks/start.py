@@ -25,7 +25,7 @@ from benchmarks.report import Goal, Section
 ROUNDS = 3
 OTLP_BYTES = 10_000_000
 SPANS_TRIED = 1_000
-WHENCE = (sys.executable, "-m", "whence.cli")
+LEDTO = (sys.executable, "-m", "ledto.cli")
 SORT = """
 import sys
 from pyspark.sql import SparkSession
@@ -78,28 +78,28 @@ class Row:
 
 
 def section() -> Section:
-    with tempfile.TemporaryDirectory(prefix="whence-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="ledto-bench-") as name:
         return measured(Path(name))
 
 
 def measured(folder: Path) -> Section:
     runs = Runs(folder)
     four, traces, history = write_four(folder / "four.jsonl"), write_otlp(folder / "otlp.jsonl"), folder / "history"
-    observe = (*WHENCE, "observe", str(four), "--to", str(history))
+    observe = (*LEDTO, "observe", str(four), "--to", str(history))
     sort_four = runs.least((sys.executable, "-c", SORT, str(four), "time", str(folder / "sorted")))
     sort_traces = runs.once((sys.executable, "-c", SORT, str(traces), "resourceSpans", str(folder / "sorted")))
     cold = runs.least(observe, empty=True)
     runs.keep(observe)
     warm = runs.least(observe)
-    demo = (sys.executable, "-m", "whence.demo", "--to", str(folder / "demo"))
+    demo = (sys.executable, "-m", "ledto.demo", "--to", str(folder / "demo"))
     rows = [
         Row("observe, four lines, empty caches", cold, sort_four, 8),
         Row("observe, four lines", warm, sort_four, 5.5, 1.3),
         Row("observe --engine inline, four lines, empty caches",
             runs.least((*observe, "--engine", "inline"), empty=True), sort_four, 1.5),
         Row("observe, 10 MB of OTLP JSON, empty caches",
-            runs.once((*WHENCE, "observe", str(traces), "--to", str(folder / "traces")), empty=True), sort_traces, 12),
-        Row("why, four lines", runs.least((*WHENCE, "why", "b:2", "--history", str(history))), None, 0.4),
+            runs.once((*LEDTO, "observe", str(traces), "--to", str(folder / "traces")), empty=True), sort_traces, 12),
+        Row("why, four lines", runs.least((*LEDTO, "why", "b:2", "--history", str(history))), None, 0.4),
         Row("make demo, empty caches", runs.once(demo, empty=True), None, 40),
     ]  # fmt: skip
     return Section(

@@ -1,6 +1,6 @@
 """The observer as Spark's own operator for state would have it: reports wait in the state store until they are due.
 
-It does less than `whence.live`: rows come decoded and with the time at which they are due, nothing is matched,
+It does less than `ledto.live`: rows come decoded and with the time at which they are due, nothing is matched,
 ordered causally, deduplicated or checked, no history is written, and time stands still without reports. What it gives are
 deliveries in order.
 """

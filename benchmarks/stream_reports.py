@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from whence.events.schema import REPORTS
+from ledto.events.schema import REPORTS
 
 PROCESSES = 20
 LATEST_NS = 200_000_000

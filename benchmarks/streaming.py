@@ -24,13 +24,13 @@ from benchmarks.histories import is_trial, session
 from benchmarks.report import Goal, Section
 from benchmarks.service import CoreTime, Service, broker_of, publish, served
 from benchmarks.stream_reports import PROCESSES, stream_reports
-from whence.live import LiveHistory, LiveTerms, LiveWriter
-from whence.service.broker.nats_server import STREAM
-from whence.spark.stream import open_source
-from whence.spark.stream.decode import Decoder
-from whence.spark.stream.follow import follow
-from whence.spark.stream.nats.jetstream import read_range
-from whence.spark.stream.nats.source import as_frames
+from ledto.live import LiveHistory, LiveTerms, LiveWriter
+from ledto.service.broker.nats_server import STREAM
+from ledto.spark.stream import open_source
+from ledto.spark.stream.decode import Decoder
+from ledto.spark.stream.follow import follow
+from ledto.spark.stream.nats.jetstream import read_range
+from ledto.spark.stream.nats.source import as_frames
 
 REPORTS_A_SECOND = 300_000
 MESSAGES_A_BATCH = 5_000
@@ -181,7 +181,7 @@ def section() -> Section:
     return Section(
         "The stream, with a backlog",
         f"{backlog:,} reports of {PROCESSES} processes, which send messages to each other, stand on the broker in messages of 100. The "
-        f"stream of `whence observe --follow` takes them, {MESSAGES_A_BATCH:,} messages a micro-batch: Spark's tasks read and decode, "
+        f"stream of `ledto observe --follow` takes them, {MESSAGES_A_BATCH:,} messages a micro-batch: Spark's tasks read and decode, "
         "the writer on the driver orders, delivers (policy exact, eps 50 ms, delta 500 ms) and commits with sync. From the start of "
         "the first micro-batch to the end of the last, after a run over other reports that warmed it up. Below, each part for "
         "itself: one process that reads and decodes, and the writer given the same rows from memory.",

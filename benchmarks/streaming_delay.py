@@ -14,7 +14,7 @@ from benchmarks.collector import post
 from benchmarks.histories import is_trial
 from benchmarks.report import Goal, Section
 from benchmarks.service import served
-from whence.live import LiveHistory
+from ledto.live import LiveHistory
 
 REPORTS_A_SECOND, BATCH, CLIENTS = 1_000, 10, 2
 SECONDS, WARM_UP_SECONDS = 40.0, 8.0
@@ -83,7 +83,7 @@ def section() -> Section:
     late = int(np.sum(rows["late"].to_numpy(zero_copy_only=False)[counted]))
     return Section(
         "From an event to its delivery",
-        f"`whence serve`, with its stream and its broker, eps 50 ms and delta 500 ms, a micro-batch each second. {CLIENTS} clients send "
+        f"`ledto serve`, with its stream and its broker, eps 50 ms and delta 500 ms, a micro-batch each second. {CLIENTS} clients send "
         f"{REPORTS_A_SECOND:,} reports/s in batches of {BATCH} for {seconds:.0f} s after a warm-up, and a reader asks the live history for "
         f"new deliveries every {POLL_SECONDS * 1e3:.0f} ms. Seconds from an event's time to when the reader has it: what the policy "
         "itself waits, and what comes on top. Below, how long it was from one commit to the next.",

@@ -20,9 +20,9 @@ from benchmarks.report import Goal, Section
 from benchmarks.service import Service, folder_bytes, publish, served
 from benchmarks.stream_reports import stream_reports
 from benchmarks.streaming import TERMS, later
-from whence.service.broker.nats_server import FOLDER, SUBJECT
-from whence.spark.stream import open_source
-from whence.spark.stream.follow import checkpoint_of, follow
+from ledto.service.broker.nats_server import FOLDER, SUBJECT
+from ledto.spark.stream import open_source
+from ledto.spark.stream.follow import checkpoint_of, follow
 
 STEP_SECONDS, NOISE = 120, 4_000
 RETAINED, BATCHES = 20, 120

@@ -1,7 +1,7 @@
 """Live histories of 100,000 random streams: reports of every sort, cut and restarted anywhere, each judged by itself.
 
 Takes hours, so it runs in chunks. What is done is written down by the code that was judged: a run that is interrupted goes on,
-and other code begins anew. `WHENCE_STREAMS=2000` does that many more streams and tells what there is so far.
+and other code begins anew. `LEDTO_STREAMS=2000` does that many more streams and tells what there is so far.
 
 Histories are written to memory where the system has a folder for that (`/dev/shm`): on a disk, three quarters of the time
 went into waiting for it to sync.
@@ -24,7 +24,7 @@ from tests.live.wild import check_stream, draw_stream
 STREAMS, CHUNK = 100_000, 50
 ROOT = Path(__file__).parent.parent
 IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-JUDGED = ("src/whence/history", "src/whence/causality", "src/whence/delivery", "tests/history/live")
+JUDGED = ("src/ledto/history", "src/ledto/causality", "src/ledto/delivery", "tests/history/live")
 
 
 def chunk(first: int) -> dict[str, object]:
@@ -42,11 +42,11 @@ def journal() -> Path:
     for folder in JUDGED:
         for path in sorted((ROOT / folder).rglob("*.py")):
             digest.update(path.read_bytes())
-    return Path(tempfile.gettempdir()) / "whence-streams" / f"{digest.hexdigest()[:16]}.jsonl"
+    return Path(tempfile.gettempdir()) / "ledto-streams" / f"{digest.hexdigest()[:16]}.jsonl"
 
 
 def section() -> Section:
-    wanted = int(os.environ.get("WHENCE_STREAMS", STREAMS))
+    wanted = int(os.environ.get("LEDTO_STREAMS", STREAMS))
     path = journal()
     path.parent.mkdir(exist_ok=True)
     done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []

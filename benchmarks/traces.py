@@ -1,6 +1,6 @@
 """Traces of services whose clocks differ to a history, against a PySpark program that sorts their starts and ends by time.
 
-A tenth of WHENCE_BENCH_EVENTS is the number of spans: 10^7 without it, and 10^6 tries it with 10^5 spans.
+A tenth of LEDTO_BENCH_EVENTS is the number of spans: 10^7 without it, and 10^6 tries it with 10^5 spans.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.histories import check_room, folder, largest_events, peak_memory, size
 from benchmarks.otlp_traces import MOST_BETWEEN_TRACES_NS, SERVICES, START_NS, json_lines, requests
 from benchmarks.report import Goal, Section
-from whence.questions import History
+from ledto.questions import History
 
 CALLS_DEEP = 2
 """Which gives traces of about ten spans."""
@@ -31,7 +31,7 @@ BYTES_A_SPAN = 4_000
 ALLOWED_RATIO = 2
 ALLOWED_GROWTH, ALLOWED_MEMORY = 12, 1.5
 
-OBSERVE = (sys.executable, "-m", "whence.cli", "observe")
+OBSERVE = (sys.executable, "-m", "ledto.cli", "observe")
 SORT = (sys.executable, "-m", "benchmarks.traces_sorted")
 
 
@@ -55,7 +55,7 @@ def section() -> Section:
     by_size: dict[int, tuple[Ran, Ran]] = {}
     for spans in (most // 10, most):
         ours, theirs = by_size[spans] = observed(spans), sorted_by_time(spans)
-        for name, ran in (("read, explode, sort by time", theirs), ("`whence observe`", ours)):
+        for name, ran in (("read, explode, sort by time", theirs), ("`ledto observe`", ours)):
             rows.append((name, size(spans), ran.seconds, spans / ran.seconds / 1e3, ran.peak_bytes / 1e9))
     (small, _), (large, theirs) = by_size.values()
     ratio = large.seconds / theirs.seconds
@@ -64,7 +64,7 @@ def section() -> Section:
     return Section(
         "Traces to a history",
         f"Traces of about ten spans each ({size(most)} spans: {traces_bytes(most) / 1e9:.1f} GB of OTLP in JSON lines, 12 attributes a span) of "
-        f"{SERVICES} services, whose clocks differ by up to {CLOCKS_DIFFER_NS / 1e9:g} s: seconds of `whence observe`, which makes a history of "
+        f"{SERVICES} services, whose clocks differ by up to {CLOCKS_DIFFER_NS / 1e9:g} s: seconds of `ledto observe`, which makes a history of "
         f"{events:,} events, with lines, messages, and assumed answers, all in one computation; and of a PySpark program "
         "(`benchmarks/traces_sorted.py`) that reads the same files by a schema, makes one row of each span's start and one of its end, "
         "attributes included, and writes them sorted by time as Parquet. Sorted by clocks that differ, effects stand before their causes. Both with the "

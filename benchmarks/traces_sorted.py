@@ -9,12 +9,12 @@ import sys
 
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
 
-from whence.sources.inputs import find_inputs
-from whence.spark.engine import is_brief
-from whence.spark.session.session import spark_session
+from ledto.sources.inputs import find_inputs
+from ledto.spark.engine import is_brief
+from ledto.spark.session.session import spark_session
 
 MEMORY = "2g"
-"""As `whence observe` has it if nobody says otherwise."""
+"""As `ledto observe` has it if nobody says otherwise."""
 
 _VALUE = "struct<stringValue: string, intValue: string, doubleValue: double, boolValue: boolean>"
 _ATTRIBUTES = f"array<struct<key: string, value: {_VALUE}>>"

@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from random import Random
 
 from benchmarks.report import Goal, Section
-from whence.clocks import (
+from ledto.clocks import (
     BoundedClock,
     HybridClock,
     Instance,
@@ -18,8 +18,8 @@ from whence.clocks import (
     PaperInstance,
     VectorClock,
 )
-from whence.testing import Drift, check_clock
-from whence.testing.groups import GroupHistory, random_shape
+from ledto.testing import Drift, check_clock
+from ledto.testing.groups import GroupHistory, random_shape
 
 HISTORIES, SHARE = 10_000, 500
 
@@ -76,7 +76,7 @@ def section() -> Section:
     return Section(
         "Clocks against the truth",
         "Random histories with losses, duplicates and reorderings, and spawns, rendezvous, forks and joins where a clock has "
-        "them; every pair of stamps is compared with reachability (`whence.testing.check_clock`), and every stamp goes through "
+        "them; every pair of stamps is compared with reachability (`ledto.testing.check_clock`), and every stamp goes through "
         "its binary and its JSON form. The first contradiction would have stopped the run.",
         ("clock", "checked", "histories", "pairs compared", "seconds"),
         rows,

@@ -17,8 +17,8 @@ from pathlib import Path
 import httpx
 from fastapi import FastAPI, HTTPException
 
-from whence.reporting import Reporter
-from whence.reporting.asgi import ReportingMiddleware
+from ledto.reporting import Reporter
+from ledto.reporting.asgi import ReportingMiddleware
 
 NOBODY = "http://127.0.0.1:9"
 """No service is there, so the spool keeps all reports."""

@@ -1,7 +1,7 @@
 """Three services under OpenTelemetry, one change of a limit, one failure: ``python examples/otel_shop.py FOLDER``.
 
 A gateway (``oweb``) hands orders to ``oorders``, which asks ``opay`` for the money: three operating-system processes with
-the unchanged OpenTelemetry SDK and instrumentation of FastAPI, httpx and logging. They know nothing of whence.
+the unchanged OpenTelemetry SDK and instrumentation of FastAPI, httpx and logging. They know nothing of ledto.
 
 Twenty orders are paid, all at once. Then an operator lowers the limit of ``opay`` from 500 to 50 in a request of its own.
 Small orders are still paid, but one of 120 is refused, while all services are busy with other requests. The change and the

@@ -20,10 +20,10 @@ import grpc
 import httpx
 import uvicorn
 
-from whence.reporting import ReportedEvent, Reporter
-from whence.reporting.asgi import ReportingMiddleware
-from whence.reporting.grpc import ClientInterceptor, ServerInterceptor
-from whence.reporting.httpx import ReportingTransport
+from ledto.reporting import ReportedEvent, Reporter
+from ledto.reporting.asgi import ReportingMiddleware
+from ledto.reporting.grpc import ClientInterceptor, ServerInterceptor
+from ledto.reporting.httpx import ReportingTransport
 
 SKEW_S = {"shop": 0, "payment": -5, "stock": +7}
 

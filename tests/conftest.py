@@ -25,7 +25,7 @@ settings.load_profile("ci")
 # tests/history/test_store.py says what is synced, and when.
 os.fsync = lambda descriptor: None
 # Commands that tests run leave no process behind that makes an archive of Java's classes.
-os.environ.setdefault("WHENCE_JAVA_ARCHIVE", "use")
+os.environ.setdefault("LEDTO_JAVA_ARCHIVE", "use")
 
 # The first compiler only, and the plain collector: a shorter start, for jobs too small to need more.
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The shared session. What its workers run must be nested in the test: they cannot import test modules."""
-    from whence.spark.session.session import spark_session
+    from ledto.spark.session.session import spark_session
 
     session = spark_session("tests", master="local[2]", config={"spark.driver.extraJavaOptions": QUICK_START})
     yield session

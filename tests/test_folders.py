@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
+from ledto import folders
 from tests.history.computations import draw, observe_cut, reports
-from whence import folders
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Neither the package nor the home nor what the user named can be written; gives the folder of temporary files."""
     (tmp_path / "file").write_text("")
     (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(folders, "PACKAGE", tmp_path / "file" / "whence")
+    monkeypatch.setattr(folders, "PACKAGE", tmp_path / "file" / "ledto")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "cache"))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file" / "numba"))
@@ -46,7 +46,7 @@ def test_compiled_code_is_kept_in_a_folder_of_this_user_alone(nowhere: Path) -> 
 @pytest.mark.parametrize("taken", ["open to others", "a link", "a file"])
 def test_what_another_user_may_have_put_there_is_not_run(nowhere: Path, taken: str) -> None:
     """Temporary files are everybody's: who takes the name first would have his code run by others."""
-    name = nowhere / f"whence-compiled-{os.getuid()}"
+    name = nowhere / f"ledto-compiled-{os.getuid()}"
     if taken == "a file":
         name.write_text("")
     elif taken == "a link":
@@ -64,7 +64,7 @@ def test_what_another_user_may_have_put_there_is_not_run(nowhere: Path, taken: s
 
 def test_where_nothing_can_be_written_that_is_said(nowhere: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     """One sentence that names the variable to set, instead of the compiler's trace-back."""
-    from whence.cli import app
+    from ledto.cli import app
 
     monkeypatch.setattr(tempfile, "tempdir", str(nowhere.parent / "file"))
     with pytest.raises(SystemExit) as ended:
@@ -111,11 +111,11 @@ def test_questions_are_answered_on_a_read_only_file_system(tmp_path: Path) -> No
     temporary.mkdir()
     drawn = draw(Random(1), processes=3, events=20, skew=5, loss=0)
     observe_cut(here / "h", reports(drawn, Random(2), numbered=True, copies=0), [], 100)
-    whence = [sys.executable, "-B", "-m", "whence.cli"]
+    ledto = [sys.executable, "-B", "-m", "ledto.cli"]
     refused = read_only(["touch", str(folders.PACKAGE / "written")], here)
     assert refused.returncode
-    sql = [*whence, "sql", "--history", "h", "--json", "SELECT count(*) AS events FROM events"]
+    sql = [*ledto, "sql", "--history", "h", "--json", "SELECT count(*) AS events FROM events"]
     answered = read_only(sql, here, TMPDIR=str(temporary))
     assert (answered.returncode, answered.stderr) == (0, "")
     assert '"events": 20' in answered.stdout
-    assert [path.name.rpartition("-")[0] for path in temporary.iterdir()] == ["whence-compiled"]
+    assert [path.name.rpartition("-")[0] for path in temporary.iterdir()] == ["ledto-compiled"]

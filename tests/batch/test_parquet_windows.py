@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ledto.batch.parquet_windows import File, find_clusters
+from ledto.history.window.solve import SegmentWindow
+from ledto.sources.files import find_files, open_at
+from ledto.sources.parquet import parquet_schema, read_parquet_rows
 from tests.sources.parquet_tables import table
-from whence.batch.parquet_windows import File, find_clusters
-from whence.history.window.solve import SegmentWindow
-from whence.sources.files import find_files, open_at
-from whence.sources.parquet import parquet_schema, read_parquet_rows
 
 OPENER = partial(open_at, compression=None, offset=0)
 NOON_NS = 1_714_564_800_123_456_789

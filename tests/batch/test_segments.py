@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledto.batch.inline import InlineEngine
+from ledto.batch.join import EpsTooSmall, Unbalanced
+from ledto.events.schema import REPORTS, SPAN
+from ledto.sources.contract import SourceError
+from ledto.sources.inputs import find_inputs
 from tests.examples import examples
 from tests.history.computations import Event, draw, observe_cut, past_of, relations_of, reports, told_of
-from whence.batch.inline import InlineEngine
-from whence.batch.join import EpsTooSmall, Unbalanced
-from whence.events.schema import REPORTS, SPAN
-from whence.sources.contract import SourceError
-from whence.sources.inputs import find_inputs
 
 
 def name(event):

@@ -8,9 +8,9 @@ from random import Random
 import numpy as np
 from hypothesis import strategies as st
 
-from whence.causality.boundary import Boundary
-from whence.causality.skeleton import Longs, Skeleton
-from whence.causality.vector_clocks import Scan
+from ledto.causality.boundary import Boundary
+from ledto.causality.skeleton import Longs, Skeleton
+from ledto.causality.vector_clocks import Scan
 
 
 class Computation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from whence.causality.order import Edges, order_rows
+from ledto.causality.order import Edges, order_rows
 
 
 def ordered(assumed_cause: int) -> list[int]:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.causality.bounded_stamps import default_tick, eps_ticks, stamp_known_rows, stamp_rows
-from whence.causality.skeleton import Skeleton
-from whence.clocks import BoundedClock, BoundedStamp
-from whence.errors import ClockDrift
+from ledto.causality.bounded_stamps import default_tick, eps_ticks, stamp_known_rows, stamp_rows
+from ledto.causality.skeleton import Skeleton
+from ledto.clocks import BoundedClock, BoundedStamp
+from ledto.errors import ClockDrift
 
 Row = tuple[int, int, int, list[int]]
 """Process, time, causal time, causes other than the row before of the process."""

@@ -11,8 +11,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whence.causality.channel_tables import match_channels_in
-from whence.events.schema import REPORTS, SPAN
+from ledto.causality.channel_tables import match_channels_in
+from ledto.events.schema import REPORTS, SPAN
 
 SIZES = (1, 3)
 """Of messages that nobody reported, where bytes are counted."""

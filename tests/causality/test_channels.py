@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whence.causality.channel_kernels import LONGEST_STREAM_BYTES, NO_SEQ, NO_SIZE, Doubt
-from whence.causality.channel_tables import count_outcomes, match_table
-from whence.causality.channels import ChannelEnds, Matched, Unreported, match_ends
-from whence.causality.order import NO_TIME
-from whence.events.schema import REPORTS
+from ledto.causality.channel_kernels import LONGEST_STREAM_BYTES, NO_SEQ, NO_SIZE, Doubt
+from ledto.causality.channel_tables import count_outcomes, match_table
+from ledto.causality.channels import ChannelEnds, Matched, Unreported, match_ends
+from ledto.causality.order import NO_TIME
+from ledto.events.schema import REPORTS
 
 
 class End(NamedTuple):

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledto.causality.boundary import Boundary
+from ledto.causality.in_flight import messages_in_flight
+from ledto.causality.skeleton import Skeleton
 from tests.causality.random_skeletons import History, histories
-from whence.causality.boundary import Boundary
-from whence.causality.in_flight import messages_in_flight
-from whence.causality.skeleton import Skeleton
 
 
 @given(histories(), st.lists(st.integers(0, 12), min_size=20, max_size=20))

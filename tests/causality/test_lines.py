@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledto.causality.lines import LineRows, find_fronts
+from ledto.causality.recorded_past import RecordedCauses, members
 from tests.examples import examples
-from whence.causality.lines import LineRows, find_fronts
-from whence.causality.recorded_past import RecordedCauses, members
 
 
 def drawn(random: Random, rows: int) -> LineRows:

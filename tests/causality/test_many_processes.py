@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whence.causality import column_blocks
-from whence.causality.boundary import Boundary
-from whence.causality.pairs import happened_before
-from whence.causality.skeleton import Skeleton
-from whence.causality.sweeps import past_vector
-from whence.causality.vector_clocks import Scan, clock_rows
+from ledto.causality import column_blocks
+from ledto.causality.boundary import Boundary
+from ledto.causality.pairs import happened_before
+from ledto.causality.skeleton import Skeleton
+from ledto.causality.sweeps import past_vector
+from ledto.causality.vector_clocks import Scan, clock_rows
 
 
 class Drawn:

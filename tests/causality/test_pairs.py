@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledto.causality.boundary import Boundary
+from ledto.causality.pairs import happened_before
+from ledto.causality.skeleton import Skeleton
 from tests.causality.random_skeletons import Computation, History, cut, histories
-from whence.causality.boundary import Boundary
-from whence.causality.pairs import happened_before
-from whence.causality.skeleton import Skeleton
 
 
 @given(histories(), st.integers(0, 1 << 32))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledto.causality.skeleton import Skeleton
+from ledto.causality.sweeps import FutureSweep, PastSweep, past_vector
 from tests.causality.random_skeletons import Computation, History, cut, histories, parts
-from whence.causality.skeleton import Skeleton
-from whence.causality.sweeps import FutureSweep, PastSweep, past_vector
 
 part_rows = st.sampled_from([1, 2, 7, 100])
 

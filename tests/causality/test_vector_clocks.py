@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledto.causality.boundary import Boundary
+from ledto.causality.skeleton import Skeleton
+from ledto.causality.sparse_vectors import Vectors
+from ledto.causality.vector_clocks import Scan, clock_rows, vector_clocks
 from tests.causality.random_skeletons import History, histories
-from whence.causality.boundary import Boundary
-from whence.causality.skeleton import Skeleton
-from whence.causality.sparse_vectors import Vectors
-from whence.causality.vector_clocks import Scan, clock_rows, vector_clocks
 
 
 @given(histories())

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from whence.cli.main import cli
+from ledto.cli.main import cli
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         ("simulate --phi 1.5", "from 0 to 1"),
-        ("observe x --to h --format foo", "one of whence, otlp"),
+        ("observe x --to h --format foo", "one of ledto, otlp"),
         ("observe --engine inline --follow in --to h", "leave out --follow and --master"),
         ("clocks", "name one history"),
         ("clocks h --plot c.png", "ends in .svg"),

@@ -1,4 +1,4 @@
-"""``whence clocks`` and what ``whence check`` says of wall clocks, on a history whose clocks are known."""
+"""``ledto clocks`` and what ``ledto check`` says of wall clocks, on a history whose clocks are known."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ import typer
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
+from ledto.cli.check import check
+from ledto.cli.clocks import clocks, sentences
+from ledto.events.schema import REPORTS
+from ledto.history.clocks.measure import added, measure_segment
+from ledto.history.clocks.tables import between_clocks, store_clocks
+from ledto.history.run import open_run
+from ledto.questions import History
+from ledto.questions.clocks import ClockReport, Clocks
+from ledto.skew.offsets import estimate_offsets
+from ledto.skew.pairs import count_pairs
 from tests.history.computations import observe_cut
 from tests.history.manifests import rewrite
-from whence.cli.check import check
-from whence.cli.clocks import clocks, sentences
-from whence.events.schema import REPORTS
-from whence.history.clocks.measure import added, measure_segment
-from whence.history.clocks.tables import between_clocks, store_clocks
-from whence.history.run import open_run
-from whence.questions import History
-from whence.questions.clocks import ClockReport, Clocks
-from whence.skew.offsets import estimate_offsets
-from whence.skew.pairs import count_pairs
 
 START = 1_700_000_000_000_000_000
 SECOND = 10**9

@@ -1,4 +1,4 @@
-"""``whence export``, as it is typed."""
+"""``ledto export``, as it is typed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from ledto.cli.export import export
+from ledto.export.names import DELIMITER, REGEX
 from tests.history.building import Made, draw, write_history
-from whence.cli.export import export
-from whence.export.names import DELIMITER, REGEX
 
 app = typer.Typer(pretty_exceptions_enable=False)
 app.command()(export)
@@ -142,10 +142,10 @@ def test_a_file_that_cannot_be_finished_is_not_left_behind(made: tuple[Path, lis
 
 @pytest.mark.parametrize("form", ["shiviz", "csv", "parquet", "perfetto"])
 def test_a_reader_who_stops_reading_is_no_error(form: str, made: tuple[Path, list[Made]]) -> None:
-    """`whence export ... | head` ends quietly."""
+    """`ledto export ... | head` ends quietly."""
     read, write = os.pipe()
     os.close(read)
-    start = "import typer; from whence.cli.export import export; typer.run(export)"
+    start = "import typer; from ledto.cli.export import export; typer.run(export)"
     command = [sys.executable, "-c", start, "--history", str(made[0]), "--format", form]
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)

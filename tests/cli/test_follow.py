@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from ledto.cli.follow import TermsGiven, _ProgressPrinter
+from ledto.cli.main import cli
+from ledto.events.schema import REPORTS
+from ledto.live import LiveWriter, OtherTerms
 from tests.history.building import draw, write_history
 from tests.live.streams import DELTA, EPS, MS, kind_stream, terms
-from whence.cli.follow import TermsGiven, _ProgressPrinter
-from whence.cli.main import cli
-from whence.events.schema import REPORTS
-from whence.live import LiveWriter, OtherTerms
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def history(tmp_path: Path) -> str:
     place = str(tmp_path / "h")
     _, rows = kind_stream(Random(1), processes=2, events=5)
     with LiveWriter(place, terms(policies=("exact", "cbd:0.4"))) as writer:
-        writer.step(rows, now=rows["arrival"][-1].as_py(), positions={"whence": 7})
+        writer.step(rows, now=rows["arrival"][-1].as_py(), positions={"ledto": 7})
     return place
 
 

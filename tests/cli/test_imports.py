@@ -16,7 +16,7 @@ HEAVY = {"numpy", "pyarrow", "pandas", "numba", "duckdb", "pyspark", "matplotlib
 START = """
 import atexit, sys
 atexit.register(lambda: print(*sys.modules, file=sys.stderr))
-from whence.cli import app
+from ledto.cli import app
 app()
 """
 
@@ -49,7 +49,7 @@ def test_a_question_about_a_small_history_imports_what_it_uses(
     # Tables are drawn with rich.
     drawn = {"rich"} if not as_json and question != "relation" else set()
     assert imported & HEAVY == {"numpy", "pyarrow"} | drawn
-    assert {"whence.cli.serve", "whence.questions.clocks", "pyarrow.dataset"}.isdisjoint(imported)
+    assert {"ledto.cli.serve", "ledto.questions.clocks", "pyarrow.dataset"}.isdisjoint(imported)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["observe", "--help"], ["why", "--help"]], ids=" ".join)
@@ -78,11 +78,11 @@ def test_a_worker_imports_what_its_task_uses() -> None:
 import pickle, sys
 from functools import partial
 from importlib import import_module
-from whence.spark.jobs import run_pickled
-run_pickled([b"no pickle", pickle.dumps(partial(import_module, "whence.batch.observe"))], 1)
+from ledto.spark.jobs import run_pickled
+run_pickled([b"no pickle", pickle.dumps(partial(import_module, "ledto.batch.observe"))], 1)
 print(*sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     imported = set(done.stdout.split())
-    assert "whence.batch.observe" in imported
+    assert "ledto.batch.observe" in imported
     assert imported & HEAVY == {"numpy", "pyarrow"}

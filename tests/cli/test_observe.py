@@ -1,4 +1,4 @@
-"""``whence observe`` as a user runs it: a process that may be killed."""
+"""``ledto observe`` as a user runs it: a process that may be killed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import whence
-from whence.cli.main import cli
-from whence.cli.observe import _doubt_of_unit
-from whence.simulation.raw_logs import RawLog
+import ledto
+from ledto.cli.main import cli
+from ledto.cli.observe import _doubt_of_unit
+from ledto.simulation.raw_logs import RawLog
 
 
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "whence.cli", *(str(each) for each in arguments)]
+    return [sys.executable, "-m", "ledto.cli", *(str(each) for each in arguments)]
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -55,7 +55,7 @@ def test_a_killed_run_leaves_the_old_history_and_the_next_one_works(tmp_path: Pa
     os.killpg(driver.pid, signal.SIGKILL)
     driver.wait()
 
-    answer = whence.open(history).why("b:1")
+    answer = ledto.open(history).why("b:1")
     assert [event.name for event in answer.events] == ["cause"]
     again = run("observe", log, "--to", history, "--json")
     assert again.returncode == 0, again.stderr
@@ -99,15 +99,15 @@ def test_terms_that_do_not_fit_are_told_in_a_sentence(tmp_path: Path) -> None:
 def test_from_python_a_bound_is_written_as_on_the_command_line(tmp_path: Path) -> None:
     """`eps="20ms"`, which every page of the documentation writes, ended in a TypeError."""
     (tmp_path / "log.jsonl").write_text('{"process": "p", "time": 5}\n{"process": "q", "time": 7}\n')
-    history = whence.observe(tmp_path / "log.jsonl", tmp_path / "h", eps="20ms", policies="exact")
+    history = ledto.observe(tmp_path / "log.jsonl", tmp_path / "h", eps="20ms", policies="exact")
     assert history.run.manifest.eps == 20_000_000
     with pytest.raises(ValueError, match="such as 250ms"):
-        whence.observe(tmp_path / "log.jsonl", tmp_path / "h", eps="20 fortnights")
+        ledto.observe(tmp_path / "log.jsonl", tmp_path / "h", eps="20 fortnights")
 
 
 def test_the_version_is_told() -> None:
     """A bug report without it is half a bug report."""
-    assert CliRunner().invoke(cli, ["--version"]).stdout == f"whence {whence.__version__}\n"
+    assert CliRunner().invoke(cli, ["--version"]).stdout == f"ledto {ledto.__version__}\n"
 
 
 def test_a_history_that_would_be_a_file_is_refused_in_words(tmp_path: Path) -> None:

@@ -17,18 +17,18 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
-import whence.cli
+import ledto.cli
+from ledto.cli.main import cli
+from ledto.cli.observe import _print
+from ledto.cli.output import SafeStream, data_to_stdout, say
+from ledto.events.schema import REPORTS
+from ledto.history.clocks.measure import added, measure_segment
+from ledto.history.clocks.tables import between_clocks, store_clocks
+from ledto.history.deliver.files import agree_terms, deliver_and_write, summary
+from ledto.history.deliver.rows import Blocks, survey_segment
+from ledto.history.manifest import read_manifest
 from tests.history.computations import observe_cut
 from tests.history.manifests import ledger, rewrite
-from whence.cli.main import cli
-from whence.cli.observe import _print
-from whence.cli.output import SafeStream, data_to_stdout, say
-from whence.events.schema import REPORTS
-from whence.history.clocks.measure import added, measure_segment
-from whence.history.clocks.tables import between_clocks, store_clocks
-from whence.history.deliver.files import agree_terms, deliver_and_write, summary
-from whence.history.deliver.rows import Blocks, survey_segment
-from whence.history.manifest import read_manifest
 
 C0_AND_C1 = "".join(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 BIDI = "".join(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C, 0x2028, 0x2029)))
@@ -138,7 +138,7 @@ def test_no_command_obeys_a_name(question: str, as_json: bool, history: Path, tm
 
 
 def test_the_summary_of_a_run_obeys_nothing(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The first thing a user sees of a log is what `whence observe` says of it."""
+    """The first thing a user sees of a log is what `ledto observe` says of it."""
     told = replace(read_manifest(run_store(history)), lag=5, lag_event=NAMES[1])
     _print(told, f"{history}", 1.0)
     shown = capsys.readouterr().out
@@ -148,7 +148,7 @@ def test_the_summary_of_a_run_obeys_nothing(history: Path, capsys: pytest.Captur
 
 
 def run_store(history: Path) -> Any:
-    from whence.history.store import Store
+    from ledto.history.store import Store
 
     return Store(history)
 
@@ -176,7 +176,7 @@ def test_a_full_disk_is_one_sentence(words: list[str], history: Path) -> None:
     """Whoever redirects an answer to a full disk must not take half of it for all."""
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "whence.cli", *words, "--history", str(history)],
+            [sys.executable, "-m", "ledto.cli", *words, "--history", str(history)],
             check=False,
             stdout=full,
             stderr=subprocess.PIPE,
@@ -188,7 +188,7 @@ def test_a_full_disk_is_one_sentence(words: list[str], history: Path) -> None:
 
 def test_every_command_prints_through_one_place() -> None:
     """A new command that prints by itself would forget all of this."""
-    for path in Path(whence.cli.__file__).parent.glob("*.py"):
+    for path in Path(ledto.cli.__file__).parent.glob("*.py"):
         if path.name in ("output.py", "__init__.py"):
             continue
         for node in ast.walk(ast.parse(path.read_text())):

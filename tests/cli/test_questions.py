@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from whence.cli.main import cli
-from whence.cli.render import DISAGREES, ERROR, format_time
-from whence.history import layout
-from whence.history.times import parse_time
-from whence.questions import History
+from ledto.cli.main import cli
+from ledto.cli.render import DISAGREES, ERROR, format_time
+from ledto.history import layout
+from ledto.history.times import parse_time
+from ledto.questions import History
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "history"))
 from building import REASON, Made, draw, write_history
@@ -135,7 +135,7 @@ def test_order_writes_every_event(form: str, ask: Ask, made: tuple[Path, list[Ma
         (["relation", "@0", "nothing"], 1, "PROCESS:SEQ"),
         (["why", "@3", "--where", "colour = 1"], 2, "there is no column 'colour'"),
         (["why", "@3", "--process", "p9"], 1, "there is no process 'p9'"),
-        (["order", "--policy", "cbd"], 2, "whence observe --policy"),
+        (["order", "--policy", "cbd"], 2, "ledto observe --policy"),
         (["order", "--format", "xml"], 2, "jsonl, csv, parquet"),
         (["order", "--format", "parquet"], 2, "--to"),
         (["order", "--to", "/dev/null/x"], 1, "cannot be written"),
@@ -161,15 +161,15 @@ def test_a_folder_without_history_is_said_so(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["why", "a:1", "--history", str(tmp_path)])
     assert done.exit_code == 1
     assert layout.MANIFEST in done.output
-    assert "whence observe" in done.output
+    assert "ledto observe" in done.output
 
 
 @pytest.mark.parametrize("question", [["order"], ["order", "--format", "csv"], ["why", "@50", "--json"], ["processes"]])
 def test_a_reader_who_stops_reading_is_no_error(question: list[str], made: tuple[Path, list[Made]]) -> None:
-    """`whence order | head` ends quietly."""
+    """`ledto order | head` ends quietly."""
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "whence.cli", *question, "--history", str(made[0])]
+    command = [sys.executable, "-m", "ledto.cli", *question, "--history", str(made[0])]
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert (done.returncode, done.stderr) == (0, "")

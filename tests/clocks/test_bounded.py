@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.clocks import BoundedClock, BoundedFormat, BoundedStamp, ClockDrift, StampError, less
+from ledto.clocks import BoundedClock, BoundedFormat, BoundedStamp, ClockDrift, StampError, less
 
 TEN = tuple(f"p{i}" for i in range(10))
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whence.clocks import (
+from ledto.clocks import (
     AutonomousStamp,
     BoundedStamp,
     ClockError,
@@ -36,9 +36,9 @@ from whence.clocks import (
     stamp_from_bytes,
     stamp_from_json,
 )
-from whence.testing.groups import GroupHistory, Shape
-from whence.testing.instances import InstanceHistory
-from whence.testing.ordering import OrderingHistory
+from ledto.testing.groups import GroupHistory, Shape
+from ledto.testing.instances import InstanceHistory
+from ledto.testing.ordering import OrderingHistory
 
 EXAMPLES, INPUTS_EACH = 130, 80
 NAMES = ("a", "bb", "process-1", "process-2", "žluťoučký", "x" * 255)

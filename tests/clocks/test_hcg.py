@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledto.clocks.hcg.gateway import Gateway
+from ledto.clocks.hcg.member import GroupMember
+from ledto.clocks.hcg.rules import NetworkBounds, SentLocally, may_precede, vt_less
+from ledto.clocks.hcg.stamps import GlobalStamp, LocalStamp
+from ledto.clocks.hcg.structure import Group, Subgroup
+from ledto.errors import ClockDrift, ClockError, StampError
+from ledto.testing.groups import GroupHistory, GroupRun, random_shape
+from ledto.testing.truth import TrueHistory
 from tests.examples import examples
-from whence.clocks.hcg.gateway import Gateway
-from whence.clocks.hcg.member import GroupMember
-from whence.clocks.hcg.rules import NetworkBounds, SentLocally, may_precede, vt_less
-from whence.clocks.hcg.stamps import GlobalStamp, LocalStamp
-from whence.clocks.hcg.structure import Group, Subgroup
-from whence.errors import ClockDrift, ClockError, StampError
-from whence.testing.groups import GroupHistory, GroupRun, random_shape
-from whence.testing.truth import TrueHistory
 
 FUZZ = examples(500)
 

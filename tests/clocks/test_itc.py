@@ -2,9 +2,9 @@
 
 import pytest
 
-from whence.clocks import ClockError, IntervalTreeClock, Relation, Retired, relation
-from whence.clocks.itc.id_tree import MAX_DEPTH
-from whence.testing import check_clock
+from ledto.clocks import ClockError, IntervalTreeClock, Relation, Retired, relation
+from ledto.clocks.itc.id_tree import MAX_DEPTH
+from ledto.testing import check_clock
 
 
 def test_the_run_in_the_paper():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from whence.clocks import ClockDrift, HybridClock, LamportClock, relation
-from whence.testing import ClockCheckFailed, Drift, check_clock
+from ledto.clocks import ClockDrift, HybridClock, LamportClock, relation
+from ledto.testing import ClockCheckFailed, Drift, check_clock
 
 
 def test_asking_an_ordered_stamp_for_a_relation_is_a_type_error():

@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-import whence.clocks
-from whence.clocks import CausalStamp, OrderedStamp, Stamp
-from whence.clocks.any_stamp import STAMPS
-from whence.clocks.wire import Kind
+import ledto.clocks
+from ledto.clocks import CausalStamp, OrderedStamp, Stamp
+from ledto.clocks.any_stamp import STAMPS
+from ledto.clocks.wire import Kind
 
 PAGE = Path(__file__).parents[2] / "docs" / "stamp.md"
 
@@ -58,7 +58,7 @@ NAMES = [
     "VectorObserver",
     "VectorStamp",
     "Waiting",
-    "WhenceError",
+    "LedtoError",
     "less",
     "relation",
     "stamp_from_bytes",
@@ -68,8 +68,8 @@ NAMES = [
 
 def test_public_names_are_pinned():
     """An upgrade must not break an import."""
-    assert sorted(whence.clocks.__all__) == sorted(NAMES)
-    assert all(hasattr(whence.clocks, name) for name in NAMES)
+    assert sorted(ledto.clocks.__all__) == sorted(NAMES)
+    assert all(hasattr(ledto.clocks, name) for name in NAMES)
 
 
 def test_the_page_about_clocks_names_what_exists():

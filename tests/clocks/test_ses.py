@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from whence.clocks import OrderingClock, StampError, VectorChannel, VectorClock, VectorStamp
+from ledto.clocks import OrderingClock, StampError, VectorChannel, VectorClock, VectorStamp
 
 
 def test_a_long_backlog_is_released_by_one_gap():

@@ -3,7 +3,7 @@
 from mypy import api
 
 ASKS = """
-from whence.clocks import HybridClock, LamportClock, Relation, VectorClock, relation
+from ledto.clocks import HybridClock, LamportClock, Relation, VectorClock, relation
 
 known: Relation = relation(VectorClock("a").local(), VectorClock("b").local())
 relation(LamportClock("a").local(), LamportClock("a").local())

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.clocks import (
+from ledto.clocks import (
     BoundedStamp,
     ClockError,
     HybridClock,
@@ -18,7 +18,7 @@ from whence.clocks import (
     VectorStamp,
     relation,
 )
-from whence.testing import ClockCheckFailed, check_clock
+from ledto.testing import ClockCheckFailed, check_clock
 
 counters = st.dictionaries(st.sampled_from("abcdefg"), st.integers(0, 2**63 - 1) | st.integers(0, 3), max_size=7)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from whence.events.columns import ReportArrays
-from whence.events.report import Report
+from ledto.events.columns import ReportArrays
+from ledto.events.report import Report
 
 
 def to_columns(reports: Iterable[Report]) -> ReportArrays:

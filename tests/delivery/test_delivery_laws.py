@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledto.delivery.batch import Deliveries, deliver_batch
+from ledto.delivery.observer import Observer
+from ledto.delivery.policies import CBD, DAPW, MAX_TICKS, Exact, PhysicalAndC, PhysicalOnly, StampPolicy
+from ledto.events.report import MAX_TIME, Report
 from tests.delivery.records import to_columns
-from whence.delivery.batch import Deliveries, deliver_batch
-from whence.delivery.observer import Observer
-from whence.delivery.policies import CBD, DAPW, MAX_TICKS, Exact, PhysicalAndC, PhysicalOnly, StampPolicy
-from whence.events.report import MAX_TIME, Report
 
 CHECKING = (CBD, PhysicalOnly, PhysicalAndC)
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.delivery.duplicates import Gap, SeenMessages, Sighting
-from whence.delivery.observer import Counters, Delivery, Observer, ReportRefused
-from whence.delivery.policies import CBD, DAPW, Exact
-from whence.events.report import Report
+from ledto.delivery.duplicates import Gap, SeenMessages, Sighting
+from ledto.delivery.observer import Counters, Delivery, Observer, ReportRefused
+from ledto.delivery.policies import CBD, DAPW, Exact
+from ledto.events.report import Report
 
 
 def report(process: int, seq: int, r: int, *, arrival: int, c: int = 0, kn: tuple[int, ...] = (1,)) -> Report:
@@ -188,5 +188,5 @@ def test_memory_for_duplicates_is_bounded() -> None:
 
 def test_the_observer_is_light() -> None:
     """A service that observes online would have to install a compiler."""
-    code = "import sys, whence.delivery.observer; print({'numpy', 'numba'} & set(sys.modules) or 'light')"
+    code = "import sys, ledto.delivery.observer; print({'numpy', 'numba'} & set(sys.modules) or 'light')"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "light\n"

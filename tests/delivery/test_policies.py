@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from whence.delivery.policies import CBD, DAPW, POLICIES, Exact, PhysicalAndC, PhysicalOnly, policy_from_name
+from ledto.delivery.policies import CBD, DAPW, POLICIES, Exact, PhysicalAndC, PhysicalOnly, policy_from_name
 
 GOOD = {"phi": 0.4, "eps": 5, "delta": 10}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from whence.delivery.policies import CBD, Exact, PhysicalOnly, policies_from_options, read_policies
+from ledto.delivery.policies import CBD, Exact, PhysicalOnly, policies_from_options, read_policies
 
 
 def test_several_policies_in_ticks() -> None:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+from ledto.delivery.reference_orders import arrival_order
+from ledto.events.report import Report
 from tests.delivery.records import to_columns
-from whence.delivery.reference_orders import arrival_order
-from whence.events.report import Report
 
 
 def test_arrival_order() -> None:

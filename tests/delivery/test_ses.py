@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from whence.clocks import OrderingClock
-from whence.delivery.ses import SES, OrderedReport, SesObserver
-from whence.testing import TrueHistory
+from ledto.clocks import OrderingClock
+from ledto.delivery.ses import SES, OrderedReport, SesObserver
+from ledto.testing import TrueHistory
 
 
 def reported(seed, *, loss):

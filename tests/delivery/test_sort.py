@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.delivery import sort as sorting
+from ledto.delivery import sort as sorting
 
 keys = st.lists(st.tuples(st.integers(-(1 << 61), 1 << 61) | st.integers(-3, 3), st.integers(-2, 2)), max_size=200)
 

@@ -15,9 +15,9 @@ from random import Random
 
 import pytest
 
-from whence.delivery.observer import Observer
-from whence.delivery.policies import Exact
-from whence.events.report import Report
+from ledto.delivery.observer import Observer
+from ledto.delivery.policies import Exact
+from ledto.events.report import Report
 
 N = 4
 EPS = 4

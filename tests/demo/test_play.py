@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from ledto.demo import play
+from ledto.demo.shop import write_shop
+from ledto.demo.stage import Stage
 from tests.docs.run_page import write_inline_command
-from whence.demo import play
-from whence.demo.shop import write_shop
-from whence.demo.stage import Stage
 
 SECONDS = 20
 
@@ -22,16 +22,16 @@ SECONDS = 20
 @pytest.mark.xdist_group("spark")
 def test_the_demo_finds_the_true_cause(tmp_path: Path) -> None:
     """The first thing a new user runs: it must end well, name the true cause, and clear the suspect."""
-    command = [sys.executable, "-m", "whence.demo", "--to", tmp_path / "demo", "--seconds", str(SECONDS)]
+    command = [sys.executable, "-m", "ledto.demo", "--to", tmp_path / "demo", "--seconds", str(SECONDS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     check_what_is_said(done.stdout, tmp_path)
 
 
 def test_what_the_demo_says_is_true_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same acts and commands in a moment: only the engine of ``whence observe`` is another one."""
-    write_inline_command(tmp_path / "whence")
-    monkeypatch.setattr(play, "whence_command", lambda: [str(tmp_path / "whence")])
+    """The same acts and commands in a moment: only the engine of ``ledto observe`` is another one."""
+    write_inline_command(tmp_path / "ledto")
+    monkeypatch.setattr(play, "ledto_command", lambda: [str(tmp_path / "ledto")])
     said = io.StringIO()
     play.play(Stage(said), to=tmp_path / "demo", seconds=SECONDS, seed=7)
     check_what_is_said(said.getvalue(), tmp_path)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from whence.demo.shop import ShopTruth, write_shop
+from ledto.demo.shop import ShopTruth, write_shop
 
 SECONDS = 40
 
@@ -126,6 +126,6 @@ def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_shop_too_short_for_its_incident_is_refused(tmp_path: Path) -> None:
-    """A demo without its failure would be blamed on whence."""
+    """A demo without its failure would be blamed on ledto."""
     with pytest.raises(ValueError, match="ten seconds or longer, not 9"):
         write_shop(tmp_path, seconds=9)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.demo.stage import DemoFailed, Stage, format_command, whence_command
+from ledto.demo.stage import DemoFailed, Stage, format_command, ledto_command
 
 ENDLESS = """
 import sys
-from whence.demo.stage import perform
+from ledto.demo.stage import perform
 
 def play(stage):
     stage.say("first line")
@@ -74,6 +74,6 @@ def test_a_false_claim_ends_the_demo() -> None:
 
 
 def test_the_command_shown_is_the_one_of_this_interpreter() -> None:
-    """Another whence on the path, of another version, must not answer in its place."""
-    done = subprocess.run([*whence_command(), "--help"], capture_output=True, text=True, check=True)
+    """Another ledto on the path, of another version, must not answer in its place."""
+    done = subprocess.run([*ledto_command(), "--help"], capture_output=True, text=True, check=True)
     assert "What could have caused this event?" in done.stdout

@@ -1,6 +1,6 @@
 """Runs the examples of one page of documentation, top to bottom, as a reader would: ``python run_page.py PAGE``.
 
-With ``--inline`` before PAGE, ``whence observe`` runs without Java where the line does not say otherwise: both engines leave
+With ``--inline`` before PAGE, ``ledto observe`` runs without Java where the line does not say otherwise: both engines leave
 the same bytes (tests/spark/test_engines.py), and a page takes a second or two.
 
 - ``python`` blocks of a page share one namespace.
@@ -42,7 +42,7 @@ case " $* " in
     " observe "*" --follow "* | " observe "*" --engine "* | " observe "*" --master "*) ;;
     " observe "*) set -- "$@" --engine inline ;;
 esac
-exec {python} -m whence.cli "$@"
+exec {python} -m ledto.cli "$@"
 """
 """A line that names an engine, or follows a source, runs as it is written."""
 
@@ -176,7 +176,7 @@ def run_page(page: Path) -> int:
 
 
 def write_inline_command(command: Path) -> None:
-    """Make a program that is ``whence``, with an engine that needs no Java."""
+    """Make a program that is ``ledto``, with an engine that needs no Java."""
     command.write_text(INLINE.format(python=shlex.quote(sys.executable)))
     command.chmod(0o755)
 
@@ -185,7 +185,7 @@ def write_inline_command(command: Path) -> None:
 def inline_engine() -> Iterator[None]:
     """Let examples find that program before the real one."""
     with TemporaryDirectory() as folder:
-        write_inline_command(Path(folder) / "whence")
+        write_inline_command(Path(folder) / "ledto")
         PATH.insert(0, folder)
         yield
         PATH.remove(folder)

@@ -14,9 +14,9 @@ from tempfile import TemporaryFile
 import pytest
 import typer
 
+from ledto.cli.main import cli
 from tests.conftest import QUICK_START
 from tests.docs.run_page import blocks
-from whence.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 RUNNER = Path(__file__).with_name("run_page.py")
@@ -28,13 +28,13 @@ PAGES = [
 ON_SPARK = {"follow.md", "reproduce.md", "serve.md", "subscribe.md"}
 """Pages that start Spark or the service, which no engine can do for them."""
 AS_WRITTEN = ON_SPARK | {"observe.md", "sources.md"}
-"""Those, and two that stand for all pages on which ``whence observe`` takes the engine that a reader gets."""
+"""Those, and two that stand for all pages on which ``ledto observe`` takes the engine that a reader gets."""
 COMMAND = re.compile(
-    r"""(?:\$\ )?(?:[A-Z_]+=\S+\ )*whence\ (?P<arguments>(?:[^'"\\|&;<>()]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")*)""",
+    r"""(?:\$\ )?(?:[A-Z_]+=\S+\ )*ledto\ (?P<arguments>(?:[^'"\\|&;<>()]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")*)""",
     re.VERBOSE,
 )
-"""A line that runs ``whence``, and its arguments: up to what the shell takes for a pipe, a redirection or an end."""
-NO_JAVA = {"JAVA_HOME": "/nowhere", "WHENCE_JAVA_DIRS": ""}
+"""A line that runs ``ledto``, and its arguments: up to what the shell takes for a pipe, a redirection or an end."""
+NO_JAVA = {"JAVA_HOME": "/nowhere", "LEDTO_JAVA_DIRS": ""}
 
 
 def named(pages: list[Path]) -> pytest.MarkDecorator:
@@ -63,7 +63,7 @@ def run(page: Path, folder: Path, *options: str, environment: dict[str, str]) ->
 
 
 def commands(page: Path) -> Iterator[list[str]]:
-    """The arguments of each ``whence`` on the page, in blocks that are not run, too."""
+    """The arguments of each ``ledto`` on the page, in blocks that are not run, too."""
     for block in blocks(page.read_text()):
         if block.language not in ("sh", "console"):
             continue
@@ -89,7 +89,7 @@ def test_the_examples_of_a_page_run_as_they_are_written(page: Path, tmp_path: Pa
 
 
 @named([page for page in PAGES if any(commands(page))])
-def test_every_command_on_a_page_has_arguments_that_whence_takes(page: Path) -> None:
+def test_every_command_on_a_page_has_arguments_that_ledto_takes(page: Path) -> None:
     """A reader would be refused an option that was renamed; also on pages, and in blocks, that do not run here."""
     group = typer.main.get_command(cli)
     for name, *arguments in commands(page):
@@ -116,7 +116,7 @@ PYTHON = "```python\n{}\n```\n"
         ("```sh\necho a > f\ncat f\n```\n```text\na\n```\n", None),
         ("```sh\nfalse\ntrue\n```\n", "exit code 1"),
         ("```sh\nfalse | true\n```\n", "exit code 1"),
-        ("```sh\ngit clone https://host/whence.git && cd whence\nmake test  # all\n```\n", None),
+        ("```sh\ngit clone https://host/ledto.git && cd ledto\nmake test  # all\n```\n", None),
         ("```sh\nmake everything-right\n```\n", "no target 'everything-right'"),
         ("```console\n$ echo 1\n1\n$ false || echo \\\n  2\n2\n```\n", None),
         ("```console\n$ echo 1\n2\n```\n", "the page shows\n2\nand the example prints\n1"),

@@ -17,22 +17,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ledto.batch.join import join
+from ledto.batch.number import number_segments
+from ledto.events.schema import REPORTS
+from ledto.export import Selection, causes, choose, export
+from ledto.export import events as stretches
+from ledto.export.names import DELIMITER, escape_host
+from ledto.history import layout
+from ledto.history.draft import Draft
+from ledto.history.window.plan import WindowPlan
+from ledto.history.window.segment import SegmentTarget, make_segment
+from ledto.questions import RELATIONS, History
+from ledto.sources import FileSlice, Source
+from ledto.sources.native.lines import JsonLines
+from ledto.sources.shiviz.source import ShiViz
 from tests.history.building import Made, draw, write_history
 from tests.history.manifests import description
-from whence.batch.join import join
-from whence.batch.number import number_segments
-from whence.events.schema import REPORTS
-from whence.export import Selection, causes, choose, export
-from whence.export import events as stretches
-from whence.export.names import DELIMITER, escape_host
-from whence.history import layout
-from whence.history.draft import Draft
-from whence.history.window.plan import WindowPlan
-from whence.history.window.segment import SegmentTarget, make_segment
-from whence.questions import RELATIONS, History
-from whence.sources import FileSlice, Source
-from whence.sources.native.lines import JsonLines
-from whence.sources.shiviz.source import ShiViz
 
 PROCESSES = ("a b", 'c"\\d', "é\u2028f", "constructor", "=== g ===", "h {1}", "\ufeffi\u00a0j", "k\n\tl\r", "a\\x20b")
 """No two may become one, and none may break a line, an expression or JSON."""
@@ -121,7 +121,7 @@ def shiviz(regex: str, *, several: bool) -> ShiViz:
 
 
 def parquet_rows(data: bytes) -> pa.Table:
-    """A Parquet export by the rules of whence's own format, which are those of its JSON."""
+    """A Parquet export by the rules of ledto's own format, which are those of its JSON."""
     fields = (
         *("computation", "process", "seq", "time", "kind", "sends", "receives", "id", "name", "error"),
         *("line", "line_parent", "line_phase", "line_joins"),

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.export import ExportRefused, choose, export, formats
 from tests.export.returning import exported, hard_history, selections
 from tests.questions.test_model import Execution, observed
-from whence.export import ExportRefused, choose, export, formats
 
 STRING = r'"((?:[^"\\\n]|\\.)*)"'
 NODE = re.compile(

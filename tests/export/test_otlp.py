@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.clocks import Relation
+from ledto.clocks.vector.stamp import VectorStamp
+from ledto.export.otlp import RECORDS, trace_id
 from tests.export.returning import exported, hard_history, selections
 from tests.history.building import Made
-from whence.clocks import Relation
-from whence.clocks.vector.stamp import VectorStamp
-from whence.export.otlp import RECORDS, trace_id
 
 
 def value_of(value: dict[str, Any]) -> Any:
@@ -49,14 +49,14 @@ def test_stamps_and_times_are_true(seed: int) -> None:
             named = {(event.computation, event.process, event.seq): event for event in kept}
             stamps: list[tuple[Made, VectorStamp]] = []
             for service, record, told in found:
-                event = named.pop((told["whence.computation"], told["whence.process"], told["whence.seq"]))
+                event = named.pop((told["ledto.computation"], told["ledto.process"], told["ledto.seq"]))
                 assert service == event.process
                 assert record["timeUnixNano"] == str(event.time or 0)
-                assert (told.get("whence.time"), told.get("whence.corrected_time")) == (event.time, event.time)
-                assert told.get("whence.name") == event.name
+                assert (told.get("ledto.time"), told.get("ledto.corrected_time")) == (event.time, event.time)
+                assert told.get("ledto.name") == event.name
                 assert record["traceId"] == trace_id(event.computation)
                 assert (event.attributes or {}).items() <= told.items()
-                stamps.append((event, VectorStamp.from_json(json.loads(told["whence.stamp"]))))
+                stamps.append((event, VectorStamp.from_json(json.loads(told["ledto.stamp"]))))
             assert not named
             for one, stamp in stamps:
                 for other, second in stamps:

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.export import export
+from ledto.export.selection import choose
+from ledto.questions import History
 from tests.export.returning import exported, hard_history, selections
 from tests.history.building import Made, write_history
 from tests.questions.test_model import Execution, observed
-from whence.export import export
-from whence.export.selection import choose
-from whence.questions import History
 
 Record = dict[str, Any]
 

@@ -14,6 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from ledto.export import FORMATS, Selection, choose
+from ledto.questions import RELATIONS, History
+from ledto.sources.otlp import Otlp
 from tests.export.returning import (
     brought_back,
     exported,
@@ -25,9 +28,6 @@ from tests.export.returning import (
     shiviz,
 )
 from tests.questions.test_model import Execution, observed
-from whence.export import FORMATS, Selection, choose
-from whence.questions import RELATIONS, History
-from whence.sources.otlp import Otlp
 
 seeds = st.integers(0, 2**32)
 
@@ -105,7 +105,7 @@ def standings(history: History) -> NDArray[np.int8]:
 
 
 def test_what_the_pipeline_makes_of_a_parquet_export(session, tmp_path: Path) -> None:
-    """The file goes through `whence observe` as it is, and comes out as the history it was."""
+    """The file goes through `ledto observe` as it is, and comes out as the history it was."""
     from tests.spark.running import observe
 
     with hard_history(11) as (history, events, _, _):

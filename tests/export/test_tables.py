@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.export.tables import COLUMNS
 from tests.export.returning import brought_back, exported, hard_history, parquet_rows, selections
 from tests.history.building import UNTIMED, Made
-from whence.export.tables import COLUMNS
 
 
 def expected(event: Made, kept: list[Made], *, whole: bool) -> dict[str, Any]:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.export import names as spelling
+from ledto.export.names import escape_host, escape_line
 from tests.export.returning import NAMES, PROCESSES, exported, hard_history, selections
-from whence.export import names as spelling
-from whence.export.names import escape_host, escape_line
 
 # ShiViz's expressions with what JavaScript means by a dot and a blank, which Python does not.
 DOT = r"[^\n\r\u2028\u2029]"

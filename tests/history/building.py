@@ -11,13 +11,13 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
+from ledto.causality.skeleton import Skeleton
+from ledto.causality.vector_clocks import Scan
+from ledto.history import layout
+from ledto.history.draft import Draft
+from ledto.history.manifest import WallClockSummary
+from ledto.history.write import write_aside, write_boundary, write_segment
 from tests.history.manifests import description, ledger
-from whence.causality.skeleton import Skeleton
-from whence.causality.vector_clocks import Scan
-from whence.history import layout
-from whence.history.draft import Draft
-from whence.history.manifest import WallClockSummary
-from whence.history.write import write_aside, write_boundary, write_segment
 
 NAMES = ("order", "pay", "ship", None)
 UNTIMED = -(1 << 62)

@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from whence.batch.inline import InlineEngine, InlineReports
-from whence.batch.observe import Delivering, RunSettings, run_from
-from whence.causality.vector_clocks import vector_clocks
-from whence.events.schema import REPORTS
-from whence.history.draft import Draft
-from whence.history.run import Run, open_run
-from whence.history.window.plan import Epochs, TimeBins, WindowPlan
-from whence.history.window.segment import SegmentTarget
-from whence.sources.inputs import Inputs
+from ledto.batch.inline import InlineEngine, InlineReports
+from ledto.batch.observe import Delivering, RunSettings, run_from
+from ledto.causality.vector_clocks import vector_clocks
+from ledto.events.schema import REPORTS
+from ledto.history.draft import Draft
+from ledto.history.run import Run, open_run
+from ledto.history.window.plan import Epochs, TimeBins, WindowPlan
+from ledto.history.window.segment import SegmentTarget
+from ledto.sources.inputs import Inputs
 
 
 @dataclass

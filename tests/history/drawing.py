@@ -11,9 +11,9 @@ from random import Random
 
 from hypothesis import strategies as st
 
+from ledto.history import layout
+from ledto.questions.history import History
 from tests.history.building import Made, draw, write_history
-from whence.history import layout
-from whence.questions.history import History
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from whence.history.manifest import (
+from ledto.history.manifest import (
     Description,
     Ledger,
     LogFiles,
@@ -19,7 +19,7 @@ from whence.history.manifest import (
     read_manifest,
     write_manifest,
 )
-from whence.history.store import Store
+from ledto.history.store import Store
 
 
 def description(**given: Any) -> Description:

@@ -13,19 +13,19 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
+from ledto import observe
+from ledto.history import layout
+from ledto.history.clocks.measure import SegmentClocks, added, measure_segment, time_bins
+from ledto.history.clocks.tables import between_clocks, read_clocks, read_pairs, resolution_of, store_clocks
+from ledto.history.errors import HistoryError
+from ledto.history.run import Run, open_run
+from ledto.history.store import Store
+from ledto.questions import History, Standing
+from ledto.skew.offsets import REFERENCE, UNKNOWN
+from ledto.skew.pairs import COLUMNS, NO_NEXT, joined_bins
 from tests.history import building
 from tests.history.computations import Event, draw, observe_cut, reports
 from tests.sources.otlp_requests import NOON_NS, attributes, lines, of_spans, span
-from whence import observe
-from whence.history import layout
-from whence.history.clocks.measure import SegmentClocks, added, measure_segment, time_bins
-from whence.history.clocks.tables import between_clocks, read_clocks, read_pairs, resolution_of, store_clocks
-from whence.history.errors import HistoryError
-from whence.history.run import Run, open_run
-from whence.history.store import Store
-from whence.questions import History, Standing
-from whence.skew.offsets import REFERENCE, UNKNOWN
-from whence.skew.pairs import COLUMNS, NO_NEXT, joined_bins
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -193,8 +193,8 @@ def test_a_resolution_is_told_from_times_that_happen_to_be_round() -> None:
 
 def test_a_run_measures_the_same_clocks_in_any_number_of_epochs(session: SparkSession | None, tmp_path: Path) -> None:
     """The estimate would depend on how the work was spread, and two runs of one log would blame different clocks."""
+    from ledto.simulation.raw_logs import RawLog
     from tests.spark.running import observe
-    from whence.simulation.raw_logs import RawLog
 
     log = RawLog(5, 6_000, seed=3, gap_ns=10_000_000, with_arrival=True)
     log.write_parquet(tmp_path / "log")

@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from whence.causality.sparse_vectors import Vectors
-from whence.causality.vector_clocks import Scan
-from whence.history import codec, layout
-from whence.history.clocks.measure import SegmentClocks
-from whence.history.codec import NotDecoded, decode, encode
-from whence.live.files import Carried, TailRows
-from whence.live.state import Begun
-from whence.live.terms import LiveTerms
+from ledto.causality.sparse_vectors import Vectors
+from ledto.causality.vector_clocks import Scan
+from ledto.history import codec, layout
+from ledto.history.clocks.measure import SegmentClocks
+from ledto.history.codec import NotDecoded, decode, encode
+from ledto.live.files import Carried, TailRows
+from ledto.live.state import Begun
+from ledto.live.terms import LiveTerms
 
 NAMES = (
     "",

@@ -14,29 +14,29 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
+from ledto.cli.main import cli
+from ledto.events.schema import REPORTS
+from ledto.history import HistoryError, layout
+from ledto.history.clocks.measure import added, measure_segment
+from ledto.history.clocks.tables import between_clocks, store_clocks
+from ledto.history.damage import check_files
+from ledto.history.deliver.files import agree_terms, deliver_and_write, summary
+from ledto.history.deliver.rows import Blocks, survey_segment
+from ledto.history.run import open_run
+from ledto.history.sealed import SealedFile, write_sealed_table
+from ledto.history.store import Store
+from ledto.live import LiveHistory, LiveWriter
+from ledto.questions import History, connect
+from ledto.web.gather import gather
+from ledto.web.report import write_page
 from tests.export.returning import brought_back
 from tests.history.building import draw, write_history
 from tests.history.manifests import rewrite
 from tests.live.lined import lined_stream
 from tests.live.streams import HOUR, hard_stream, terms
 from tests.live.test_live_traces import stream as stream_of_traces
-from whence.cli.main import cli
-from whence.events.schema import REPORTS
-from whence.history import HistoryError, layout
-from whence.history.clocks.measure import added, measure_segment
-from whence.history.clocks.tables import between_clocks, store_clocks
-from whence.history.damage import check_files
-from whence.history.deliver.files import agree_terms, deliver_and_write, summary
-from whence.history.deliver.rows import Blocks, survey_segment
-from whence.history.run import open_run
-from whence.history.sealed import SealedFile, write_sealed_table
-from whence.history.store import Store
-from whence.live import LiveHistory, LiveWriter
-from whence.questions import History, connect
-from whence.web.gather import gather
-from whence.web.report import write_page
 
-MUTATIONS = int(os.environ.get("WHENCE_MUTATIONS", "15"))
+MUTATIONS = int(os.environ.get("LEDTO_MUTATIONS", "15"))
 """Of each sort of history; set the variable to thousands after a change to how files are read or written."""
 
 Question = Callable[[Path], Any]
@@ -129,12 +129,12 @@ def asked_of(folder: Path) -> dict[str, Question]:
         "sql rest": lambda history: [
             rows(history, f"SELECT * FROM {view} ORDER BY ALL") for view in ("deliveries", "quarantine", "processes")
         ],
-        "whence why": cli_says("why", f"@{chosen[2].position}", "--json"),
-        "whence sql": cli_says("sql", "SELECT count(*), max(position), min(time) FROM events", "--json"),
-        "whence order": cli_says("order", "--format", "csv"),
-        "whence export": cli_says("export", "--format", "csv"),
-        "whence check": cli_says("check"),
-        "whence check files": cli_says("check", "--files"),
+        "ledto why": cli_says("why", f"@{chosen[2].position}", "--json"),
+        "ledto sql": cli_says("sql", "SELECT count(*), max(position), min(time) FROM events", "--json"),
+        "ledto order": cli_says("order", "--format", "csv"),
+        "ledto export": cli_says("export", "--format", "csv"),
+        "ledto check": cli_says("check"),
+        "ledto check files": cli_says("check", "--files"),
     }
     for policy in policies:
         found[f"order {policy}"] = lambda history, policy=policy: list(History(history).order(policy=policy))
@@ -218,10 +218,10 @@ def test_damage_is_found_or_changes_nothing(make: Callable[[Path], None], tmp_pa
             if content is not None:
                 path.write_bytes(content)
         where = f"{how} of {', '.join(path.name for path in changed)}"
-        for name in ("whence check files", *random.sample(sorted(questions), 4)):
+        for name in ("ledto check files", *random.sample(sorted(questions), 4)):
             said = answer(questions[name], folder)
             if said == true[name]:
-                assert name != "whence check files", f"{where} was not found"
+                assert name != "ledto check files", f"{where} was not found"
                 continue
             assert isinstance(said, str), f"{name} answers otherwise after {where}: {said}"
             gone = how == "remove" and layout.MANIFEST in where

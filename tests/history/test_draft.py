@@ -16,10 +16,8 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from tests.history.building import draw, write_history
-from tests.history.manifests import description, stream
-from whence.errors import WhenceError
-from whence.history import (
+from ledto.errors import LedtoError
+from ledto.history import (
     DamagedHistory,
     Draft,
     HistoryError,
@@ -29,10 +27,12 @@ from whence.history import (
     UnsupportedFormat,
     layout,
 )
-from whence.history import store as storage
-from whence.history.manifest import Manifest, WallClockSummary, read_manifest, write_manifest
-from whence.history.store import NoSpace, Store
-from whence.questions import History
+from ledto.history import store as storage
+from ledto.history.manifest import Manifest, WallClockSummary, read_manifest, write_manifest
+from ledto.history.store import NoSpace, Store
+from ledto.questions import History
+from tests.history.building import draw, write_history
+from tests.history.manifests import description, stream
 
 KILLED = 9
 STEPS = ("write", "writing", "create", "make_folder", "delete", "delete_folder", "sync")
@@ -148,7 +148,7 @@ def test_two_runs_do_not_mix(tmp_path: Path) -> None:
 
 def test_the_lock_of_a_killed_run_does_not_stand_in_the_way(tmp_path: Path) -> None:
     """After kill -9 the same command simply works again."""
-    code = "import os, sys; from whence.history import Draft; Draft(sys.argv[1]); os.kill(os.getpid(), 9)"
+    code = "import os, sys; from ledto.history import Draft; Draft(sys.argv[1]); os.kill(os.getpid(), 9)"
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "h")], check=False).returncode == -KILLED
     assert len(Store(tmp_path / "h").names(layout.RUNS)) == 1
     write(tmp_path / "h", seed=1, events=5)
@@ -183,7 +183,7 @@ def test_an_interrupt_just_after_the_commit_deletes_nothing(tmp_path: Path, monk
         write_manifest(store, manifest)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("whence.history.draft.write_manifest", interrupted)
+    monkeypatch.setattr("ledto.history.draft.write_manifest", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path, seed=1, events=5)
     assert len(contents(tmp_path)) == 5
@@ -232,7 +232,7 @@ def test_files_that_were_never_written_stop_the_commit(tmp_path: Path) -> None:
         ("{", DamagedHistory, "is not JSON"),
         pytest.param("[" * 100_000, DamagedHistory, "is not JSON", id="deep"),
         ("[1]", DamagedHistory, "no format number"),
-        (json.dumps({"format": layout.FORMAT + 1}), UnsupportedFormat, "install a newer whence"),
+        (json.dumps({"format": layout.FORMAT + 1}), UnsupportedFormat, "install a newer ledto"),
         (json.dumps({"format": 0}), UnsupportedFormat, "make the history again"),
         (json.dumps({"format": layout.FORMAT, "run": "r"}), DamagedHistory, "its end is not"),
     ],
@@ -274,7 +274,7 @@ def test_a_manifest_with_other_members_is_refused_by_name(
 
 
 def test_a_manifest_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """What `whence observe` said of a run would differ from what `whence check` says of it."""
+    """What `ledto observe` said of a run would differ from what `ledto check` says of it."""
     write(tmp_path, seed=1, events=5)
     store = Store(tmp_path)
     large = {"pairs": 1 << 70, "average_pct": 12.5}
@@ -299,7 +299,7 @@ def test_damaged_files_are_named(kind: str, damage: str, tmp_path: Path) -> None
 
 
 def test_a_damaged_history_can_be_made_again(tmp_path: Path) -> None:
-    """The error says to run `whence observe` again, so that must work."""
+    """The error says to run `ledto observe` again, so that must work."""
     write(tmp_path, seed=1, events=5)
     (tmp_path / layout.MANIFEST).write_text("{")
     write(tmp_path, seed=2, events=6)
@@ -328,7 +328,7 @@ def test_a_full_disk_leaves_the_old_history_or_nothing(
             syncs(path)
 
         monkeypatch.setattr(storage, "_sync", full)
-        told: WhenceError | OSError | None = None
+        told: LedtoError | OSError | None = None
         try:
             write(folder, seed=2, events=40)
         except (NoSpace, OSError) as failure:

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from whence.causality.skeleton import Skeleton
-from whence.causality.vector_clocks import Scan
-from whence.history import layout
-from whence.history.store import Store
-from whence.history.write import write_boundary, write_segment
+from ledto.causality.skeleton import Skeleton
+from ledto.causality.vector_clocks import Scan
+from ledto.history import layout
+from ledto.history.store import Store
+from ledto.history.write import write_boundary, write_segment
 
 
 def test_a_name_for_each_event_is_written_once(tmp_path: Path) -> None:

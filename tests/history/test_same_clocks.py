@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
+from ledto.history.clocks.answered import answered
+from ledto.history.window.solve import LONGEST_ANSWER
+from ledto.questions import History
 from tests.skew.test_same_clocks import MS, Told, found
 from tests.sources.otlp_requests import NOON_NS, Json, attributes, lines, of_spans, span
 from tests.spark.running import observe
-from whence.history.clocks.answered import answered
-from whence.history.window.solve import LONGEST_ANSWER
-from whence.questions import History
 
 SERVICES = ("oweb", "oorders", "opay")
 CLIENT, SERVER = 3, 2

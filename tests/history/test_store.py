@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
+from ledto.history import layout
+from ledto.history.errors import HistoryInUse
+from ledto.history.lock import Lock
+from ledto.history.store import StorageError, Store
+from ledto.questions import History
 from tests.history.building import draw, write_history
-from whence.history import layout
-from whence.history.errors import HistoryInUse
-from whence.history.lock import Lock
-from whence.history.store import StorageError, Store
-from whence.questions import History
 
 
 def test_a_root_is_a_path_of_any_spelling_or_a_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +55,7 @@ def test_a_history_lives_on_file_systems_that_are_not_local(tmp_path: Path, monk
     """Nothing but the store may assume paths of this machine: a history on an object store must be written and read."""
     monkeypatch.setattr(Store, "is_local", property(lambda self: False))
     monkeypatch.setattr(Store, "read", lambda self, name: self._files.open_input_file(self._path(name)).read())
-    monkeypatch.setattr("whence.history.store.PUTS_WHOLE", frozenset({"local"}))
+    monkeypatch.setattr("ledto.history.store.PUTS_WHOLE", frozenset({"local"}))
     (tmp_path / "h").mkdir()
     for seed in (1, 2):
         events = write_history(tmp_path / "h", [(draw(Random(seed), "", 3, 30, ids=True), [10])], [])

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.clocks import ClockError, Relation, StampError, VectorClock, VectorStamp, relation
+from ledto.interop.govector import GoVector, GoVectorMessage
+from ledto.interop.msgpack_values import MOST_DEPTH, Extension, MsgpackReader, pack_value
+from ledto.sources.shiviz.source import ShiViz
 from tests.clocks.test_decoders import EXAMPLES, INPUTS_EACH, mutated
 from tests.sources.reading import rows
-from whence.clocks import ClockError, Relation, StampError, VectorClock, VectorStamp, relation
-from whence.interop.govector import GoVector, GoVectorMessage
-from whence.interop.msgpack_values import MOST_DEPTH, Extension, MsgpackReader, pack_value
-from whence.sources.shiviz.source import ShiViz
 
 INTEGERS = st.integers(-(2**63), 2**64 - 1)
 SCALARS = (

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-import whence
-from whence.kernels import KERNELS
+import ledto
+from ledto.kernels import KERNELS
 
-PACKAGE = Path(whence.__file__).parent
+PACKAGE = Path(ledto.__file__).parent
 _called: set[str] = set()
 _left_out: list[str] = []
 
@@ -22,9 +22,9 @@ _left_out: list[str] = []
 def all_kernels() -> set[str]:
     """The names of the kernels of all modules."""
     for module in PACKAGE.rglob("*.py"):
-        if "from whence.kernels import" in module.read_text(encoding="utf-8"):
-            import_module(".".join(("whence", *module.relative_to(PACKAGE).with_suffix("").parts)))
-    return {name for name in KERNELS if name.startswith("whence.")}
+        if "from ledto.kernels import" in module.read_text(encoding="utf-8"):
+            import_module(".".join(("ledto", *module.relative_to(PACKAGE).with_suffix("").parts)))
+    return {name for name in KERNELS if name.startswith("ledto.")}
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -14,8 +14,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from whence.kernels import KERNELS, Disagreement, Kernel, inlined, kernel, part, running
-from whence.kernels import kernel as choosing
+from ledto.kernels import KERNELS, Disagreement, Kernel, inlined, kernel, part, running
+from ledto.kernels import kernel as choosing
 
 
 @part
@@ -47,7 +47,7 @@ fill = cast(Kernel, kernel("Tuple((int64[::1], boolean, int64))(int64[::1], bool
 
 @pytest.fixture(autouse=True)
 def _forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each test begins with kernels that have not run; those of this module are not whence's."""
+    """Each test begins with kernels that have not run; those of this module are not ledto's."""
     for each in (sum_of_squares, fill):
         monkeypatch.setattr(each, "_compiled", None)
         monkeypatch.setattr(each, "_seconds", 0.0)
@@ -140,7 +140,7 @@ def test_threads_compile_once_and_agree() -> None:
 
 def test_a_kernel_is_pickled_by_name() -> None:
     """Spark sends functions that name kernels to its workers."""
-    from whence.causality.order import _place
+    from ledto.causality.order import _place
 
     assert pickle.loads(pickle.dumps(_place)) is _place
 
@@ -154,7 +154,7 @@ def _run(code: str, **environment: str) -> str:
 
 TINY = """
 import numpy as np, sys
-from whence.delivery.sort import deal_and_sort as sort
+from ledto.delivery.sort import deal_and_sort as sort
 order = sort(np.array([3, 1, 2]), np.empty(0, np.int64)).tolist()
 """
 
@@ -162,8 +162,8 @@ order = sort(np.array([3, 1, 2]), np.empty(0, np.int64)).tolist()
 @pytest.mark.parametrize("way", ["plain", "auto"])
 def test_nothing_needs_numba(way: str) -> None:
     """A machine for which there is no numba still answers, however large the call."""
-    code = "import sys; sys.modules['numba'] = None; import whence.kernels.kernel as c; c.SECONDS_AN_ELEMENT = 100.0"
-    assert _run(f"{code}{TINY}print(order)", WHENCE_KERNELS=way) == "[1, 2, 0]"
+    code = "import sys; sys.modules['numba'] = None; import ledto.kernels.kernel as c; c.SECONDS_AN_ELEMENT = 100.0"
+    assert _run(f"{code}{TINY}print(order)", LEDTO_KERNELS=way) == "[1, 2, 0]"
 
 
 def test_an_unknown_mode_is_named() -> None:
@@ -176,13 +176,13 @@ def test_code_is_compiled_where_nothing_can_be_kept(tmp_path: Path) -> None:
     """In a container with a read-only file system the command is slower, and does not end in a trace-back."""
     blocked = tmp_path / "file"
     blocked.write_text("")
-    code = f"{TINY}\nfrom whence.kernels.compiled import cache_folder; print(order, cache_folder())"
-    assert _run(code, WHENCE_KERNELS="compiled", NUMBA_CACHE_DIR=str(blocked / "below")) == "[1, 2, 0] None"
+    code = f"{TINY}\nfrom ledto.kernels.compiled import cache_folder; print(order, cache_folder())"
+    assert _run(code, LEDTO_KERNELS="compiled", NUMBA_CACHE_DIR=str(blocked / "below")) == "[1, 2, 0] None"
 
 
 def test_what_is_kept_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiling once a machine is enough; a change in a part that the kernel calls is compiled anew."""
-    from whence.kernels import compiled
+    from ledto.kernels import compiled
 
     monkeypatch.setattr(compiled, "cache_folder", lambda: tmp_path)
     recipe = compiled.Recipe(_sum_of_squares, "int64(int64[::1], int64)")

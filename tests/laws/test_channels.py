@@ -4,11 +4,11 @@ from random import Random
 
 import pytest
 
-from whence.clocks.channels.end import StaleChannel
-from whence.clocks.channels.ses import OrderingChannel
-from whence.clocks.channels.vector import VectorChannel
-from whence.clocks.ses.clock import OrderingClock
-from whence.clocks.vector.clock import VectorClock
+from ledto.clocks.channels.end import StaleChannel
+from ledto.clocks.channels.ses import OrderingChannel
+from ledto.clocks.channels.vector import VectorChannel
+from ledto.clocks.ses.clock import OrderingClock
+from ledto.clocks.vector.clock import VectorClock
 
 HISTORIES = 150
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from ledto.events.schema import REPORTS
 from tests.live.streams import BASE, DELTA, MS
-from whence.events.schema import REPORTS
 
 STEPS, SKEW = (4, 40), 12
 """Milliseconds from one event to the next, so that a stream is short or goes on for many closed parts; and most that two

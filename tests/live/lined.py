@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from ledto.events.schema import ANSWER, REPORTS, SPAN
 from tests.live.streams import BASE, DELTA, MS
-from whence.events.schema import ANSWER, REPORTS, SPAN
 
 STEP, SKEW = 4, 12
 """Milliseconds from one event to the next, and most that two clocks differ by."""

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from ledto.events.schema import REPORTS
+from ledto.live import LiveHistory, LiveTerms, LiveWriter
 from tests.history.computations import Event, draw, relations_of
-from whence.events.schema import REPORTS
-from whence.live import LiveHistory, LiveTerms, LiveWriter
 
 BASE = 1_700_000_000_000_000_000
 MS = 1_000_000

@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.events.schema import ANSWER, REPORTS, SPAN
+from ledto.history.recorded import recorded_past
+from ledto.history.run import Run
+from ledto.live import LiveHistory, LiveTerms, LiveWriter
+from ledto.live import files as live_files
+from ledto.questions import Standing
 from tests.history.computations import observe_cut, relations_of, told_of
 from tests.live.lined import lined_stream, truth_of
 from tests.live.streams import BASE, DELTA, EPS, HOUR, MS, terms
-from whence.events.schema import ANSWER, REPORTS, SPAN
-from whence.history.recorded import recorded_past
-from whence.history.run import Run
-from whence.live import LiveHistory, LiveTerms, LiveWriter
-from whence.live import files as live_files
-from whence.questions import Standing
 
 SEEDS = st.integers(0, 1 << 32)
 

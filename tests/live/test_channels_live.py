@@ -11,13 +11,13 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.causality.channel_tables import match_channels_in
+from ledto.events.schema import REPORTS
+from ledto.live import channel_state
 from tests.live.channelled import Drawn, counted, draw_channels, reports_of
 from tests.live.lined import truth_of
 from tests.live.streams import BASE, DELTA, MS, terms
 from tests.live.test_batch_is_live import Answers, as_they_come, at_once, differences
-from whence.causality.channel_tables import match_channels_in
-from whence.events.schema import REPORTS
-from whence.live import channel_state
 
 SEEDS = st.integers(0, 1 << 32)
 

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from ledto.events.schema import REPORTS
+from ledto.history.recorded import recorded_past
+from ledto.live import LiveHistory, LiveLimits, LiveWriter
 from tests.live.streams import BASE, HOUR, MS, terms
-from whence.events.schema import REPORTS
-from whence.history.recorded import recorded_past
-from whence.live import LiveHistory, LiveLimits, LiveWriter
 
 HOSTILE = ("t", "t (late)", "t (late 2)", f"t (late {'1' * 5_000})", "t (late) (reported)", "../../t", "t\x00u", "/")
 

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ledto.events.schema import REPORTS
+from ledto.history.deliver.files import agree_terms, deliver_on
+from ledto.history.deliver.rows import Blocks, survey_segment
+from ledto.live import LiveHistory, LiveWriter, OtherTerms
+from ledto.questions import History
+from ledto.questions.standing import Standing
 from tests.history.computations import observe_cut, past_of, relations_of, told_of
 from tests.live.streams import BASE, DELTA, EPS, HOUR, MS, hard_stream, kind_stream, play, terms, told
-from whence.events.schema import REPORTS
-from whence.history.deliver.files import agree_terms, deliver_on
-from whence.history.deliver.rows import Blocks, survey_segment
-from whence.live import LiveHistory, LiveWriter, OtherTerms
-from whence.questions import History
-from whence.questions.standing import Standing
 
 POLICIES = ("exact", "cbd:0.5", "dapw:0.3", "physical-only:0.4", "cbd:1")
 SEEDS = st.integers(0, 1 << 32)
@@ -149,7 +149,7 @@ class _FailingWrites:
     """Stands between the writer and its files."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from whence.history.store import Store
+        from ledto.history.store import Store
 
         self._left: int | None = None
         self.made = 0

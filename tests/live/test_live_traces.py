@@ -10,10 +10,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.events.schema import REPORTS
+from ledto.sources.contract import FileSlice
+from ledto.sources.otlp import Otlp
 from tests.live.streams import BASE, HOUR, MS, play, terms
-from whence.events.schema import REPORTS
-from whence.sources.contract import FileSlice
-from whence.sources.otlp import Otlp
 
 NAMES = ("shop", "pay", "stock")
 

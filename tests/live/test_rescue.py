@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from ledto.events.schema import REPORTS
+from ledto.live import LiveHistory, LiveWriter, blames_reports, rescue
+from ledto.live import chain as chain_module
 from tests.live.streams import BASE, MS, terms
-from whence.events.schema import REPORTS
-from whence.live import LiveHistory, LiveWriter, blames_reports, rescue
-from whence.live import chain as chain_module
 
 GIVEN = terms(close_rows=4)
 
@@ -89,7 +89,7 @@ def told(folder: Path) -> tuple[list[str], list[tuple[int | None, str]], dict[st
 
 
 def test_the_report_that_fails_is_set_aside_and_the_others_are_committed(tmp_path: Path, curse: Curse) -> None:
-    """Or one report that whence cannot place stops everybody's history for good."""
+    """Or one report that ledto cannot place stops everybody's history for good."""
     taken(tmp_path / "h", reports("a", "b", "cursed", "a", "b", "a", "b", "cursed"), BASE + 10 * MS, 8)
     events, aside, positions = told(tmp_path / "h")
     assert events == ["a0", "a3", "a5", "b1", "b4", "b6"]

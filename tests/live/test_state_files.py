@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
+from ledto.batch.inline import InlineEngine
+from ledto.batch.observe import Delivering, RunSettings, observe
+from ledto.history.errors import DamagedHistory, UnsupportedFormat
+from ledto.history.store import Store
+from ledto.live import LiveHistory, LiveWriter, state
+from ledto.sources.inputs import find_inputs
 from tests.live.streams import hard_stream, terms
-from whence.batch.inline import InlineEngine
-from whence.batch.observe import Delivering, RunSettings, observe
-from whence.history.errors import DamagedHistory, UnsupportedFormat
-from whence.history.store import Store
-from whence.live import LiveHistory, LiveWriter, state
-from whence.sources.inputs import find_inputs
 
 
 def begin(folder: Path) -> None:
@@ -49,7 +49,7 @@ def test_no_file_is_a_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"STATE_FORMAT": 6, "_this_version": lambda: "whence 9.9"}, "format 6, written by whence 9.9, and whence 0"),
+        ({"STATE_FORMAT": 6, "_this_version": lambda: "ledto 9.9"}, "format 6, written by ledto 9.9, and ledto 0"),
         ({"SUFFIX": "pickle"}, "format 1, written by an early version"),
     ],
 )

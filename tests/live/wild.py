@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ledto.causality.vector_clocks import vector_clocks
+from ledto.events.schema import ANSWER, REPORTS, SPAN
+from ledto.history.recorded import recorded_past
+from ledto.history.run import Run
+from ledto.live import LiveHistory, LiveTerms, LiveWriter
 from tests.history.computations import draw
 from tests.live.lined import drawn_lines
 from tests.live.streams import BASE, DELTA, EPS, FAR, MS, row_of, terms
-from whence.causality.vector_clocks import vector_clocks
-from whence.events.schema import ANSWER, REPORTS, SPAN
-from whence.history.recorded import recorded_past
-from whence.history.run import Run
-from whence.live import LiveHistory, LiveTerms, LiveWriter
 
 LARGEST = 1 << 62
 ABSURD = (LARGEST + 1, -LARGEST - 1, (1 << 63) - 1, -(1 << 63))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.measures import delays as module
-from whence.measures.delays import Waits, measure_delays
+from ledto.measures import delays as module
+from ledto.measures.delays import Waits, measure_delays
 
 PARTS = st.lists(st.lists(st.integers(0, 40) | st.integers(0, 1 << 50), max_size=30), min_size=1, max_size=5)
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from whence.clocks import BoundedFormat, BoundedStamp
-from whence.delivery.policies import CBD, Exact, PhysicalAndC, PhysicalOnly
-from whence.measures.stamp_bytes import stamp_bytes
+from ledto.clocks import BoundedFormat, BoundedStamp
+from ledto.delivery.policies import CBD, Exact, PhysicalAndC, PhysicalOnly
+from ledto.measures.stamp_bytes import stamp_bytes
 
 
 def test_the_papers_four_bytes() -> None:

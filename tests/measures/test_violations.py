@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.events.columns import TrueOrder
-from whence.measures.violations import Violations, count_violations
+from ledto.events.columns import TrueOrder
+from ledto.measures.violations import Violations, count_violations
 
 
 class History:

@@ -10,11 +10,11 @@ from statistics import fmean, stdev
 import pytest
 from typer.testing import CliRunner
 
-from whence.cli.main import cli
-from whence.events.columns import ReportArrays, TrueOrder
-from whence.papers.presets import PRESETS, Setting
-from whence.papers.schemes import hybrid_counters
-from whence.simulation import simulate
+from ledto.cli.main import cli
+from ledto.events.columns import ReportArrays, TrueOrder
+from ledto.papers.presets import PRESETS, Setting
+from ledto.papers.schemes import hybrid_counters
+from ledto.simulation import simulate
 
 EPS, DELTA, PROCESSES = 6, 8, 5
 SETTING = Setting(processes=PROCESSES, eps=EPS, delta=DELTA, rate=0.3)

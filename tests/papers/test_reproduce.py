@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from whence.cli.main import cli
-from whence.papers.report import Effort
-from whence.papers.reproduce import reproduce
-from whence.spark.sweep import sweep
+from ledto.cli.main import cli
+from ledto.papers.report import Effort
+from ledto.papers.reproduce import reproduce
+from ledto.spark.sweep import sweep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

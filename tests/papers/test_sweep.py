@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from whence.papers.observer import FIGURES, list_settings, plan
-from whence.papers.reproduce import run_here
-from whence.spark.sweep import borrowed_session, sweep
+from ledto.papers.observer import FIGURES, list_settings, plan
+from ledto.papers.reproduce import run_here
+from ledto.spark.sweep import borrowed_session, sweep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from ledto.events.schema import REPORTS, STAMPED
+from ledto.questions import History, Standing
 from tests.history.computations import observe_cut
-from whence.events.schema import REPORTS, STAMPED
-from whence.questions import History, Standing
 
 
 def event(process: str, at: int, name: str, **given: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def test_of_two_that_sent_a_message_neither_is_recorded_to_have_led_to_its_recei
 
 
 def test_a_stamp_hides_no_gap_before_other_events(tmp_path: Path) -> None:
-    """One event with a stamp would make whence blind for all that its process lost."""
+    """One event with a stamp would make ledto blind for all that its process lost."""
     rows = [
         event("a", 5, "a1", sends="s", seq=1),
         event("b", 10, "b1", sends=f"{STAMPED}b 1", seq=1),

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from ledto.history import AmbiguousEvent, EventNotFound, layout
+from ledto.history.ids import LARGEST_HASH, candidate_rows, index_of_ids
+from ledto.history.tables import processes_from
+from ledto.questions import History
 from tests.history.building import draw, write_history
-from whence.history import AmbiguousEvent, EventNotFound, layout
-from whence.history.ids import LARGEST_HASH, candidate_rows, index_of_ids
-from whence.history.tables import processes_from
-from whence.questions import History
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ledto import observe
+from ledto.questions import History, Standing
 from tests.sources.otlp_requests import NOON_NS, TRACE, Json, attributes, lines, log, of_logs
-from whence import observe
-from whence.questions import History, Standing
 
 MS = 1_000_000
 

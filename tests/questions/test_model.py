@@ -12,11 +12,11 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ledto.events.schema import ANSWER, END, FIRST, REPORTS, START
+from ledto.questions import RELATIONS, History, PathStep, Standing
+from ledto.questions.standing import POSSIBLY_BEFORE
 from tests.examples import examples
 from tests.history.computations import observe_cut
-from whence.events.schema import ANSWER, END, FIRST, REPORTS, START
-from whence.questions import RELATIONS, History, PathStep, Standing
-from whence.questions.standing import POSSIBLY_BEFORE
 
 MAIN = None
 """The line of what a process does on no line."""

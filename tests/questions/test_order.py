@@ -6,12 +6,12 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from ledto.history import UnknownPolicy, layout
+from ledto.history.sealed import write_sealed_table
+from ledto.history.store import Store
+from ledto.questions import History, connect
 from tests.history.building import draw, write_history
 from tests.history.manifests import policy, rewrite
-from whence.history import UnknownPolicy, layout
-from whence.history.sealed import write_sealed_table
-from whence.history.store import Store
-from whence.questions import History, connect
 
 DELIVERIES = pa.schema(
     [("at", pa.int64()), ("waited", pa.int64()), ("late", pa.bool_()), ("lead", pa.int64()), ("tie", pa.int32())]

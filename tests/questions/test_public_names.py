@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-import whence.history
+import ledto.history
 
 NAMES = [
     "Affected",
@@ -44,13 +44,13 @@ NAMES = [
 
 def test_public_names_are_pinned() -> None:
     """An upgrade must not break an import."""
-    assert sorted(whence.history.__all__) == sorted(NAMES)
-    assert all(hasattr(whence.history, name) for name in NAMES)
-    assert not hasattr(whence.history, "nothing")
+    assert sorted(ledto.history.__all__) == sorted(NAMES)
+    assert all(hasattr(ledto.history, name) for name in NAMES)
+    assert not hasattr(ledto.history, "nothing")
 
 
 def test_opening_a_history_is_the_first_thing_that_loads_anything() -> None:
-    """An application that stamps events imports whence, too, and must not pay for the history."""
-    code = "import sys, whence; whence.open; print(*sys.modules)"
+    """An application that stamps events imports ledto, too, and must not pay for the history."""
+    code = "import sys, ledto; ledto.open; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert {"numpy", "pyarrow", "duckdb", "whence.history"}.isdisjoint(loaded)
+    assert {"numpy", "pyarrow", "duckdb", "ledto.history"}.isdisjoint(loaded)

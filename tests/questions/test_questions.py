@@ -6,10 +6,10 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import given, settings
 
+from ledto.questions import RELATIONS, Event, Numbered, Standing
+from ledto.questions.history import History
 from tests.history.building import UNTIMED, Made
 from tests.history.drawing import Drawn, drawn_histories, made
-from whence.questions import RELATIONS, Event, Numbered, Standing
-from whence.questions.history import History
 
 few = settings(max_examples=20)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import whence
-from whence.batch import observe as observing
-from whence.batch.inline import InlineEngine
-from whence.questions import History, Standing
-from whence.sources.inputs import find_inputs
+import ledto
+from ledto.batch import observe as observing
+from ledto.batch.inline import InlineEngine
+from ledto.questions import History, Standing
+from ledto.sources.inputs import find_inputs
 
 KINDS = {"internal": 1, "server": 2, "client": 3, "producer": 4, "consumer": 5}
 BEFORE, POSSIBLE, CONCURRENT, UNKNOWN = Standing.BEFORE, Standing.POSSIBLE, Standing.CONCURRENT, Standing.UNKNOWN
@@ -95,7 +95,7 @@ def ask(folder: Path, *told: Told | str) -> Asked:
     (folder / "spans.jsonl").write_text("".join(each if isinstance(each, str) else _as_otlp(each) for each in told))
     inputs = find_inputs([str(folder / "spans.jsonl")], format="otlp")
     observing.observe(InlineEngine(), inputs, folder / "h")
-    return Asked(whence.open(folder / "h"))
+    return Asked(ledto.open(folder / "h"))
 
 
 @pytest.mark.parametrize("kind", ["internal", "client", "producer"])

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from ledto.events.schema import REPORTS
+from ledto.history.store import Store
+from ledto.questions import connect, views
+from ledto.questions.sql import VIEWS, views_in
 from tests.history.building import REASON, Made, draw, write_history
 from tests.history.computations import observe_cut
 from tests.history.manifests import rewrite
 from tests.questions.test_model import Execution, observed
-from whence.events.schema import REPORTS
-from whence.history.store import Store
-from whence.questions import connect, views
-from whence.questions.sql import VIEWS, views_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

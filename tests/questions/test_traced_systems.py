@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-import whence
+import ledto
+from ledto.batch import observe as observing
+from ledto.batch.inline import InlineEngine
+from ledto.questions import RELATIONS, Standing
+from ledto.sources.inputs import find_inputs
 from tests.questions.traced_systems import Instance, System, a_system, as_jaeger, as_otlp, as_zipkin
-from whence.batch import observe as observing
-from whence.batch.inline import InlineEngine
-from whence.questions import RELATIONS, Standing
-from whence.sources.inputs import find_inputs
 
 SEEDS = range(25)
 
@@ -49,7 +49,7 @@ def test_spans_stand_to_each_other_as_they_ran(way: str, tmp_path: Path) -> None
         (folder / "spans.json").write_bytes(WAYS[way](system))
         inputs = find_inputs([str(folder / "spans.json")], format=way.partition(",")[0])
         observing.observe(InlineEngine(), inputs, folder / "h")
-        history = whence.open(folder / "h")
+        history = ledto.open(folder / "h")
         truth, recorded = system.happened_before(), system.recorded_before()
         moments = [(ran.number, end) for ran in system.spans for end in (False, True)]
         shared = way.endswith("shared")

@@ -5,11 +5,11 @@ from random import Random
 import numpy as np
 import pytest
 
+from ledto.history import BadCondition
+from ledto.live.delivery_log import DELIVERED
+from ledto.questions import History
+from ledto.questions.where import Condition
 from tests.history.building import Made, draw, write_history
-from whence.history import BadCondition
-from whence.live.delivery_log import DELIVERED
-from whence.questions import History
-from whence.questions.where import Condition
 
 
 @pytest.fixture(scope="module")

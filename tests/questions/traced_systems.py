@@ -14,7 +14,7 @@ from typing import Any
 
 import networkx
 
-from whence.sources.spans.spans import CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER
+from ledto.sources.spans.spans import CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER
 
 MICROSECONDS = 1_700_000_000_000_000
 HOUR = 3_600_000_000

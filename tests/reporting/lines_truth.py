@@ -7,7 +7,7 @@ from graphlib import TopologicalSorter
 from itertools import count
 from typing import Any
 
-from whence.reporting import Reporter
+from ledto.reporting import Reporter
 
 _numbers = count()
 

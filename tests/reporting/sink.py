@@ -36,7 +36,7 @@ class Sink:
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         body = handler.rfile.read(int(handler.headers["Content-Length"]))
-        batch = handler.headers["Whence-Batch"]
+        batch = handler.headers["Ledto-Batch"]
         with self._lock:
             self.tries.append((batch, body))
             self.headers.append(dict(handler.headers.items()))

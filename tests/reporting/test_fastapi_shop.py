@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 from examples.fastapi_shop import play
+from ledto import observe
+from ledto.questions import Standing
 from tests.reporting.lines_truth import recorded
-from whence import observe
-from whence.questions import Standing
 
 
 def test_an_order_that_fails_has_its_own_request_as_past_and_no_other(tmp_path: Path) -> None:

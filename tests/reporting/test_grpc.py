@@ -10,10 +10,10 @@ from typing import Any
 import grpc
 import pytest
 
+from ledto.reporting import HEADER, Reporter
+from ledto.reporting.grpc import AioServerInterceptor, ClientInterceptor, ServerInterceptor, aio_client_interceptors
 from tests.reporting.reachability import event_id, pasts
 from tests.reporting.sink import Sink, serving
-from whence.reporting import HEADER, Reporter
-from whence.reporting.grpc import AioServerInterceptor, ClientInterceptor, ServerInterceptor, aio_client_interceptors
 
 KINDS = ["unary_unary", "unary_stream", "stream_unary", "stream_stream"]
 METHOD = "/shop.Stock/Ask"
@@ -209,7 +209,7 @@ def test_a_server_that_does_not_take_part_is_said_and_causes_nothing(calls: Call
     with running(service(kind, lambda _: None), []) as target, grpc.insecure_channel(target) as raw:
         assert ask(grpc.intercept_channel(raw, ClientInterceptor(calls.client)), kind) == b"abc"
     _, answered = calls.events()
-    assert (answered["kind"], answered["attributes"]["whence.peer"]) == ("local", "not taking part")
+    assert (answered["kind"], answered["attributes"]["ledto.peer"]) == ("local", "not taking part")
     assert (calls.client.stats()["unstamped"], calls.client.stats()["unanswered"]) == (1, 0)
 
 
@@ -228,7 +228,7 @@ def test_no_answer_in_time_is_no_answer(calls: Calls, kind: str) -> None:
         with pytest.raises(grpc.RpcError):
             ask(channel, kind, timeout=0.1)
     answered = next(event for event in calls.events() if event["name"] == f"answered {METHOD}")
-    assert (answered["kind"], answered["attributes"]["whence.peer"]) == ("local", "no answer")
+    assert (answered["kind"], answered["attributes"]["ledto.peer"]) == ("local", "no answer")
     assert answered["attributes"]["rpc.status"] == "DEADLINE_EXCEEDED"
     assert calls.client.stats()["unanswered"] == 1
 
@@ -244,7 +244,7 @@ def test_clients_that_do_not_take_part_are_served(calls: Calls) -> None:
             for header in headers:
                 assert ask(raw, "unary_unary", metadata=((HEADER, header),) if header else None) == b"abc"
     served = [event for event in calls.events() if event["name"].startswith("serve")]
-    assert [event["attributes"]["whence.peer"] for event in served] == ["not taking part"] * 3
+    assert [event["attributes"]["ledto.peer"] for event in served] == ["not taking part"] * 3
     assert (calls.server.stats()["unstamped"], calls.server.stats()["malformed"]) == (3, 1)
 
 
@@ -276,7 +276,7 @@ def test_cancelling_reaches_the_server(calls: Calls) -> None:
 
     asyncio.run(asking())
     events = {event["name"]: event for event in calls.events()}
-    assert events[f"answered {METHOD}"]["attributes"]["whence.peer"] == "no answer"
+    assert events[f"answered {METHOD}"]["attributes"]["ledto.peer"] == "no answer"
     assert f"abandoned {METHOD}" in events
 
 

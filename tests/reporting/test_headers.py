@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from whence.clocks import HybridStamp, LamportStamp, Stamp, VectorStamp
-from whence.reporting import HEADER, Message, extract, inject
+from ledto.clocks import HybridStamp, LamportStamp, Stamp, VectorStamp
+from ledto.reporting import HEADER, Message, extract, inject
 
 COUNTS = st.integers(0, 2**63 - 1)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40)

@@ -7,11 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
+from ledto.reporting import HEADER, Message, Reporter
+from ledto.reporting.asgi import ReportingMiddleware
+from ledto.reporting.httpx import AsyncReportingTransport, ReportingTransport
 from tests.reporting.reachability import event_id, pasts
 from tests.reporting.sink import Sink, serving
-from whence.reporting import HEADER, Message, Reporter
-from whence.reporting.asgi import ReportingMiddleware
-from whence.reporting.httpx import AsyncReportingTransport, ReportingTransport
 
 
 class Ends:
@@ -81,7 +81,7 @@ def test_what_goes_wrong_with_a_request_is_reported(ends: Ends) -> None:
     events = ends.events()
     answered = {name: event for name, event in events.items() if name.startswith("answered")}
     assert {event["kind"] for event in answered.values()} == {"local"}
-    assert [event["attributes"]["whence.peer"] for event in answered.values()] == [
+    assert [event["attributes"]["ledto.peer"] for event in answered.values()] == [
         "not taking part",
         "not taking part",
         "no answer",
@@ -120,12 +120,12 @@ def test_the_middleware_leaves_requests_as_they_are(ends: Ends) -> None:
 
     wrapped = ReportingMiddleware(app, ends.server)
     assert asyncio.run(called(wrapped, {"type": "lifespan"})) == [{"type": "lifespan.startup.complete"}]
-    forged = [(b"Whence-Cause", b"1;forged:1;;")]
+    forged = [(b"Ledto-Cause", b"1;forged:1;;")]
     stranger = ReportingMiddleware(app, ends.server, accept_causes=False)
     accept, said = asyncio.run(called(stranger, {"type": "websocket", "path": "/feed", "headers": forged}))
     assert said == {"type": "websocket.send", "text": "hi"}
     ((name, value),) = accept["headers"]
-    assert name == b"whence-cause"
+    assert name == b"ledto-cause"
     message = Message.from_text(value)
     with pytest.raises(RuntimeError, match="a fault"):
         asyncio.run(called(wrapped, {"type": "http", "method": "GET", "path": "/x", "headers": []}))
@@ -139,7 +139,7 @@ def test_the_middleware_leaves_requests_as_they_are(ends: Ends) -> None:
         "serve GET /x",
         "failed GET /x",
     }
-    assert events["serve WEBSOCKET /feed"]["attributes"]["whence.peer"] == "not taking part"
+    assert events["serve WEBSOCKET /feed"]["attributes"]["ledto.peer"] == "not taking part"
     assert message is not None
     assert events["answer WEBSOCKET /feed"]["sends"] == message.key
     assert events["failed GET /x"]["attributes"] == {"error": "RuntimeError"}

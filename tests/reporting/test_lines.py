@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.reporting import Reporter
 from tests.reporting.lines_truth import Agent, pasts, recorded
 from tests.reporting.sink import Sink, serving
-from whence.reporting import Reporter
 
 QUICK: dict[str, Any] = {"linger_s": 0.005, "retry_s": (0.005, 0.02)}
 
@@ -259,7 +259,7 @@ def test_tasks_that_share_a_context_do_not_take_each_other_for_their_past() -> N
 
 FORKING = """
 import os, sys
-from whence.reporting import Reporter
+from ledto.reporting import Reporter
 reporter = Reporter("app", endpoint=sys.argv[1], linger_s=0.005, **({"incarnation": sys.argv[2]} if sys.argv[2:] else {}))
 with reporter.line("setup"):
     reporter.report("loaded")
@@ -284,7 +284,7 @@ def test_a_forked_child_has_lines_of_its_own_that_follow_the_fork() -> None:
     events = sink.events()
     assert len(events) == 2 * (4 + 3)
     for event in events:
-        if event["name"] == "whence.fork":
+        if event["name"] == "ledto.fork":
             event["name"] += f" {event['kind']} {event['process']}"
     processes = list(dict.fromkeys(event["process"] for event in events))
     assert len(processes) == 4
@@ -293,7 +293,7 @@ def test_a_forked_child_has_lines_of_its_own_that_follow_the_fork() -> None:
     for start in (0, 7):
         past = {name.partition(" app@")[0]: each for name, each in recorded(events[start : start + 7]).items()}
         told = {name: {each.partition(" app@")[0] for each in each_past} for name, each_past in past.items()}
-        sent, received = "whence.fork send", "whence.fork receive"
+        sent, received = "ledto.fork send", "ledto.fork receive"
         assert told["child works"] == {"loaded", sent, received}
         assert told["child ends"] >= {"loaded", sent, received}
         assert told["parent works"] == {"loaded", sent}

@@ -14,14 +14,14 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
+from ledto.reporting import Reporter, ReportingHandler
+from ledto.reporting.asgi import ReportingMiddleware
+from ledto.reporting.grpc import AioServerInterceptor, ClientInterceptor, ServerInterceptor, aio_client_interceptors
+from ledto.reporting.httpx import AsyncReportingTransport
+from ledto.reporting.opentelemetry import CausePropagator, StampingSpanProcessor
 from tests.reporting.lines_truth import recorded
 from tests.reporting.sink import Sink, serving
 from tests.reporting.test_grpc import KINDS, METHOD, Calls, aio_service, ask, service
-from whence.reporting import Reporter, ReportingHandler
-from whence.reporting.asgi import ReportingMiddleware
-from whence.reporting.grpc import AioServerInterceptor, ClientInterceptor, ServerInterceptor, aio_client_interceptors
-from whence.reporting.httpx import AsyncReportingTransport
-from whence.reporting.opentelemetry import CausePropagator, StampingSpanProcessor
 
 
 @pytest.fixture

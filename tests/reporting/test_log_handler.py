@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from ledto.clocks import HybridStamp
+from ledto.reporting import Message, Reporter, ReportingHandler
 from tests.reporting.sink import Sink, free_port, serving
-from whence.clocks import HybridStamp
-from whence.reporting import Message, Reporter, ReportingHandler
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def logger() -> Iterator[logging.Logger]:
     found.setLevel(logging.DEBUG)
     yield found
     found.handlers.clear()
-    logging.getLogger("whence.reporting").handlers.clear()
+    logging.getLogger("ledto.reporting").handlers.clear()
 
 
 def test_log_records_become_events(logger: logging.Logger) -> None:
@@ -49,7 +49,7 @@ def test_reporting_never_causes_reports(logger: logging.Logger) -> None:
     with Reporter("app", endpoint=f"http://127.0.0.1:{free_port()}", retry_s=(0.001, 0.002)) as reporter:
         handler = ReportingHandler(reporter)
         logger.addHandler(handler)
-        logging.getLogger("whence.reporting").addHandler(handler)
+        logging.getLogger("ledto.reporting").addHandler(handler)
         handler.handle(logging.LogRecord(logger.name, logging.INFO, __file__, 1, Chatty(), None, None))
         while reporter.stats()["retries"] < 5:
             reporter.flush(0.01)
@@ -69,7 +69,7 @@ def test_a_handler_may_wait_for_the_reporter_while_it_logs() -> None:
             asked.append(not other.is_alive())
 
     handler = Waiting()
-    log = logging.getLogger("whence.reporting")
+    log = logging.getLogger("ledto.reporting")
     log.addHandler(handler)
     try:
         reporter = Reporter("app", endpoint=f"http://127.0.0.1:{free_port()}", retry_s=(0.001, 0.002))

@@ -8,11 +8,11 @@ from opentelemetry.propagators.composite import CompositePropagator
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from ledto.clocks import Relation, VectorClock, relation, stamp_from_json
+from ledto.reporting import HEADER, Reporter
+from ledto.reporting.opentelemetry import CausePropagator, StampingSpanProcessor
 from tests.reporting.reachability import pasts
 from tests.reporting.sink import Sink, serving
-from whence.clocks import Relation, VectorClock, relation, stamp_from_json
-from whence.reporting import HEADER, Reporter
-from whence.reporting.opentelemetry import CausePropagator, StampingSpanProcessor
 
 
 def end_of(reporter: Reporter) -> tuple[trace.Tracer, CompositePropagator]:
@@ -40,13 +40,13 @@ def test_spans_carry_stamps_that_tell_their_causes() -> None:
     assert set(headers) == {"traceparent", HEADER}
     assert serve.get_span_context().trace_id == ask.get_span_context().trace_id
     stamps = {
-        span: stamp_from_json(json.loads(span.attributes["whence.stamp"])) for span in (ask, serve, inner, unrelated)
+        span: stamp_from_json(json.loads(span.attributes["ledto.stamp"])) for span in (ask, serve, inner, unrelated)
     }
     assert relation(stamps[ask], stamps[serve]) is Relation.BEFORE
     assert relation(stamps[serve], stamps[inner]) is Relation.BEFORE
     assert relation(stamps[serve], stamps[unrelated]) is Relation.CONCURRENT
     past = pasts(sink.events())
-    ids = {span: span.attributes["whence.event"] for span in stamps}
+    ids = {span: span.attributes["ledto.event"] for span in stamps}
     assert ids[ask] in past[ids[inner]]
     assert ids[serve] not in past[ids[unrelated]]
     received = [event for event in sink.events() if "receives" in event]

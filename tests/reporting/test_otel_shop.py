@@ -10,9 +10,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from typer.testing import CliRunner
 
 from examples.otel_shop import SERVICES, Truth, play
-from whence import observe
-from whence.cli.main import cli
-from whence.questions import History, Standing, connect
+from ledto import observe
+from ledto.cli.main import cli
+from ledto.questions import History, Standing, connect
 
 CHANGE, REFUSAL, FAILURE = "limit changed 500 -> 50", "payment refused", "order failed"
 

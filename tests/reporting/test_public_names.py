@@ -1,10 +1,10 @@
 """The names applications import: a rename or a removal must be a decision, not an accident."""
 
-import whence.reporting
-import whence.reporting.asgi
-import whence.reporting.grpc
-import whence.reporting.httpx
-import whence.reporting.opentelemetry
+import ledto.reporting
+import ledto.reporting.asgi
+import ledto.reporting.grpc
+import ledto.reporting.httpx
+import ledto.reporting.opentelemetry
 
 NAMES = ["Event", "HEADER", "Message", "Reporter", "ReportingHandler", "extract", "inject"]
 GRPC = ["AioServerInterceptor", "ClientInterceptor", "ServerInterceptor", "aio_client_interceptors"]
@@ -12,11 +12,11 @@ GRPC = ["AioServerInterceptor", "ClientInterceptor", "ServerInterceptor", "aio_c
 
 def test_the_names_that_applications_import() -> None:
     """An application that embeds the package must still start after an upgrade."""
-    assert sorted(whence.reporting.__all__) == NAMES
-    assert sorted(whence.reporting.grpc.__all__) == GRPC
-    assert whence.reporting.asgi.ReportingMiddleware
-    assert whence.reporting.httpx.ReportingTransport
-    assert whence.reporting.httpx.AsyncReportingTransport
-    assert whence.reporting.opentelemetry.CausePropagator
-    assert whence.reporting.opentelemetry.StampingSpanProcessor
-    assert whence.reporting.HEADER == "whence-cause"
+    assert sorted(ledto.reporting.__all__) == NAMES
+    assert sorted(ledto.reporting.grpc.__all__) == GRPC
+    assert ledto.reporting.asgi.ReportingMiddleware
+    assert ledto.reporting.httpx.ReportingTransport
+    assert ledto.reporting.httpx.AsyncReportingTransport
+    assert ledto.reporting.opentelemetry.CausePropagator
+    assert ledto.reporting.opentelemetry.StampingSpanProcessor
+    assert ledto.reporting.HEADER == "ledto-cause"

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.clocks import BoundedClock, HybridClock, LamportClock, VectorClock, VectorStamp, stamp_from_json
+from ledto.reporting import Message, Reporter
+from ledto.reporting.spool import Batch, Spool
+from ledto.reporting.stamper import Clock
+from ledto.sources.native.lines import JsonLines
 from tests.reporting.reachability import event_id, pasts
 from tests.reporting.sink import Sink, free_port, serving
 from tests.sources.reading import table
-from whence.clocks import BoundedClock, HybridClock, LamportClock, VectorClock, VectorStamp, stamp_from_json
-from whence.reporting import Message, Reporter
-from whence.reporting.spool import Batch, Spool
-from whence.reporting.stamper import Clock
-from whence.sources.native.lines import JsonLines
 
 QUICK: dict[str, Any] = {"linger_s": 0.005, "retry_s": (0.005, 0.02)}
 
@@ -76,14 +76,14 @@ def test_what_does_not_fit_the_queue_is_counted_and_said_at_its_place() -> None:
             assert reporter.flush(30)
         events = sink.events()
     assert [event["seq"] for event in events] == list(range(1, 53))
-    assert [event["name"] for event in events[50:]] == ["whence.dropped", "after"]
+    assert [event["name"] for event in events[50:]] == ["ledto.dropped", "after"]
     assert events[50]["attributes"] == {"count": 70}
     assert [event["attributes"]["n"] for event in events[:50]] == list(range(50))
 
 
 SPOOLING = """
 import os, signal, sys
-from whence.reporting import Reporter
+from ledto.reporting import Reporter
 reporter = Reporter("app", endpoint=sys.argv[1], spool=sys.argv[2], batch=20, linger_s=0.01, retry_s=(0.01, 0.05))
 for n in range(250):
     reporter.report("work", n=n)
@@ -154,7 +154,7 @@ def test_a_full_spool_keeps_the_rest_in_memory(tmp_path: Path) -> None:
     with serving(sink) as url, Reporter("app", endpoint=url, spool=tmp_path, **QUICK) as last:
         while last.stats()["spooled_bytes"]:
             last.flush(0.01)
-    said = [event["attributes"]["count"] for event in sink.events() if event["name"] == "whence.dropped"]
+    said = [event["attributes"]["count"] for event in sink.events() if event["name"] == "ledto.dropped"]
     done = {event["attributes"]["n"] for event in sink.events() if event["name"] == "work"}
     assert sum(said) == stats["dropped"] == tried - len(done)
     assert len({event_id(event) for event in sink.events()}) == len(sink.events()) == len(done) + len(said)
@@ -187,13 +187,13 @@ def test_batches_that_are_too_large_are_split_and_what_is_refused_is_said() -> N
         events = sink.events()
         assert reporter.stats()["refused"] == 1
     assert [event["seq"] for event in events] == [seq for seq in range(1, 43) if seq != 18]
-    assert [event["name"] for event in events[-2:]] == ["whence.dropped", "after"]
+    assert [event["name"] for event in events[-2:]] == ["ledto.dropped", "after"]
     assert events[-2]["attributes"] == {"refused": 1, "why": "status 413"}
 
 
 FORKING = """
 import os, sys
-from whence.reporting import Reporter
+from ledto.reporting import Reporter
 reporter = Reporter("app", endpoint=sys.argv[1], spool=sys.argv[2], linger_s=0.01)
 if not os.fork():
     os._exit(0)  # a child that reports nothing leaves no trace
@@ -258,7 +258,7 @@ def test_every_report_is_one_that_the_source_reads(
     name: str, attributes: dict[str, Any], clock: Callable[[str], Clock]
 ) -> None:
     """An event with an odd value must not be set aside as unreadable."""
-    from whence.reporting import records
+    from ledto.reporting import records
 
     made = clock("app@1")
     nested: Any = attributes
@@ -350,7 +350,7 @@ def test_peers_that_do_not_take_part_are_no_causes_and_are_said() -> None:
         assert app.flush(30)
         assert (app.stats()["unstamped"], app.stats()["unanswered"]) == (2, 1)
     events = {event["name"]: event for event in sink.events()}
-    peers = {name: event["attributes"]["whence.peer"] for name, event in events.items() if "attributes" in event}
+    peers = {name: event["attributes"]["ledto.peer"] for name, event in events.items() if "attributes" in event}
     assert peers == {"heard": "not taking part", "foreign": "other computation", "lost": "no answer"}
     assert {events[name]["kind"] for name in peers} == {"local"}
     assert stamps_of(sink)["before"].complete
@@ -366,7 +366,7 @@ def test_a_reporter_never_raises_into_the_application() -> None:
     with Reporter("app", endpoint=f"http://127.0.0.1:{free_port()}", now=broken, **QUICK) as reporter:
         assert reporter.report("a") is None
         assert reporter.received(Message("x:1"), "b") is None
-        assert reporter.extract({"whence-cause": "1;;;"}) is None
+        assert reporter.extract({"ledto-cause": "1;;;"}) is None
         assert reporter.extract([(None, 3), 5]) is None  # type: ignore[list-item]
         assert (reporter.stats()["faults"], reporter.stats()["malformed"]) == (2, 2)
         assert reporter.flush(1)
@@ -411,7 +411,7 @@ def test_a_clock_of_another_name_is_refused() -> None:
 
 def test_importing_the_reporting_loads_nothing_heavy() -> None:
     """An application that only reports must not pay for Spark, Arrow or gRPC."""
-    code = "import sys; old = set(sys.modules); import whence.reporting; print(*set(sys.modules) - old)"
+    code = "import sys; old = set(sys.modules); import ledto.reporting; print(*set(sys.modules) - old)"
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
     loaded = {name.split(".")[0] for name in done.stdout.split()}
-    assert loaded - sys.stdlib_module_names == {"whence"}
+    assert loaded - sys.stdlib_module_names == {"ledto"}

@@ -7,7 +7,7 @@ CODE = """
 import os, sys
 sys.modules["fcntl"] = None
 del os.fork, os.register_at_fork
-import whence.reporting
+import ledto.reporting
 """
 
 

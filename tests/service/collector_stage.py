@@ -18,11 +18,11 @@ import nats
 import pyarrow as pa
 from fastapi import APIRouter
 
-from whence.events.payload import decode_reports
-from whence.events.schema import REPORTS
-from whence.service.broker.nats_server import STREAM, Retention, broker_url
-from whence.service.http.app import HttpSettings
-from whence.service.serve import Running, ServicePlan, serve
+from ledto.events.payload import decode_reports
+from ledto.events.schema import REPORTS
+from ledto.service.broker.nats_server import STREAM, Retention, broker_url
+from ledto.service.http.app import HttpSettings
+from ledto.service.serve import Running, ServicePlan, serve
 
 WAIT_S = 180.0
 

@@ -18,14 +18,14 @@ import pyarrow as pa
 import uvicorn
 from fastapi import FastAPI
 
+from ledto.history import NoHistory
+from ledto.live.delivery_log import DELIVERED, LogTrimmed
+from ledto.questions import History
+from ledto.service.subscriptions.routes import subscriptions_router
+from ledto.service.subscriptions.service import SubscriptionLimits, Subscriptions
+from ledto.service.webhooks.client import WebhookHosts
+from ledto.service.webhooks.worker import WebhookLimits
 from tests.history.building import Made, draw, write_history
-from whence.history import NoHistory
-from whence.live.delivery_log import DELIVERED, LogTrimmed
-from whence.questions import History
-from whence.service.subscriptions.routes import subscriptions_router
-from whence.service.subscriptions.service import SubscriptionLimits, Subscriptions
-from whence.service.webhooks.client import WebhookHosts
-from whence.service.webhooks.worker import WebhookLimits
 
 QUICK = SubscriptionLimits(
     poll_s=0.005,
@@ -253,7 +253,7 @@ class Receiver:
 
     def numbers(self) -> list[int]:
         """Of what was taken, in order."""
-        return [int(headers["Whence-Delivery"].rpartition("/")[2]) for headers, _ in list(self.taken)]
+        return [int(headers["Ledto-Delivery"].rpartition("/")[2]) for headers, _ in list(self.taken)]
 
     def close(self) -> None:
         self._server.shutdown()

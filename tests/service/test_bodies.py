@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledto.service.collector.parsing import Parser
+from ledto.service.http import bodies
+from ledto.service.http.app import HttpSettings
+from ledto.service.http.bodies import check_lines, gunzip
+from ledto.service.http.limits import HeldBytes, InFlight, Limits, RequestRefused
 from tests.service.collector_stage import served
-from whence.service.collector.parsing import Parser
-from whence.service.http import bodies
-from whence.service.http.app import HttpSettings
-from whence.service.http.bodies import check_lines, gunzip
-from whence.service.http.limits import HeldBytes, InFlight, Limits, RequestRefused
 
 LINES = "application/x-ndjson"
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
+from ledto.service.broker.nats_server import BrokerError, Retention, broker_url, without_secrets
+from ledto.service.http.app import HttpSettings
+from ledto.service.http.limits import Limits
+from ledto.service.serve import ServicePlan, stream_command
 from tests.service.collector_stage import Stage, served, until
-from whence.service.broker.nats_server import BrokerError, Retention, broker_url, without_secrets
-from whence.service.http.app import HttpSettings
-from whence.service.http.limits import Limits
-from whence.service.serve import ServicePlan, stream_command
 
 LINES = "application/x-ndjson"
 CLIENTS, BATCHES, REPORTS = 4, 60, 10
@@ -68,7 +68,7 @@ def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(tmp_path: Path) 
                 for number in range(BATCHES):
                     status = 0
                     while status != 200:
-                        answer = stage.post("/v1/reports", batch(client, number), LINES, Whence_Batch=f"{number}")
+                        answer = stage.post("/v1/reports", batch(client, number), LINES, Ledto_Batch=f"{number}")
                         status = answer.status
                         statuses[status] += 1
                         assert status in (200, 503)
@@ -153,7 +153,7 @@ def test_an_existing_broker_is_used_and_its_token_is_not_shown(tmp_path: Path) -
     plan = ServicePlan(history=tmp_path / "h", settings=HttpSettings(), stream_options=["--policy", "exact"])
     command = stream_command(plan, url)
     assert token not in " ".join(command.arguments)
-    assert command.environment == {"WHENCE_BROKER_TOKEN": token}
+    assert command.environment == {"LEDTO_BROKER_TOKEN": token}
 
 
 def spans() -> bytes:
@@ -164,7 +164,7 @@ def spans() -> bytes:
 def test_heartbeats_tell_that_time_goes_on(tmp_path: Path) -> None:
     """Reports that wait for others would wait for ever when all applications fall silent."""
     with served(tmp_path / "h") as stage:
-        until(lambda: b"\nwhence_broker_messages 2" in stage.get("/metrics").body)
+        until(lambda: b"\nledto_broker_messages 2" in stage.get("/metrics").body)
         assert stage.stored() == []
 
 
@@ -190,9 +190,9 @@ def test_the_token_stays_in_files_of_its_owner_and_one_service_has_a_history(tmp
 SERVICE = """
 import asyncio, json, sys
 from pathlib import Path
-from whence.service.http.app import Settings
-from whence.service.serve import Plan, stream_command
-from whence.service.serve import Plan, serve
+from ledto.service.http.app import Settings
+from ledto.service.serve import Plan, stream_command
+from ledto.service.serve import Plan, serve
 
 plan = Plan(history=Path(sys.argv[1]), settings=Settings(port=0, expects_stream=False), stream=False)
 asyncio.run(serve(plan, on_ready=lambda running: print(running.http, running.broker_pid, flush=True)))
@@ -233,7 +233,7 @@ def test_the_broker_dies_with_a_killed_service_and_keeps_what_was_stored(tmp_pat
 
 def test_a_server_that_an_earlier_service_left_is_ended(tmp_path: Path) -> None:
     """Where the kernel does not end orphans, the history could not be served again."""
-    from whence.service.supervisor import end_leftover
+    from ledto.service.supervisor import end_leftover
 
     left = subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(600)", "our-marker"], start_new_session=True

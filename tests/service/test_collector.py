@@ -21,13 +21,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from ledto.errors import LedtoError
+from ledto.history.manifest import Stream
+from ledto.service.http.app import HttpSettings
+from ledto.service.metrics import write_sample, write_stream
+from ledto.sources import FileSlice, source
 from tests.history.manifests import stream
 from tests.service.collector_stage import Stage, served, whole
-from whence.errors import WhenceError
-from whence.history.manifest import Stream
-from whence.service.http.app import HttpSettings
-from whence.service.metrics import write_sample, write_stream
-from whence.sources import FileSlice, source
 
 LINES = "application/x-ndjson"
 PROTOBUF = "application/x-protobuf"
@@ -77,7 +77,7 @@ def test_what_is_answered_with_200_is_what_a_file_of_the_same_bytes_would_give(s
         }
     ).encode()
     for path, kind, format, body in (
-        ("/v1/reports", LINES, "whence", lines),
+        ("/v1/reports", LINES, "ledto", lines),
         ("/v1/traces", PROTOBUF, "otlp", protobuf),
         ("/v1/logs", "application/json; charset=utf-8", "otlp", document),
     ):
@@ -135,7 +135,7 @@ def test_a_retry_is_stored_once_and_other_reports_under_its_id_are_not_lost(stag
     """A user would see events twice after a time-out, or lose the first batches of a restarted application."""
     stage.purge()
     for body in (b'{"process":"a","seq":1}', b'{"process":"a","seq":1}', b'{"process":"a","seq":2}'):
-        assert stage.post("/v1/reports", body, LINES, Whence_Batch="1").status == 200
+        assert stage.post("/v1/reports", body, LINES, Ledto_Batch="1").status == 200
     assert stage.rows()["seq"].to_pylist() == [1, 2]
 
 
@@ -162,7 +162,7 @@ def test_bodies_that_are_not_what_they_say_are_refused_in_the_senders_encoding(s
     assert stage.post("/v1/reports", b"no gzip", LINES, Content_Encoding="gzip").status == 400
     assert stage.post("/v1/reports", gzip.compress(b"x")[:-3], LINES, Content_Encoding="gzip").status == 400
     assert stage.post("/v1/reports", b"ARROW1", "application/vnd.apache.arrow.stream").status == 415
-    assert stage.post("/v1/reports", b"", LINES, Whence_Batch="x" * 200).status == 400
+    assert stage.post("/v1/reports", b"", LINES, Ledto_Batch="x" * 200).status == 400
     assert stage.stored() == []
 
 
@@ -200,14 +200,12 @@ def test_metrics_are_what_prometheus_reads(stage: Stage) -> None:
     stage.post("/v1/reports", b"", "text/plain")
     after = counted(stage)
     grown = {name: after[name] - before.get(name, 0) for name in after if after[name] != before.get(name, 0)}
-    assert grown["whence_collector_reports_total"] == 2
-    assert grown["whence_collector_set_aside_total"] == 1
-    assert grown['whence_collector_refused_total{reason="content-type"}'] == 1
-    assert after["whence_broker_connected"] == 1
-    assert after["whence_stream_up"] == 0
-    assert (
-        after['whence_collector_publish_seconds_bucket{le="+Inf"}'] == after["whence_collector_publish_seconds_count"]
-    )
+    assert grown["ledto_collector_reports_total"] == 2
+    assert grown["ledto_collector_set_aside_total"] == 1
+    assert grown['ledto_collector_refused_total{reason="content-type"}'] == 1
+    assert after["ledto_broker_connected"] == 1
+    assert after["ledto_stream_up"] == 0
+    assert after['ledto_collector_publish_seconds_bucket{le="+Inf"}'] == after["ledto_collector_publish_seconds_count"]
     assert stage.get("/healthz").status == stage.get("/readyz").status == 200
 
 
@@ -228,15 +226,15 @@ def test_metrics_of_the_stream_outlive_a_history_that_cannot_be_read(tmp_path: P
     live = Live()
     with served(tmp_path / "h", settings=HttpSettings(port=0), live=live) as stage:
         found = counted(stage)
-        assert found["whence_stream_delivered_total"] == 7
-        assert found["whence_stream_waiting"] == 0
-        assert found['whence_stream_delay_seconds{quantile="0.5"}'] == 1.5
-        assert 'whence_stream_delay_seconds{quantile="0.95"}' not in found
+        assert found["ledto_stream_delivered_total"] == 7
+        assert found["ledto_stream_waiting"] == 0
+        assert found['ledto_stream_delay_seconds{quantile="0.5"}'] == 1.5
+        assert 'ledto_stream_delay_seconds{quantile="0.95"}' not in found
         assert stage.get("/readyz").document == {"broker": "ready", "stream": "starting"}
-        for fault in (WhenceError("torn"), OSError("gone")):
+        for fault in (LedtoError("torn"), OSError("gone")):
             live.answers.append(fault)
-            assert counted(stage)["whence_stream_up"] == 0
-    assert [*write_stream(None)][-1] == "whence_stream_up 0"
+            assert counted(stage)["ledto_stream_up"] == 0
+    assert [*write_stream(None)][-1] == "ledto_stream_up 0"
     assert write_sample("x", 1, (("l", 'a"b\\c\n'),)) == r'x{l="a\"b\\c\n"} 1'
 
 

@@ -1,4 +1,4 @@
-"""``whence serve`` as it is started by a user."""
+"""``ledto serve`` as it is started by a user."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from tests.service.collector_stage import Stage
 
-COMMAND = [sys.executable, "-c", "import typer; from whence.cli.serve import serve; typer.run(serve)"]
+COMMAND = [sys.executable, "-c", "import typer; from ledto.cli.serve import serve; typer.run(serve)"]
 
 
 def test_it_says_where_it_listens_takes_reports_and_ends_when_told(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_starts(
     import typer
     from typer.testing import CliRunner
 
-    from whence.cli.serve import serve
+    from ledto.cli.serve import serve
 
     app = typer.Typer()
     app.command()(serve)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from ledto.service.collector.parsing import BodyFormat, Parser
+from ledto.service.http.limits import Limits, RequestRefused
 from tests.service.collector_stage import Stage, served
 from tests.sources.otlp_requests import NOON_NS, SPAN, TRACE, attributes, log, message, of_logs, of_spans, span
-from whence.service.collector.parsing import BodyFormat, Parser
-from whence.service.http.limits import Limits, RequestRefused
 
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
 PLACEHOLDER = "Q"

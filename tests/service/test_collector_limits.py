@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 import pytest
 from fastapi import APIRouter
 
+from ledto.service.broker.nats_server import broker_url
+from ledto.service.http.app import HttpSettings, ServiceError
+from ledto.service.http.limits import Limits
+from ledto.service.http.tokens import BadTokens, read_tokens
 from tests.service.collector_stage import Stage, served, until
-from whence.service.broker.nats_server import broker_url
-from whence.service.http.app import HttpSettings, ServiceError
-from whence.service.http.limits import Limits
-from whence.service.http.tokens import BadTokens, read_tokens
 
 LINES = "application/x-ndjson"
 LIMITS = Limits(body_bytes=64 << 10, reports=50, header_bytes=8 << 10, requests_in_flight=2)
@@ -72,7 +72,7 @@ def test_more_requests_than_allowed_are_told_to_wait(stage: Stage) -> None:
     head = f"POST /v1/reports HTTP/1.1\r\nHost: localhost\r\nContent-Type: {LINES}\r\nContent-Length: {len(REPORT)}\r\n\r\n"
     slow = [connected(stage, head) for _ in range(LIMITS.requests_in_flight)]
     try:
-        until(lambda: b"\nwhence_collector_in_flight 2\n" in stage.get("/metrics").body)
+        until(lambda: b"\nledto_collector_in_flight 2\n" in stage.get("/metrics").body)
         refused = stage.post("/v1/reports", REPORT, LINES)
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
         for connection in slow:

@@ -41,7 +41,7 @@ def asked(extra: str) -> Iterator[Requirement]:
     """What an extra of ours needs, those it is made of included."""
     told = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for each in map(Requirement, told[extra]):
-        if each.name == "whence":
+        if each.name == "ledto":
             for further in each.extras:
                 yield from asked(further)
         else:

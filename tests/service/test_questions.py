@@ -19,22 +19,22 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
-import whence
+import ledto
+from ledto.cli.main import cli
+from ledto.events.schema import ANSWER
+from ledto.history import BadCondition, NoHistory
+from ledto.history.clocks.measure import added, measure_segment
+from ledto.history.clocks.tables import store_clocks
+from ledto.questions import History
+from ledto.service.http.limits import RequestRefused
+from ledto.service.questions import bounds as answer_bounds
+from ledto.service.questions import documents as answers
+from ledto.service.questions.bounds import fair_level
+from ledto.service.questions.conditions import ConditionLimits
+from ledto.service.questions.pool import QuestionLimits
+from ledto.service.questions.routes import questions_router
 from tests.history.building import Made, draw, write_history
 from tests.history.manifests import rewrite
-from whence.cli.main import cli
-from whence.events.schema import ANSWER
-from whence.history import BadCondition, NoHistory
-from whence.history.clocks.measure import added, measure_segment
-from whence.history.clocks.tables import store_clocks
-from whence.questions import History
-from whence.service.http.limits import RequestRefused
-from whence.service.questions import bounds as answer_bounds
-from whence.service.questions import documents as answers
-from whence.service.questions.bounds import fair_level
-from whence.service.questions.conditions import ConditionLimits
-from whence.service.questions.pool import QuestionLimits
-from whence.service.questions.routes import questions_router
 
 START = 1_700_000_000_000_000_000
 Get = Callable[..., httpx.Response]
@@ -62,7 +62,7 @@ def asking(app: FastAPI) -> Get:
     def get(path: str, **parameters: Any) -> httpx.Response:
         async def asked() -> httpx.Response:
             transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-            async with httpx.AsyncClient(transport=transport, base_url="http://whence") as client:
+            async with httpx.AsyncClient(transport=transport, base_url="http://ledto") as client:
                 return await client.get(path, params=parameters)
 
         return asyncio.run(asked())
@@ -154,7 +154,7 @@ def test_every_page_of_the_order_is_a_part_of_the_command_line_s(made: tuple[Pat
     for line in lines:
         answers.OrderedDocument.model_validate(line)
     total = get("/v1/history/processes", limit=2, skip=3)
-    assert ([each["code"] for each in total.json()], total.headers["Whence-Total"]) == ([3, 4], "6")
+    assert ([each["code"] for each in total.json()], total.headers["Ledto-Total"]) == ([3, 4], "6")
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_more_questions_than_are_worked_on_are_refused_at_once(made: tuple[Path,
 
     async def ask() -> list[httpx.Response]:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://whence") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://ledto") as client:
             held = [asyncio.create_task(client.get("/v1/history/check")) for _ in range(2)]
             for _ in held:
                 await asyncio.to_thread(asked.acquire, timeout=60)
@@ -389,7 +389,7 @@ def test_answers_of_long_events_are_cut_and_say_so(
         assert len(answer.text) < 3 * budget + 40 * 1_000
         shown = [each["attributes"] for each in document.get("events", [])]
         cut = [each for each in shown if "…" in str(each)]
-        assert int(answer.headers.get("Whence-Truncated", 0)) == document.get("truncated", 0) >= len(cut)
+        assert int(answer.headers.get("Ledto-Truncated", 0)) == document.get("truncated", 0) >= len(cut)
     document = answered("/v1/history/why", event=last, k=1_000).json()
     assert document["truncated"] > 0
     for cut, full in zip(document["events"], whole["events"], strict=True):
@@ -399,7 +399,7 @@ def test_answers_of_long_events_are_cut_and_say_so(
             assert cut["id"] == full["id"]
             assert cut["attributes"]["text"].startswith("ää")
             assert cut["attributes"]["text"].endswith("more characters)")
-            assert cut["attributes"]["whence.truncated"] == "1 attributes left out"
+            assert cut["attributes"]["ledto.truncated"] == "1 attributes left out"
     lines: list[Any] = []
     while page := answered("/v1/history/order", skip=len(lines), limit=1_000).text.splitlines():
         lines += map(json.loads, page)
@@ -415,7 +415,7 @@ def waiting_history(folder: Path, answers: int, text: str) -> History:
         rows.append({**common, "process": "web", "time": START + 1_000 * at + 9, "line": "own", "receives": key})
     log = folder / "log.jsonl"
     log.write_text("".join(json.dumps(each) + "\n" for each in rows))
-    return whence.observe(log, folder / "h")
+    return ledto.observe(log, folder / "h")
 
 
 def test_possible_causes_are_within_the_bounds_of_an_answer(tmp_path: Path) -> None:
@@ -467,7 +467,7 @@ def test_answers_that_nobody_takes_keep_further_questions_out(made: tuple[Path, 
         held = asyncio.create_task(app(scope, receive, send))
         await sending.wait()
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://whence") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://ledto") as client:
             refused = await client.get("/v1/history/check")
             taking.set()
             await held

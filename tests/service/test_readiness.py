@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from ledto.history.manifest import Stream
+from ledto.service import supervisor
+from ledto.service.broker import nats_server as broker
+from ledto.service.broker.nats_server import Retention
+from ledto.service.health import STALLED_S, HealthWatch
+from ledto.service.http.limits import InFlight, Limits
+from ledto.service.metrics import Metrics
+from ledto.service.supervisor import Command, Supervised
 from tests.history.manifests import stream
 from tests.service.collector_stage import served, until
-from whence.history.manifest import Stream
-from whence.service import supervisor
-from whence.service.broker import nats_server as broker
-from whence.service.broker.nats_server import Retention
-from whence.service.health import STALLED_S, HealthWatch
-from whence.service.http.limits import InFlight, Limits
-from whence.service.metrics import Metrics
-from whence.service.supervisor import Command, Supervised
 
 LINES = "application/x-ndjson"
 REPORT = b'{"process":"p","seq":1}\n'

@@ -20,17 +20,17 @@ from fastapi import FastAPI, Request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.service.http.limits import RequestRefused
+from ledto.service.http.sse import EventStream
+from ledto.service.subscriptions import documents as subscribing_documents
+from ledto.service.subscriptions import notifications as subscribing_steps
+from ledto.service.subscriptions.matching import PIECE_BYTES, PIECE_ROWS, Matchers, cut_into_pieces
+from ledto.service.subscriptions.notifications import NotificationPage, Notifier
+from ledto.service.subscriptions.routes import subscriptions_router
+from ledto.service.subscriptions.service import Subscriptions
+from ledto.service.subscriptions.store import Subscription, SubscriptionStore, Webhook
 from tests.history.building import Made
 from tests.service.subscriptions_stage import QUICK, Client, Receiver, StagedLive, drawn, serving, until
-from whence.service.http.limits import RequestRefused
-from whence.service.http.sse import EventStream
-from whence.service.subscriptions import documents as subscribing_documents
-from whence.service.subscriptions import notifications as subscribing_steps
-from whence.service.subscriptions.matching import PIECE_BYTES, PIECE_ROWS, Matchers, cut_into_pieces
-from whence.service.subscriptions.notifications import NotificationPage, Notifier
-from whence.service.subscriptions.routes import subscriptions_router
-from whence.service.subscriptions.service import Subscriptions
-from whence.service.subscriptions.store import Subscription, SubscriptionStore, Webhook
 
 
 def failing(event: Made) -> bool:
@@ -464,7 +464,7 @@ def test_one_reader_leaves_room_for_others(tmp_path: Path) -> None:
 
     async def run() -> None:
         transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://whence") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://ledto") as client:
 
             async def subscribe(name: str) -> httpx.Response:
                 return await client.post("/v1/subscriptions", json={"where": "true"}, headers={"Authorization": name})

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from ledto.events.schema import REPORTS
+from ledto.live import LiveHistory, LiveTerms, LiveWriter
+from ledto.service.subscriptions.matching import Matchers
+from ledto.service.subscriptions.notifications import Notification, NotificationPage, Notifier
+from ledto.service.subscriptions.store import Subscription
 from tests.history.computations import Event, draw, past_of
-from whence.events.schema import REPORTS
-from whence.live import LiveHistory, LiveTerms, LiveWriter
-from whence.service.subscriptions.matching import Matchers
-from whence.service.subscriptions.notifications import Notification, NotificationPage, Notifier
-from whence.service.subscriptions.store import Subscription
 
 MS = 1_000_000
 START = 1_700_000_000_000_000_000
@@ -41,7 +41,7 @@ def report(event: Event, random: Random, *, numbered: bool, ids: bool, place: in
         "receives": event.receives[0] if event.receives else None,
         "receives_more": event.receives[1:] or None,
         "arrival": time + random.randrange(LONGEST_MS) * MS,
-        "file": "nats:whence",
+        "file": "nats:ledto",
         "place": place,
     }
 

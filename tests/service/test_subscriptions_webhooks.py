@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from ledto.service.http.limits import RequestRefused
+from ledto.service.subscriptions.store import Progress
+from ledto.service.webhooks.client import AllowedAddresses, NotTaken, WebhookHosts, WebhookTarget, may_reach, send
+from ledto.service.webhooks.signatures import sign_body, verify_signature
+from ledto.service.webhooks.worker import NS, WebhookLimits, Webhooks
 from tests.service.subscriptions_stage import QUICK, Receiver, StagedLive, drawn, serving, until
-from whence.service.http.limits import RequestRefused
-from whence.service.subscriptions.store import Progress
-from whence.service.webhooks.client import AllowedAddresses, NotTaken, WebhookHosts, WebhookTarget, may_reach, send
-from whence.service.webhooks.signatures import sign_body, verify_signature
-from whence.service.webhooks.worker import NS, WebhookLimits, Webhooks
 
 SECRET = "a secret of the test"
 
@@ -60,24 +60,24 @@ def test_a_receiver_that_fails_gets_everything_in_order_across_restarts(tmp_path
             before = len(receiver.attempts)
             second = client.subscribe(where="number = 160", webhook=hook, **{"from": "start"})
             until(lambda: receiver.numbers()[-1:] == [160] and len(receiver.attempts) > before)
-            sent = {headers["Whence-Delivery"].partition("/")[0] for headers, _ in receiver.attempts[before:]}
+            sent = {headers["Ledto-Delivery"].partition("/")[0] for headers, _ in receiver.attempts[before:]}
             assert sent == {second["id"]}
     finally:
         receiver.close()
-    mine = [(headers, body) for headers, body in receiver.taken if headers["Whence-Delivery"].startswith(made["id"])]
-    numbers = [int(headers["Whence-Delivery"].rpartition("/")[2]) for headers, _ in mine]
+    mine = [(headers, body) for headers, body in receiver.taken if headers["Ledto-Delivery"].startswith(made["id"])]
+    numbers = [int(headers["Ledto-Delivery"].rpartition("/")[2]) for headers, _ in mine]
     assert numbers == sorted(numbers)
     assert sorted(set(numbers)) == expected
     assert len(numbers) > len(expected), "the receiver never lost an acknowledgement: the test shows less than it says"
     for headers, body in receiver.attempts:
-        stamp, signed = headers["Whence-Timestamp"], headers["Whence-Signature"]
+        stamp, signed = headers["Ledto-Timestamp"], headers["Ledto-Signature"]
         assert verify_signature(SECRET, body, stamp, signed)
         assert not verify_signature(SECRET, body + b" ", stamp, signed)
         assert not verify_signature(SECRET, body, str(int(stamp) + 1), signed)
         assert not verify_signature("another", body, stamp, signed)
     for headers, body in mine:
         told = json.loads(body)
-        assert headers["Whence-Delivery"] == f"{told['subscription']}/{told['number']}"
+        assert headers["Ledto-Delivery"] == f"{told['subscription']}/{told['number']}"
         assert [each["id"] for each in told["causes"]] == [each["id"] for each in truth[told["number"]]["causes"]]
 
 

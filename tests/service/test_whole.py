@@ -1,4 +1,4 @@
-"""``whence serve`` with all its parts: the worked example, and kill -9 under load."""
+"""``ledto serve`` with all its parts: the worked example, and kill -9 under load."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from examples.three_services import Truth, play
+from ledto.live import LiveHistory
+from ledto.service.webhooks.signatures import verify_signature
 from tests.service.subscriptions_stage import Client, Receiver
 from tests.service.whole_stage import MARKED, Load, LogReader, Service, judge, until, whole_service
-from whence.live import LiveHistory
-from whence.service.webhooks.signatures import verify_signature
 
 SECRET = "a secret of the test"
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("whole")]
@@ -44,13 +44,13 @@ def test_a_subscriber_is_told_what_led_to_the_failure_and_wall_clocks_are_wrong(
     _check_answer(told, truth)
     ((headers, body),) = receiver.taken
     assert json.loads(body) == told | {"version": json.loads(body)["version"]}
-    assert verify_signature(SECRET, body, headers["Whence-Timestamp"], headers["Whence-Signature"])
+    assert verify_signature(SECRET, body, headers["Ledto-Timestamp"], headers["Ledto-Signature"])
 
     until(lambda: service.live.state().counts.waiting == 0, what="all is delivered")
     status, by_http = service.ask("GET", f"/v1/history/why?event={truth.failure}&k=100")
     assert status == 200
     assert [each["id"] for each in by_http["events"]] == [each["id"] for each in told["causes"]]
-    why = [sys.executable, "-m", "whence.cli", "why", truth.failure, "-k", "100", "--history", str(service.history)]
+    why = [sys.executable, "-m", "ledto.cli", "why", truth.failure, "-k", "100", "--history", str(service.history)]
     printed = subprocess.run([*why, "--json"], capture_output=True, text=True, check=True).stdout
     assert json.loads(printed) == by_http
 
@@ -103,5 +103,5 @@ def test_nothing_is_lost_doubled_or_reordered_when_parts_are_killed(service: Ser
     assert ledger["reports"] == ledger["delivered"] + ledger["duplicate"] + ledger["quarantined"]
     assert (ledger["quarantined"], ledger["duplicate"] > 0) == (0, True)
     # What is committed is forgotten by the broker, after a driver was killed, too; heartbeats keep the stream going.
-    until(lambda: service.metric("whence_broker_messages") < load.batches / 4, what="the broker's files are trimmed")
+    until(lambda: service.metric("ledto_broker_messages") < load.batches / 4, what="the broker's files are trimmed")
     until(lambda: not service.orphans(), what="what the killed parts had started is gone")

@@ -24,8 +24,8 @@ from urllib.request import urlopen
 
 import pyarrow as pa
 
-from whence.events.schema import REPORTS
-from whence.live import LiveHistory, LiveTerms, LiveWriter
+from ledto.events.schema import REPORTS
+from ledto.live import LiveHistory, LiveTerms, LiveWriter
 
 DEADLINE_S = 300.0
 COMPUTATION = "load"
@@ -37,7 +37,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 MARKS = {
     # The stream's own process, and the Java that it started.
-    "driver": ("whence.cli observe --follow", "org.apache.spark.deploy.SparkSubmit"),
+    "driver": ("ledto.cli observe --follow", "org.apache.spark.deploy.SparkSubmit"),
     "broker": ("nats-server -c",),
     # Those who run tasks, those who start them, and the one who asks the broker how far there is something to read.
     "worker": ("pyspark.daemon pyspark.worker", "python_streaming_source_runner"),
@@ -70,7 +70,7 @@ def processes_below(root: int) -> dict[int, str]:
 
 
 class Service:
-    """``whence serve`` on one history and one port, however often it is started."""
+    """``ledto serve`` on one history and one port, however often it is started."""
 
     def __init__(self, folder: Path) -> None:
         self.history = folder / "h"
@@ -86,7 +86,7 @@ class Service:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        arguments = [sys.executable, "-m", "whence.cli", "serve", str(self.history), "--port", str(self.port), "--json"]
+        arguments = [sys.executable, "-m", "ledto.cli", "serve", str(self.history), "--port", str(self.port), "--json"]
         arguments.append("--webhook-private")
         arguments += ["--eps", f"{EPS}ns", "--delta", f"{DELTA}ns"]
         env = {**os.environ, "PYTHONPATH": str(SOURCE), "JAVA_TOOL_OPTIONS": QUICK_START}
@@ -278,7 +278,7 @@ class Load:
             connection = http.client.HTTPConnection("127.0.0.1", self.service.port, timeout=10)
             self._connections.one = connection
         try:
-            headers = {"Content-Type": "application/x-ndjson", "Whence-Batch": name}
+            headers = {"Content-Type": "application/x-ndjson", "Ledto-Batch": name}
             connection.request("POST", "/v1/reports", body, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, field
 from statistics import NormalDist
 
-from whence.simulation import Model
+from ledto.simulation import Model
 
 WORD = (1 << 64) - 1
 

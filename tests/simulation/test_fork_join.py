@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.simulation import fork_join
-from whence.simulation.fork_join import EVENT, FORK, JOIN, NO_INSTANCE
+from ledto.simulation import fork_join
+from ledto.simulation.fork_join import EVENT, FORK, JOIN, NO_INSTANCE
 
 
 @given(operations=st.integers(0, 400), live=st.integers(1, 9), seed=st.integers(0, 2**64 - 1))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from whence.simulation import GroupMessages, SimulatedGroup, ordered_ratios, simulate_group
-from whence.simulation.group import GATEWAY
+from ledto.simulation import GroupMessages, SimulatedGroup, ordered_ratios, simulate_group
+from ledto.simulation.group import GATEWAY
 
 
 def stamps_by_hand(messages: GroupMessages, processes: int) -> tuple[list[int], list[list[int]]]:

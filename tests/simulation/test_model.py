@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whence.simulation import Bursts, Delay, Model, Relays, closest, literal
-from whence.simulation.draws import DRAWS
+from ledto.simulation import Bursts, Delay, Model, Relays, closest, literal
+from ledto.simulation.draws import DRAWS
 
 
 @pytest.mark.parametrize(

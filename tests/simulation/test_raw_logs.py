@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.simulation.raw_logs import RawLog
+from ledto.simulation.raw_logs import RawLog
 
 Row = dict[str, Any]
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.events.columns import ReportArrays, TrueOrder
+from ledto.simulation import Delay, RecordedTrace, TraceError, closest, drawn_arrivals, replay, simulate
+from ledto.simulation.replay import LOCAL, NEVER, RECEIVE, SEND
 from tests.simulation.reference import Simulation, simulation
-from whence.events.columns import ReportArrays, TrueOrder
-from whence.simulation import Delay, RecordedTrace, TraceError, closest, drawn_arrivals, replay, simulate
-from whence.simulation.replay import LOCAL, NEVER, RECEIVE, SEND
 
 KINDS = {"local": LOCAL, "send": SEND, "receive": RECEIVE}
 

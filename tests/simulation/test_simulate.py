@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.events.columns import ReportArrays, TrueOrder
+from ledto.simulation import Bursts, Delay, Model, Relays, closest, literal, simulate
 from tests.simulation.reference import Row, simulation
-from whence.events.columns import ReportArrays, TrueOrder
-from whence.simulation import Bursts, Delay, Model, Relays, closest, literal, simulate
 
 bursts = st.builds(
     Bursts, enter=st.sampled_from([0.02, 0.3]), leave=st.sampled_from([0.1, 1.0]), multiplier=st.integers(1, 4)

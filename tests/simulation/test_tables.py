@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pyarrow.parquet
 
-from whence.clocks.bounded.clock import BoundedStamp
-from whence.simulation import closest, simulate
-from whence.simulation.simulate import to_arrow, write_json_lines, write_parquet
+from ledto.clocks.bounded.clock import BoundedStamp
+from ledto.simulation import closest, simulate
+from ledto.simulation.simulate import to_arrow, write_json_lines, write_parquet
 
 RUN = simulate(closest(3, eps=2, delta=4, rate=0.5, messages=50), 6)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.skew.bounds import UNBOUNDED, bounds_from, contradictions, tighten, to_matrix
+from ledto.skew.bounds import UNBOUNDED, bounds_from, contradictions, tighten, to_matrix
 
 
 def _two_in_a_row(bounds: list[list[float]]) -> list[list[float]]:

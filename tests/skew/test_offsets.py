@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.skew import offsets as module
-from whence.skew.offsets import ClockEstimate, Offsets, estimate_offsets
-from whence.skew.pairs import bins_for, count_pairs, fit_pairs, occupied_bins
+from ledto.skew import offsets as module
+from ledto.skew.offsets import ClockEstimate, Offsets, estimate_offsets
+from ledto.skew.pairs import bins_for, count_pairs, fit_pairs, occupied_bins
 
 MILLION = 10**6
 START = 1_700_000_000 * MILLION

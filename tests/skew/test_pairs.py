@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.skew.pairs import (
+from ledto.skew.pairs import (
     MAX_BINS,
     NO_NEXT,
     ClockPairs,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.skew.pairs import WIDEST, ClockPairs, count_pairs, no_pairs
-from whence.skew.same_clocks import SameClocks, find_same_clocks
+from ledto.skew.pairs import WIDEST, ClockPairs, count_pairs, no_pairs
+from ledto.skew.same_clocks import SameClocks, find_same_clocks
 
 MS = 1_000_000
 START = 1_700_000_000_000 * MS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from whence.sources.otlp import Otlp
+from ledto.sources.otlp import Otlp
 
 EXACT = Otlp(exact=True)
 QUICK = Otlp()

@@ -1,4 +1,4 @@
-"""Random tables in the format ``whence``: every type that a column may have, with values that are good, odd and wrong."""
+"""Random tables in the format ``ledto``: every type that a column may have, with values that are good, odd and wrong."""
 
 from __future__ import annotations
 

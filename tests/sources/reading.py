@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from whence.events.schema import REPORTS
-from whence.sources import FileSlice, Source
+from ledto.events.schema import REPORTS
+from ledto.sources import FileSlice, Source
 
 SAMPLES = Path(__file__).with_name("samples")
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from whence.sources import Source
-from whence.sources.conformance import checked_rows, piece_of
+from ledto.sources import Source
+from ledto.sources.conformance import checked_rows, piece_of
 
 _TOKEN = re.compile(rb'[\[\]{},:]|"(?:[^"\\\n]|\\.)*"|-?\d[\d.eE+-]*|true|false|null')
 _OPENING = re.compile(rb"[\[{]")

@@ -9,11 +9,11 @@ from typing import ClassVar
 import pyarrow as pa
 import pytest
 
+from ledto.sources import FileSlice, Source, SourceCheckFailed, check_source
+from ledto.sources.contract import Records
+from ledto.sources.native.lines import JsonLines
+from ledto.sources.shiviz.source import ShiViz
 from tests.sources.reading import SAMPLES
-from whence.sources import FileSlice, Source, SourceCheckFailed, check_source
-from whence.sources.contract import Records
-from whence.sources.native.lines import JsonLines
-from whence.sources.shiviz.source import ShiViz
 
 RUNS_REGEX = r"(?<timestamp>\S+) \[(?<level>\w+)\] (?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
 

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.sources.reading import table
-from whence.sources import Source
-from whence.sources.error_column import (
+from ledto.sources import Source
+from ledto.sources.error_column import (
     GRAVE,
     GRAVE_NUMBERS,
     HTTP_STATUSES,
@@ -23,12 +22,13 @@ from whence.sources.error_column import (
     errors_of,
     is_error,
 )
-from whence.sources.jaeger.source import Jaeger
-from whence.sources.native.lines import JsonLines
-from whence.sources.otlp import Otlp
-from whence.sources.parquet.columns import map_schema
-from whence.sources.parquet.reports import reports_of
-from whence.sources.zipkin.source import Zipkin
+from ledto.sources.jaeger.source import Jaeger
+from ledto.sources.native.lines import JsonLines
+from ledto.sources.otlp import Otlp
+from ledto.sources.parquet.columns import map_schema
+from ledto.sources.parquet.reports import reports_of
+from ledto.sources.zipkin.source import Zipkin
+from tests.sources.reading import table
 
 TRACE, SPAN = "5b8efff798038103d269b633813fc60c", "00f067aa0ba902b7"
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from ledto.events.schema import REPORTS
+from ledto.sources import SourceError
+from ledto.sources.files import find_files
+from ledto.sources.native.lines import JsonLines
+from ledto.sources.shiviz.source import ShiViz
 from tests.sources.reading import SAMPLES
-from whence.events.schema import REPORTS
-from whence.sources import SourceError
-from whence.sources.files import find_files
-from whence.sources.native.lines import JsonLines
-from whence.sources.shiviz.source import ShiViz
 
 SUFFIXES = (".jsonl", ".parquet")
 

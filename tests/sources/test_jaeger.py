@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.events.schema import ANSWER
+from ledto.sources import check_source
+from ledto.sources.jaeger import source as jaeger
+from ledto.sources.jaeger.source import Jaeger
 from tests.sources.reading import SAMPLES, rows
 from tests.sources.structures import Case, bad_json, complains, read_checked
-from whence.events.schema import ANSWER
-from whence.sources import check_source
-from whence.sources.jaeger import source as jaeger
-from whence.sources.jaeger.source import Jaeger
 
 GOOD = (SAMPLES / "jaeger.json").read_bytes()
 BAD = (SAMPLES / "jaeger_bad.json").read_bytes()

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.sources import FileSlice
+from ledto.sources.contract import TornStream
+from ledto.sources.json import documents as json_documents
+from ledto.sources.json import extent
+from ledto.sources.json.documents import Cursor, Damage, DocumentValue, document_rows
+from ledto.sources.json.extent import Unfit, value_end
+from ledto.sources.rows import Row
 from tests.sources.reading import piece
-from whence.sources import FileSlice
-from whence.sources.contract import TornStream
-from whence.sources.json import documents as json_documents
-from whence.sources.json import extent
-from whence.sources.json.documents import Cursor, Damage, DocumentValue, document_rows
-from whence.sources.json.extent import Unfit, value_end
-from whence.sources.rows import Row
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(-1e9, 1e9) | st.text(max_size=8),

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.causality.channel_tables import match_table
+from ledto.sources import SourceError, check_source
+from ledto.sources.mapping.file import read_mapping, shipped_mappings
+from ledto.sources.mapping.source import Mapped
+from ledto.sources.mapping.values import read_parts
+from ledto.sources.regex import javascript
+from ledto.sources.regex import timed as timed_regex
 from tests.sources.hard_lines import hard_files
 from tests.sources.reading import SAMPLES, piece, rows, table
-from whence.causality.channel_tables import match_table
-from whence.sources import SourceError, check_source
-from whence.sources.mapping.file import read_mapping, shipped_mappings
-from whence.sources.mapping.source import Mapped
-from whence.sources.mapping.values import read_parts
-from whence.sources.regex import javascript
-from whence.sources.regex import timed as timed_regex
 
 LEAST = 'process = "p"\ntime = "t"\n'
 MILLISECOND = 1_000_000

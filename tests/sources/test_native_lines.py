@@ -1,4 +1,4 @@
-"""JSON lines of the format whence: what each line means, and that the compiled scanner means the same."""
+"""JSON lines of the format ledto: what each line means, and that the compiled scanner means the same."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.simulation import closest, simulate
+from ledto.simulation.simulate import write_json_lines
+from ledto.sources import lines
+from ledto.sources.native import lines as json_lines
+from ledto.sources.native.lines import JsonLines
+from ledto.sources.native.records import REQUEST_IDS, SPAN_IDS, TRACE_IDS
 from tests.sources.reading import SAMPLES, rows, table
-from whence.simulation import closest, simulate
-from whence.simulation.simulate import write_json_lines
-from whence.sources import lines
-from whence.sources.native import lines as json_lines
-from whence.sources.native.lines import JsonLines
-from whence.sources.native.records import REQUEST_IDS, SPAN_IDS, TRACE_IDS
 
 PLAIN = JsonLines(compiled_from_bytes=1 << 60)
 COMPILED = JsonLines(compiled_from_bytes=0)
@@ -389,7 +389,7 @@ def test_a_line_without_end_is_set_aside_without_being_held(source: JsonLines) -
 
 
 def _endless(size: int) -> Any:
-    from whence.sources import FileSlice
+    from ledto.sources import FileSlice
 
     class Endless:
         left = size

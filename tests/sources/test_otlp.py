@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from ledto.events.schema import ANSWER
+from ledto.sources import check_source
+from ledto.sources.otlp import Otlp
 from tests.sources.otlp_requests import (
     EXACT,
     NOON_NS,
@@ -25,9 +28,6 @@ from tests.sources.otlp_requests import (
     with_lengths,
 )
 from tests.sources.reading import SAMPLES, rows, table
-from whence.events.schema import ANSWER
-from whence.sources import check_source
-from whence.sources.otlp import Otlp
 
 BOTH = pytest.mark.parametrize("source", [EXACT, QUICK], ids=["exact", "quick"])
 
@@ -313,13 +313,13 @@ def test_a_span_receives_its_parent_once_and_never_itself(source: Otlp) -> None:
 
 
 @BOTH
-def test_an_event_of_whence_itself_comes_back_as_it_was(source: Otlp) -> None:
+def test_an_event_of_ledto_itself_comes_back_as_it_was(source: Otlp) -> None:
     """What is exported must give the same relations when it is read again, not those of a span."""
     own = {
-        "whence.process": "shop", "whence.computation": "run 1", "whence.seq": 3, "whence.time": 17,
-        "whence.kind": "receive", "whence.sends": "m2", "whence.receives": ["m1", "m0"],
-        "whence.id": "e3", "whence.name": "got it", "whence.correction": -5, "order": 7,
-        "whence.line": "job 1", "whence.line_parent": "job 0", "whence.line_joins": ["job 2"],
+        "ledto.process": "shop", "ledto.computation": "run 1", "ledto.seq": 3, "ledto.time": 17,
+        "ledto.kind": "receive", "ledto.sends": "m2", "ledto.receives": ["m1", "m0"],
+        "ledto.id": "e3", "ledto.name": "got it", "ledto.correction": -5, "order": 7,
+        "ledto.line": "job 1", "ledto.line_parent": "job 0", "ledto.line_joins": ["job 2"],
     }  # fmt: skip
     made = attributes(**{key.replace(".", "__"): value for key, value in own.items()})
     expected = {
@@ -335,9 +335,9 @@ def test_an_event_of_whence_itself_comes_back_as_it_was(source: Otlp) -> None:
         assert rows(source, lines(request)) == [expected]
         (wired,) = rows(source, message(request))
         assert wired | {"place": 1} == expected
-    short = attributes(whence__process="p")
+    short = attributes(ledto__process="p")
     assert rows(source, lines(of_logs(log(attributes=short))))[0]["time"] == NOON_NS
-    assert "time" not in rows(source, lines(of_logs(log(attributes=[*short, *attributes(whence__seq=1)]))))[0]
+    assert "time" not in rows(source, lines(of_logs(log(attributes=[*short, *attributes(ledto__seq=1)]))))[0]
 
 
 @BOTH

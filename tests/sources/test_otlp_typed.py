@@ -13,6 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.sources.conformance import piece_of
+from ledto.sources.rows import BATCH_BYTES
+from ledto.sources.spans.spans import SPAN_KINDS, Span, span_batches, spans_of
 from tests.sources.otlp_requests import (
     EXACT,
     QUICK,
@@ -28,9 +31,6 @@ from tests.sources.otlp_requests import (
     with_lengths,
 )
 from tests.sources.reading import rows, table
-from whence.sources.conformance import piece_of
-from whence.sources.rows import BATCH_BYTES
-from whence.sources.spans.spans import SPAN_KINDS, Span, span_batches, spans_of
 
 SOME = st.lists(REQUESTS, min_size=1, max_size=3)
 
@@ -162,7 +162,7 @@ def test_what_is_as_exporters_write_it_is_taken_and_not_left(monkeypatch: Any) -
     requests = [*FULL.values()]
     shapes = (lines(*requests), json.dumps(requests[0], indent=1).encode(), with_lengths(*map(message, requests)))
     expected = [table(EXACT, data) for data in shapes]
-    from whence.sources.otlp import json_walk, protobuf, source
+    from ledto.sources.otlp import json_walk, protobuf, source
 
     def never(*_: Any) -> Any:
         raise AssertionError("left to the exact reader")
@@ -201,8 +201,8 @@ def test_spans_are_the_same_rows_as_those_of_other_tracing_systems(kind: int, gi
 
 def test_blocks_may_end_anywhere(monkeypatch: Any) -> None:
     """A file is read in blocks: what lies across the end of one must be read as if there were none."""
-    from whence.sources.json import documents as json_documents
-    from whence.sources.otlp import protobuf_walk
+    from ledto.sources.json import documents as json_documents
+    from ledto.sources.otlp import protobuf_walk
 
     requests = [of_spans(*(span(name=f"s{n}-{m}") for m in range(n % 5)), resource={}) for n in range(40)]
     shapes = {
@@ -242,5 +242,5 @@ def test_what_rows_repeat_of_their_resource_cannot_fill_memory() -> None:
 
 def test_reading_needs_no_compiler() -> None:
     """A compiler that is loaded, or runs, before the first span costs every task and every small file seconds."""
-    code = "import sys, whence.sources.otlp; sys.exit('numba' in sys.modules)"
+    code = "import sys, ledto.sources.otlp; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledto.events.schema import COLUMNS, REPORTS
+from ledto.sources import SourceError
+from ledto.sources.files import find_files
+from ledto.sources.parquet import as_attributes, map_schema, parquet_schema, read_parquet_rows, reports_of
+from ledto.sources.parquet.files import PART_BYTES
+from ledto.sources.parquet.json_text import json_text
 from tests.sources.parquet_oracle import told_rows
 from tests.sources.parquet_tables import NATIVE, table
-from whence.events.schema import COLUMNS, REPORTS
-from whence.sources import SourceError
-from whence.sources.files import find_files
-from whence.sources.parquet import as_attributes, map_schema, parquet_schema, read_parquet_rows, reports_of
-from whence.sources.parquet.files import PART_BYTES
-from whence.sources.parquet.json_text import json_text
 
 tables = st.integers(0, 1 << 40).map(lambda seed: table(Random(seed)))
 units = st.sampled_from(["ns", "us", "ms", "s"])
@@ -221,7 +221,7 @@ def test_values_have_one_spelling_as_json(value: pa.Array, text: str) -> None:
 
 def test_a_file_is_read_in_parts_with_the_numbers_of_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large file would not fit in memory, or a bad row be looked for in the wrong place."""
-    monkeypatch.setattr("whence.sources.parquet.files.PART_ROWS", 40)
+    monkeypatch.setattr("ledto.sources.parquet.files.PART_ROWS", 40)
     given = pa.table({"process": ["p", None] * 250, "seq": list(range(500))})
     pq.write_table(given, tmp_path / "f.parquet", row_group_size=100)
     (file,) = find_files([f"file://{tmp_path}/f.parquet"], ())

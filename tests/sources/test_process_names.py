@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.sources.rows import BadRecord
-from whence.sources.spans.process_names import IDENTIFYING, INSTANCE_ID, LONGEST_TEXT_CHARACTERS, process_name
+from ledto.sources.rows import BadRecord
+from ledto.sources.spans.process_names import IDENTIFYING, INSTANCE_ID, LONGEST_TEXT_CHARACTERS, process_name
 
 ODD = st.text(st.sampled_from("ab/%@:.2F405 é"), min_size=1, max_size=6) | st.sampled_from(["x" * 61, "x" * 62])
 CONTAINER, POD_ID = "container.id", "k8s.pod.uid"

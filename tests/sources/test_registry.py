@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from whence.sources.registry import recognise
+from ledto.sources.registry import recognise
 
 OTLP = b'{\n  "resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": [{"spans": [{"traceId": "5b8e"}]}]}]}'
 
@@ -23,8 +23,8 @@ OTLP = b'{\n  "resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": [
         (b'{"TracerIdentity":"a","TraceID":1,"Tag":"t","Body":{},"VectorClock":{"a":1}}', ".log", "tracing"),
         (b'a {"a":1}\nstart\n', ".log", "shiviz"),
         (b'start\na {"a":1}\n', ".log", "shiviz"),
-        (b'{"process":"a","seq":1}\n', ".jsonl", "whence"),
-        (b"", ".jsonl", "whence"),
+        (b'{"process":"a","seq":1}\n', ".jsonl", "ledto"),
+        (b"", ".jsonl", "ledto"),
         (b'{"timestamp":1,"type":"LOG","thread":"1@a"}\n', ".log", None),
         (b"2024-05-01 12:00:00 INFO started\n", ".log", None),
         (b'{"batches":[{"resource":{},"scopeSpans":[{"spans":[{"traceId":"1","spanId":"2"}]}]}]}', ".json", "otlp"),

@@ -11,13 +11,13 @@ import json
 import numpy as np
 import pytest
 
+from ledto.sources.json import scanner as scan
+from ledto.sources.json.scanner_values import MOST_KEYS
+from ledto.sources.json.strict import MOST_DEPTH
+from ledto.sources.lines import LinesBlock
+from ledto.sources.native.lines import JsonLines
+from ledto.sources.native.scanned import _Scanned
 from tests.sources.reading import table
-from whence.sources.json import scanner as scan
-from whence.sources.json.scanner_values import MOST_KEYS
-from whence.sources.json.strict import MOST_DEPTH
-from whence.sources.lines import LinesBlock
-from whence.sources.native.lines import JsonLines
-from whence.sources.native.scanned import _Scanned
 
 PLAIN = JsonLines(compiled_from_bytes=1 << 60)
 COMPILED = JsonLines(compiled_from_bytes=0)
@@ -72,7 +72,7 @@ def test_values_inside_each_other(depth: int, taken: bool, opened: bytes, closed
 
 
 def test_attributes_take_no_more_room_than_the_lines() -> None:
-    """The room for attributes is that of the block: with the shortest fields of whence's own they come nearest to it."""
+    """The room for attributes is that of the block: with the shortest fields of ledto's own they come nearest to it."""
     lines = [_line(**{f"{n}": 0 for n in range(MOST_KEYS)}), _line(attributes={"a": "b" * 500}), _line(**{"": ""})]
     data = b"\n".join(lines * 20)
     assert _taken(data) == [True] * 60

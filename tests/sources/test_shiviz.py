@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.sources import SourceError
+from ledto.sources.regex import javascript
+from ledto.sources.regex.javascript import compile_javascript
+from ledto.sources.shiviz import executions, stamped_text
+from ledto.sources.shiviz import source as shiviz
+from ledto.sources.shiviz.executions import Leftover, find_events
+from ledto.sources.shiviz.source import CLOCK_FIRST, EVENT_FIRST, ShiViz
+from ledto.sources.shiviz.text_window import TextWindow
 from tests.sources.hard_lines import VALUES
 from tests.sources.reading import SAMPLES, piece, rows, table
-from whence.sources import SourceError
-from whence.sources.regex import javascript
-from whence.sources.regex.javascript import compile_javascript
-from whence.sources.shiviz import executions, stamped_text
-from whence.sources.shiviz import source as shiviz
-from whence.sources.shiviz.executions import Leftover, find_events
-from whence.sources.shiviz.source import CLOCK_FIRST, EVENT_FIRST, ShiViz
-from whence.sources.shiviz.text_window import TextWindow
 
 RUNS_REGEX = r"(?<timestamp>\S+) \[(?<level>\w+)\] (?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
 DELIMITER = "^=== (?<trace>.*) ===$"

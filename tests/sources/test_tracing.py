@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.events.schema import STAMPED
+from ledto.interop.govector import GoVector
+from ledto.sources import check_source
+from ledto.sources.native import lines as json_lines
+from ledto.sources.tracing import source as tracing
+from ledto.sources.tracing.source import FIELDS, Tracing
 from tests.sources.hard_lines import hard_files
 from tests.sources.reading import SAMPLES, rows, table
 from tests.sources.test_vectors import known_by_rows
-from whence.events.schema import STAMPED
-from whence.interop.govector import GoVector
-from whence.sources import check_source
-from whence.sources.native import lines as json_lines
-from whence.sources.tracing import source as tracing
-from whence.sources.tracing.source import FIELDS, Tracing
 
 SAMPLE = (SAMPLES / "tracing.log").read_bytes()
 LARGEST = 2**64 - 1

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from ledto.sources.jaeger.source import Jaeger
+from ledto.sources.json import documents as json_documents
+from ledto.sources.zipkin.source import Zipkin
 from tests.sources.reading import SAMPLES, rows, table
-from whence.sources.jaeger.source import Jaeger
-from whence.sources.json import documents as json_documents
-from whence.sources.zipkin.source import Zipkin
 
 T0 = 1_700_000_000_000_000
 TRACE, OTHER = "5af7183fb1d4cf5f5af7183fb1d4cf5f", "463ac35c9f6413ad48485a3953bb6124"
@@ -103,8 +103,8 @@ def assert_same(name: str, data: bytes) -> int:
 @pytest.mark.parametrize(("name", "shape"), CASES)
 def test_what_is_as_exporters_write_it_is_taken_and_not_left(name: str, shape: str, monkeypatch: Any) -> None:
     """The typed readers may leave everything and still be right, and then nobody would gain anything by them."""
-    from whence.sources.jaeger import source as jaeger
-    from whence.sources.zipkin import source as zipkin
+    from ledto.sources.jaeger import source as jaeger
+    from ledto.sources.zipkin import source as zipkin
 
     data = shapes(name)[shape]
     expected = table(SOURCES[name][1], data)

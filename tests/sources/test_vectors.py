@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from ledto.events.schema import STAMPED
+from ledto.sources import Source, vectors
+from ledto.sources.native.lines import JsonLines
+from ledto.sources.shiviz.source import ShiViz
 from tests.sources.reading import table
-from whence.events.schema import STAMPED
-from whence.sources import Source, vectors
-from whence.sources.native.lines import JsonLines
-from whence.sources.shiviz.source import ShiViz
 
 Clock = dict[str, int]
 

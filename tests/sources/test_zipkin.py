@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledto.events.schema import ANSWER
+from ledto.sources import check_source
+from ledto.sources.zipkin.source import Zipkin
 from tests.sources.reading import SAMPLES, rows
 from tests.sources.structures import Case, bad_json, complains, read_checked
-from whence.events.schema import ANSWER
-from whence.sources import check_source
-from whence.sources.zipkin.source import Zipkin
 
 GOOD = (SAMPLES / "zipkin.json").read_bytes()
 BAD = (SAMPLES / "zipkin_bad.json").read_bytes()

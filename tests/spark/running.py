@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whence.batch.engine import OnStage, ignore_stages
-from whence.batch.inline import InlineEngine
-from whence.batch.observe import Delivering, RunSettings
-from whence.batch.observe import explain as explain_with
-from whence.batch.observe import observe as observe_with
-from whence.history.window.plan import EPOCH_ROWS
-from whence.sources.inputs import find_inputs
+from ledto.batch.engine import OnStage, ignore_stages
+from ledto.batch.inline import InlineEngine
+from ledto.batch.observe import Delivering, RunSettings
+from ledto.batch.observe import explain as explain_with
+from ledto.batch.observe import observe as observe_with
+from ledto.history.window.plan import EPOCH_ROWS
+from ledto.sources.inputs import find_inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from whence.spark.read import Reading
+    from ledto.spark.read import Reading
 
 
 def observe(
@@ -35,7 +35,7 @@ def observe(
     on_stage: OnStage = ignore_stages,
 ) -> dict[str, Any]:
     """Make a history on Spark, by default with a job for each step however small the inputs are; in this process without."""
-    from whence.spark.engine import SparkEngine
+    from ledto.spark.engine import SparkEngine
 
     engine = InlineEngine() if session is None else SparkEngine(session, at_once_bytes=at_once_bytes)
     settings = RunSettings(unit, eps, epoch_rows, delivering or Delivering())
@@ -46,7 +46,7 @@ def observe(
 
 def explain(session: SparkSession, inputs: Sequence[str], history: Path, *, epoch_rows: int = EPOCH_ROWS) -> str:
     """Say what `observe` would do."""
-    from whence.spark.engine import SparkEngine
+    from ledto.spark.engine import SparkEngine
 
     return explain_with(SparkEngine(session), find_inputs(inputs), history, RunSettings(epoch_rows=epoch_rows))
 
@@ -55,6 +55,6 @@ def read_reports(
     session: SparkSession, inputs: Sequence[str], *, format: str | None = None, options: Mapping[str, Any] | None = None
 ) -> Reading:
     """Describe the reports of these inputs."""
-    from whence.spark.read import read_frame
+    from ledto.spark.read import read_frame
 
     return read_frame(session, find_inputs(inputs, format=format, options=options))

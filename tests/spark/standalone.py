@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from whence.spark.session.java import find_java
+from ledto.spark.session.java import find_java
 
 HOST = "127.0.0.1"
 

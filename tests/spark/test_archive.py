@@ -14,15 +14,15 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from whence.batch.observe import observe
-from whence.cli.main import cli
-from whence.sources.inputs import find_inputs
-from whence.spark import sweep
-from whence.spark.engine import BRIEF_BYTES, SparkEngine
-from whence.spark.session import class_archive as archives
-from whence.spark.session.class_archive import Archive, UnknownMode, archive_for, archive_mode, make_in_background
-from whence.spark.session.java import JavaHome, find_java
-from whence.spark.session.session import BRIEF, _prepared
+from ledto.batch.observe import observe
+from ledto.cli.main import cli
+from ledto.sources.inputs import find_inputs
+from ledto.spark import sweep
+from ledto.spark.engine import BRIEF_BYTES, SparkEngine
+from ledto.spark.session import class_archive as archives
+from ledto.spark.session.class_archive import Archive, UnknownMode, archive_for, archive_mode, make_in_background
+from ledto.spark.session.java import JavaHome, find_java
+from ledto.spark.session.session import BRIEF, _prepared
 
 FOUR_LINES = [
     {"process": "a", "time": 1, "kind": "send", "message": "m"},
@@ -71,7 +71,7 @@ def test_an_archive_is_named_by_java_and_jars(tmp_path: Path, jars: Path) -> Non
 
     first = place()
     assert first == place()
-    assert first.parent == tmp_path / "cache" / "whence"
+    assert first.parent == tmp_path / "cache" / "ledto"
     others = [
         place(JavaHome(tmp_path / "java", 17, "PATH", "17.0.16 17.0.16+8")),
         place(JavaHome(tmp_path / "another", 17, "PATH", "17.0.15 17.0.15+6")),
@@ -171,15 +171,15 @@ def test_an_archive_is_made_in_the_background_when_one_is_missing(
     harms[state]()
     calls: list[list[str]] = []
     monkeypatch.setattr(subprocess, "Popen", lambda command, **_: calls.append(command))
-    monkeypatch.setenv("WHENCE_JAVA_ARCHIVE", mode)
+    monkeypatch.setenv("LEDTO_JAVA_ARCHIVE", mode)
     make_in_background(archive)
     assert bool(calls) == started
 
 
 def test_a_mode_that_does_not_exist_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who means to turn it off and writes "false" should learn that it is still on."""
-    with pytest.raises(UnknownMode, match="WHENCE_JAVA_ARCHIVE is one of make, use, off, not 'false'"):
-        archive_mode({"WHENCE_JAVA_ARCHIVE": "false"})
+    with pytest.raises(UnknownMode, match="LEDTO_JAVA_ARCHIVE is one of make, use, off, not 'false'"):
+        archive_mode({"LEDTO_JAVA_ARCHIVE": "false"})
 
 
 @pytest.mark.parametrize(("extra_bytes", "brief"), [(0, True), (BRIEF_BYTES, False)], ids=["small", "large"])
@@ -227,16 +227,16 @@ def test_a_small_log_is_one_job_of_spark_and_needs_no_sql(spark: SparkSession, t
 def test_an_archive_that_was_made_is_used_by_the_next_run(tmp_path: Path) -> None:
     """Java refuses an archive without a word when anything differs; then every run would be slow and nobody would know."""
     environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
-    make = [sys.executable, "-m", "whence.spark.session.make_archive"]
+    make = [sys.executable, "-m", "ledto.spark.session.make_archive"]
     both = [subprocess.Popen(make, env=environ, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     said = [one.communicate()[0] for one in both]
-    kept = list((tmp_path / "cache" / "whence").glob("classes-*.jsa"))
+    kept = list((tmp_path / "cache" / "ledto").glob("classes-*.jsa"))
     assert said == [f"Java's classes for Spark are in {path}\n" for path in kept * 2]
 
     loaded = tmp_path / "loaded.txt"
     environ["SPARK_SUBMIT_OPTS"] = f"-Xlog:class+load:file={loaded}"
     log, history = write_lines(tmp_path / "log.jsonl"), tmp_path / "history"
-    command = [sys.executable, "-m", "whence.cli", "observe", str(log), "--to", str(history), "--json"]
+    command = [sys.executable, "-m", "ledto.cli", "observe", str(log), "--to", str(history), "--json"]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["ledger"]["delivered"] == 4
     lines = loaded.read_text().splitlines()

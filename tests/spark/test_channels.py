@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from whence.causality.channel_tables import count_outcomes, match_table
-from whence.causality.channels import Unreported, unreported_in
-from whence.events.schema import REPORTS, SPAN
-from whence.spark import channels
-from whence.spark.channels import match_channels
-from whence.spark.read import REPORTS_DDL
+from ledto.causality.channel_tables import count_outcomes, match_table
+from ledto.causality.channels import Unreported, unreported_in
+from ledto.events.schema import REPORTS, SPAN
+from ledto.spark import channels
+from ledto.spark.channels import match_channels
+from ledto.spark.read import REPORTS_DDL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

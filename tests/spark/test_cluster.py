@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from ledto.history.run import Run, open_run
+from ledto.history.store import Store
+from ledto.simulation.raw_logs import RawLog
 from tests.spark.standalone import HOST, standalone_cluster
-from whence.history.run import Run, open_run
-from whence.history.store import Store
-from whence.simulation.raw_logs import RawLog
 
 EPOCH_ROWS = 1_000
 
@@ -45,7 +45,7 @@ def test_a_worker_killed_in_mid_job_changes_nothing(tmp_path: Path) -> None:
 
 
 def _observe(log: Path, history: Path, master: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "whence.cli", "observe", str(log), "--to", str(history), "--master", master]
+    command = [sys.executable, "-m", "ledto.cli", "observe", str(log), "--to", str(history), "--master", master]
     environment = {**os.environ, "SPARK_LOCAL_IP": HOST, "PYSPARK_PYTHON": sys.executable}
     return subprocess.Popen(
         [*command, "--epoch-rows", str(EPOCH_ROWS), "--policy", "cbd:0.5", "--memory", "1g"],

@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from ledto.causality.bounded_stamps import eps_ticks, stamp_rows
+from ledto.causality.skeleton import Skeleton
+from ledto.delivery.batch import deliver_batch
+from ledto.delivery.policies import DAPW
+from ledto.events.columns import ReportArrays
+from ledto.history import layout
+from ledto.history.run import open_run
+from ledto.history.store import Store
 from tests.history.building import Made, draw, write_history
-from whence.causality.bounded_stamps import eps_ticks, stamp_rows
-from whence.causality.skeleton import Skeleton
-from whence.delivery.batch import deliver_batch
-from whence.delivery.policies import DAPW
-from whence.events.columns import ReportArrays
-from whence.history import layout
-from whence.history.run import open_run
-from whence.history.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,8 +54,8 @@ def pairs_inverted(order: list[Made]) -> int:
 
 def test_a_history_delivered_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
     """A run on Spark would give other deliveries, or other counts, than the observer that users tried first."""
-    from whence.batch.deliver import deliver
-    from whence.spark.engine import SparkEngine
+    from ledto.batch.deliver import deliver
+    from ledto.spark.engine import SparkEngine
 
     random = Random(5)
     large = draw(random, "large", 4, 300)
@@ -115,8 +115,8 @@ def _reading(event: Made) -> int:
 
 def test_a_policy_that_does_not_exist_costs_no_job(spark: SparkSession, tmp_path: Path) -> None:
     """A misspelt policy would be noticed after an hour of work."""
-    from whence.batch.deliver import deliver
-    from whence.spark.engine import SparkEngine
+    from ledto.batch.deliver import deliver
+    from ledto.spark.engine import SparkEngine
 
     nothing = layout.SEGMENTS.empty_table()
     with pytest.raises(ValueError, match="no delivery policy is called 'cdb'"):

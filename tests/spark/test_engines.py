@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ledto.batch.inline import InlineEngine
+from ledto.batch.observe import Delivering, RunSettings
+from ledto.batch.observe import observe as observe_with
+from ledto.history import layout
+from ledto.sources.inputs import find_inputs
 from tests.history.computations import draw, reports
 from tests.spark.running import observe
-from whence.batch.inline import InlineEngine
-from whence.batch.observe import Delivering, RunSettings
-from whence.batch.observe import observe as observe_with
-from whence.history import layout
-from whence.sources.inputs import find_inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

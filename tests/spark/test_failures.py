@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from whence.spark.jobs import in_a_sentence
+from ledto.spark.jobs import in_a_sentence
 
 
 def test_a_failure_of_python_is_told_by_what_was_raised() -> None:
@@ -11,7 +11,7 @@ def test_a_failure_of_python_is_told_by_what_was_raised() -> None:
 Return Message: Traceback (most recent call last):
   File "following.py", line 61, in take
     self._step(found)
-whence.batch.join.Unbalanced: 3 reports came in, and these are accounted for: {'reports': 5}
+ledto.batch.join.Unbalanced: 3 reports came in, and these are accounted for: {'reports': 5}
 
 \tat py4j.Protocol.getReturnValue(Protocol.java:476)
 """

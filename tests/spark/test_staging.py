@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from whence.batch.survey import add_counts, count_by_process, counted_columns, survey_from
-from whence.events.schema import COLUMNS, REPORTS
-from whence.history.store import Store
-from whence.sources.inputs import find_inputs
-from whence.spark import read as staging
-from whence.spark.read import Split, stage
+from ledto.batch.survey import add_counts, count_by_process, counted_columns, survey_from
+from ledto.events.schema import COLUMNS, REPORTS
+from ledto.history.store import Store
+from ledto.sources.inputs import find_inputs
+from ledto.spark import read as staging
+from ledto.spark.read import Split, stage
 
 ROWS_A_FILE = 30_000
 

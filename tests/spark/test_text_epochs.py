@@ -11,15 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ledto.causality.vector_clocks import vector_clocks
+from ledto.history.recorded import recorded_past
+from ledto.history.run import Run, open_run
+from ledto.history.store import Store
+from ledto.sources import SOURCES, SourceError
+from ledto.spark import engine
 from tests.history.computations import draw
 from tests.spark.running import observe
 from tests.spark.text_logs import FORMATS, SPANS, TRACE_FORMATS, Past, pasts, span_id, text_of, write_events
-from whence.causality.vector_clocks import vector_clocks
-from whence.history.recorded import recorded_past
-from whence.history.run import Run, open_run
-from whence.history.store import Store
-from whence.sources import SOURCES, SourceError
-from whence.spark import engine
 
 EPOCH_ROWS = 1_000
 EVENTS = draw(Random(5), processes=5, events=6_000, skew=40, loss=0)
@@ -66,7 +66,7 @@ def test_events_of_several_epochs_have_their_true_pasts(session, tmp_path: Path,
 
 def test_tasks_of_spark_read_what_was_staged(spark, tmp_path: Path, monkeypatch) -> None:
     """One format of those above on Spark in every run: its tasks read the text of their epochs for themselves."""
-    test_events_of_several_epochs_have_their_true_pasts(spark, tmp_path, monkeypatch, "whence")
+    test_events_of_several_epochs_have_their_true_pasts(spark, tmp_path, monkeypatch, "ledto")
 
 
 def texts_of(run: Run, column: str) -> dict[tuple[str, int], str]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-import whence
+import ledto
+from ledto.questions.standing import Standing
+from ledto.sources import SourceError
 from tests.spark.running import observe
-from whence.questions.standing import Standing
-from whence.sources import SourceError
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -47,7 +47,7 @@ def link(trace: str, number: int) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def history(spark, tmp_path_factory: pytest.TempPathFactory) -> whence.History:
+def history(spark, tmp_path_factory: pytest.TempPathFactory) -> ledto.History:
     """Two requests publish a message each; a worker takes both and fails because of a query. Clocks are far apart."""
     folder = tmp_path_factory.mktemp("traces")
     worker, database = -5_000_000, 90_000_000
@@ -80,15 +80,15 @@ def history(spark, tmp_path_factory: pytest.TempPathFactory) -> whence.History:
     (folder / "logs.json.gz").write_bytes(gzip.compress(request("Logs", {"db": [log]}).encode()))
     (folder / "own.jsonl").write_text('{"process": "cron", "time": 1, "name": "tick"}\n')
     manifest = observe(spark, [str(folder)], folder / "history")
-    assert {each.format for each in manifest.inputs} == {"otlp", "whence"}
-    return whence.open(folder / "history")
+    assert {each.format for each in manifest.inputs} == {"otlp", "ledto"}
+    return ledto.open(folder / "history")
 
 
 def name(number: int, *, start: bool = False) -> str:
     return f"{number:016x}/start" if start else f"{number:016x}"
 
 
-def test_a_failure_is_followed_through_links_calls_and_logs(history: whence.History) -> None:
+def test_a_failure_is_followed_through_links_calls_and_logs(history: ledto.History) -> None:
     """The answer a user waits for: both messages, the query, and nothing of what ran beside them."""
     answer = history.why(name(5))
     recorded = {name(number, start=True) for number in (1, 2, 3, 4, 5)}
@@ -101,7 +101,7 @@ def test_a_failure_is_followed_through_links_calls_and_logs(history: whence.Hist
     assert [gap.kind for gap in answer.missing] == ["cause", "caller", "messages"]
 
 
-def test_relations_do_not_rest_on_clocks_of_different_machines(history: whence.History) -> None:
+def test_relations_do_not_rest_on_clocks_of_different_machines(history: ledto.History) -> None:
     """Clocks are 95 ms apart; a call is still before its answer, and what only stood earlier is no cause."""
 
     def relation(first: str, second: str) -> Standing:
@@ -117,7 +117,7 @@ def test_relations_do_not_rest_on_clocks_of_different_machines(history: whence.H
     assert history.event(name(8, start=True)).missing == (f"span {WORK}/{255:016x}",)
 
 
-def test_corrected_times_respect_causality_and_wall_times_stay(history: whence.History) -> None:
+def test_corrected_times_respect_causality_and_wall_times_stay(history: ledto.History) -> None:
     """A trace viewer draws a child before its parent; corrected times do not, and say by how much they differ."""
     events = [history.event(each) for each in (name(6, start=True), name(7, start=True), name(7), name(6))]
     call, served = history.event(name(6, start=True)), history.event(name(7, start=True))
@@ -126,7 +126,7 @@ def test_corrected_times_respect_causality_and_wall_times_stay(history: whence.H
     assert corrected[name(6, start=True)] <= corrected[name(7, start=True)] <= corrected[name(7)] <= corrected[name(6)]
 
 
-def test_a_service_is_asked_for_by_its_name(history: whence.History) -> None:
+def test_a_service_is_asked_for_by_its_name(history: ledto.History) -> None:
     """A service that did two things at once is one process of two lines: none of them is left out."""
     answer = history.why(name(5), processes=["web"])
     assert {(event.process, event.line) for event in answer.events} == {
@@ -135,7 +135,7 @@ def test_a_service_is_asked_for_by_its_name(history: whence.History) -> None:
     }
 
 
-def test_what_is_missing_is_counted(history: whence.History) -> None:
+def test_what_is_missing_is_counted(history: ledto.History) -> None:
     """One parent and one linked span were not reported: nobody is told that the history is whole."""
     assert history.check().ledger["missing_causes"] == 2
     assert history.check().ledger["quarantined"] == 0

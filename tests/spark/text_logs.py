@@ -83,7 +83,7 @@ def written(path: Path, records: Iterable[dict[str, Any]]) -> Path:
 
 
 FORMATS: dict[str, tuple[Callable[[Path, Sequence[Event]], Path], dict[str, Any]]] = {
-    "whence": (own_lines, {}),
+    "ledto": (own_lines, {}),
     "mapped": (mapped_lines, {"mapping": "mapping.toml"}),
     "shiviz": (shiviz_text, {"regex": r"(?<timestamp>\d+) (?<host>\S*) (?<clock>{.*})\n(?<event>.*)"}),
     "tracing": (tracing_lines, {}),

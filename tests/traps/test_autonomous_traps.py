@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from whence.clocks import ClockError, Instance, PaperInstance, PaperStamp, Relation, Retired, relation
-from whence.clocks.autonomous.paper import Endless, ancestors_literally
-from whence.testing.instances import InstanceHistory
+from ledto.clocks import ClockError, Instance, PaperInstance, PaperStamp, Relation, Retired, relation
+from ledto.clocks.autonomous.paper import Endless, ancestors_literally
+from ledto.testing.instances import InstanceHistory
 
 
 def test_A_does_not_terminate_on_a_non_empty_Eq():

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from whence.clocks import OrderingClock, OrderingObserver, OrderingStamp, Relation, VectorClock, relation
-from whence.testing import TrueHistory, check_clock
+from ledto.clocks import OrderingClock, OrderingObserver, OrderingStamp, Relation, VectorClock, relation
+from ledto.testing import TrueHistory, check_clock
 
 
 class LiteralSes:

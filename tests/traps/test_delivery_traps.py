@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from ledto.delivery.batch import deliver_batch
+from ledto.delivery.policies import CBD, Exact
+from ledto.measures.violations import count_violations
+from ledto.simulation import closest, simulate
 from tests.delivery.records import from_columns
-from whence.delivery.batch import deliver_batch
-from whence.delivery.policies import CBD, Exact
-from whence.measures.violations import count_violations
-from whence.simulation import closest, simulate
 
 EPS = DELTA = 8
 

@@ -8,14 +8,14 @@ from random import Random
 
 import pytest
 
-from whence.clocks.hcg.gateway import Gateway
-from whence.clocks.hcg.member import GroupMember
-from whence.clocks.hcg.rules import Rules, literal_never_causal, literal_precedes, vt_less
-from whence.clocks.hcg.stamps import GlobalStamp
-from whence.clocks.hcg.structure import Group, Subgroup
-from whence.clocks.relation import relation
-from whence.errors import ClockDrift
-from whence.testing.groups import GroupHistory, GroupRun, Network, Shape
+from ledto.clocks.hcg.gateway import Gateway
+from ledto.clocks.hcg.member import GroupMember
+from ledto.clocks.hcg.rules import Rules, literal_never_causal, literal_precedes, vt_less
+from ledto.clocks.hcg.stamps import GlobalStamp
+from ledto.clocks.hcg.structure import Group, Subgroup
+from ledto.clocks.relation import relation
+from ledto.errors import ClockDrift
+from ledto.testing.groups import GroupHistory, GroupRun, Network, Shape
 
 SHAPE = Shape(delta=10, max_delay=15, gap=20, span=100)
 

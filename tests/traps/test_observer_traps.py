@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from whence.clocks import BoundedClock, BoundedFormat, BoundedStamp, StampError, less
-from whence.testing import Drift, TrueHistory, check_clock
+from ledto.clocks import BoundedClock, BoundedFormat, BoundedStamp, StampError, less
+from ledto.testing import Drift, TrueHistory, check_clock
 
 
 @dataclass

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from whence.questions import Event, Missing
-from whence.web.gather import Incident, Ordering
+from ledto.questions import Event, Missing
+from ledto.web.gather import Incident, Ordering
 
 MS = 1_000_000
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.web.diagram import FOCUS, HEAD_PX, PAST, ROW_PX, Arrow, Dot, draw_diagram, find_arrows
+from ledto.web.diagram import FOCUS, HEAD_PX, PAST, ROW_PX, Arrow, Dot, draw_diagram, find_arrows
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from whence.web.diagram import format_signed_span, format_span, format_wall_time
+from ledto.web.diagram import format_signed_span, format_span, format_wall_time
 
 
 @pytest.mark.parametrize(

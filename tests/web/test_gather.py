@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
+from ledto.questions import open_history
+from ledto.web.gather import Ordering, find_bystanders, gather, read_orderings
 from tests.history.building import Made, draw, write_history
 from tests.questions.test_model import Execution, observed
-from whence.questions import open_history
-from whence.web.gather import Ordering, find_bystanders, gather, read_orderings
 
 
 def suspects(events: list[Made], focus: Made) -> list[Made]:

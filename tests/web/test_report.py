@@ -7,10 +7,10 @@ from html.parser import HTMLParser
 
 import pytest
 
+from ledto.questions import Missing, Standing
+from ledto.web.gather import Incident
+from ledto.web.report import write_page
 from tests.web.pages import event, incident
-from whence.questions import Missing, Standing
-from whence.web.gather import Incident
-from whence.web.report import write_page
 
 VOID = {"meta", "circle", "line", "rect", "path"}
 HOSTILE = [

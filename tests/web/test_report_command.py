@@ -1,4 +1,4 @@
-"""``whence report``, as it is typed."""
+"""``ledto report``, as it is typed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from random import Random
 import pytest
 from typer.testing import CliRunner
 
+from ledto.cli.main import cli
 from tests.history.building import Made, draw, write_history
-from whence.cli.main import cli
 
 
 @pytest.fixture(scope="module")

@@ -15,23 +15,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledto.causality.bounded_stamps import default_tick, eps_ticks
+from ledto.causality.order import NO_TIME
+from ledto.causality.skeleton import Skeleton
+from ledto.delivery import stamped
+from ledto.delivery.batch import deliver_batch
+from ledto.delivery.observer import Observer
+from ledto.delivery.policies import CBD, DAPW, Exact, PhysicalAndC, PhysicalOnly, StampPolicy
+from ledto.events.report import Report
+from ledto.history import layout
+from ledto.history.deliver.rows import Blocks, survey_segment
+from ledto.history.deliver.segment import SegmentDeliveries, deliver_segment
+from ledto.history.run import Run
+from ledto.history.store import Store
+from ledto.history.tables import Longs, Segments, processes_from
+from ledto.measures import inversions
+from ledto.measures.inversions import Inversions
 from tests.delivery.records import to_columns
-from whence.causality.bounded_stamps import default_tick, eps_ticks
-from whence.causality.order import NO_TIME
-from whence.causality.skeleton import Skeleton
-from whence.delivery import stamped
-from whence.delivery.batch import deliver_batch
-from whence.delivery.observer import Observer
-from whence.delivery.policies import CBD, DAPW, Exact, PhysicalAndC, PhysicalOnly, StampPolicy
-from whence.events.report import Report
-from whence.history import layout
-from whence.history.deliver.rows import Blocks, survey_segment
-from whence.history.deliver.segment import SegmentDeliveries, deliver_segment
-from whence.history.run import Run
-from whence.history.store import Store
-from whence.history.tables import Longs, Segments, processes_from
-from whence.measures import inversions
-from whence.measures.inversions import Inversions
 
 FAR = 1_700_000_000_000_000_000
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from whence.events.schema import REPORTS, STAMPED
-from whence.history.window.solve import SegmentWindow, solve
+from ledto.events.schema import REPORTS, STAMPED
+from ledto.history.window.solve import SegmentWindow, solve
 
 
 def reports(*rows: dict[str, Any]) -> pa.Table:

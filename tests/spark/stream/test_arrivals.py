@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.spark.stream.follow import keep_going
+from ledto.spark.stream.follow import keep_going
 
 SECOND = 1_000_000_000
 HOUR = 3_600 * SECOND

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from whence.events.payload import encode_reports
-from whence.events.schema import REPORTS
-from whence.spark.stream import FRAMES, ROWS
-from whence.spark.stream.decode import Decoder, rows_of
-from whence.spark.stream.files.listing import cut, listed, new_files
-from whence.spark.stream.files.source import as_frames
-from whence.spark.stream.follow import settled
+from ledto.events.payload import encode_reports
+from ledto.events.schema import REPORTS
+from ledto.spark.stream import FRAMES, ROWS
+from ledto.spark.stream.decode import Decoder, rows_of
+from ledto.spark.stream.files.listing import cut, listed, new_files
+from ledto.spark.stream.files.source import as_frames
+from ledto.spark.stream.follow import settled
 
 LINE = b'{"process":"p","seq":1,"name":"go"}\n'
 
@@ -40,7 +40,7 @@ def test_a_message_cannot_have_a_file_read(tmp_path: Path) -> None:
     state = secret.stat()
     named = {"name": "x", "location": str(secret), "size_bytes": state.st_size, "modified_ns": state.st_mtime_ns}
     payload = json.dumps({**named, "start": 0, "stop": None, "lines_before": 0}).encode()
-    rows = decoded(("whence", payload), ("whence", LINE))
+    rows = decoded(("ledto", payload), ("ledto", LINE))
     assert [bool(reason) for reason in rows["reason"].to_pylist()] == [True, False]
     assert rows["process"].to_pylist() == [None, "p"]
 
@@ -62,7 +62,7 @@ def test_a_message_that_is_no_rows_is_set_aside_and_the_next_is_read(broken: byt
 
 def test_what_is_committed_is_passed_over() -> None:
     """A micro-batch that runs again would count its reports twice."""
-    rows = decoded(("whence", LINE), ("whence", LINE), ("whence", LINE), positions={"t": 1})
+    rows = decoded(("ledto", LINE), ("ledto", LINE), ("ledto", LINE), positions={"t": 1})
     assert rows["arrival"].to_pylist() == [102]
 
 
@@ -80,7 +80,7 @@ def test_parquet_in_a_stream_is_what_it_is_in_a_file() -> None:
     sink = pa.BufferOutputStream()
     pq.write_table(given, sink)
     payload = sink.getvalue().to_pybytes()
-    rows = decoded(("parquet", payload), ("parquet", payload[:-9]), ("whence", LINE)).to_pylist()
+    rows = decoded(("parquet", payload), ("parquet", payload[:-9]), ("ledto", LINE)).to_pylist()
     assert [(row["time"], row["sends"], row["receives"], row["attributes"]) for row in rows[:3]] == [
         (1_500_000, "7", None, '{"latency":0.5}'),
         (2_500_000, None, None, None),
@@ -137,7 +137,7 @@ def test_a_report_that_is_too_large_is_set_aside_with_its_beginning() -> None:
     assert found.nbytes < 10_000
 
 
-@pytest.mark.parametrize("form", ["whence", "parquet"])
+@pytest.mark.parametrize("form", ["ledto", "parquet"])
 def test_of_a_file_that_decodes_to_very_much_the_beginning_is_read_and_the_rest_is_told(
     tmp_path: Path, form: str
 ) -> None:

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
-from whence.sources import source
-from whence.spark.stream import FRAMES, StreamSourceError, open_source, opened_piece
-from whence.spark.stream.files import journal as journal_module
-from whence.spark.stream.files import listing as listing_module
-from whence.spark.stream.files import source as directory_module
-from whence.spark.stream.files.source import FilesDataSource, FilesStreamReader
+from ledto.sources import source
+from ledto.spark.stream import FRAMES, StreamSourceError, open_source, opened_piece
+from ledto.spark.stream.files import journal as journal_module
+from ledto.spark.stream.files import listing as listing_module
+from ledto.spark.stream.files import source as directory_module
+from ledto.spark.stream.files.source import FilesDataSource, FilesStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -200,7 +200,7 @@ def test_large_files_come_in_pieces_that_make_the_whole(tmp_path: Path, monkeypa
     following.stop()
     assert len(rows) > 10
     assert batches > 2
-    read = [batch for row in rows for batch in source("whence", {}).read(opened_piece(row["payload"]))]
+    read = [batch for row in rows for batch in source("ledto", {}).read(opened_piece(row["payload"]))]
     assert [seq for batch in read for seq in batch["seq"].to_pylist()] == list(range(400))
     assert [line for batch in read for line in batch["place"].to_pylist()] == list(range(1, 401))
 
@@ -224,14 +224,14 @@ def test_formats_are_told_apart_and_unfinished_files_left_alone(tmp_path: Path) 
     following.stop()
     formats = {Path(row["origin"]).name: row["format"] for row in rows}
     assert formats == {
-        "a.jsonl": "whence",
+        "a.jsonl": "ledto",
         "b.json": "otlp",
-        "c.jsonl": "whence",
+        "c.jsonl": "ledto",
         "d.log": "shiviz",
         "e.json": None,
         "f.parquet": "parquet",
     }
-    following = reader(folder / "*.t*p", tmp_path / "other journal", format="whence")
+    following = reader(folder / "*.t*p", tmp_path / "other journal", format="ledto")
     assert taken(following, following.initialOffset())[0] == []
     following.stop()
 
@@ -267,8 +267,8 @@ def test_a_query_reads_what_appears_and_goes_on_after_a_failure(spark: SparkSess
         def decode(incoming: Any) -> Any:
             import pyarrow as pa
 
-            from whence.sources import source
-            from whence.spark.stream.files.listing import opened_piece
+            from ledto.sources import source
+            from ledto.spark.stream.files.listing import opened_piece
 
             for batch in incoming:
                 for row in batch.to_pylist():

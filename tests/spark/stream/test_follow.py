@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ledto.batch.observe import Delivering
+from ledto.live import LiveHistory
+from ledto.questions import open_history
+from ledto.spark.stream import open_source
+from ledto.spark.stream.follow import follow, journal_of
 from tests.live.streams import BASE, DELTA, EPS, kind_stream, terms
 from tests.spark.running import observe
-from whence.batch.observe import Delivering
-from whence.live import LiveHistory
-from whence.questions import open_history
-from whence.spark.stream import open_source
-from whence.spark.stream.follow import follow, journal_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from whence.spark.stream import FRAMES, StreamSourceError, open_source
-from whence.spark.stream.kafka import KafkaSource
+from ledto.spark.stream import FRAMES, StreamSourceError, open_source
+from ledto.spark.stream.kafka import KafkaSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

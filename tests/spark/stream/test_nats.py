@@ -24,16 +24,16 @@ from nats.js.api import RetentionPolicy, StreamConfig
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from whence.spark.stream import FRAMES, StreamSourceError, open_source
-from whence.spark.stream.nats.client import Server
-from whence.spark.stream.nats.jetstream import Broker, read_range
-from whence.spark.stream.nats.source import NatsDataSource, NatsStreamReader
+from ledto.spark.stream import FRAMES, StreamSourceError, open_source
+from ledto.spark.stream.nats.client import Server
+from ledto.spark.stream.nats.jetstream import Broker, read_range
+from ledto.spark.stream.nats.source import NatsDataSource, NatsStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-SUBJECT = "whence.reports"
+SUBJECT = "ledto.reports"
 DEADLINE_SECONDS = 60.0
 TOKEN = "hush-hush-5017"
 
@@ -82,7 +82,7 @@ class NatsServer:
         return asyncio.run(act())
 
     def make_stream(self, **settings: Any) -> None:
-        config = StreamConfig(name="whence", subjects=[SUBJECT], **settings)
+        config = StreamConfig(name="ledto", subjects=[SUBJECT], **settings)
         self.ask(lambda _, js: js.add_stream(config))
 
     def publish(self, payloads: list[bytes]) -> list[int]:
@@ -109,14 +109,14 @@ class NatsServer:
 
     @property
     def url(self) -> str:
-        return f"nats://127.0.0.1:{self.port}/whence"
+        return f"nats://127.0.0.1:{self.port}/ledto"
 
     def broker(self, **settings: Any) -> Broker:
-        return Broker(Server("127.0.0.1", self.port, **settings), "whence", 20)
+        return Broker(Server("127.0.0.1", self.port, **settings), "ledto", 20)
 
     def reader(self, **options: Any) -> NatsStreamReader:
         """What Spark would make, in this process."""
-        given = {"address": f"127.0.0.1:{self.port}", "stream": "whence", "patienceSeconds": "20"}
+        given = {"address": f"127.0.0.1:{self.port}", "stream": "ledto", "patienceSeconds": "20"}
         return NatsDataSource(given | {name: str(value) for name, value in options.items()}).streamReader(None)  # type: ignore[arg-type]
 
 
@@ -194,13 +194,13 @@ def test_every_message_comes_once_and_in_order_however_it_is_cut(
     assert numbers == list(range(1, len(sent) + 1))
     assert [row[1] for row in collected.rows] == numbers
     assert [row[5] for row in collected.rows] == sent
-    assert {(row[0], row[3], row[4]) for row in collected.rows} == {("whence", "rows", "nats:whence")}
+    assert {(row[0], row[3], row[4]) for row in collected.rows} == {("ledto", "rows", "nats:ledto")}
     for number in (1, 700, len(sent)):
-        stored = server.api("STREAM.MSG.GET.whence", {"seq": number})["message"]["time"]
+        stored = server.api("STREAM.MSG.GET.ledto", {"seq": number})["message"]["time"]
         seconds, fraction = stored.rstrip("Z").split(".")
         whole = int(datetime.fromisoformat(seconds + "+00:00").timestamp())
         assert collected.rows[number - 1][2] == whole * 10**9 + int(fraction.ljust(9, "0"))
-    assert server.api("CONSUMER.NAMES.whence", {})["total"] == 0
+    assert server.api("CONSUMER.NAMES.ledto", {})["total"] == 0
 
 
 def test_a_running_query_outlives_the_broker(spark: SparkSession, server: NatsServer, tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_offsets_stay_within_what_is_there(server: NatsServer) -> None:
     assert reader.latestOffset(start, ReadAllAvailable())["next"] == 11
     assert reader.reportLatestOffset()["next"] == 12
     open_source(server.url, {}).trim(8)
-    assert server.api("STREAM.INFO.whence", {})["state"]["first_seq"] == 8
+    assert server.api("STREAM.INFO.ledto", {})["state"]["first_seq"] == 8
     fresh = server.reader().initialOffset()
     assert fresh["next"] == 8
     [part] = reader.partitions(fresh, fresh | {"next": 12})
@@ -291,13 +291,13 @@ def test_messages_that_are_gone_are_an_error_that_counts_them(server: NatsServer
     server.make_stream()
     server.publish(payloads(20, seed=4))
     for number in (7, 20):
-        assert server.api("STREAM.MSG.DELETE.whence", {"seq": number})["success"]
+        assert server.api("STREAM.MSG.DELETE.ledto", {"seq": number})["success"]
 
     def read(start: int, stop: int) -> list[int]:
         return [message.sequence for some in read_range(server.broker(), start, stop) for message in some]
 
     assert read(8, 20) == list(range(8, 20))
-    with pytest.raises(StreamSourceError, match="message 7 is gone from the stream whence"):
+    with pytest.raises(StreamSourceError, match="message 7 is gone from the stream ledto"):
         read(1, 10)
     with pytest.raises(StreamSourceError, match="message 20 is gone"):
         read(18, 21)
@@ -318,7 +318,7 @@ def test_another_stream_of_the_same_name_is_noticed(server: NatsServer) -> None:
     start = server.reader().initialOffset() | {"next": 3}
     with pytest.raises(StreamSourceError, match="ends at message 5, and the checkpoint has read up to 8"):
         server.reader().latestOffset(start | {"next": 9}, ReadAllAvailable())
-    server.ask(lambda _, js: js.delete_stream("whence"))
+    server.ask(lambda _, js: js.delete_stream("ledto"))
     server.make_stream()
     server.publish([b"y"] * 5)
     with pytest.raises(StreamSourceError, match="another took its name"):
@@ -360,9 +360,9 @@ def test_tokens_open_the_broker_and_are_shown_nowhere(
             server.reader().initialOffset()
         with pytest.raises(StreamSourceError, match="refuses the credentials") as refused:
             server.reader(token=TOKEN + "-not").initialOffset()
-        monkeypatch.setenv("WHENCE_BROKER_TOKEN", TOKEN)
+        monkeypatch.setenv("LEDTO_BROKER_TOKEN", TOKEN)
         assert server.reader().initialOffset()["next"] == 1
-        monkeypatch.delenv("WHENCE_BROKER_TOKEN")
+        monkeypatch.delenv("LEDTO_BROKER_TOKEN")
         url = server.url.replace("//", f"//{TOKEN}@")
         collected = Collected()
         source = open_source(url, {})
@@ -371,7 +371,7 @@ def test_tokens_open_the_broker_and_are_shown_nowhere(
         source.trim(2)
         assert [row[5] for row in collected.rows] == [b"a", b"b"]
         shown = [query._jsq.explainInternal(True), source.load(spark)._jdf.queryExecution().toString()]
-        assert "whence_nats" in shown[1], "this is where options would be shown"
+        assert "ledto_nats" in shown[1], "this is where options would be shown"
         shown += [source.describe(), source.name, repr(source), repr(server.broker(token=TOKEN)), str(refused.value)]
         shown += [progress.json for progress in query.recentProgress]
         with pytest.raises(StreamSourceError) as misnamed:
@@ -395,7 +395,7 @@ def test_a_secured_broker_is_read_by_who_trusts_it(tmp_path: Path) -> None:
     server = NatsServer(tmp_path / "broker", "--tls", f"--tlscert={certificate}", f"--tlskey={key}")
     try:
         reader = server.reader(tlsCaFile=certificate, patienceSeconds=0)
-        with pytest.raises(StreamSourceError, match="there is no stream whence"):
+        with pytest.raises(StreamSourceError, match="there is no stream ledto"):
             reader.initialOffset()
         with pytest.raises(StreamSourceError, match=r"not trusted.*tlsCaFile"):
             server.reader().initialOffset()
@@ -407,12 +407,12 @@ def test_a_secured_broker_is_read_by_who_trusts_it(tmp_path: Path) -> None:
     ("url", "options", "complaint"),
     [
         ("nats://127.0.0.1:4222", {}, "nats://HOST:PORT/STREAM"),
-        ("nats:///whence", {}, "nats://HOST:PORT/STREAM"),
-        ("nats://127.0.0.1:port/whence", {}, "nats://HOST:PORT/STREAM"),
+        ("nats:///ledto", {}, "nats://HOST:PORT/STREAM"),
+        ("nats://127.0.0.1:port/ledto", {}, "nats://HOST:PORT/STREAM"),
         ("nats://127.0.0.1/a.b", {}, "nats://HOST:PORT/STREAM"),
-        ("nats://127.0.0.1/whence", {"maxMessage": 3}, "no option 'maxMessage'"),
-        ("nats://127.0.0.1/whence", {"maxMessages": 0}, "maxMessages is 0"),
-        ("nats://127.0.0.1/whence", {"maxBytes": "much"}, "maxBytes is 'much'"),
+        ("nats://127.0.0.1/ledto", {"maxMessage": 3}, "no option 'maxMessage'"),
+        ("nats://127.0.0.1/ledto", {"maxMessages": 0}, "maxMessages is 0"),
+        ("nats://127.0.0.1/ledto", {"maxBytes": "much"}, "maxBytes is 'much'"),
     ],
 )
 def test_what_makes_no_sense_is_refused_at_once(url: str, options: dict[str, Any], complaint: str) -> None:
@@ -453,7 +453,7 @@ def test_what_is_no_broker_is_told_so(said: bytes, complaint: str) -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        broker = Broker(Server("127.0.0.1", listening.getsockname()[1]), "whence", 0)
+        broker = Broker(Server("127.0.0.1", listening.getsockname()[1]), "ledto", 0)
         with pytest.raises(StreamSourceError, match=complaint):
             next(read_range(broker, 1, 2))
         thread.join()

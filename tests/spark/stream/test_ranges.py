@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.spark.stream.contract import bite, split, split_by_weight
-from whence.spark.stream.nats.jetstream import acknowledged
+from ledto.spark.stream.contract import bite, split, split_by_weight
+from ledto.spark.stream.nats.jetstream import acknowledged
 
 NUMBERS = st.integers(0, 10**18)
 COUNTS = st.integers(1, 50)
@@ -51,6 +51,6 @@ def test_tasks_share_files_by_their_bytes(weights: list[int], parts: int) -> Non
 
 def test_sequence_and_time_are_found_in_either_form_of_the_subject() -> None:
     """A server in a domain writes two tokens more; read by position alone, the time would be taken for the number."""
-    assert acknowledged(b"$JS.ACK.whence.c.1.41.7.1700000000123456789.0") == (41, 1_700_000_000_123_456_789)
-    assert acknowledged(b"$JS.ACK.hub.AbC.whence.c.1.41.7.1700000000123456789.0") == (41, 1_700_000_000_123_456_789)
-    assert acknowledged(b"$JS.ACK.hub.AbC.whence.c.1.41.7.1700000000123456789.0.x") == (41, 1_700_000_000_123_456_789)
+    assert acknowledged(b"$JS.ACK.ledto.c.1.41.7.1700000000123456789.0") == (41, 1_700_000_000_123_456_789)
+    assert acknowledged(b"$JS.ACK.hub.AbC.ledto.c.1.41.7.1700000000123456789.0") == (41, 1_700_000_000_123_456_789)
+    assert acknowledged(b"$JS.ACK.hub.AbC.ledto.c.1.41.7.1700000000123456789.0.x") == (41, 1_700_000_000_123_456_789)

@@ -1,0 +1,298 @@
+"""``ledto clocks``: how wrong the clocks are that a history's times come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ledto.cli.history_options import JsonOption, asking
+from ledto.cli.output import print_json, say
+from ledto.cli.render import digits_of, format_time, print_rows
+from ledto.durations import show_duration
+
+if TYPE_CHECKING:
+    from ledto.questions.clocks import ClockReport, Clocks
+    from ledto.skew.offsets import ClockEstimate
+    from ledto.skew.steps import ClockStep
+
+PLOT_COLUMNS = 31
+MOST_TOLD = 5
+"""Clocks that sentences name; the table has all."""
+REFERENCE, ONE_SIDED, UNKNOWN = "reference", "one side only", "unknown"
+"""Verdicts, see `ledto.skew.offsets.VERDICTS`, which is not imported before it is needed."""
+
+
+def clocks(
+    place: Annotated[str | None, typer.Argument(help="Folder or URI of the history.", metavar="HISTORY")] = None,
+    history: Annotated[str | None, typer.Option("--history", help="The same.", metavar="DIR")] = None,
+    k: Annotated[int, typer.Option("-k", "--k", min=0, help="How many clocks to list.")] = 40,
+    plot: Annotated[Path | None, typer.Option(help="Draw it, too: an SVG file to write.", metavar="FILE.svg")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """How far each clock is ahead of the others, how sure that is, and which clock is broken.
+
+    Only that no message arrives before it is sent is relied on, so bounds are proofs, and what cannot be known is said.
+
+    Example: ledto clocks shop.history --plot clocks.svg
+    """
+    if (place is None) == (history is None):
+        raise typer.BadParameter("name one history, as HISTORY or with --history", param_hint="HISTORY")
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise typer.BadParameter(f"a file that ends in .svg, which is what is written, not {plot}", param_hint="--plot")
+    with asking(place or history or "") as asked:
+        found, unit = asked.clocks(), asked.unit
+    if plot is not None:
+        from ledto.web.clocks_plot import draw_clocks
+
+        try:
+            plot.parent.mkdir(parents=True, exist_ok=True)
+            plot.write_text(draw_clocks(found, unit), encoding="utf-8")
+        except OSError as refused:
+            message = f"cannot write {plot}: {refused.strerror or refused}"
+            raise typer.BadParameter(message, param_hint="--plot") from None
+    if as_json:
+        print_json(found.to_json())
+        return
+    if not found.clocks:
+        say("no event of this history has a wall time: there are no clocks to compare")
+        return
+    shown = sorted(found.clocks, key=_importance)[:k]
+    _print_table(shown, _same_as_reference(found), unit)
+    if len(shown) < len(found.clocks):
+        say(f"and {len(found.clocks) - len(shown):,} more: -k {len(found.clocks)} lists all")
+    for line in sentences(found, unit):
+        say(line)
+    if plot is not None:
+        say(f"drawn in {plot}")
+
+
+def _importance(clock: ClockReport) -> tuple[bool, bool, int, str]:
+    it = clock.estimate
+    known = [abs(each) for each in (it.low, it.high) if each is not None]
+    return not clock.broken, not it.peers, -max(known, default=0), it.name
+
+
+def _print_table(shown: Sequence[ClockReport], same: set[str], unit: str) -> None:
+    drifting = any(each.estimate.drift_low_ppm is not None for each in shown)
+    several = len({each.estimate.reference for each in shown} - {None}) > 1
+    axis = _axis(shown)
+    columns = ["clock", "ahead by", "at least", "at most", *(["drift, ppm"] if drifting else [])]
+    columns += ["in", "out", "peers", *(["against"] if several else []), "verdict", _scale(axis, unit)]
+    rows = []
+    for clock in shown:
+        it = clock.estimate
+        drift = [_drift(it.drift_low_ppm, it.drift_high_ppm)] if drifting else []
+        rows.append(
+            (
+                it.name,
+                *(_signed(each, unit) for each in (it.offset, it.low, it.high)),
+                *drift,
+                f"{it.received:,}",
+                f"{it.sent:,}",
+                f"{it.peers:,}",
+                *([it.reference or ""] if several else []),
+                _verdict(clock, same),
+                _bar(it.low, it.high, axis) if it.peers else "",
+            )
+        )
+    print_rows(columns, rows)
+
+
+def _verdict(clock: ClockReport, same: set[str]) -> str:
+    it = clock.estimate
+    if it.verdict == ONE_SIDED and it.name in same:
+        return "agrees, by answers"
+    return f"broken: {it.verdict}" if clock.broken else it.verdict
+
+
+def sentences(found: Clocks, unit: str) -> list[str]:
+    """What there is to say of the clocks together."""
+    references = [each.estimate.name for each in found.clocks if each.estimate.verdict == REFERENCE]
+    lines = [_broken(clock, unit) for clock in found.broken]
+    if references:
+        lines = lines or ["no clock stands out from the others as broken"]
+        named = (
+            references[0]
+            if len(references) == 1
+            else f"{references[0]} and {len(references) - 1:,} others, one in each group of clocks"
+        )
+        lines.append(f"offsets count from {named}, in the middle: no log tells which clock shows the true time")
+    else:
+        lines.append("no messages between clocks: how they differ cannot be known")
+    lines += _same(found, unit)
+    lines += _open_sides(found, unit)
+    lines.append(_eps(found, unit))
+    for what, delays in (("messages", found.message_delays), ("reports", found.report_delays)):
+        lines.append(_delays(what, delays, unit))
+    return lines
+
+
+def _same(found: Clocks, unit: str) -> list[str]:
+    """One line for each set of clocks that cannot be told apart."""
+    lines = []
+    for each in found.same[:MOST_TOLD]:
+        named = ", ".join(each.names[:MOST_TOLD])
+        if len(each.names) > MOST_TOLD:
+            named += f" and {len(each.names) - MOST_TOLD:,} others"
+        rests_on = ", if clients that did not fail waited for their servers" if each.by_answers else ""
+        lines.append(
+            f"one clock, as far as can be told: {named} are at most {show_duration(each.apart, unit)} apart{rests_on}"
+        )
+    return lines
+
+
+def _same_as_reference(found: Clocks) -> set[str]:
+    """Clocks that cannot be told apart from the one that they are compared with."""
+    together = {name: each.names for each in found.same for name in each.names}
+    return {
+        each.estimate.name for each in found.clocks if each.estimate.reference in together.get(each.estimate.name, ())
+    }
+
+
+def _open_sides(found: Clocks, unit: str) -> list[str]:
+    """Of clocks that messages bound on one side or none: the bound, and why there is no other.
+
+    Those that cannot be told apart from their reference are left out: for them, more is told.
+    """
+    same = _same_as_reference(found)
+    one_sided = [
+        each.estimate for each in found.clocks if each.estimate.verdict == ONE_SIDED and each.estimate.name not in same
+    ]
+    lines = [_one_side(it, unit) for it in one_sided[:MOST_TOLD]]
+    if len(one_sided) > MOST_TOLD:
+        lines.append(
+            f"one side only: {len(one_sided) - MOST_TOLD:,} more clocks, each with its bound in the table above"
+        )
+    strangers = [
+        each.estimate.name for each in found.clocks if each.estimate.verdict == UNKNOWN and each.estimate.peers
+    ]
+    if strangers:
+        named = ", ".join(strangers[:MOST_TOLD]) + (" and others" if len(strangers) > MOST_TOLD else "")
+        lines.append(f"unknown: {named}: messages only with clocks that contradict the others, or are far from them")
+    return lines
+
+
+def _one_side(it: ClockEstimate, unit: str) -> str:
+    if it.low is None:
+        bound = _side(it.high or 0, "at most", "ahead of", "at least", "behind", unit)
+        return (
+            f"one side only: {it.name} is {bound} {it.reference}; no message leads from it there, so no more is known"
+        )
+    bound = _side(-it.low, "at most", "behind", "at least", "ahead of", unit)
+    return f"one side only: {it.name} is {bound} {it.reference}; no message leads from there to it, so no more is known"
+
+
+def _side(value: int, limit: str, side: str, other_limit: str, other_side: str, unit: str) -> str:
+    if value >= 0:
+        return f"{limit} {show_duration(value, unit)} {side}"
+    return f"{other_limit} {show_duration(-value, unit)} {other_side}"
+
+
+def _broken(clock: ClockReport, unit: str) -> str:
+    it = clock.estimate
+    instead = f" (or {' or '.join(it.alternatives)}: the messages cannot tell)" if it.alternatives else ""
+    if it.verdict == "steps":
+        settings = [
+            f"{_step(step, unit)} between {_when(step.first, unit)} and {_when(step.last, unit)}" for step in it.steps
+        ]
+        return f"broken: the clock of {it.name}{instead} was set: {'; '.join(settings)}"
+    if it.verdict == "erratic":
+        return (
+            f"broken: the clock of {it.name}{instead} contradicts the others, and neither drift nor steps explain how"
+        )
+    nearest = it.low if it.low is not None and it.low > 0 else it.high
+    side = "ahead of" if nearest is not None and nearest > 0 else "behind"
+    amount = show_duration(abs(nearest or 0), unit)
+    return f"broken: the clock of {it.name}{instead} is {amount} or more {side} the others, far more than they differ"
+
+
+def _step(step: ClockStep, unit: str) -> str:
+    if step.low is not None and step.low > 0:
+        return f"ahead by {show_duration(step.low, unit)} or more"
+    return f"back by {show_duration(-(step.high or 0), unit)} or more"
+
+
+def _eps(found: Clocks, unit: str) -> str:
+    least, most, unbounded = (found.eps[name] for name in ("at_least", "at_most", "unbounded"))
+    if not found.groups:
+        return "eps: cannot be known"
+    upper = (
+        f"; how much at most cannot be known of {unbounded:,}, which are not bounded on both sides"
+        if most is None
+        else f" and {show_duration(most, unit)} at most"
+    )
+    used = "" if found.eps_used is None else f" (used: {show_duration(found.eps_used, unit)})"
+    return f"eps: clocks differ by {show_duration(least, unit)} at least{upper}{used}"
+
+
+def _delays(what: str, delays: dict[str, int], unit: str) -> str:
+    if not delays["count"]:
+        missing = "no report has an arrival time" if what == "reports" else "no messages between clocks"
+        return f"delay of {what}: cannot be known, {missing}"
+    shown = ", ".join(f"{name} {show_duration(delays[name], unit)}" for name in ("p50", "p99", "max"))
+    early = delays.get("before_event", 0)
+    by = "the collector's clock and each event's" if what == "reports" else "the clocks at both ends"
+    return (
+        f"delay of {what}: {shown}, by {by}, over {delays['count']:,}"
+        + (f"; {early:,} arrived before their event" if early else "")
+        + (
+            f"; the longest takes about {show_duration(delays['corrected_max'], unit)} if each offset is the middle of its "
+            f"bounds, over {delays['corrected_count']:,}"
+            if delays.get("corrected_count")
+            else ""
+        )
+    )
+
+
+def _signed(value: int | None, unit: str) -> str:
+    return "?" if value is None else f"{'-' if value < 0 else '+' if value else ''}{show_duration(abs(value), unit)}"
+
+
+def _drift(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return ""
+    return f"{(low + high) / 2:+.3g} ±{(high - low) / 2:.2g}"
+
+
+def _when(time: int, unit: str) -> str:
+    return format_time(time, unit, digits=min(6, digits_of([time], unit)))
+
+
+def _axis(shown: Sequence[ClockReport]) -> tuple[int, int]:
+    """From where to where bars are drawn: broken clocks do not decide, unless there are no others."""
+    for chosen in ([each for each in shown if not each.broken], shown):
+        ends = [end for each in chosen for end in (each.estimate.low, each.estimate.high) if end is not None]
+        if any(ends):
+            return min(0, *ends), max(0, *ends)
+    return -1, 1
+
+
+def _scale(axis: tuple[int, int], unit: str) -> str:
+    left, right = _signed(axis[0], unit), _signed(axis[1], unit)
+    return f"{left}{right:>{PLOT_COLUMNS - len(left)}}"
+
+
+def _bar(low: int | None, high: int | None, axis: tuple[int, int]) -> str:
+    """The bounds on a line; arrows where they lie beyond it, or are not known."""
+    first, last = axis
+    width = max(1, last - first)
+    cells = [" "] * PLOT_COLUMNS
+
+    def column(value: int) -> int:
+        return min(PLOT_COLUMNS - 1, max(0, (value - first) * (PLOT_COLUMNS - 1) // width))
+
+    cells[column(0)] = "|"
+    left, right = first - 1 if low is None else low, last + 1 if high is None else high
+    if right < first or left > last:
+        cells[0 if right < first else -1] = "<" if right < first else ">"
+        return "".join(cells)
+    for at in range(column(left), column(right) + 1):
+        cells[at] = "="
+    if left < first:
+        cells[0] = "<"
+    if right > last:
+        cells[-1] = ">"
+    return "".join(cells).rstrip()

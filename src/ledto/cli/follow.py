@@ -1,0 +1,241 @@
+"""``ledto observe --follow``: a live history of what comes."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ledto.cli.on_spark import session_on
+from ledto.cli.output import ended_by_interrupts, print_json, say
+from ledto.cli.wording import provable_lines
+from ledto.durations import read_duration, show_duration
+
+if TYPE_CHECKING:
+    from ledto.history.manifest import PolicySummary, Stream
+    from ledto.history.store import Store
+    from ledto.live import LiveTerms, LiveWriter
+
+TOLD_EVERY_SECONDS = 10.0
+BROKERS = ("nats", "tls", "kafka")
+"""Schemes of sources that remember by themselves what comes in which order; of files, a journal does."""
+
+
+@dataclass(frozen=True, slots=True)
+class TermsGiven:
+    """What the command line says of bounds and policies; None where it says nothing. Lengths are nanoseconds."""
+
+    policies: list[str] | None
+    phi: str | None
+    eps: int | None
+    delta: int | None
+    elements: int | None
+    tick: int | None
+
+    def terms(self, history: str) -> LiveTerms | None:
+        """None where a stream has begun, which then goes on as it began.
+
+        Raises `ValueError` for what means nothing, `OtherTerms` where the stream began otherwise, and `HistoryError` where
+        the folder has a history that is no stream's, or something else.
+        """
+        with ended_by_interrupts():
+            from ledto.history.draft import refuse_other_folders
+            from ledto.history.errors import HistoryError, NoHistory
+            from ledto.history.manifest import read_manifest
+            from ledto.history.store import Store
+            from ledto.live import LiveTerms
+
+        given = {
+            "policies": tuple(self.policies) if self.policies else None,
+            "phi": self.phi,
+            "eps": self.eps,
+            "delta": self.delta,
+            "elements": self.elements,
+            "tick": self.tick,
+        }
+        terms = LiveTerms(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+        store = Store(history)
+        refuse_other_folders(store)
+        try:
+            manifest = read_manifest(store)
+        except NoHistory:
+            return terms
+        if manifest.stream is None:
+            raise HistoryError(f"{store} has a history that was made at once: name another folder for a live one")
+        self._refuse_others(store, terms, manifest.policies)
+        return None
+
+    def _refuse_others(self, store: Store, terms: LiveTerms, begun: Mapping[str, PolicySummary]) -> None:
+        """Compare what is said, and nothing else, with what the stream began with."""
+        from ledto.live import OtherTerms
+
+        named = [option.name for option in terms.delivering.options]
+        first = next(iter(begun.values()))
+        lengths = {name: getattr(self, name) for name in ("eps", "delta", "tick", "elements")}
+        differs = any(given is not None and given != getattr(first, name) for name, given in lengths.items())
+        if differs or (self.policies is not None and named != [*begun]):
+            raise OtherTerms(
+                f"the stream at {store} began with {', '.join(begun)}, eps {show_duration(first.eps, 'ns')} and "
+                f"delta {show_duration(first.delta, 'ns')}, and goes on with them: leave out what says otherwise, "
+                "or name another folder"
+            )
+
+
+def follow_source(
+    inputs: Sequence[str],
+    to: str,
+    *,
+    settings: TermsGiven,
+    format: str | None,
+    options: Mapping[str, Any],
+    source_options: Sequence[str],
+    limits: Mapping[str, int],
+    trigger: str,
+    once: bool,
+    master: str,
+    memory: str,
+    as_json: bool,
+) -> None:
+    """Follow one source until it is told to stop."""
+    if len(inputs) != 1:
+        raise typer.BadParameter(f"--follow takes one source, not {len(inputs)}", param_hint="INPUT")
+    try:
+        seconds = read_duration(trigger, "s") if trigger.isdecimal() else read_duration(trigger, "ns") / 1e9
+    except ValueError as refused:
+        raise typer.BadParameter(str(refused), param_hint="--trigger") from None
+    if "://" not in inputs[0] and not any(sign in inputs[0] for sign in "*?[") and not Path(inputs[0]).exists():
+        raise typer.BadParameter(f"{inputs[0]!r:.200} does not exist: make the folder first", param_hint="INPUT")
+    with ended_by_interrupts():
+        from ledto.errors import LedtoError
+        from ledto.history.store import StorageError
+        from ledto.live import LiveLimits
+        from ledto.spark.stream import open_source
+        from ledto.spark.stream.follow import follow, journal_of
+
+    given: dict[str, Any] = {"format": format} if format is not None else {}
+    for text in source_options:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"NAME=VALUE, not {text!r:.60}", param_hint="--option")
+        given[name] = value
+    stop = Event()
+    teller = _ProgressPrinter(to, as_json)
+    try:
+        terms = agreed_terms(settings, to)
+        if inputs[0].partition("://")[0].lower() not in BROKERS and "journal" not in given:
+            given["journal"] = str(_made_journal(journal_of(to), to))
+        source = open_source(inputs[0], given)
+        _refuse_other_source(to, inputs[0])
+        say(f"Following {source.describe()}; the history is {to}", err=True)
+        with ExitStack() as ending:
+            # Nothing is lost by an end at once, as long as nothing has begun.
+            with ended_by_interrupts():
+                session = ending.enter_context(session_on(master, config={"spark.driver.memory": memory}))
+            _stop_on_signals(stop)
+            follow(
+                session,
+                source,
+                to,
+                terms=terms,
+                limits=LiveLimits(**limits),
+                options={name: value for name, value in options.items() if value is not None},
+                trigger_seconds=float(seconds),
+                once=once,
+                stop=stop,
+                on_commit=teller.tell,
+            )
+    except (LedtoError, StorageError, OSError) as failure:
+        say(str(failure), err=True)
+        raise typer.Exit(1) from None
+    teller.last()
+
+
+def agreed_terms(settings: TermsGiven, history: str) -> LiveTerms | None:
+    """The terms of a stream, as `TermsGiven.terms`; what means nothing is an error of the command line."""
+    try:
+        return settings.terms(history)
+    except ValueError as refused:
+        raise typer.BadParameter(str(refused), param_hint="--policy") from None
+
+
+def _refuse_other_source(history: str, source: str) -> None:
+    """Raise `OtherTerms` where the stream that is there has positions that are not those of the source."""
+    from ledto.live import LiveHistory, OtherTerms
+    from ledto.spark.stream.files.source import PARTITION
+
+    state = LiveHistory(history).state()
+    begun = [] if state is None else [*state.positions]
+    scheme = source.partition("://")[0].lower()
+    other = bool(begun) and (PARTITION in begun) == (scheme in BROKERS)
+    if begun and scheme in ("nats", "tls"):
+        other = begun != [source.rstrip("/").rpartition("/")[2]]
+    if other:
+        raise OtherTerms(f"the stream at {history} began with another source: name that, or another folder")
+
+
+def _made_journal(journal: Path, to: str) -> Path:
+    if "://" in to and not to.startswith("file://"):
+        hint = "a local file that lasts as long as the history, where that is not on this machine"
+        raise typer.BadParameter(f"give journal=FILE: {hint}", param_hint="--option")
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    return journal
+
+
+def _stop_on_signals(stop: Event) -> None:
+    """End with a whole micro-batch at the first signal, and at once at the second: nothing is lost by either."""
+
+    def asked(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_DFL)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, asked)
+
+
+class _ProgressPrinter:
+    """Says now and then how far the stream is, and how much of its history is provable."""
+
+    def __init__(self, history: str, as_json: bool) -> None:
+        self._history, self._as_json, self._told = history, as_json, 0.0
+        self._state: Stream | None = None
+        self._shown: Stream | None = None
+
+    def tell(self, writer: LiveWriter) -> None:
+        from ledto.history.manifest import to_json
+
+        self._state = writer.state
+        if self._as_json:
+            print_json(None if self._state is None else to_json(self._state), indent=None)
+        elif time.monotonic() - self._told >= TOLD_EVERY_SECONDS:
+            self._told = time.monotonic()
+            self.last()
+
+    def last(self) -> None:
+        """Say where it is, unless that was said."""
+        if self._as_json or (self._state is not None and self._state is self._shown):
+            return
+        if self._state is None:
+            say("Nothing new has come", err=True)
+            return
+        self._shown = self._state
+        counts = self._state.counts
+        waits = self._state.delay_ns.p99
+        say(
+            f"{counts.reports:,} reports, {counts.delivered:,} delivered, {counts.waiting:,} waiting, "
+            f"{counts.late:,} late, {counts.duplicate:,} duplicate, {counts.quarantined:,} set aside"
+            + (f"; 99% waited at most {show_duration(waits, 'ns')}" if waits is not None else ""),
+            err=True,
+        )
+        from ledto.live import LiveHistory
+
+        for line in provable_lines(LiveHistory(self._history).current().provable()):
+            say(line, err=True)

@@ -1,0 +1,81 @@
+"""The commands of ``ledto``: where each one is, so that running one imports that one."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from ledto import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+COMMANDS: Final[Mapping[str, str]] = {
+    "observe": "observe",
+    "serve": "serve",
+    "report": "report",
+    "export": "export",
+    "simulate": "simulate",
+    "reproduce": "reproduce",
+    "why": "questions",
+    "impact": "questions",
+    "relation": "questions",
+    "explain": "questions",
+    "concurrent": "questions",
+    "cut": "questions",
+    "order": "questions_tables",
+    "processes": "questions_history",
+    "check": "questions_history",
+    "clocks": "clocks",
+    "quarantine": "questions_history",
+    "sql": "questions_tables",
+}
+"""The module of ``ledto.cli`` that has the function of each command, in the order of the help."""
+
+
+class _Commands(TyperGroup):
+    """Commands that are imported when they are run, or listed with their help."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        function = getattr(import_module(f"ledto.cli.{COMMANDS[cmd_name]}"), cmd_name)
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        alone.command(cmd_name)(function)
+        return typer.main.get_command(alone)
+
+
+cli = typer.Typer(
+    cls=_Commands,
+    help="What could have caused this event?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from ledto.cli.output import say
+
+        say(f"ledto {__version__}")
+        raise typer.Exit
+
+
+@cli.callback()
+def _commands(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Guard the streams of whatever command follows."""
+    from ledto.cli.output import guarded_streams
+
+    context.with_resource(guarded_streams())

@@ -1,0 +1,358 @@
+"""``ledto observe``: from logs to a history."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ledto.cli.clocks import sentences
+from ledto.cli.follow import TermsGiven, follow_source
+from ledto.cli.on_spark import check_master, context_on
+from ledto.cli.output import INTERRUPTED, console, not_written, print_json, quiet_interrupts, say, say_lines
+from ledto.cli.render import ERROR, print_table
+from ledto.cli.tables import channel_lines, ledger_lines, orders_table
+from ledto.cli.wording import counted, provable_lines
+from ledto.durations import NANOSECONDS, read_duration, show_duration
+from ledto.events.pandas import leave_pandas_out
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import TaskID
+
+    from ledto.batch.engine import Engine, OnStage
+    from ledto.history.manifest import Manifest
+    from ledto.sources.inputs import Inputs
+
+TRIGGER = "1s"
+LOCAL = "local[*]"
+ENGINES = ("spark", "inline")
+UNITS = ("ns", "us", "ms", "s", "tick")
+FIRST_YEARS_NS = 10 * 365 * 86_400 * 10**9
+OUR_TIME_NS = (30 * 365 * 86_400 * 10**9, 130 * 365 * 86_400 * 10**9)
+STAGES = {
+    "reading": "Reading",
+    "survey": "Looking over the reports",
+    "causality": "Ordering by cause, epoch by epoch",
+    "joining": "Joining epochs",
+    "mending": "Marking causes that nobody reported",
+    "boundaries": "Clocks at the epochs' starts",
+    "delivery": "Delivering, and counting violations",
+    "commit": "Committing",
+}
+
+
+def observe(
+    inputs: Annotated[list[str], typer.Argument(help="Files, folders or patterns.", metavar="INPUT...")],
+    to: Annotated[
+        str, typer.Option("--to", help="The history: a folder or a URI. What is there is replaced at the end.")
+    ],
+    format: Annotated[
+        str | None,
+        typer.Option(
+            help="ledto (JSON lines, Parquet), otlp, jaeger, zipkin, shiviz, tracing or mapped.",
+            show_default="what each file's first bytes say",
+        ),
+    ] = None,
+    mapping: Annotated[
+        str | None, typer.Option(help="mapped: a TOML file that says what is what in a JSON log, or falcon.")
+    ] = None,
+    regex: Annotated[
+        str | None, typer.Option(help="shiviz: how an event looks; named groups host, clock, event.")
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="shiviz: what separates executions; a group trace names them.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="exact, dapw, cbd, physical-only, physical-and-c; NAME:PHI; may be repeated.", show_default="exact"
+        ),
+    ] = None,
+    phi: Annotated[
+        str | None, typer.Option(help="Share of the full wait, for policies without one of their own.")
+    ] = None,
+    eps: Annotated[
+        str | None,
+        typer.Option(help="How far clocks differ at most, such as 250ms.", show_default="found in the data; 50ms live"),
+    ] = None,
+    delta: Annotated[
+        str | None,
+        typer.Option(help="How long a report takes at most, such as 2s.", show_default="found in the data; 2s live"),
+    ] = None,
+    elements: Annotated[int | None, typer.Option(help="Elements of kn compared.", show_default="all")] = None,
+    tick: Annotated[
+        str | None, typer.Option(help="The clock's step in policies.", show_default="a sixteenth of eps")
+    ] = None,
+    as_known: Annotated[
+        bool,
+        typer.Option("--as-known", help="Deliver as a live observer would have: by what had arrived when it was due."),
+    ] = False,
+    unit: Annotated[str, typer.Option(help="Of times given as numbers: ns, us, ms, s or tick.")] = "ns",
+    engine: Annotated[
+        str, typer.Option(help="spark, or inline: in this process, without Java, for logs that fit in memory.")
+    ] = "spark",
+    master: Annotated[str, typer.Option(help="Spark's master; local[*] takes this machine's cores.")] = LOCAL,
+    memory: Annotated[
+        str, typer.Option(help="Of Spark's driver, which does all the work where the master is local.")
+    ] = "2g",
+    epoch_rows: Annotated[int, typer.Option(help="Events of an epoch, about: what a task holds in memory.")] = 500_000,
+    explain_only: Annotated[bool, typer.Option("--explain", help="Show the plan, and change nothing.")] = False,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            help="Keep a live history of what comes: INPUT is a folder, nats://HOST:PORT/STREAM or kafka://HOST:PORT/TOPIC.",
+        ),
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="--follow: take what is there now, and end.")] = False,
+    trigger: Annotated[str, typer.Option(help="--follow: how often what has come is taken.")] = TRIGGER,
+    option: Annotated[
+        list[str] | None, typer.Option(help="--follow: NAME=VALUE for the source; may be repeated.")
+    ] = None,
+    most_processes: Annotated[
+        int | None,
+        typer.Option(help="--follow: processes of a computation; more are set aside.", show_default="4000"),
+    ] = None,
+    most_computations: Annotated[
+        int | None,
+        typer.Option(help="--follow: computations; more are set aside.", show_default="500"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
+) -> None:
+    r"""Turn logs into a history that answers questions: causally ordered, checked, and nothing lost.
+
+    Reports in = delivered + duplicate + quarantined. The old history stays readable until the new one is whole.
+
+    For example:
+
+      ledto observe shop.jsonl --to shop.history
+
+      ledto observe logs/ --to h --policy exact --policy cbd:0.6 --eps 250ms --delta 2s
+
+      ledto observe traces.json logs.json.gz --to h
+
+      ledto observe chord.log --regex '(?<host>\S*) (?<clock>{.*})\n(?<event>.*)' --to h
+
+      ledto observe --follow incoming/ --to live --eps 50ms --delta 2s
+    """
+    check_master(master)
+    if engine not in ENGINES:
+        raise typer.BadParameter(f"one of {', '.join(ENGINES)}, not {engine!r:.60}", param_hint="--engine")
+    if engine == "inline" and (follow or master != LOCAL):
+        raise typer.BadParameter(
+            "inline runs in this process alone: leave out --follow and --master, or --engine inline",
+            param_hint="--engine",
+        )
+    if format is not None:
+        from ledto.sources.registry import SOURCES
+
+        if format not in SOURCES:
+            raise typer.BadParameter(f"one of {', '.join(SOURCES)}, not {format!r:.60}", param_hint="--format")
+    if unit not in UNITS:
+        raise typer.BadParameter(f"one of {', '.join(UNITS)}, not {unit!r:.60}", param_hint="--unit")
+    if re.fullmatch(r"[1-9]\d*[kmgt]b?", memory, re.IGNORECASE) is None:
+        raise typer.BadParameter(f"a size such as 2g or 512m, not {memory!r:.60}", param_hint="--memory")
+    if epoch_rows < 1_000:
+        raise typer.BadParameter(f"1000 or more, not {epoch_rows}", param_hint="--epoch-rows")
+    lengths = {name: _length(name, value, unit) for name, value in (("eps", eps), ("delta", delta), ("tick", tick))}
+    if lengths["tick"] == 0:
+        raise typer.BadParameter("1 or more, not 0", param_hint="--tick")
+    options = {"regex": regex, "delimiter": delimiter, "mapping": mapping}
+    options |= {"unit": unit} if unit != "ns" else {}
+    most = {"processes": most_processes, "computations": most_computations}
+    limits = {name: value for name, value in most.items() if value is not None}
+    _check_together(
+        follow, once=once, trigger=trigger, option=option, limits=limits, as_known=as_known, explain=explain_only
+    )
+    if follow:
+        follow_source(
+            inputs,
+            to,
+            settings=TermsGiven(policy, phi, lengths["eps"], lengths["delta"], elements, lengths["tick"]),
+            format=format,
+            options=options,
+            source_options=option or [],
+            limits=limits,
+            trigger=trigger,
+            once=once,
+            master=master,
+            memory=memory,
+            as_json=as_json,
+        )
+        return
+    leave_pandas_out()
+    from ledto.batch.observe import Delivering, RunSettings, explain, observe
+    from ledto.errors import LedtoError
+    from ledto.history.store import StorageError
+    from ledto.sources.inputs import find_inputs
+
+    started = time.monotonic()
+    delivering = Delivering(tuple(policy or ["exact"]), phi, lengths["delta"], elements, lengths["tick"], as_known)
+    try:
+        delivering.check()
+    except ValueError as refused:
+        raise typer.BadParameter(str(refused), param_hint="--policy") from None
+    settings = RunSettings(unit, lengths["eps"], epoch_rows, delivering)
+    try:
+        files = find_inputs(inputs, format=format, options=options)
+        with (
+            quiet_interrupts(),
+            _stages(console(stderr=True)) as on_stage,
+            _engine(engine, files, master, memory) as chosen,
+        ):
+            if explain_only:
+                say_lines(explain(chosen, files, to, settings, on_stage=on_stage))
+                return
+            manifest = observe(chosen, files, to, settings, on_stage=on_stage)
+    except KeyboardInterrupt:
+        say(f"Interrupted: {to} is as it was", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    except (LedtoError, StorageError) as failure:
+        say(str(failure), err=True)
+        raise typer.Exit(1) from None
+    except OSError as failure:
+        say(not_written(to, failure), err=True)
+        raise typer.Exit(1) from None
+    seconds = time.monotonic() - started
+    if as_json:
+        import ledto
+
+        provable = ledto.open(to).provable().to_json()
+        print_json({**manifest.to_json(), "provable": provable, "history": to, "seconds": round(seconds, 3)})
+    else:
+        _print(manifest, to, seconds)
+
+
+@contextmanager
+def _engine(name: str, files: Inputs, master: str, memory: str) -> Iterator[Engine]:
+    """Give the engine that carries out the run; Spark's session ends with it."""
+    if name == "inline":
+        from ledto.batch.inline import InlineEngine
+
+        yield InlineEngine()
+        return
+    from ledto.spark.engine import SparkEngine, is_brief
+
+    with context_on(master, config={"spark.driver.memory": memory}, brief=is_brief(files)) as context:
+        yield SparkEngine(context)
+
+
+def _check_together(
+    follow: bool,
+    *,
+    once: bool,
+    trigger: str,
+    option: list[str] | None,
+    limits: dict[str, int],
+    as_known: bool,
+    explain: bool,
+) -> None:
+    """Refuse options that would have no effect, and limits that let nothing in."""
+    live = {"--once": once, "--trigger": trigger != TRIGGER, "--option": bool(option)}
+    live |= {f"--most-{name}": True for name in limits}
+    for name, value in limits.items():
+        if value < 1:
+            raise typer.BadParameter(f"1 or more, not {value}", param_hint=f"--most-{name}")
+    at_once = {"--as-known": as_known, "--explain": explain}
+    for name, given in (at_once if follow else live).items():
+        if given:
+            said = "is for a history that is made at once: leave out --follow" if follow else "needs --follow"
+            raise typer.BadParameter(f"it {said}", param_hint=name)
+
+
+def _length(name: str, value: str | None, unit: str) -> int | None:
+    try:
+        return None if value is None else read_duration(value, unit)
+    except ValueError as refused:
+        raise typer.BadParameter(str(refused), param_hint=f"--{name}") from None
+
+
+@contextmanager
+def _stages(shown: Console) -> Iterator[OnStage]:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
+    with Progress(*columns, console=shown, disable=not shown.is_terminal, transient=True) as progress:
+        bars: dict[str, TaskID] = {}
+        current = progress.add_task("Starting", total=None, count="")
+
+        def on_stage(stage: str, done: int, total: int) -> None:
+            nonlocal current
+            if stage not in bars:
+                progress.update(current, total=1, completed=1)
+                current = bars[stage] = progress.add_task(STAGES.get(stage, stage), total=None, count="")
+            if total:
+                progress.update(bars[stage], completed=done, total=total, count=f"{done:,}/{total:,}")
+
+        yield on_stage
+
+
+def _beside_instances(names: list[str]) -> list[str]:
+    """What is of a process whose instances are told apart elsewhere, as ``pay`` beside ``pay@1``, is of none of these."""
+    instances: dict[str, list[str]] = {}
+    known = set(names)
+    for name in sorted(names):
+        whole, told_apart, _ = name.partition("@")
+        if told_apart and whole in known:
+            instances.setdefault(whole, []).append(name)
+    return [
+        f"  {whole} stands beside {', '.join(found[:3])}{', ...' if len(found) > 3 else ''} as a process of its own: "
+        "some of its reports do not say which instance they are of"
+        for whole, found in instances.items()
+    ]
+
+
+def _doubt_of_unit(last_time: int, unit: str) -> list[str]:
+    """A question, where the last event is in the years after 1970 and would be in our time in another unit."""
+    if unit not in NANOSECONDS or last_time * NANOSECONDS[unit] >= FIRST_YEARS_NS:
+        return []
+    likely = [each for each in ("us", "ms", "s") if OUR_TIME_NS[0] <= last_time * NANOSECONDS[each] < OUR_TIME_NS[1]]
+    return [f"  the last event is in the 1970s by --unit {unit}: are the times in {each}?" for each in likely]
+
+
+def _print(manifest: Manifest, to: str, seconds: float) -> None:
+    import ledto
+    from ledto.history.manifest import to_json
+    from ledto.questions.ids import worth_asking
+
+    made = ledto.open(to)
+    unit = manifest.unit
+    lines = [
+        *provable_lines(made.provable()),
+        *ledger_lines(to_json(manifest.ledger)),
+        *channel_lines(manifest.channels),
+    ]
+    sizes = [
+        counted(manifest.processes, "process"),
+        counted(manifest.computations, "computation"),
+        counted(manifest.segments, "segment"),
+    ]
+    if manifest.wall_clock.violations.get("events") == 0:
+        lines.append(f"{', '.join(sizes)}; no event has a time")
+    else:
+        import pyarrow.compute as pc
+
+        found = made.clocks()
+        if len(found.clocks) < manifest.processes:
+            sizes[0] += f" on {counted(len(found.clocks), 'clock')}"
+        lines.append(", ".join(sizes))
+        if manifest.lag:
+            amount = show_duration(manifest.lag, unit)
+            lines.append(f"  clocks disagree by up to {amount}: {manifest.lag_event} is that far behind its causes")
+        lines += [f"  {line}" for line in sentences(found, unit)]
+        lines += _doubt_of_unit(pc.max(made.run.processes.table["last_time"]).as_py() or 0, unit)
+    lines += _beside_instances(made.run.processes.table["process"].unique().to_pylist())
+    for line in lines:
+        say(line)
+    print_table(orders_table(to_json(manifest.wall_clock), to_json(manifest.policies), unit))
+    asked = worth_asking(made.run)
+    say(f"{to} is ready after {seconds:.1f} s. Ask it: ledto why EVENT --history {shlex.quote(to)}")
+    for event in asked:
+        known = ", ".join(filter(None, (event.name, ERROR if event.error else "")))
+        say(f"  ledto why {shlex.quote(event.id)} --history {shlex.quote(to)}" + (f"  # {known}" if known else ""))

@@ -1,0 +1,93 @@
+"""``ledto reproduce``: the papers' evaluations in one command, on Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ledto.cli.on_spark import check_master, context_on
+from ledto.cli.output import INTERRUPTED, console, quiet_interrupts, say
+
+if TYPE_CHECKING:
+    from ledto.papers.cell import Task
+
+QUICK_SEEDS, QUICK_MESSAGES = 2, 1_000
+SEEDS, MESSAGES = 10, 20_000
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="observer, hcg, rpc, autonomous, or all.")],
+    to: Annotated[Path, typer.Option(help="Folder for the figures and REPORT.md; made if need be.")],
+    seeds: Annotated[
+        int | None, typer.Option(help="Runs a cell.", show_default=f"{SEEDS}; quick: {QUICK_SEEDS}")
+    ] = None,
+    messages: Annotated[
+        int | None, typer.Option(help="Messages a run.", show_default=f"{MESSAGES}; quick: {QUICK_MESSAGES}")
+    ] = None,
+    master: Annotated[str, typer.Option(help="Spark's master; local[*] takes this machine's cores.")] = "local[*]",
+    only: Annotated[
+        list[str] | None, typer.Option(help="One figure of the paper, such as fig4; may be repeated.")
+    ] = None,
+    quick: Annotated[bool, typer.Option(help="Seconds instead of minutes; rough numbers.")] = False,
+) -> None:
+    """Run a paper's evaluation again: a CSV, an SVG and a PNG for each figure, and what was met and missed."""
+    from ledto.papers.report import Effort
+    from ledto.papers.reproduce import PAPERS, UnusableFolder, reproduce
+
+    if paper != "all" and paper not in PAPERS:
+        raise typer.BadParameter(f"there are {', '.join(PAPERS)} and all, not {paper!r}", param_hint="PAPER")
+    papers = list(PAPERS) if paper == "all" else [paper]
+    known = dict.fromkeys(name for each in papers for name in PAPERS[each])
+    if unknown := [name for name in only or () if name not in known]:
+        raise typer.BadParameter(f"{paper} has {', '.join(known)}, not {unknown[0]!r}", param_hint="--only")
+    if paper == "all" and only:
+        raise typer.BadParameter("figures of different papers share names: name the paper", param_hint="--only")
+    effort = Effort(
+        seeds=seeds if seeds is not None else QUICK_SEEDS if quick else SEEDS,
+        messages=messages if messages is not None else QUICK_MESSAGES if quick else MESSAGES,
+        quick=quick,
+    )
+    for name, value, least in (("--seeds", effort.seeds, 1), ("--messages", effort.messages, 2)):
+        if not least <= value < 1 << 31:
+            raise typer.BadParameter(f"from {least} to 2**31 - 1, not {value}", param_hint=name)
+    check_master(master)
+    started = time.monotonic()
+    shown = console(stderr=True)
+    try:
+        with quiet_interrupts():
+            chapters = reproduce(
+                papers,
+                to,
+                effort,
+                only=frozenset(only or ()),
+                run_tasks=lambda tasks: _on_spark(tasks, master, shown),
+            )
+    except UnusableFolder as refused:
+        raise typer.BadParameter(str(refused), param_hint="--to") from None
+    except KeyboardInterrupt:
+        say(f"Interrupted: nothing was written to {to}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    for chapter in chapters.values():
+        met = sum(found.verdict.met for found in chapter.findings)
+        say(f"{chapter.title}: {met} of {len(chapter.findings)} statements met")
+    say(f"{to / 'REPORT.md'}")
+    say(f"{time.monotonic() - started:.0f} seconds", err=True)
+
+
+def _on_spark(tasks: Sequence[Task], master: str, shown: Console) -> Sequence[Any]:
+    if not tasks:
+        return []
+    from ledto.spark.sweep import sweep
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=shown, disable=not shown.is_terminal) as progress:
+        bar = progress.add_task("Starting Spark", total=len(tasks))
+        with context_on(master) as context:
+            progress.update(bar, description="Sweep")
+            return sweep(context, tasks, on_progress=lambda done: progress.update(bar, completed=done))

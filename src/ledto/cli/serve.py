@@ -1,0 +1,248 @@
+"""``ledto serve``: the event reporting service."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ledto.cli.follow import TermsGiven, agreed_terms
+from ledto.cli.output import ended_by_interrupts, print_json, say, say_lines
+from ledto.durations import NANOSECONDS, read_duration
+
+if TYPE_CHECKING:
+    from ledto.service.serve import Running, ServicePlan
+
+_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def serve(
+    history: Annotated[str, typer.Argument(help="The history to write and to answer from: a folder, made if missing.")],
+    host: Annotated[str, typer.Option(help="Where to listen; beyond loopback, tokens are needed.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="4318 is that of OTLP over HTTP; 0 takes a free one.")
+    ] = 4318,
+    broker: Annotated[
+        str | None,
+        typer.Option(
+            envvar="LEDTO_BROKER",
+            help="An existing NATS server with JetStream, as nats://[TOKEN@]HOST:PORT.",
+            show_default="one of our own, with its files in the history's folder",
+            show_envvar=True,
+        ),
+    ] = None,
+    broker_port: Annotated[
+        int | None, typer.Option(min=1, max=65_535, help="Of our own broker.", show_default="a free one")
+    ] = None,
+    stream_name: Annotated[str, typer.Option(help="The broker's stream that holds reports.")] = "ledto",
+    no_stream: Annotated[
+        bool, typer.Option("--no-stream", help="Collect only; ledto observe --follow may run elsewhere.")
+    ] = False,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How to deliver, as for ledto observe; subscribers hear in the first's order.", show_default="exact"
+        ),
+    ] = None,
+    eps: Annotated[
+        str | None, typer.Option(help="How far clocks differ at most, such as 250ms.", show_default="50ms")
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option(help="How long a report takes at most, such as 500ms.", show_default="2s")
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(help="A file with a line 'writer NAME TOKEN' or 'reader NAME TOKEN' for each caller."),
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="A certificate, with its chain, in PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The certificate's key, in PEM.")] = None,
+    open_to_all: Annotated[
+        bool, typer.Option("--open-to-all", help="Listen beyond loopback without tokens: anybody may send and ask.")
+    ] = False,
+    webhook_host: Annotated[
+        list[str] | None,
+        typer.Option(help="HOST or HOST:PORT that webhooks may go to; may be repeated.", show_default="none"),
+    ] = None,
+    webhook_private: Annotated[
+        bool,
+        typer.Option(
+            "--webhook-private",
+            help="Let webhooks go to this machine, and let the names given by --webhook-host mean private addresses.",
+        ),
+    ] = False,
+    max_body: Annotated[str, typer.Option(help="Of a request, before and after decompression.")] = "16m",
+    max_reports: Annotated[int, typer.Option(min=1, help="Of a request.")] = 100_000,
+    retention_bytes: Annotated[
+        str, typer.Option(help="What the broker holds at most; beyond that, senders are told to wait.")
+    ] = "8g",
+    retention_age: Annotated[
+        str | None,
+        typer.Option(
+            help="How long the broker holds a report at most, read or not: what is older is lost.",
+            show_default="for ever",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON when ready.")] = False,
+) -> None:
+    """Collect reports over HTTP, deliver them in causal order, and answer questions about them, live.
+
+    Applications send OTLP to /v1/traces and /v1/logs, or reports to /v1/reports. What was answered with 200 is on disk.
+    Ctrl-C answers what came, and ends all that was started.
+
+    For example:
+
+      ledto serve shop.history
+
+      ledto serve h --host 0.0.0.0 --tokens tokens.txt --tls-cert cert.pem --tls-key key.pem --policy cbd:0.6 --eps 250ms
+    """
+    # Nothing runs yet that would have to be ended; and compiled code that is interrupted while it is loaded crashes.
+    with ended_by_interrupts():
+        from ledto.errors import LedtoError
+        from ledto.service.broker.nats_server import Retention
+        from ledto.service.http.app import HttpSettings
+        from ledto.service.http.limits import Limits
+        from ledto.service.http.tokens import Access, read_tokens
+        from ledto.service.serve import ServicePlan
+        from ledto.spark.session.java import find_java
+
+    if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", stream_name) is None:
+        raise typer.BadParameter("up to 64 letters, digits, _ and -", param_hint="--stream-name")
+    if "://" in history:
+        raise typer.BadParameter("a folder of this machine: the live history is written in place", param_hint="HISTORY")
+    if broker is not None and re.match(r"(nats|tls)://[^/]+/?$", broker) is None:
+        raise typer.BadParameter("a broker is named as nats://HOST:PORT", param_hint="--broker")
+    if strange := [host for host in webhook_host or [] if re.fullmatch(r"[\w.-]+(:\d+)?", host) is None]:
+        raise typer.BadParameter(f"HOST or HOST:PORT, not {strange[0]!r:.60}", param_hint="--webhook-host")
+    age_s = 0.0
+    if retention_age is not None:
+        age_s = _length("--retention-age", retention_age) / NANOSECONDS["s"]
+        if age_s <= 0:
+            raise typer.BadParameter("more than 0", param_hint="--retention-age")
+    if no_stream and (policy or eps or delta):
+        raise typer.BadParameter(
+            "the stream's: give it to ledto observe --follow", param_hint="--policy, --eps, --delta"
+        )
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    try:
+        plan = ServicePlan(
+            history=Path(history),
+            settings=HttpSettings(
+                host=host,
+                port=port,
+                access=Access() if tokens is None else read_tokens(tokens),
+                limits=_limits(Limits, max_body, max_reports),
+                certificate=tls_cert,
+                key=tls_key,
+                open_to_all=open_to_all,
+                expects_stream=not no_stream,
+            ),
+            retention=Retention(bytes=_size("--retention-bytes", retention_bytes), age_s=age_s),
+            broker=broker.rstrip("/") if broker is not None else None,
+            broker_port=broker_port,
+            stream_name=stream_name,
+            stream=not no_stream,
+            stream_options=[] if no_stream else _stream_options(history, policy, eps=eps, delta=delta),
+        )
+        if not no_stream:
+            # The stream would end for want of it, and be started again and again.
+            find_java()
+        _serve(plan, webhook_host or [], webhook_private=webhook_private, as_json=as_json)
+    except LedtoError as failure:
+        say_lines(failure, err=True)
+        raise typer.Exit(1) from None
+    except NotADirectoryError:
+        say(f"{history} is, or is below, a file: name a folder", err=True)
+        raise typer.Exit(1) from None
+
+
+def _serve(plan: ServicePlan, webhook_hosts: Sequence[str], *, webhook_private: bool, as_json: bool) -> None:
+    with ended_by_interrupts():
+        from ledto.live import LiveHistory
+        from ledto.service.http.app import ServiceError
+        from ledto.service.questions.routes import questions_router
+        from ledto.service.serve import serve
+        from ledto.service.subscriptions.routes import subscriptions_router
+        from ledto.service.subscriptions.service import Subscriptions
+        from ledto.service.webhooks.client import WebhookHosts
+
+    plan.settings.check()
+    live = LiveHistory(str(plan.history))
+    try:
+        hosts = WebhookHosts(webhook_hosts, private=webhook_private)
+        subscriptions = Subscriptions(live, plan.history / "broker" / "subscriptions", webhook_hosts=hosts)
+    except OSError as fault:
+        raise ServiceError(f"{plan.history} cannot be made or written to: {fault.strerror or fault}") from None
+    access = plan.settings.access
+    asyncio.run(
+        serve(
+            plan,
+            live=live,
+            routers=[questions_router(live, access), subscriptions_router(subscriptions, access)],
+            on_ready=lambda running: _announce(plan, running, as_json=as_json),
+            on_ending=subscriptions.close_streams,
+        )
+    )
+
+
+def _announce(plan: ServicePlan, running: Running, *, as_json: bool) -> None:
+    from ledto.service.http.app import is_loopback
+
+    if as_json:
+        shown: dict[str, Any] = {"http": running.http, "broker": running.broker, "history": str(plan.history)}
+        shown |= {"broker_pid": running.broker_pid, "stream_pid": running.stream_pid}
+        print_json(shown, indent=None)
+        return
+    token = "" if plan.broker is not None else f"LEDTO_BROKER_TOKEN=$(cat {plan.history / 'broker' / 'token'}) "
+    stream = f"none; elsewhere: {token}ledto observe --follow {running.broker} --to {plan.history}"
+    if plan.stream:
+        stream = f"process {running.stream_pid}, which begins after some seconds"
+    kept = "its own files" if plan.broker is not None else f"{plan.history / 'broker'}"
+    access = "everybody on this machine" if plan.settings.access.is_open else "callers with a token"
+    if plan.settings.access.is_open and plan.settings.open_to_all:
+        access = "everybody who reaches it"
+    lines = [
+        f"Collecting  {running.http}/v1/traces  /v1/logs  /v1/reports   for {access}",
+        f"Broker      {running.broker}   in {kept}",
+        f"Stream      {stream}",
+        f"History     {plan.history}   Ask: ledto why EVENT --history {plan.history}",
+        f"Health      {running.http}/healthz  /readyz  /metrics",
+    ]
+    for line in lines:
+        say(line)
+    if plan.settings.certificate is None and not is_loopback(plan.settings.host):
+        say("Without TLS, tokens and reports cross the network in the clear: see --tls-cert", err=True)
+
+
+def _limits(limits: Any, max_body: str, max_reports: int) -> Any:
+    body_bytes = _size("--max-body", max_body)
+    if not 1 << 10 <= body_bytes <= 60 << 20:
+        raise typer.BadParameter("from 1k to 60m", param_hint="--max-body")
+    return limits(body_bytes=body_bytes, reports=max_reports, bytes_in_flight=max(8 * body_bytes, 128 << 20))
+
+
+def _stream_options(history: str, policies: list[str] | None, **lengths: str | None) -> list[str]:
+    """The stream's arguments. Raises `LedtoError` for what it would refuse: it would be started again and again."""
+    given = {name: text for name, text in lengths.items() if text is not None}
+    length = {name: _length(f"--{name}", text) for name, text in given.items()}
+    agreed_terms(TermsGiven(policies, None, length.get("eps"), length.get("delta"), None, None), history)
+    options = [each for policy in policies or [] for each in ("--policy", policy)]
+    return options + [each for name, text in given.items() for each in (f"--{name}", text)]
+
+
+def _length(option: str, text: str) -> int:
+    try:
+        return read_duration(text, "ns")
+    except ValueError as refused:
+        raise typer.BadParameter(str(refused), param_hint=option) from None
+
+
+def _size(option: str, text: str) -> int:
+    found = re.fullmatch(r"([1-9]\d{0,14})([kmgt]?)b?", text.strip(), re.IGNORECASE)
+    if found is None:
+        raise typer.BadParameter(f"a size such as 512m or 8g, not {text!r:.60}", param_hint=option)
+    return int(found[1]) * _SIZES[found[2].lower()]

@@ -1,0 +1,238 @@
+"""``ledto simulate``: one cell of the observer paper's evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import Progress
+from rich.table import Table
+
+from ledto.cli.output import console, ended_by_interrupts, print_json
+
+if TYPE_CHECKING:
+    from ledto.delivery.policies import StampPolicy
+    from ledto.papers.cell import CellOutcome
+    from ledto.papers.presets import Preset
+    from ledto.simulation import Delay, Model
+
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ledto.simulation import Model
+
+MOST_TICKS = 10**10
+"""Clock increments of a run; minutes of work."""
+MOST_BYTES = 4 << 30
+"""Of a run's arrays."""
+
+
+def check_size(model: Model) -> None:
+    """Raise `ValueError`, which says what to change, when a run is expected to exceed a limit."""
+    ticks = expected_ticks(model)
+    if ticks > MOST_TICKS:
+        raise ValueError(
+            f"a run would take about {ticks:.1g} ticks of its processes, and {MOST_TICKS:.0g} is the limit: raise --rate, "
+            "or lower --messages or --loss"
+        )
+    needed = expected_bytes(model)
+    if needed > MOST_BYTES:
+        raise ValueError(
+            f"a run would take about {needed / (1 << 30):,.0f} GiB of memory, and {MOST_BYTES >> 30} GiB is the limit: "
+            "lower --processes, --messages, --eps or --delta"
+        )
+
+
+def expected_ticks(model: Model) -> float:
+    """Increments of the processes' clocks until enough reports have arrived, if none but those of `loss` is lost."""
+    return model.messages / (model.rate * (1 - model.loss))
+
+
+def expected_bytes(model: Model) -> int:
+    """Of the largest arrays: a stamp and a vector clock for each report, process and message on its way; due times."""
+    entry, due = 4, 8
+    sent = int(model.rate * model.processes * model.longest_delay)
+    on_their_way = min(sent, model.messages)
+    stamps = model.messages + model.processes + on_their_way
+    timelines = model.processes if model.arrives_by == "sender" else 1
+    return entry * stamps * (model.compared + model.processes) + due * (timelines + 1) * model.longest_delay
+
+
+SHORT_NAMES = {"dpc1": "physical-only", "dpc2": "physical-and-c"}
+"""The paper's names of two policies."""
+
+
+def simulate(
+    processes: Annotated[int, typer.Option(help="Ordinary processes, besides the observer; from 2.")] = 10,
+    eps: Annotated[int, typer.Option(help="Largest difference between two clocks, in ticks; from 1.")] = 10,
+    delta: Annotated[int, typer.Option(help="Longest delay of a message that arrives, in ticks; from 1.")] = 10,
+    rate: Annotated[float, typer.Option(help="Probability of a send at a tick; above 0, up to 1.")] = 0.1,
+    delay: Annotated[
+        str, typer.Option(help="half: N(delta/2, delta/4); quarter: N(delta/4, delta/8); or MEAN,SD in ticks.")
+    ] = "half",
+    policy: Annotated[
+        str, typer.Option(help="dapw, cbd, exact, dpc1 (physical-only) or dpc2 (physical-and-c).")
+    ] = "cbd",
+    phi: Annotated[
+        str | None, typer.Option(help="Share of the full wait, 0 to 1 or 0% to 100%.", show_default="1")
+    ] = None,
+    elements: Annotated[int | None, typer.Option(help="Elements of kn compared, from 1.", show_default="all")] = None,
+    preset: Annotated[str, typer.Option(help="Reading of the paper: closest or literal.")] = "closest",
+    messages: Annotated[int, typer.Option(help="Messages that reach the observer in each run.")] = 20_000,
+    loss: Annotated[float, typer.Option(help="Probability that a copy is lost besides; from 0, below 1.")] = 0.0,
+    seeds: Annotated[int, typer.Option(help="How many runs.")] = 10,
+    seed: Annotated[int, typer.Option(help="Seed of the first run; the others follow.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Simulate, deliver, and count violations of causal order; means over the runs, with their standard deviations.
+
+    average_pct is the paper's average. Under closest: messages delivered before one of their causes plus messages
+    delivered after one of their effects, halved, per message, in percent. Under literal: inverted pairs per message, in
+    percent. messages_pct: messages that belong to at least one inverted pair, in percent. pairs: inverted pairs, a cause
+    delivered after its effect. delay: ticks of the observer's clock between arrival and delivery.
+    """
+    from ledto.papers.presets import PRESETS
+
+    if preset not in PRESETS:
+        raise typer.BadParameter(f"there are {', '.join(PRESETS)}, not {preset!r}", param_hint="--preset")
+    if seeds < 1:
+        raise typer.BadParameter(f"at least 1, not {seeds}", param_hint="--seeds")
+    if not 0 <= seed <= (1 << 64) - seeds:
+        raise typer.BadParameter(f"seeds run from 0 to 2**64 - 1, not {seed}", param_hint="--seed")
+    reading = PRESETS[preset]
+    try:
+        model = reading.model(processes, eps, delta, rate, delay=_delay(delay), messages=messages, loss=loss)
+        chosen = _policy(policy, phi, model, elements)
+        check_size(model)
+    except ValueError as refused:
+        raise typer.BadParameter(str(refused)) from None
+    try:
+        with ended_by_interrupts():
+            outcomes = _run(model, chosen, range(seed, seed + seeds))
+    except MemoryError:
+        raise typer.BadParameter("memory ran out: lower --processes, --messages, --eps or --delta") from None
+    parameters = {
+        "processes": processes,
+        "eps": eps,
+        "delta": delta,
+        "rate": rate,
+        "delay": delay,
+        "loss": loss,
+        "policy": policy,
+        "phi": float(getattr(chosen, "phi", 1)),
+        "elements": elements,
+        "preset": preset,
+        "messages": messages,
+        "seed": seed,
+        "seeds": seeds,
+    }
+    result = _result(reading, outcomes) | {"parameters": parameters}
+    if as_json:
+        print_json(result)
+    else:
+        console().print(_table(result))
+
+
+def _delay(text: str) -> Delay:
+    from ledto.papers.presets import DELAYS
+    from ledto.simulation import Delay
+
+    if text in DELAYS:
+        return DELAYS[text]
+    mean, comma, sd = text.partition(",")
+    try:
+        if not comma:
+            raise ValueError
+        return Delay.custom(float(mean), float(sd))
+    except ValueError:
+        raise ValueError(f"delay is half, quarter or MEAN,SD in ticks (such as 5,2.5), not {text!r:.60}") from None
+
+
+def _policy(name: str, phi: str | None, model: Model, elements: int | None) -> StampPolicy:
+    from ledto.delivery.policies import POLICIES, policy_from_name
+
+    long_name = SHORT_NAMES.get(name, name)
+    if long_name not in POLICIES:
+        raise ValueError(f"policy is one of {', '.join([*POLICIES, *SHORT_NAMES])}, not {name!r:.60}")
+    options: dict[str, object] = {"eps": model.eps, "delta": model.delta}
+    if long_name == "exact":
+        if phi is not None:
+            raise ValueError("policy exact always waits in full: leave out --phi, or take dapw or cbd")
+    else:
+        options["phi"] = "1" if phi is None else phi
+    if elements is not None:
+        if long_name in SHORT_NAMES.values():
+            raise ValueError(f"policy {name} compares no elements of kn: leave out --elements, or take cbd")
+        if not 1 <= elements <= model.compared:
+            raise ValueError(f"elements runs from 1 to {model.compared}, what the stamps carry, not {elements}")
+        options["elements"] = elements
+    return policy_from_name(long_name, **options)
+
+
+def _run(model: Model, policy: StampPolicy, seeds: range) -> list[CellOutcome]:
+    from ledto.delivery.batch import deliver_batch
+    from ledto.papers.cell import run_cell
+    from ledto.papers.schemes import Scheme, policy_bytes
+
+    scheme = Scheme(
+        policy.name,
+        policy.name,
+        lambda reports, *_: deliver_batch(reports, policy),
+        lambda _: policy_bytes(policy, model),
+    )
+    shown = console(stderr=True)
+    with Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress:
+        shown.show_cursor(True)  # An interrupt ends the process at once, so nothing would bring the cursor back.
+        steps = progress.track(seeds, description="Simulating")
+        return [run_cell(model, each, [(scheme, Fraction(1))]).outcomes[0] for each in steps]
+
+
+def _result(preset: Preset, outcomes: list[CellOutcome]) -> dict[str, Any]:
+    measures: dict[str, Any] = {
+        "messages": lambda found: found.violations.messages,
+        "violations": {
+            "average_pct": lambda found: preset.average_pct(found.violations),
+            "messages_pct": lambda found: found.violations.messages_pct,
+            "pairs": lambda found: found.violations.pairs,
+        },
+        "delay": {
+            name: (lambda found, name=name: getattr(found.delays, name)) for name in ("p50", "p95", "p99", "max")
+        },
+        "stamp_bytes": lambda found: found.stamp_bytes,
+    }
+
+    def apply(tree: Any, reduce: Callable[[list[float]], float | None]) -> Any:
+        if isinstance(tree, dict):
+            return {name: apply(part, reduce) for name, part in tree.items()}
+        return reduce([tree(found) for found in outcomes])
+
+    def mean(values: list[float]) -> float:
+        found = fmean(values)
+        return int(found) if found == int(found) and all(isinstance(value, int) for value in values) else found
+
+    spread = apply(measures, lambda values: stdev(values) if len(values) > 1 else None)
+    return {**apply(measures, mean), "spread": spread}
+
+
+def _table(result: dict[str, Any]) -> Table:
+    table = Table(title="Violations of causal order and what they were traded for")
+    for column in ("measure", "mean", "standard deviation"):
+        table.add_column(column, justify="left" if column == "measure" else "right")
+
+    def add(name: str, value: Any, spread: Any) -> None:
+        if isinstance(value, dict):
+            for part in value:
+                add(f"{name} {part}", value[part], spread[part])
+        else:
+            table.add_row(
+                name, f"{value:,.4g}" if value < 1000 else f"{value:,.0f}", "" if spread is None else f"{spread:.3g}"
+            )
+
+    for name, spread in result["spread"].items():
+        add(name, result[name], spread)
+    table.caption = ", ".join(f"{name} {value}" for name, value in result["parameters"].items() if value is not None)
+    return table

@@ -1,0 +1,19 @@
+"""Deliver stamped reports: put each in its place, and say how long it waited and what is missing before it.
+
+- `ledto.delivery.policies`: when to deliver, as data; `POLICIES` has them all by name.
+- `ledto.delivery.policies`: policies as a command line names them.
+- `ledto.delivery.policies`: what a policy means: the order (`key`) and the due time (`due`) of a report.
+- `ledto.delivery.observer`: deliver one report at a time, as they come.
+- `ledto.delivery.ses`: the same for reports with ordering stamps, which need no bounds on clocks and delays.
+- `ledto.delivery.batch`: deliver a table of reports at once; the same deliveries, exactly.
+- `ledto.delivery.stamped`: deliver rows of a history under several policies; the same deliveries again.
+- `ledto.delivery.reference_orders`: the order of arrival, to compare with.
+
+A delivery is a pure function of the reports: the same rows give the same deliveries, in the same order, however they
+are cut into batches and in whatever order rows of one arrival time come. One literal record::
+
+    Delivery(report=Report(process=3, seq=17, r=120, c=2, kn=(4, 1, 0), arrival=127), at=142, waited=15, late=False,
+             early=False, missing=(Gap(process=3, have=14, need=16),))
+
+The online observer imports neither NumPy nor numba; `batch` and `stamped` do.
+"""

@@ -1,0 +1,27 @@
+"""Errors of clocks and stamps. Every message says what is wrong, where, and what to do next."""
+
+from __future__ import annotations
+
+
+class LedtoError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class StampError(LedtoError, ValueError):
+    """Bytes or JSON that are not a stamp of the expected kind."""
+
+
+class ClockError(LedtoError):
+    """An operation that the clock refuses, because its answer would be wrong."""
+
+
+class UnstampedMessage(ClockError):
+    """A message without a stamp, given to a clock that does not accept such messages."""
+
+
+class ClockDrift(ClockError):
+    """A reading that breaks the bound of the clock; every later stamp would be wrong."""
+
+
+class Retired(ClockError):
+    """An operation on an instance that was duplicated, combined or handed over before."""

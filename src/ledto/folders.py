@@ -1,0 +1,87 @@
+"""Folders of our own for files that do not last: nobody else can read them, and they need neither a home nor the package's.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+NUMBA_CACHE = "NUMBA_CACHE_DIR"
+PACKAGE = Path(__file__).parent
+NO_PLACE = (
+    "ledto compiles parts of itself and finds no place to keep them: neither its own folder, nor the home, nor the "
+    "folder of temporary files can be written. Set TMPDIR to a folder that can"
+)
+
+
+def temporary_folder(prefix: str, *, within: str | os.PathLike[str] | None = None) -> Path:
+    """A new folder of mode 0700, whatever the umask, which goes with all that is in it when this process ends.
+
+    It stays behind a process that is killed. Raises `OSError` where nothing can be written.
+    """
+    made = Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=within)).absolute()
+    atexit.register(_remove, made, os.getpid())
+    return made
+
+
+def _remove(folder: Path, made_by: int) -> None:
+    if os.getpid() == made_by:  # What was forked off leaves it to the one that made it.
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def lasting_folder(name: str) -> Path:
+    """A folder among the temporary files, the same for every run of this user, that nobody else can write or read.
+
+    For what is costly to make again and no loss if it goes. Where somebody else has taken the name, it is a new folder
+    that goes with this process. Raises `OSError` where nothing can be written.
+    """
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    folder = Path(tempfile.gettempdir(), f"{name}-{user}").absolute()
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return temporary_folder(name)
+    # Compiled code is kept there: what another could have put there must not be run.
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o077
+    return folder if ours and can_write(folder) else temporary_folder(name)
+
+
+def can_write(folder: Path) -> bool:
+    """Whether files can be made in the folder, or it itself where it is missing."""
+    folder = folder.absolute()
+    while not os.path.exists(folder) and folder.parent != folder:
+        folder = folder.parent
+    return os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
+
+
+def keep_compiled_code() -> bool:
+    """Let numba keep compiled code among the temporary files, where neither the package nor the home can be written.
+
+    Without a place to keep it, numba does not load: False if there is none. Takes effect if numba is not loaded yet;
+    processes that are started from here inherit it.
+    """
+    given = os.environ.get(NUMBA_CACHE)
+    places = [*([Path(given)] if given else []), PACKAGE, home_cache() / "numba"]
+    if any(map(can_write, places)):
+        return True
+    try:
+        os.environ[NUMBA_CACHE] = str(lasting_folder("ledto-compiled"))
+    except OSError:
+        return False
+    return True
+
+
+def home_cache(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where this user's programs keep what they can make again; a place that cannot exist for a user without a home."""
+    try:
+        return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:
+        return Path(os.devnull)

@@ -1,0 +1,68 @@
+"""Reports set aside, with the reason: what a run knows and does not use."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ledto.events.schema import COLUMNS
+from ledto.history import layout
+
+DUPLICATE, QUARANTINED = "duplicate", "quarantined"
+TEXT_LIMIT = 2_000
+PLACED = pa.schema([*layout.ASIDE, pa.field("seq", pa.int64()), pa.field("time", pa.int64())])
+"""Rows that are set aside, and what tells of their places in their processes."""
+
+
+@dataclass(slots=True)
+class Quarantined:
+    """Rows of a table of reports, each with an outcome and a reason ``code: detail``."""
+
+    rows: list[int] = field(default_factory=list)
+    outcomes: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    def duplicate(self, rows: NDArray[np.int64]) -> None:
+        self._add(rows, DUPLICATE, ["duplicate: another report of this event says the same"] * len(rows))
+
+    def quarantine(self, rows: NDArray[np.int64], code: str, details: Sequence[str] | str) -> None:
+        if isinstance(details, str):
+            details = [details] * len(rows)
+        self._add(rows, QUARANTINED, [f"{code}: {detail}" for detail in details])
+
+    def _add(self, rows: NDArray[np.int64], outcome: str, reasons: Sequence[str]) -> None:
+        self.rows.extend(rows.tolist())
+        self.outcomes.extend([outcome] * len(rows))
+        self.reasons.extend(reasons)
+
+    def table(self, reports: pa.Table) -> pa.Table:
+        """The rows as a table of `PLACED`, each with its text or, where the source kept none, the row as JSON."""
+        # To take even no row puts all chunks of each column together first.
+        taken = reports.take(pa.array(self.rows, pa.int64())) if self.rows else reports.slice(0, 0)
+        records = taken.to_pylist()
+        texts = [record.get("text") or _as_json(record) for record in records]
+        columns = {"outcome": self.outcomes, "reason": self.reasons, "text": texts}
+        for name in ("computation", "process", "file", "place", "seq", "time"):
+            columns[name] = [record.get(name) for record in records]
+        return pa.table(columns, PLACED)
+
+
+def count_codes(aside: pa.Table) -> Counter[str]:
+    """How often each reason's code occurs among quarantined rows."""
+    return Counter(
+        reason.partition(":")[0]
+        for outcome, reason in zip(aside["outcome"].to_pylist(), aside["reason"].to_pylist(), strict=True)
+        if outcome == QUARANTINED
+    )
+
+
+def _as_json(record: dict[str, object]) -> str:
+    names = [*(name for name in COLUMNS if name in record), *sorted(record.keys() - {*COLUMNS, "own"})]
+    own = {name: record[name] for name in names if record[name] is not None}
+    return json.dumps(own, ensure_ascii=False, default=str)[:TEXT_LIMIT]

@@ -1,0 +1,454 @@
+"""Reads a committed run: rows of the skeleton and of the events, by segment, without loading what is not asked for.
+
+What is read is checked (`ledto.history.sealed`): bytes that are not those that were written raise `DamagedHistory`.
+
+What was read is kept in memory up to a limit, so that the next question about the same stretch of the history reads no
+file. The files of a run never change; when a newer run replaces it, they go, and reading raises `HistoryReplaced`.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ledto.causality.boundary import Boundary
+from ledto.causality.place import previous_rows
+from ledto.causality.recorded_past import RecordedCauses, joined
+from ledto.causality.skeleton import Skeleton
+from ledto.history import layout
+from ledto.history.column_files import counted_up, distances, lists_of, skeleton_from, vectors_from, without_last
+from ledto.history.errors import DamagedHistory
+from ledto.history.line_fronts import rows_not_started
+from ledto.history.manifest import Manifest, read_manifest
+from ledto.history.open_ends import CERTAIN, TIED
+from ledto.history.run_files import RunFiles
+from ledto.history.sealed import SealedFile, damaged, missing, read_sealed, read_sealed_table
+from ledto.history.store import Store
+from ledto.history.tables import Longs, Processes, Segments, processes_from, segments_from
+from ledto.history.window.lines import LineEnds, Marks
+
+CACHE_BYTES = 256 << 20
+"""Memory for what was read; a row group of the skeleton takes about 1 MB."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Crossings:
+    """Messages into a segment from before it, by the row that receives them; codes are the segment's."""
+
+    row: Longs
+    position: Longs
+    """Of the send, in the whole history."""
+    process: Longs
+    index: Longs
+    """The send's number within its process."""
+    assumed: NDArray[np.bool_]
+    """Whether it is only assumed that this was received ..."""
+    tied: NDArray[np.bool_]
+    """... and not as an answer, but because of events at one time."""
+
+    def between(self, start: int, stop: int) -> tuple[Longs, Longs]:
+        """Those that rows ``start <= row < stop`` receive: rows counted from `start`, and positions of the sends."""
+        first, last = np.searchsorted(self.row, [start, stop])
+        return self.row[first:last] - start, self.position[first:last]
+
+    def without_assumed(self) -> Crossings:
+        """Those that are known to have been received."""
+        if not self.assumed.any():
+            return self
+        kept = ~self.assumed
+        row, position, process, index = (each[kept] for each in (self.row, self.position, self.process, self.index))
+        return Crossings(row, position, process, index, self.assumed[kept], self.tied[kept])
+
+
+_NO_ROWS: Longs = np.empty(0, np.int64)
+NO_CROSSINGS = Crossings(_NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS, np.empty(0, np.bool_), np.empty(0, np.bool_))
+
+
+class Run(RunFiles):
+    """The files of one run, committed or not: tasks that deliver a draft make one from its tables. Threads may share it."""
+
+    def __init__(
+        self,
+        store: Store,
+        run: Manifest | str,
+        segments: Segments,
+        processes: Processes,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        """`run`: its manifest, or only its name before it is committed."""
+        super().__init__(store, run, cache_bytes)
+        self.segments = segments
+        self.processes = processes
+
+    @property
+    def events_total(self) -> int:
+        """How many events the history has; positions run from 0 to one less."""
+        return int(self.segments.rows.sum())
+
+    def skeleton(self, number: int, start: int, stop: int) -> Skeleton:
+        """Rows ``start <= row < stop`` of a segment's skeleton, numbered from 0; causes may reach below `start`."""
+        rows = layout.SKELETON_ROWS
+        first, last = start // rows, max(start, stop - 1) // rows
+        if first == last:
+            group = self.skeleton_group(number, first)
+            begin, end = start - first * rows, stop - first * rows
+            return group if begin == 0 and end == len(group) else group.part(begin, end)
+        parts = [
+            self.skeleton_group(number, each).part(max(0, start - each * rows), min(rows, stop - each * rows))
+            for each in range(first, last + 1)
+        ]
+        ends = np.cumsum([0] + [len(part.back) for part in parts])
+        return Skeleton(
+            np.concatenate([part.process for part in parts]),
+            np.concatenate([part.offsets[:-1] + end for part, end in zip(parts, ends[:-1], strict=True)] + [ends[-1:]]),
+            np.concatenate([part.back for part in parts]),
+        )
+
+    def skeleton_group(self, number: int, group: int) -> Skeleton:
+        """One row group of a segment's skeleton: the rows from ``group * SKELETON_ROWS`` on."""
+
+        def read() -> Skeleton:
+            return skeleton_from(self._skeleton_columns(number, group, ["process", "causes"]))
+
+        return self._cache.get(
+            ("skeleton", number, group),
+            lambda: self._guarded(self.segments.skeleton_file[number], read),
+            lambda part: part.process.nbytes + part.offsets.nbytes + part.back.nbytes,
+        )
+
+    def _skeleton_columns(self, number: int, group: int, columns: Sequence[str]) -> pa.Table:
+        """Those of these columns that a segment's skeleton has, in one row group."""
+        file = self._parquet(self.segments.skeleton_file[number])
+        known = [name for name in columns if name in file.schema_arrow.names]
+        return file.read_row_group(group, columns=known, use_threads=False)
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether processes do several things at once: then not all that a process did before is recorded as a cause."""
+        return any(name is not None for name in self.segments.lines_file)
+
+    def assumes(self, number: int) -> bool:
+        """Whether some events of a segment are only assumed to follow others, besides those of their process."""
+        if bool(self.messages_into(number).assumed.any()):
+            return True
+        name = self.segments.skeleton_file[number]
+        return self._guarded(name, lambda: layout.SKELETON_ASSUMED in self._parquet(name).schema_arrow.names)
+
+    def recorded_group(self, number: int, group: int, *, answered: bool = False) -> RecordedCauses:
+        """What the rows of one row group of a segment's skeleton follow by what is recorded.
+
+        `answered`: and by answers that are only assumed.
+        """
+
+        def read() -> RecordedCauses:
+            doubtful = layout.SKELETON_TIED if answered else layout.SKELETON_ASSUMED
+            columns = ["causes", doubtful, layout.SKELETON_FOLLOWS, layout.LIST_REST]
+            table = self._skeleton_columns(number, group, columns)
+            start = group * layout.SKELETON_ROWS
+            offsets, back = without_last(table, doubtful)
+            messages = RecordedCauses(offsets, 2 * back, np.zeros(len(table), np.int64))
+            if layout.SKELETON_FOLLOWS not in table.column_names:
+                previous = self.previous_rows(number)[start : start + len(table)]
+                has_one = previous >= 0
+                offsets = np.concatenate(([0], np.cumsum(has_one))).astype(np.int64)
+                back = 2 * (np.arange(start, start + len(previous)) - previous)[has_one]
+                return joined(RecordedCauses(offsets, back, messages.rest), messages)
+            lines = RecordedCauses(*lists_of(table[layout.SKELETON_FOLLOWS]), distances(table[layout.LIST_REST]))
+            not_started = rows_not_started(self, number) - start
+            lines = lines.without_first(not_started[(not_started >= 0) & (not_started < len(table))])
+            return joined(lines, messages)
+
+        return self._cache.get(
+            ("recorded", number, group, answered),
+            lambda: self._guarded(self.segments.skeleton_file[number], read),
+            lambda found: found.nbytes,
+        )
+
+    def line_lists(self, number: int) -> tuple[Longs, Longs]:
+        """By row of a segment: what its list holds besides the row, and from which row on, as in `Lists`; -1 for nothing."""
+
+        def read() -> tuple[Longs, Longs]:
+            groups = range(-(-int(self.segments.rows[number]) // layout.SKELETON_ROWS))
+            columns = [layout.LIST_REST, layout.LIST_LOW]
+            tables = [self._skeleton_columns(number, group, columns) for group in groups]
+            rows = np.arange(int(self.segments.rows[number]))
+            if not all(table.num_columns for table in tables):
+                return np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
+            rest, low = (distances(pa.concat_tables(tables)[name]) for name in columns)
+            return np.where(rest > 0, 2 * rows - rest, -1), rows - low
+
+        return self._cache.get(
+            ("lists", number),
+            lambda: self._guarded(self.segments.skeleton_file[number], read),
+            lambda found: 2 * found[0].nbytes,
+        )
+
+    def previous_rows(self, number: int) -> Longs:
+        """By row of a segment: the row before it in its process; -1 for the first."""
+        return self._cache.get(
+            ("previous", number),
+            lambda: previous_rows(self.process_column(number).astype(np.int32)),
+            lambda found: found.nbytes,
+        )
+
+    def known_skeleton(self, number: int, start: int, stop: int) -> Skeleton:
+        """As `skeleton`, without causes that are only assumed."""
+        whole = self.skeleton(number, start, stop)
+        if self.segments.lines_file[number] is None:
+            return whole
+        rows = layout.SKELETON_ROWS
+        groups = range(start // rows, max(start, stop - 1) // rows + 1)
+
+        def read(group: int) -> Longs:
+            table = self._skeleton_columns(number, group, [layout.SKELETON_ASSUMED])
+            found: Longs = table.column(0).to_numpy().astype(np.int64) if table.num_columns else np.zeros(0, np.int64)
+            return found
+
+        name = self.segments.skeleton_file[number]
+        parts = [self._guarded(name, lambda group=group: read(group)) for group in groups]  # type: ignore[misc]
+        if not sum(len(part) for part in parts):
+            return whole
+        counts = np.concatenate(parts)[start - groups[0] * rows :][: stop - start]
+        kept = np.ones(len(whole.back), np.bool_)
+        ends = whole.offsets[1:]
+        doubtful = np.repeat(ends - counts, counts) + counted_up(counts)
+        kept[doubtful] = False
+        offsets = np.concatenate(([0], np.cumsum(np.diff(whole.offsets) - counts))).astype(np.int64)
+        return Skeleton(whole.process, offsets, whole.back[kept])
+
+    def line_ends(self, number: int) -> LineEnds | None:
+        """Which lines go on from before a segment, and to after it; None where it has no lines."""
+        name = self.segments.lines_file[number]
+        if name is None:
+            return None
+
+        def read() -> LineEnds:
+            arrays = np.load(io.BytesIO(read_sealed(self.store, self._path(name))))
+            return LineEnds(**{each: arrays[each] for each in LineEnds.__slots__})
+
+        return self._cache.get(
+            ("lines", number),
+            lambda: self._guarded(name, read),
+            lambda found: sum(getattr(found, each).nbytes for each in LineEnds.__slots__),
+        )
+
+    def line_marks(self, number: int) -> Marks:
+        """Only `LineEnds.open_mark` of a segment, which is not kept: for who looks through all segments once."""
+        name = self.segments.lines_file[number]
+        if name is None:
+            return np.empty(0, np.uint64)
+
+        def read() -> Marks:
+            found: Marks = np.load(io.BytesIO(read_sealed(self.store, self._path(name))))["open_mark"]
+            return found
+
+        return self._guarded(name, read)
+
+    def process_group(self, number: int, group: int) -> NDArray[Any]:
+        """Only the processes of one row group of a segment's skeleton, as local codes."""
+
+        def read() -> NDArray[Any]:
+            file = self._parquet(self.segments.skeleton_file[number])
+            return np.asarray(file.read_row_group(group, columns=["process"], use_threads=False)["process"].to_numpy())
+
+        return self._cache.get(
+            ("process", number, group),
+            lambda: self._guarded(self.segments.skeleton_file[number], read),
+            lambda codes: codes.nbytes,
+        )
+
+    def process_column(self, number: int) -> NDArray[Any]:
+        """The processes of all of a segment's rows, as local codes."""
+        groups = range(-(-int(self.segments.rows[number]) // layout.SKELETON_ROWS))
+        return np.concatenate([self.process_group(number, group) for group in groups])
+
+    def events(self, number: int, columns: Sequence[str], start: int, stop: int) -> pa.Table:
+        """Rows ``start <= row < stop`` of a segment's events; reads the row groups and columns named, and no others."""
+        rows = layout.EVENT_ROWS
+        groups = range(start // rows, max(start, stop - 1) // rows + 1)
+        tables = [self._event_group(number, group, columns) for group in groups]
+        whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
+        return whole.slice(start - groups[0] * rows, stop - start)
+
+    def _event_group(self, number: int, group: int, columns: Sequence[str]) -> pa.Table:
+        missing = [column for column in columns if not self._cache.holds(("events", number, group, column))]
+        read = self._read_columns(number, group, missing) if missing else {}
+
+        def cached(column: str) -> pa.ChunkedArray:
+            # It may have left the cache between the two looks at it.
+            key = ("events", number, group, column)
+            return self._cache.get(
+                key,
+                lambda: read[column] if column in read else self._read_columns(number, group, [column])[column],
+                lambda it: it.nbytes,
+            )
+
+        return pa.table({column: cached(column) for column in columns})
+
+    def _read_columns(self, number: int, group: int, columns: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+        name = self.segments.events_file[number]
+        numbered = "seq" not in columns or self.has_numbers
+        wanted = [*columns] if numbered else [*columns, layout.COUNTED_BY]
+        table = self._guarded(
+            name, lambda: self._parquet(name).read_row_group(group, columns=wanted, use_threads=False)
+        )
+        found = {column: table[column] for column in columns}
+        if not numbered:
+            # Where the source gave no numbers, a segment counts from 1, because it was written before the ones before it.
+            first, last = group * layout.EVENT_ROWS, group * layout.EVENT_ROWS + len(table)
+            groups = range(first // layout.SKELETON_ROWS, (last - 1) // layout.SKELETON_ROWS + 1)
+            within = np.concatenate([self.process_group(number, each) for each in groups])
+            codes = within[first - groups[0] * layout.SKELETON_ROWS :][: len(table)]
+            counted = table[layout.COUNTED_BY].to_numpy() + self.segments.before_of(number)[codes]
+            found["seq"] = pc.coalesce(table["seq"], pa.chunked_array([pa.array(counted)]))
+        return found
+
+    def has_column(self, number: int, column: str) -> bool:
+        """Tell whether the events of a segment have a column, also one that only readers of files see."""
+        name = self.segments.events_file[number]
+        return column in self._guarded(name, lambda: self._parquet(name).schema_arrow.names)
+
+    def rows(self, positions: Longs, columns: Sequence[str]) -> pa.Table:
+        """The events at these positions, in the order given."""
+        if len(positions) == 0:
+            schema = self.event_schema()
+            return schema.empty_table().select(list(columns))
+        ascending = np.sort(positions)
+        numbers = np.searchsorted(self.segments.first_position, ascending, side="right") - 1
+        row = ascending - self.segments.first_position[numbers]
+        group = row // layout.EVENT_ROWS
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1) | np.diff(group, prepend=-1))
+        parts = [
+            self._event_group(int(numbers[first]), int(group[first]), columns).take(
+                pa.array(row[first:last] - group[first] * layout.EVENT_ROWS)
+            )
+            for first, last in itertools.pairwise([*starts.tolist(), len(row)])
+        ]
+        whole = parts[0] if len(parts) == 1 else pa.concat_tables(parts, promote_options="permissive")
+        if np.array_equal(ascending, positions):
+            return whole
+        return whole.take(pa.array(np.searchsorted(ascending, positions)))
+
+    def event_schema(self) -> pa.Schema:
+        """Columns of the events, those of the source included."""
+        return pa.schema([field for field in self._stored_schema() if field.name not in layout.INTERNAL])
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the source numbered all events; where it did not, ``seq`` is counted as it is read."""
+        return self._manifest is not None and self._manifest.given_seq
+
+    def _stored_schema(self) -> pa.Schema:
+        if not len(self.segments):
+            return layout.EVENTS
+        name = self.segments.events_file[0]
+        return self._guarded(name, lambda: self._parquet(name).schema_arrow)
+
+    def boundary(self, number: int) -> Boundary:
+        """What was known when the segment began."""
+        name = self.segments.boundary_file[number]
+        before = self.segments.before_of(number)
+        if name is None:
+            return Boundary.empty(len(before))
+
+        def read() -> Boundary:
+            arrays = np.load(io.BytesIO(read_sealed(self.store, self._path(name))))
+            told = arrays["before"]
+            # Processes that came later than the file had nothing before it.
+            told = np.pad(told, (0, len(before) - len(told)))
+            return Boundary(
+                told,
+                vectors_from("known", len(told), arrays, told),
+                arrays["edge_row"],
+                arrays["edge_send"],
+                arrays["send_position"] + self.segments.base_of(number),
+                arrays["send_process"],
+                arrays["send_index"],
+                vectors_from("send_known", len(arrays["send_position"]), arrays, told),
+            )
+
+        return self._cache.get(
+            ("boundary", number),
+            lambda: self._guarded(name, read),
+            lambda found: found.known.nbytes + found.send_known.nbytes + 16 * len(found.edge_row),
+        )
+
+    def crossings(self, number: int) -> tuple[Longs, Longs]:
+        """The causes that a segment's rows have before it: rows, ascending, and the causes' positions."""
+        found = self.messages_into(number)
+        return found.row, found.position
+
+    def known_crossings(self, number: int) -> tuple[Longs, Longs]:
+        """The same without those that are only assumed."""
+        found = self.known_messages_into(number)
+        return found.row, found.position
+
+    def known_messages_into(self, number: int) -> Crossings:
+        """As `messages_into`, without those that are only assumed; a process that does one thing at a time assumes none."""
+        found = self.messages_into(number)
+        return found if self.segments.lines_file[number] is None else found.without_assumed()
+
+    def messages_into(self, number: int) -> Crossings:
+        """The same, with the senders."""
+        name = self.segments.boundary_file[number]
+        if name is None:
+            return NO_CROSSINGS
+
+        def read() -> Crossings:
+            # Members of the archive are read one by one: the vectors, which are most of it, are left alone.
+            arrays = np.load(io.BytesIO(read_sealed(self.store, self._path(name))))
+            send = arrays["edge_send"]
+            position, process, index = (
+                arrays[f"send_{each}"][send].astype(np.int64) for each in ("position", "process", "index")
+            )
+            doubt = arrays["edge_doubt"]
+            position += self.segments.base_of(number)
+            return Crossings(arrays["edge_row"], position, process, index, doubt != CERTAIN, doubt == TIED)
+
+        return self._cache.get(
+            ("crossings", number), lambda: self._guarded(name, read), lambda found: 4 * found.row.nbytes
+        )
+
+    def ids_index(self, number: int) -> SealedFile | None:
+        """The file that finds rows by the source's ids; None where the segment has no such ids."""
+        name = self.segments.ids_file[number]
+        if name is None:
+            return None
+        return self._files.get(
+            name, lambda: self._guarded(name, lambda: SealedFile(self.store, self._path(name))), lambda _: 65_536
+        )
+
+
+def open_run(store: Store, *, cache_bytes: int = CACHE_BYTES) -> Run:
+    """The run that the manifest names. Raises `NoHistory`, `DamagedHistory` or `UnsupportedFormat`."""
+    manifest = read_manifest(store)
+    folder = layout.run_folder(manifest.run)
+    found: list[pa.Table] = []
+    for name in (manifest.tables.segments, manifest.tables.processes):
+        place = store.place(f"{folder}/{name}")
+        try:
+            found.append(read_sealed_table(store, f"{folder}/{name}"))
+        except FileNotFoundError:
+            if read_manifest(store).version != manifest.version:
+                return open_run(store, cache_bytes=cache_bytes)
+            raise missing(place) from None
+        except (pa.ArrowException, OSError) as fault:
+            raise damaged(place, f"it cannot be read ({fault})") from fault
+    try:
+        run = Run(store, manifest, segments_from(found[0]), processes_from(found[1]), cache_bytes=cache_bytes)
+    except (ValueError, KeyError) as fault:
+        raise DamagedHistory(f"{store.place(folder)} contradicts itself: {fault}") from fault
+    if run.events_total != manifest.events:
+        raise DamagedHistory(
+            f"{store.place(folder)} has {run.events_total} events, and the manifest says {manifest.events}"
+        )
+    return run

@@ -1,0 +1,204 @@
+"""Where a history's files live: a folder of any file system that pyarrow knows.
+
+A root is a path (relative, with spaces or ``~``) or a URI: ``file://``, ``s3://``, ``gs://``, ``abfs://``, ``hdfs://``.
+Names within it use ``/``. A file is written whole or not at all: where the file system is local, into a temporary file
+that is synced and renamed; object stores show an object once it is complete.
+
+HAZARD: HDFS cannot replace a file in one step. A history there is missing for an instant while it is replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from errno import EDQUOT, ENOSPC
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import pyarrow as pa
+from pyarrow import fs
+
+from ledto.errors import LedtoError
+
+PUTS_WHOLE = frozenset({"s3", "gcs", "abfs"})
+"""File systems on which a file appears when its stream is closed, and not before."""
+TEMPORARY = ".writing-"
+"""What the names of files that are being written start with."""
+
+
+class StorageError(LedtoError):
+    """A file of a history could not be read or written."""
+
+
+class NoSpace(StorageError):
+    """A disk is full, or a quota used up."""
+
+    def __init__(self, place: object) -> None:
+        super().__init__(f"no space left on {place}: make room there, or name a place with more of it, and try again")
+
+
+def is_full(failure: BaseException) -> bool:
+    """Whether something failed because a disk is full, or a quota used up."""
+    return isinstance(failure, OSError) and failure.errno in (ENOSPC, EDQUOT)
+
+
+class Store:
+    """One folder and the files below it. Pickles as its root, so tasks on other machines can have it."""
+
+    __slots__ = ("_files", "_folder", "root")
+
+    root: str
+    """The absolute path, or the URI as given."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        text = os.fspath(root)
+        if not text:
+            raise StorageError("a history needs a path or a URI, and this one is empty")
+        if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
+            text = text.rstrip("/")
+            try:
+                self._files, self._folder = fs.FileSystem.from_uri(quote(text, safe="/:%?&=@+,;~[]"))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as refused:
+                raise StorageError(f"{text} cannot be used as a folder: {refused}") from None
+        else:
+            text = os.path.abspath(os.path.expanduser(text))
+            self._files, self._folder = fs.LocalFileSystem(), text
+        self.root = self._folder if self.is_local else text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Store, (self.root,)
+
+    def __repr__(self) -> str:
+        return f"Store({self.root!r})"
+
+    def __str__(self) -> str:
+        return self.root
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the files are on this machine's file system."""
+        return bool(self._files.type_name == "local")
+
+    def place(self, name: str) -> str:
+        """The file's path or URI, for people and for other programs."""
+        return f"{self.root}/{name}" if name else self.root
+
+    def _path(self, name: str) -> str:
+        return f"{self._folder}/{name}" if name else str(self._folder)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file or folder."""
+        return bool(self._files.get_file_info(self._path(name)).type != fs.FileType.NotFound)
+
+    def read(self, name: str) -> bytes:
+        """The whole file; `FileNotFoundError` where there is none."""
+        if self.is_local:
+            return Path(self._path(name)).read_bytes()
+        with self._files.open_input_file(self._path(name)) as file:
+            return bytes(file.read())
+
+    def open(self, name: str) -> pa.NativeFile:
+        """A file to read at any place, as Parquet readers do; `FileNotFoundError` where there is none."""
+        # Not mapped into memory: a mapped file that is cut ends the whole process when it is read.
+        return self._files.open_input_file(self._path(name))
+
+    def write(self, name: str, data: bytes | memoryview | pa.Buffer) -> None:
+        """Write or replace the whole file, atomically."""
+        with self.writing(name) as file:
+            file.write(data)
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[pa.NativeFile]:
+        """A stream into a file that appears when the block ends well, and does not when it raises; `NoSpace`."""
+        try:
+            with self._writing(name) as file:
+                yield file
+        except OSError as failure:
+            if is_full(failure):
+                raise NoSpace(self.root) from failure
+            raise
+
+    @contextmanager
+    def _writing(self, name: str) -> Iterator[pa.NativeFile]:
+        path = self._path(name)
+        folder, _, last = path.rpartition("/")
+        if self._files.type_name in PUTS_WHOLE:
+            with self._files.open_output_stream(path) as file:
+                yield file
+            return
+        self._files.create_dir(folder, recursive=True)
+        temporary = f"{folder}/{TEMPORARY}{uuid4().hex}-{last}"
+        try:
+            with self._files.open_output_stream(temporary) as file:
+                yield file
+            if self.is_local:
+                _sync(temporary)
+                os.replace(temporary, path)
+            else:
+                if self.exists(name):
+                    self._files.delete_file(path)
+                self._files.move(temporary, path)
+        except BaseException:
+            if self._files.get_file_info(temporary).type != fs.FileType.NotFound:
+                self._files.delete_file(temporary)
+            raise
+
+    def sync(self, folder: str) -> None:
+        """Make the names in a folder survive a loss of power, as `writing` does for the contents of files."""
+        if self.is_local:
+            _sync(self._path(folder))
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file unless it is there, and say whether it was written.
+
+        Of several that try on one local file system, one succeeds; elsewhere two that try in the same instant may both.
+        """
+        path = self._path(name)
+        if not self.is_local:
+            if self.exists(name):
+                return False
+            self.write(name, data)
+            return True
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileExistsError:
+            return False
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        return True
+
+    def names(self, folder: str) -> list[str]:
+        """What is directly in the folder, sorted; nothing where there is no folder."""
+        chosen = fs.FileSelector(self._path(folder), allow_not_found=True)
+        return sorted(info.base_name for info in self._files.get_file_info(chosen))
+
+    def make_folder(self, folder: str) -> None:
+        """Make the folder and those above it, where they are missing."""
+        self._files.create_dir(self._path(folder), recursive=True)
+
+    def delete(self, name: str) -> None:
+        """Delete a file; nothing happens where there is none."""
+        try:
+            self._files.delete_file(self._path(name))
+        except FileNotFoundError:
+            return
+
+    def delete_folder(self, folder: str) -> None:
+        """Delete a folder with all that is in it; nothing happens where there is none."""
+        try:
+            self._files.delete_dir(self._path(folder))
+        except FileNotFoundError:
+            return
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,70 @@
+"""A live history as readers see it: the newest version, and the deliveries since a number."""
+
+from __future__ import annotations
+
+import os
+from threading import Lock
+
+import pyarrow as pa
+
+from ledto.history.errors import NoHistory
+from ledto.history.manifest import Stream, read_manifest
+from ledto.history.sealed import missing
+from ledto.history.store import Store
+from ledto.live.delivery_log import DeliveryLog
+from ledto.questions.history import History
+
+
+class LiveHistory:
+    """Follows the history at a path, live or not. Threads may share it."""
+
+    def __init__(self, history: str | os.PathLike[str] | Store) -> None:
+        self.store = history if isinstance(history, Store) else Store(history)
+        self._lock = Lock()
+        self._opened: tuple[tuple[str, int], History] | None = None
+
+    def current(self) -> History:
+        """The newest version that was committed; raises `NoHistory` before the first.
+
+        Files of older versions go after some seconds: a question to one then raises `HistoryReplaced`, and is to be asked
+        of a newer one.
+        """
+        newest = read_manifest(self.store).version
+        with self._lock:
+            if self._opened is None or self._opened[0] != newest:
+                history = History(self.store.root)
+                self._opened = (history.run.manifest.version, history)
+            return self._opened[1]
+
+    @property
+    def version(self) -> int:
+        """The number of the newest commit; 0 without one, and for a history that was made at once."""
+        try:
+            return read_manifest(self.store).version[1]
+        except NoHistory:
+            return 0
+
+    def state(self) -> Stream | None:
+        """What the writer told with the newest commit; None where there is no live history."""
+        try:
+            return read_manifest(self.store).stream
+        except NoHistory:
+            return None
+
+    def last_delivery(self) -> int:
+        """The number of the newest delivery; 0 without one."""
+        state = self.state()
+        return 0 if state is None else state.log.last
+
+    def deliveries(self, after: int, limit: int = 10_000) -> pa.Table:
+        """Up to `limit` deliveries with larger numbers, ascending: rows of `ledto.live.DELIVERED`.
+
+        All of them are in the history that `current` gives from now on. Raises `LogTrimmed` and `DamagedHistory`.
+        """
+        while True:
+            manifest = read_manifest(self.store)
+            try:
+                return DeliveryLog.of(manifest).after(self.store, manifest.run, after, limit)
+            except FileNotFoundError as gone:
+                if read_manifest(self.store).version == manifest.version:
+                    raise missing(str(gone.filename or self.store)) from None

@@ -1,0 +1,99 @@
+"""Segments of a live history, and the small tables that describe them, which are made anew with every commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ledto.history import layout
+from ledto.history.deliver.files import SegmentOutcome
+from ledto.history.deliver.rows import Blocks
+from ledto.history.run_tables import SegmentRow
+from ledto.history.window.segment import Counts
+from ledto.history.write import SegmentFiles
+from ledto.live.chain import PendingSegment
+
+Longs = NDArray[np.int64]
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """A segment that was written. Positions count from the start of its chain."""
+
+    rows: int
+    counts: Counts
+    before: Longs
+    """By process, as those of `counts`: events before the segment."""
+    first_causal_time: int
+    last_causal_time: int
+    files: SegmentFiles
+    boundary_file: str | None
+    edges: tuple[Longs, Longs]
+    """Rows with causes before the segment, and the positions of these."""
+    edge_doubt: NDArray[np.uint8]
+    """By edge: how sure the cause is, as `ledto.history.open_ends.doubt_of` tells it."""
+    attributes: tuple[str, ...]
+    missing: int
+    lag: int
+    blocks: Blocks | None = None
+    outcome: SegmentOutcome | None = None
+    """With `blocks`, once it is delivered."""
+
+    @classmethod
+    def of(
+        cls, part: PendingSegment, files: SegmentFiles, boundary_file: str | None, attributes: tuple[str, ...]
+    ) -> Record:
+        """The record of a part whose files are written."""
+        by = layout.PLACED_BY if layout.PLACED_BY in part.events.column_names else "causal_time"
+        causal = part.events[by].drop_null()
+        edges = (part.boundary.edge_row, part.boundary.send_position[part.boundary.edge_send])
+        return cls(
+            len(part.events),
+            part.counts,
+            part.boundary.before,
+            causal[0].as_py() if len(causal) else 0,
+            causal[-1].as_py() if len(causal) else 0,
+            files,
+            boundary_file,
+            edges,
+            part.edge_doubt,
+            attributes,
+            len(part.events) - part.events["missing"].null_count,
+            part.lag,
+        )
+
+
+def segment_rows(chains: Sequence[tuple[int, Sequence[Record]]]) -> Iterator[SegmentRow]:
+    """Give all segments, chain after chain, each with the number of its processes."""
+    code = 0
+    for width, records in chains:
+        codes = range(code, code + width)
+        code += width
+        for record in records:
+            yield SegmentRow(
+                record.rows,
+                codes,
+                record.counts,
+                record.before,
+                record.first_causal_time,
+                record.last_causal_time,
+                record.files,
+                record.boundary_file,
+            )
+
+
+def crossings_table(chains: Sequence[Sequence[Record]]) -> pa.Table:
+    """Messages from one segment to a later one, by position."""
+    effects, causes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    position = 0
+    for records in chains:
+        base = position
+        for record in records:
+            effects.append(record.edges[0] + position)
+            causes.append(record.edges[1] + base)
+            position += record.rows
+    return pa.table([np.concatenate(effects), np.concatenate(causes)], schema=layout.CROSSINGS)

@@ -1,0 +1,100 @@
+"""Takes a committed history; gives answers: what led to an event, what came of it, and how two events stand to each other.
+
+::
+
+    history = ledto.open("shop.history")
+    answer = history.why("shop:42", k=10)
+    answer.events[-1]    # Event(id='cart:17', process='cart', seq=17, name='checkout', time=1700000000120000000, ...)
+
+One module a question: `why`, `impact`, `concurrent`, `cut`, `relation`, `explain`, `order`, `clocks`, `sql`. `history`
+has the class `History`, which gives them all. Names are loaded when they are used: tasks that only write need no DuckDB.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ledto.questions.concurrent import Concurrent
+    from ledto.questions.cut import Cut, MessageUnderWay
+    from ledto.questions.event import Event
+    from ledto.questions.explain import Explanation, Related
+    from ledto.questions.history import Check, History, Process, QuarantinedReport, open_history
+    from ledto.questions.impact import Affected, Impact
+    from ledto.questions.missing import Missing
+    from ledto.questions.path import PathStep
+    from ledto.questions.possible import Possible
+    from ledto.questions.relation import Numbered
+    from ledto.questions.sql import connect, views
+    from ledto.questions.standing import RELATIONS, Standing
+    from ledto.questions.why import Why
+
+__all__ = [
+    "open_history",
+    "History",
+    "Event",
+    "Why",
+    "Missing",
+    "Possible",
+    "Impact",
+    "Affected",
+    "Related",
+    "Standing",
+    "Explanation",
+    "PathStep",
+    "Concurrent",
+    "Cut",
+    "MessageUnderWay",
+    "Process",
+    "Check",
+    "QuarantinedReport",
+    "RELATIONS",
+    "Numbered",
+    "connect",
+    "views",
+]
+
+_PLACES = {
+    "questions.concurrent": ("Concurrent",),
+    "questions.cut": (
+        "Cut",
+        "MessageUnderWay",
+    ),
+    "questions.event": ("Event",),
+    "questions.explain": (
+        "Explanation",
+        "Related",
+    ),
+    "questions.history": (
+        "QuarantinedReport",
+        "Check",
+        "History",
+        "Process",
+        "open_history",
+    ),
+    "questions.impact": (
+        "Affected",
+        "Impact",
+    ),
+    "questions.missing": ("Missing",),
+    "questions.path": ("PathStep",),
+    "questions.possible": ("Possible",),
+    "questions.relation": ("Numbered",),
+    "questions.sql": (
+        "connect",
+        "views",
+    ),
+    "questions.standing": (
+        "RELATIONS",
+        "Standing",
+    ),
+    "questions.why": ("Why",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _PLACES.items():
+        if name in names:
+            return getattr(import_module(f"ledto.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,120 @@
+"""What is concurrent with an event: it can neither have led to it nor come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ledto.causality.sweeps import FutureSweep, PastSweep
+from ledto.history.run import Run
+from ledto.history.tables import Longs
+from ledto.questions.event import Event, events_at
+from ledto.questions.impact import future
+from ledto.questions.locate import code_at, row_of
+from ledto.questions.missing import are_tainted, first_tainted, is_tainted
+from ledto.questions.parts import SegmentRows, parts_from, parts_until, past_vector_at
+
+
+@dataclass(frozen=True, slots=True)
+class Concurrent:
+    """The answer of `History.concurrent`."""
+
+    event: Event
+    events: tuple[Event, ...]
+    """The nearest in history order, in that order."""
+    total: int
+    """How many there are in the computation."""
+    unknown: int = 0
+    """Events that nothing leads to or from, but reports are missing that might."""
+    numbered: bool = True
+    """Whether sources number all events. Where they do not, this holds if no report was lost: nobody would notice."""
+
+    @property
+    def more(self) -> bool:
+        """Whether there are further ones."""
+        return self.total > len(self.events)
+
+    def to_json(self) -> dict[str, Any]:
+        """For `json.dumps`."""
+        return {
+            "event": self.event.to_json(),
+            "events": [event.to_json() for event in self.events],
+            "more": self.more,
+            "total": self.total,
+            "unknown": self.unknown,
+            "numbered": self.numbered,
+        }
+
+
+def concurrent(run: Run, position: int, k: int) -> Concurrent:
+    """The `k` nearest events of the computation that provably are neither before nor after the event, and their number."""
+    number, _ = row_of(run, position)
+    companions = _companions(run, number, code_at(run, position))
+    members = run.segments.codes_of(number)[companions]
+    events = run.processes.events[members]
+    past = past_vector_at(run, position)[companions]
+    unrelated = events - past - future(run, position)[0][companions]
+    own = members == code_at(run, position)
+    unrelated[own] = 0
+    # Of what is neither past nor future of a process, the events from its first tainted one on are in doubt.
+    doubtful = np.clip(past + unrelated - np.maximum(past, first_tainted(run)[members] - 1), 0, unrelated)
+    if is_tainted(run, position):
+        doubtful = unrelated
+    total = int((unrelated - doubtful).sum())
+    before = _nearest(run, position, companions, min(k, total), _before)
+    after = _nearest(run, position, companions, min(k, total), _after)
+    nearest = np.concatenate((before, after))
+    nearest = np.sort(nearest[np.argsort(np.abs(nearest - position), kind="stable")[:k]])
+    event, *others = events_at(run, np.concatenate(([position], nearest)))
+    return Concurrent(event, tuple(others), total, int(doubtful.sum()), run.has_numbers)
+
+
+def _nearest(
+    run: Run, position: int, companions: Longs, k: int, pieces: Callable[[Run, int, Longs], Iterator[Longs]]
+) -> Longs:
+    """The first `k` of events that come in pieces, the nearest first, without those in doubt."""
+    found = np.empty(0, np.int64)
+    if not k:
+        return found
+    for piece in pieces(run, position, companions):
+        found = np.concatenate((found, piece[~are_tainted(run, piece)]))
+        if len(found) >= k:
+            break
+    return found[:k]
+
+
+def _companions(run: Run, number: int, code: int) -> Longs:
+    """Local codes of the processes of one computation of a segment."""
+    computation = run.processes.computation_number
+    return np.flatnonzero(computation[run.segments.codes_of(number)] == computation[code])
+
+
+def _unrelated(part: SegmentRows, related: Longs, companions: Longs) -> Longs:
+    others = np.isin(part.skeleton.process, companions)
+    others[related] = False
+    return np.flatnonzero(others) + part.first_position
+
+
+def _before(run: Run, position: int, companions: Longs) -> Iterator[Longs]:
+    """Events before it in history order that are not in its past, the nearest first."""
+    sweep = PastSweep(len(run.segments.codes_of(row_of(run, position)[0])), position)
+    for part in parts_until(run, position):
+        found = sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
+        piece = _unrelated(part, found, companions)
+        yield piece[piece < position][::-1]
+        if sweep.reached[companions].all():
+            return
+
+
+def _after(run: Run, position: int, companions: Longs) -> Iterator[Longs]:
+    """Events after it in history order that are not in its future, the nearest first."""
+    sweep = FutureSweep(len(run.segments.codes_of(row_of(run, position)[0])), position)
+    for part in parts_from(run, position):
+        found = sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
+        piece = _unrelated(part, found, companions)
+        yield piece[piece > position]
+        if (sweep.entered[companions] >= 0).all():
+            return

@@ -1,0 +1,159 @@
+"""A consistent state of the system: what every process had done by an event or a time, and what was under way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ledto.causality.in_flight import messages_in_flight
+from ledto.causality.order import NO_TIME
+from ledto.events.schema import ANSWER
+from ledto.history import layout
+from ledto.history.run import Run
+from ledto.history.tables import Longs
+from ledto.questions.event import Event, events_at
+from ledto.questions.locate import row_of
+from ledto.questions.parts import past_vector_at
+from ledto.questions.relation import positions_of
+
+
+@dataclass(frozen=True, slots=True)
+class MessageUnderWay:
+    """A message that was sent inside a cut and received outside of it."""
+
+    key: str | None
+    sent: Event
+    received: Event
+
+    @property
+    def assumed(self) -> bool:
+        """Whether it is an answer of which it is only assumed that it was received."""
+        return self.key is not None and self.key.startswith(ANSWER)
+
+    def to_json(self) -> dict[str, Any]:
+        """For `json.dumps`; ``assumed`` only where it is so."""
+        found = {
+            "key": self.key,
+            "from": self.sent.process,
+            "to": self.received.process,
+            "sent": self.sent.to_json(),
+            "received": self.received.to_json(),
+        }
+        return {**found, "assumed": True} if self.assumed else found
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The answer of `History.cut`: a set of events that holds, with each event, everything that may have led to it."""
+
+    event: Event | None
+    """The event up to which this is, with all that may have led to it; None for a cut by time."""
+    time: int | None
+    """The time up to which events are in the cut by their causal times; None for a cut by an event."""
+    total: int
+    """How many events are in the cut."""
+    last: tuple[Event, ...]
+    """The last event of each process that has one in the cut, by computation and process."""
+    in_flight: tuple[MessageUnderWay, ...]
+    """Messages sent inside and received outside, by receive: as many as were asked for."""
+    in_flight_total: int
+    """How many there are. A message whose receive nobody reported is not among them."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For `json.dumps`."""
+        by = {"time": self.time} if self.event is None else {"event": self.event.to_json()}
+        return {
+            **by,
+            "events": [event.to_json() for event in self.last],
+            "total": self.total,
+            "in_flight": [message.to_json() for message in self.in_flight],
+            "in_flight_total": self.in_flight_total,
+        }
+
+
+def cut_at_event(run: Run, position: int, k: int) -> Cut:
+    """All that may have led to an event, itself included: whole processes up to some event of each."""
+    number, _ = row_of(run, position)
+    inside = np.zeros(len(run.processes), np.int64)
+    inside[run.segments.codes_of(number)] = past_vector_at(run, position)
+    (event,) = events_at(run, [position])
+    return _cut(run, inside, k, event=event, time=None)
+
+
+def cut_at_time(run: Run, time: int, k: int, codes: Longs) -> Cut:
+    """Events of these processes, which make up whole computations, whose causal times are not after `time`."""
+    inside = np.zeros(len(run.processes), np.int64)
+    segments = run.segments
+    for number in range(len(segments)):
+        # Events without any time in their past come first, and are in every cut.
+        if segments.first_causal_time[number] > time and _causal_times(run, number, 0, 1)[0] != NO_TIME:
+            continue
+        counts = segments.counts_of(number)
+        if segments.last_causal_time[number] > time:
+            counts = np.bincount(_processes_until(run, number, time), minlength=len(counts))
+        inside[segments.codes_of(number)] += counts
+    chosen = np.zeros(len(run.processes), np.bool_)
+    chosen[codes] = True
+    inside[~chosen] = 0
+    return _cut(run, inside, k, event=None, time=time)
+
+
+def _processes_until(run: Run, number: int, time: int) -> Longs:
+    """The processes of a segment's rows whose causal times, which ascend, are not after `time`."""
+    rows = int(run.segments.rows[number])
+    low, high = 0, -(-rows // layout.EVENT_ROWS)
+    while low < high:
+        middle = (low + high) // 2
+        start = middle * layout.EVENT_ROWS
+        if _causal_times(run, number, start, start + 1)[0] <= time:
+            low = middle + 1
+        else:
+            high = middle
+    start = max(0, low - 1) * layout.EVENT_ROWS
+    times = _causal_times(run, number, start, min(rows, start + layout.EVENT_ROWS))
+    return run.skeleton(number, 0, start + int(np.searchsorted(times, time, side="right"))).process.astype(np.int64)
+
+
+def _causal_times(run: Run, number: int, start: int, stop: int) -> Longs:
+    by = layout.PLACED_BY if run.has_column(number, layout.PLACED_BY) else "causal_time"
+    column = run.events(number, [by], start, stop)[by]
+    found: Longs = column.fill_null(NO_TIME).to_numpy()
+    return found
+
+
+def _cut(run: Run, inside: Longs, k: int, *, event: Event | None, time: int | None) -> Cut:
+    present = np.flatnonzero(inside)
+    last = sorted(
+        events_at(run, positions_of(run, present, inside[present])), key=lambda each: (each.computation, each.process)
+    )
+    sends, receives = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for found in _in_flight(run, inside):
+        sends.append(found[0])
+        receives.append(found[1])
+    sent, received = np.concatenate(sends), np.concatenate(receives)
+    shown = events_at(run, np.concatenate((sent[:k], received[:k])))
+    half = len(shown) // 2
+    messages = tuple(MessageUnderWay(shown[each].sends, shown[each], shown[half + each]) for each in range(half))
+    return Cut(event, time, int(inside.sum()), tuple(last), messages, len(sent))
+
+
+def _in_flight(run: Run, inside: Longs) -> Iterator[tuple[Longs, Longs]]:
+    """Sends and receives by position, segment by segment; segments that cannot have any are not read."""
+    segments = run.segments
+    for number in range(len(segments)):
+        codes, before, counts = segments.codes_of(number), segments.before_of(number), segments.counts_of(number)
+        limits = inside[codes]
+        if not limits.any() or (limits >= before + counts).all():
+            continue
+        first = int(segments.first_position[number])
+        if (limits > before).any():
+            skeleton = run.skeleton(number, 0, int(segments.rows[number]))
+            yield messages_in_flight(skeleton, run.boundary(number), first, limits)
+        else:
+            into = run.messages_into(number)
+            chosen = np.flatnonzero(into.index <= limits[into.process])
+            order = chosen[np.lexsort((into.position[chosen], into.row[chosen]))]
+            yield into.position[order], into.row[order] + first

@@ -1,0 +1,130 @@
+"""The whole history in order: as it may have happened, or as an observer under a policy would have delivered it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ledto.history import layout
+from ledto.history.errors import UnknownPolicy
+from ledto.history.run import Run
+from ledto.history.tables import Longs
+from ledto.questions.event import Event, event_columns, events_from
+
+DELIVERY_KEY = ("at", "lead", "tie")
+"""By these the deliveries of a computation are in order; the position decides between computations."""
+NEVER = int(np.iinfo(np.int64).max)
+"""In place of the time of delivery of events that a policy cannot place: they come last."""
+
+
+def order_tables(run: Run, *, policy: str | None, columns: list[str], skip: int = 0) -> Iterator[pa.Table]:
+    """All events, some thousands at a time: ``position``, the columns, and a policy's ``at``, ``waited`` and ``late``.
+
+    The first `skip` events are left out, whose columns are not read.
+    """
+    if policy is None:
+        for number in range(len(run.segments)):
+            begin = int(run.segments.first_position[number])
+            for start in range(max(0, skip - begin), int(run.segments.rows[number]), layout.EVENT_ROWS):
+                stop = min(int(run.segments.rows[number]), start + layout.EVENT_ROWS)
+                yield _with_position(
+                    run.events(number, columns, start, stop), np.arange(begin + start, begin + stop, dtype=np.int64)
+                )
+        return
+    for table in _merged(run, delivery_files(run, policy)):
+        skip, table = max(0, skip - len(table)), table.slice(min(skip, len(table)))
+        positions = table["position"].to_numpy()
+        for start in range(0, len(positions), layout.EVENT_ROWS):
+            chosen = positions[start : start + layout.EVENT_ROWS]
+            found = _with_position(run.rows(chosen, columns), chosen)
+            for name in ("at", "waited", "late"):
+                found = found.append_column(name, table[name].slice(start, len(chosen)))
+            yield found
+
+
+def order_events(run: Run, *, policy: str | None) -> Iterator[Event]:
+    """The same as values."""
+    columns = event_columns(run)
+    for table in order_tables(run, policy=policy, columns=columns):
+        lists: dict[str, list[Any]] = {name: table[name].to_pylist() for name in columns}
+        yield from events_from(run, lists, table["position"].to_numpy())
+
+
+def order_documents(run: Run, *, policy: str | None, skip: int = 0) -> Iterator[dict[str, Any]]:
+    """The same for `json.dumps`: events and, under a policy, ``at``, ``waited`` and ``late``."""
+    columns = event_columns(run)
+    further = [name for name in ("at", "waited", "late") if policy is not None]
+    for table in order_tables(run, policy=policy, columns=columns, skip=skip):
+        events = events_from(run, {name: table[name].to_pylist() for name in columns}, table["position"].to_numpy())
+        delivered = table.select(further).to_pylist() if further else [{}] * len(events)
+        for event, delivery in zip(events, delivered, strict=True):
+            yield event.to_json() | delivery
+
+
+def delivery_files(run: Run, policy: str) -> list[str]:
+    """The files of a policy's deliveries, one a segment."""
+    known = run.manifest.policies
+    if policy not in known:
+        there_are = ", ".join(sorted(known)) or "none"
+        raise UnknownPolicy(
+            f"the history has no deliveries under {policy!r}; it has {there_are}. "
+            "Choose policies when the history is made: ledto observe --policy"
+        )
+    return list(known[policy].files)
+
+
+def _with_position(table: pa.Table, positions: Longs) -> pa.Table:
+    return table.add_column(0, "position", pa.array(positions))
+
+
+def _merged(run: Run, files: list[str]) -> Iterator[pa.Table]:
+    """Deliveries in order, in pieces.
+
+    Segments overlap little in time: what is held at once are the deliveries after the earliest of any later segment.
+    """
+    earliest = np.array([_earliest(run.table(name)) for name in files] + [NEVER], np.int64)
+    following = np.minimum.accumulate(earliest[::-1])[::-1]
+    held: pa.Table | None = None
+    for number, name in enumerate(files):
+        table = run.table(name).read(use_threads=False)
+        first = int(run.segments.first_position[number])
+        table = _with_position(table, np.arange(first, first + len(table), dtype=np.int64))
+        held = table if held is None else pa.concat_tables([held, table])
+        last = number == len(files) - 1
+        held = _sorted(held)
+        times = _times(held)
+        ready = len(held) if last else int(np.searchsorted(times, following[number + 1]))
+        if ready:
+            yield held.slice(0, ready)
+            held = held.slice(ready).combine_chunks()
+
+
+def _times(table: pa.Table) -> Longs:
+    found: Longs = table["at"].fill_null(NEVER).to_numpy()
+    return found
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    keys = [table["position"].to_numpy()]
+    for name in reversed(DELIVERY_KEY):
+        column = name if name in table.column_names else "rank"
+        keys.append(table[column].cast(pa.int64()).fill_null(NEVER).to_numpy())
+    return table.take(pa.array(np.lexsort(keys)))
+
+
+def _earliest(file: pq.ParquetFile) -> int:
+    """The first time of delivery in a file, from its statistics, or else by reading the column."""
+    place = file.schema_arrow.get_field_index("at")
+    least = NEVER
+    for group in range(file.metadata.num_row_groups):
+        statistics = file.metadata.row_group(group).column(place).statistics
+        if statistics is None or not statistics.has_min_max:
+            column = file.read_row_group(group, columns=["at"], use_threads=False)["at"].fill_null(NEVER).to_numpy()
+            least = min(least, int(column.min(initial=NEVER)))
+        else:
+            least = min(least, int(statistics.min))
+    return least

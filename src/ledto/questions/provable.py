@@ -1,0 +1,96 @@
+"""How much of a history is provable: for how many events no report is known to be missing in what may have led to them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ledto.causality.taint import NEVER
+from ledto.events.schema import SPAN
+from ledto.history import layout
+from ledto.history.run import Run
+from ledto.questions.event import events_at
+from ledto.questions.locate import position_of_index
+from ledto.questions.missing import first_holes, first_tainted
+
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Provable:
+    """How much of a history is provable."""
+
+    events: int
+    processes: int
+    provable: int
+    """Events of which it is known what cannot have led to them: no report is known to be missing in their past."""
+    silent_processes: int
+    """Processes that tell of no message, beside others: nothing is known of what reached them."""
+    silent_events: int
+    """Their events, none of which is provable."""
+    silent: tuple[str, ...]
+    """Some of their names."""
+    numbered: bool
+    """Whether sources number all events. Where they do not, nobody notices that a report was lost."""
+    first_missing: str | None
+    """The id of an event before which a report is missing: the one with the smallest number in its process."""
+    connected: bool = True
+    """Whether anything leads from one process to another, where a computation has several."""
+    spans: bool = False
+    """Where nothing does: whether there are spans."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For `json.dumps`."""
+        return {**asdict(self), "silent": list(self.silent)}
+
+
+def provable(run: Run) -> Provable:
+    """Count, from what the table of processes says."""
+    table = run.processes.table
+    events = table["events"].to_numpy()
+    holes, tainted = first_holes(run), first_tainted(run)
+    silent = (pc.equal(table["messages"], 0).to_numpy()) & (holes == 1)
+    first = np.where(silent, NEVER, holes)
+    code = int(first.argmin()) if len(first) and first.min() != NEVER else None
+    shows = () if code is None else events_at(run, [position_of_index(run, code, int(first[code]))])
+    connected = not _has_companions(run) or any(_leads_across(run, number) for number in range(len(run.segments)))
+    return Provable(
+        events=int(events.sum()),
+        processes=len(events),
+        provable=int(np.minimum(events, tainted - 1).sum()),
+        silent_processes=int(silent.sum()),
+        silent_events=int(events[silent].sum()),
+        silent=tuple(run.processes.name(code) for code in np.flatnonzero(silent)[:MOST_NAMED].tolist()),
+        numbered=run.has_numbers,
+        first_missing=shows[0].id if shows else None,
+        connected=connected,
+        spans=not connected and any(_has_spans(run, number) for number in range(len(run.segments))),
+    )
+
+
+def _has_companions(run: Run) -> bool:
+    """Tell whether some computation has several processes."""
+    return len(run.processes) > len(np.unique(run.processes.computation_number))
+
+
+def _leads_across(run: Run, number: int) -> bool:
+    """Tell whether anything in a segment, or into it, leads from one process to another."""
+    into = run.messages_into(number)
+    if len(into.row) and (run.process_column(number)[into.row] != into.process).any():
+        return True
+    process = run.process_column(number)
+    for group in range(-(-len(process) // layout.SKELETON_ROWS)):
+        skeleton = run.skeleton_group(number, group)
+        effect = np.repeat(np.arange(len(skeleton)), np.diff(skeleton.offsets)) + group * layout.SKELETON_ROWS
+        if (process[effect] != process[effect - skeleton.back]).any():
+            return True
+    return False
+
+
+def _has_spans(run: Run, number: int) -> bool:
+    sends = run.events(number, ["sends"], 0, min(layout.EVENT_ROWS, int(run.segments.rows[number])))["sends"]
+    return bool(pc.any(pc.starts_with(sends.cast(pa.string()), SPAN)).as_py())

@@ -1,0 +1,365 @@
+"""A history as SQL views, for DuckDB and Spark: the files of the committed run, with positions and attributes.
+
+- ``events``: one row an event, in the columns of the files, ``line`` and ``error`` among them, with ``position`` and a
+  column for each attribute;
+- ``causes``: one row a cause, ``effect`` and ``cause`` as positions, and ``kind``: ``message`` and ``line`` are recorded,
+  ``assumed`` is an answer that somebody is taken to have waited for. That an event shares its ``process`` with the one
+  before it in ``position`` has no row. In a history without lines that, too, is recorded, and there are no rows of lines;
+- ``deliveries``: ``policy``, ``position``, ``at``, ``waited``, ``late``;
+- ``quarantine``: reports that were set aside; ``processes``: one row a process.
+
+Names of columns do not tell upper case from lower: attributes whose names differ only in that share a column, in which the
+first that an event has is shown. An attribute whose name is empty or that of a column has none of its own. All of them are
+in ``attributes``, as JSON.
+
+Whoever runs the views reads the files without their checksums, so these are checked first, and files that are damaged raise
+`DamagedHistory`.
+
+HAZARD: views name the files of one run. When a newer run replaces it, make them again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from typing import ClassVar
+
+import duckdb
+
+from ledto.history import layout
+from ledto.history.damage import require_intact
+from ledto.history.line_fronts import rows_not_started
+from ledto.history.recorded import line_crossings
+from ledto.history.run import Run, open_run
+from ledto.history.store import Store
+from ledto.questions.order import delivery_files
+
+DIALECTS = ("duckdb", "spark")
+_PLAIN = re.compile(r"[\w.:/-]+(?: [\w.:/-]+)*")
+"""Names that stand for themselves in a JSON path of Spark."""
+VIEWS = ("events", "causes", "deliveries", "quarantine", "processes")
+
+
+def connect(path: str | os.PathLike[str], *, only: Collection[str] = VIEWS) -> duckdb.DuckDBPyConnection:
+    """A DuckDB connection, in memory, with the views of the history at a path or URI, or only some of them.
+
+    The files behind these views are read and checked first.
+    """
+    connection = duckdb.connect()
+    connection.execute(views(path, only=only))
+    return connection
+
+
+def views(path: str | os.PathLike[str], *, dialect: str = "duckdb", only: Collection[str] = VIEWS) -> str:
+    """Statements that make the views, or only some of them, each ended by a semicolon.
+
+    Raises `DamagedHistory` where a file behind them is not as it was written.
+    """
+    if dialect not in DIALECTS:
+        raise ValueError(f"there are the dialects {', '.join(DIALECTS)}, not {dialect!r}")
+    run = open_run(Store(path))
+    selects = _Spark(run) if dialect == "spark" else _DuckDB(run)
+    made = {name: getattr(selects, name)() for name in VIEWS if name in only}
+    folder = layout.run_folder(run.name)
+    require_intact(run.store, [f"{folder}/{name}" for name in sorted(selects.files)])
+    create = f"CREATE OR REPLACE {'TEMPORARY ' if dialect == 'spark' else ''}VIEW"
+    return "\n".join(f"{create} {name} AS\n{select};" for name, select in made.items())
+
+
+def views_in(query: str) -> Collection[str]:
+    """The views that a query names; all of them where that cannot be told."""
+    try:
+        with duckdb.connect() as connection:
+            named = {name.lower() for name in connection.get_table_names(query)}
+    except duckdb.Error:
+        return VIEWS
+    return [name for name in VIEWS if name in named] or VIEWS
+
+
+class _Selects(ABC):
+    """What the dialects share. A view without files is an empty selection of nulls."""
+
+    mark = '"'
+    """What names are quoted with."""
+    types: ClassVar[dict[str, str]] = {}
+    """Names of types that differ from DuckDB's."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.files: set[str] = set()
+        """Those that the selections made so far read."""
+        self.segments = [
+            (
+                int(run.segments.first_position[number]),
+                run.segments.events_file[number],
+                run.segments.skeleton_file[number],
+            )
+            for number in range(len(run.segments))
+        ]
+
+    def quote(self, name: str) -> str:
+        return self.mark + name.replace(self.mark, 2 * self.mark) + self.mark
+
+    def place(self, name: str) -> str:
+        """Where a file is that a selection reads."""
+        self.files.add(name)
+        return self.run.place(name)
+
+    @abstractmethod
+    def table(self, name: str) -> str:
+        """All rows of a file."""
+
+    @abstractmethod
+    def rows(self, files: list[tuple[int, str]], columns: str) -> str:
+        """Rows of files that have a first position each, with ``position``."""
+
+    @abstractmethod
+    def attribute(self, name: str) -> str:
+        """The text of an attribute."""
+
+    @abstractmethod
+    def distances(self, column: str) -> str:
+        """A row for each entry of a list, as ``back``, and its place in it from 0, as ``nth``."""
+
+    @abstractmethod
+    def length(self, column: str) -> str:
+        """The length of a list."""
+
+    def events(self) -> str:
+        stored = [name for name in self.run.event_schema().names if name != "attributes"]
+        if not self.segments:
+            return self.empty(position="BIGINT", **dict.fromkeys(stored, "VARCHAR"))
+        taken = {name.lower() for name in (*stored, "position", "attributes")}
+        seq = "seq" if self.run.has_numbers else f"coalesce(seq, {layout.COUNTED_BY} + before)"
+        told = {"seq": seq, "id": f"coalesce(id, concat(process, ':', {seq}))"}
+        columns = [
+            f"{told[name]} AS {self.quote(name)}" if name in told else self.quote(name)
+            for name in (*stored, "attributes")
+        ]
+        spellings: dict[str, list[str]] = {}
+        for name in self.run.manifest.attributes:
+            if name and name.lower() not in taken:
+                spellings.setdefault(name.lower(), []).append(name)
+        for names in spellings.values():
+            texts = [self.attribute(name) for name in names]
+            text = texts[0] if len(texts) == 1 else f"coalesce({', '.join(texts)})"
+            columns.append(f"{text} AS {self.quote(names[0])}")
+        files = [(first, events) for first, events, _ in self.segments]
+        rows = self.rows(files, ",\n  ".join(columns))
+        return (
+            rows
+            if self.run.has_numbers
+            else f"{rows}\nJOIN ({self.before()}) AS counted USING (name_of_file, computation, process)"
+        )
+
+    def before(self) -> str:
+        """Events of each process before each segment, by name of the events' file."""
+        return (
+            f"SELECT events_file AS name_of_file, computation, process, before FROM (\n  {self.unnested()}\n)\n"
+            f"JOIN ({self.table(self.run.table_file('processes'))}) AS named USING (code)"
+        )
+
+    @abstractmethod
+    def unnested(self) -> str:
+        """The lists ``processes`` and ``before`` of the segments as rows: events_file, code, before."""
+
+    def causes(self) -> str:
+        if not self.segments:
+            return self.empty(effect="BIGINT", cause="BIGINT", kind="VARCHAR")
+        selects = []
+        for assumes in (False, True):
+            files = [each for each in self._skeletons() if assumes == (layout.SKELETON_ASSUMED in self._columns(each))]
+            known = f"{self.length('causes')} - CAST({layout.SKELETON_ASSUMED} AS BIGINT)" if assumes else "NULL"
+            kind = "CASE WHEN nth >= known THEN 'assumed' ELSE 'message' END"
+            selects += self._edges(files, f"{self.distances('causes')}, {known} AS known", kind)
+        return "\nUNION ALL\n".join([*selects, *self._crossings(), *self._along_lines()])
+
+    def _edges(self, files: list[tuple[int, str]], columns: str, kind: str) -> list[str]:
+        if not files:
+            return []
+        return [
+            f"SELECT position AS effect, position - back AS cause, {kind} AS kind FROM (\n{self.rows(files, columns)}\n)"
+        ]
+
+    def _crossings(self) -> list[str]:
+        """Messages from earlier segments. The files do not tell which are assumed: these are told one by one."""
+        crossings = self.table(self.run.table_file("crossings"))
+        if not self.run.has_lines:
+            return [f"SELECT effect, cause, 'message' AS kind FROM ({crossings})"]
+        assumed: list[tuple[int, int]] = []
+        for number in range(len(self.run.segments)):
+            first = int(self.run.segments.first_position[number])
+            into = self.run.messages_into(number)
+            assumed += zip((into.row + first)[into.assumed].tolist(), into.position[into.assumed].tolist(), strict=True)
+        found = f"SELECT effect, cause, 'message' AS kind FROM ({crossings})"
+        if assumed:
+            found = (
+                f"SELECT effect, cause, coalesce(kind, 'message') AS kind FROM ({crossings}) AS crossing\n"
+                f"LEFT JOIN ({_pairs(assumed, 'assumed')}) AS told USING (effect, cause)"
+            )
+        return [found]
+
+    def _along_lines(self) -> list[str]:
+        """What events follow along lines: events, and lists, which hold several (`ledto.causality.lines`)."""
+        if not self.run.has_lines:
+            return []
+        files = [each for each in self._skeletons() if layout.SKELETON_FOLLOWS in self._columns(each)]
+        before: list[tuple[int, int]] = []
+        not_started: list[int] = []
+        for number in range(len(self.run.segments)):
+            first = int(self.run.segments.first_position[number])
+            not_started += (rows_not_started(self.run, number) + first).tolist()
+            rows, references = line_crossings(self.run, number)
+            before += zip((rows + first).tolist(), references.tolist(), strict=True)
+        counts = f" WHERE nth > 0 OR position NOT IN ({', '.join(map(str, not_started))})" if not_started else ""
+        followed = (
+            "SELECT position AS effect, 2 * position - back AS reference FROM (\n"
+            f"{self.rows(files, self.distances(layout.SKELETON_FOLLOWS))}\n){counts}"
+        )
+        if before:
+            listed = ", ".join(f"({effect}, {reference})" for effect, reference in before)
+            crossing = "CAST(effect AS BIGINT) AS effect, CAST(reference AS BIGINT) AS reference"
+            followed += f"\nUNION ALL\nSELECT {crossing} FROM (VALUES {listed}) AS crossing(effect, reference)"
+        followed = (
+            "SELECT effect, CAST((reference - reference % 2) / 2 AS BIGINT) AS cause, reference % 2 AS is_list "
+            f"FROM (\n{followed}\n)"
+        )
+        columns = (
+            f"{layout.LIST_FIRST} AS back_to_first, {layout.LIST_LOW} AS back_to_low, CASE WHEN {layout.LIST_REST} % 2 = 0 "
+            f"THEN CAST({layout.LIST_REST} / 2 AS BIGINT) END AS back_to_row"
+        )
+        lists = (
+            "SELECT position, position - back_to_first AS first, position - back_to_low AS low, "
+            f"position - back_to_row AS row_before FROM (\n{self.rows(files, columns)}\n) WHERE back_to_first IS NOT NULL"
+        )
+        of_lists = (
+            f"FROM ({followed}) AS followed JOIN ({lists}) AS head ON followed.is_list = 1 AND head.position = cause\n"
+            f"JOIN ({lists}) AS held ON held.first = head.first AND held.position BETWEEN head.low AND head.position"
+        )
+        return [
+            f"SELECT effect, cause, 'line' AS kind FROM ({followed}) WHERE is_list = 0",
+            f"SELECT effect, held.position AS cause, 'line' AS kind\n{of_lists}",
+            f"SELECT effect, held.row_before AS cause, 'line' AS kind\n{of_lists} WHERE held.row_before >= head.low",
+        ]
+
+    def _skeletons(self) -> list[tuple[int, str]]:
+        return [(first, skeleton) for first, _, skeleton in self.segments]
+
+    def _columns(self, file: tuple[int, str]) -> list[str]:
+        found: list[str] = self.run.table(file[1]).schema_arrow.names
+        return found
+
+    def deliveries(self) -> str:
+        selects = []
+        for policy in self.run.manifest.policies:
+            files = list(zip((first for first, *_ in self.segments), delivery_files(self.run, policy), strict=True))
+            if files:
+                selects.append(self.rows(files, f"{_literal(policy)} AS policy, {self.quote('at')}, waited, late"))
+        if not selects:
+            return self.empty(position="BIGINT", policy="VARCHAR", at="BIGINT", waited="BIGINT", late="BOOLEAN")
+        return "\nUNION ALL\n".join(selects)
+
+    def processes(self) -> str:
+        return self.table(self.run.table_file("processes"))
+
+    def quarantine(self) -> str:
+        selects = [self.table(name) for name in self.run.manifest.aside_files]
+        if not selects:
+            return self.empty(**{name: "BIGINT" if name == "place" else "VARCHAR" for name in layout.ASIDE.names})
+        return "\nUNION ALL\n".join(selects)
+
+    def empty(self, **columns: str) -> str:
+        casts = ", ".join(
+            f"CAST(NULL AS {self.types.get(kind, kind)}) AS {self.quote(name)}" for name, kind in columns.items()
+        )
+        return f"SELECT {casts} WHERE 1 = 0"
+
+
+class _DuckDB(_Selects):
+    def table(self, name: str) -> str:
+        return f"SELECT * FROM read_parquet({_literal(self.place(name))})"
+
+    def rows(self, files: list[tuple[int, str]], columns: str) -> str:
+        listed = ", ".join(_literal(self.place(name)) for _, name in files)
+        starts = ", ".join(f"({_literal(self.place(name))}, {_literal(name)}, {first})" for first, name in files)
+        return (
+            f"SELECT first_position + file_row_number AS position,\n  {columns}\n"
+            f"FROM read_parquet([{listed}], file_row_number = true, filename = 'from_file')\n"
+            f"JOIN (VALUES {starts}) AS starts(from_file, name_of_file, first_position) USING (from_file)"
+        )
+
+    def unnested(self) -> str:
+        segments = _literal(self.place(self.run.table_file("segments")))
+        return f"SELECT events_file, unnest(processes) AS code, unnest(before) AS before FROM read_parquet({segments})"
+
+    def attribute(self, name: str) -> str:
+        return f"json_extract_string(attributes, {_literal(_pointer(name))})"
+
+    def distances(self, column: str) -> str:
+        return f"unnest({column}) AS back, unnest(range(len({column}))) AS nth"
+
+    def length(self, column: str) -> str:
+        return f"len({column})"
+
+
+class _Spark(_Selects):
+    mark = "`"
+    types: ClassVar[dict[str, str]] = {"VARCHAR": "STRING"}
+
+    def table(self, name: str) -> str:
+        self.files.add(name)
+        return f"SELECT * FROM parquet.{self.quote(self._uri(name))}"
+
+    def rows(self, files: list[tuple[int, str]], columns: str) -> str:
+        self.files.update(name for _, name in files)
+        names = ",".join(name for _, name in files)
+        place = self._uri(f"{{{names}}}" if len(files) > 1 else names)
+        starts = ", ".join(f"({_literal(name)}, {first})" for first, name in files)
+        return (
+            f"SELECT first_position + row_number AS position,\n  {columns}\n"
+            "FROM (SELECT *, _metadata.row_index AS row_number, _metadata.file_name AS name_of_file\n"
+            f"  FROM parquet.{self.quote(place)})\n"
+            f"JOIN (VALUES {starts}) AS starts(name_of_file, first_position) USING (name_of_file)"
+        )
+
+    def unnested(self) -> str:
+        return (
+            "SELECT events_file, zipped.processes AS code, zipped.before AS before FROM (SELECT events_file, "
+            f"explode(arrays_zip(processes, before)) AS zipped FROM ({self.table(self.run.table_file('segments'))}))"
+        )
+
+    def _uri(self, name: str) -> str:
+        # Spark's own default may be another file system than this machine's.
+        return f"file://{self.run.place(name)}" if self.run.store.is_local else self.run.place(name)
+
+    def attribute(self, name: str) -> str:
+        if _PLAIN.fullmatch(name):
+            return f"get_json_object(attributes, '$[\\'{name}\\']')"
+        # A path cannot spell every name: quotes and question marks end it, and a star means all names.
+        return f"element_at(from_json(attributes, 'MAP<STRING, STRING>'), {_spark_literal(name)})"
+
+    def distances(self, column: str) -> str:
+        return f"posexplode({column}) AS (nth, back)"
+
+    def length(self, column: str) -> str:
+        return f"size({column})"
+
+
+def _pairs(pairs: list[tuple[int, int]], kind: str) -> str:
+    listed = ", ".join(f"({effect}, {cause})" for effect, cause in pairs)
+    columns = f"CAST(effect AS BIGINT) AS effect, CAST(cause AS BIGINT) AS cause, {_literal(kind)} AS kind"
+    return f"SELECT {columns} FROM (VALUES {listed}) AS pairs(effect, cause)"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _spark_literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _pointer(name: str) -> str:
+    return "/" + name.replace("~", "~0").replace("/", "~1")

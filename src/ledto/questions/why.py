@@ -1,0 +1,247 @@
+"""What led to an event: its nearest causal predecessors, and its vector clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ledto.causality.sweeps import PastSweep
+from ledto.history import layout
+from ledto.history.recorded import by_groups, distinct_pairs, recorded_past
+from ledto.history.run import Run
+from ledto.history.tables import Longs
+from ledto.questions.event import Event, events_at
+from ledto.questions.locate import code_at, index_at, row_of
+from ledto.questions.missing import Missing, is_tainted, missing_in_past, silent_beside
+from ledto.questions.parts import parts_until
+
+if TYPE_CHECKING:
+    from ledto.questions.path import ListedEdge
+    from ledto.questions.possible import Possible
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The answer of `History.why`."""
+
+    event: Event
+    events: tuple[Event, ...]
+    """Events that happened before it, in an order in which each comes before its effects; the nearest ones."""
+    more: bool
+    """Whether there are further ones before those."""
+    missing: tuple[Missing, ...]
+    """What is known to be missing of what may have led to it: first between those events, then further back."""
+    complete: bool = False
+    """Whether nothing is missing, as far as reports tell."""
+    numbered: bool = True
+    """Whether sources number all events. Where they do not, nobody notices that a report was lost."""
+    possible: tuple[Possible, ...] = ()
+    """Events that may have led to it besides, though nothing recorded says so: the most telling first."""
+    more_possible: bool = False
+    """Whether there may be further ones of those."""
+    edges: tuple[ListedEdge, ...] = ()
+    """How those events, and the event, lead to each other at one step; not where some were filtered out."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For `json.dumps`."""
+        return {
+            "event": self.event.to_json(),
+            "events": [event.to_json() for event in self.events],
+            "more": self.more,
+            "missing": [gap.to_json() for gap in self.missing],
+            "complete": self.complete,
+            "numbered": self.numbered,
+            "possible": [each.to_json() for each in self.possible],
+            "more_possible": self.more_possible,
+            "edges": [each.to_json() for each in self.edges],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which events are wanted: of these processes (global codes), and meeting a test of some columns."""
+
+    codes: Longs | None = None
+    columns: tuple[str, ...] = ()
+    test: Callable[[pa.Table], NDArray[np.bool_]] | None = None
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether nothing is left out."""
+        return self.codes is None and self.test is None
+
+
+def why(
+    run: Run,
+    position: int,
+    k: int,
+    most_possible: int,
+    wanted: Filter,
+    on_progress: Callable[[int], None] | None,
+    *,
+    answered: bool = False,
+) -> Why:
+    """The last `k` events of the recorded past that are wanted, and up to `most_possible` of what is only possible.
+
+    `answered`: answers that are only assumed count as recorded.
+    """
+    if run.has_lines:
+        parts = _past_along_lines(run, position, wanted, answered)
+    else:
+        parts = _past_unfiltered(run, position, k + 1) if wanted.takes_all else _past(run, position, wanted)
+    found = _last(parts, k + 1, on_progress)
+    more = len(found) > k
+    found = found[len(found) - k :] if more else found
+    event, *causes = events_at(run, np.concatenate(([position], found)))
+    listed = (*causes, event) if wanted.takes_all else tuple(causes)
+    consecutive = wanted.takes_all and not run.has_lines
+    between = (*_gaps(run, listed, consecutive=consecutive), *_unreported((*causes, event)))
+    missing = tuple(dict.fromkeys((*between, *missing_in_past(run, position), *silent_beside(run, position))))
+    complete = not missing and not is_tainted(run, position)
+    from ledto.questions.path import edges_among
+
+    edges = edges_among(run, (*causes, event), whole=not more, answered=answered) if wanted.takes_all else ()
+    if not run.has_lines:
+        return Why(event, tuple(causes), more, missing, complete, run.has_numbers, edges=edges)
+    from ledto.questions.possible import possible_causes
+
+    possible, more_possible = possible_causes(run, position, most_possible, wanted, answered=answered)
+    return Why(event, tuple(causes), more, missing, complete, run.has_numbers, possible, more_possible, edges)
+
+
+def _past_along_lines(run: Run, position: int, wanted: Filter, answered: bool) -> Iterator[tuple[int, Longs]]:
+    """The wanted events of the recorded past, newest pieces first."""
+    for piece in recorded_past(run, np.array([position], np.int64), answered=answered):
+        below = int(piece[0])
+        piece = piece[piece != position]
+        if wanted.takes_all:
+            yield below, piece
+        else:
+            for stretch in by_event_groups(run, piece):
+                yield below, kept(run, stretch, wanted)
+
+
+def _last(parts: Iterator[tuple[int, Longs]], k: int, on_progress: Callable[[int], None] | None) -> Longs:
+    """The last `k` of positions that come in ascending pieces, newest piece first."""
+    pieces: list[Longs] = []
+    count = 0
+    for below, piece in parts:
+        if on_progress is not None:
+            on_progress(below)
+        pieces.append(piece)
+        count += len(piece)
+        if count >= k:
+            break
+    found = np.concatenate([np.empty(0, np.int64), *reversed(pieces)])
+    return found[max(0, len(found) - k) :]
+
+
+def _past_unfiltered(run: Run, position: int, limit: int) -> Iterator[tuple[int, Longs]]:
+    sweep = PastSweep(_processes(run, position), position, limit=limit)
+    yield from _swept(run, sweep, position)
+
+
+def _swept(run: Run, sweep: PastSweep, position: int) -> Iterator[tuple[int, Longs]]:
+    for part in parts_until(run, position):
+        rows = sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
+        yield part.first_position, rows + part.first_position
+        if part.start == 0:
+            sweep.forget_exhausted(run.segments.before_of(part.number))
+        if sweep.done:
+            return
+
+
+def _past(run: Run, position: int, wanted: Filter) -> Iterator[tuple[int, Longs]]:
+    """The wanted events of the past, by row groups of events, newest first."""
+    sweep = PastSweep(_processes(run, position), position)
+    for below, positions in _swept(run, sweep, position):
+        for stretch in by_event_groups(run, positions):
+            yield below, kept(run, stretch, wanted)
+
+
+def by_event_groups(run: Run, positions: Longs) -> Iterator[Longs]:
+    """Ascending positions of one segment by row groups of events, the newest first."""
+    if not len(positions):
+        return
+    first = int(run.segments.first_position[run.segments.segment_of(int(positions[0]))])
+    group = (positions - first) // layout.EVENT_ROWS
+    yield from reversed(np.split(positions, np.flatnonzero(np.diff(group)) + 1))
+
+
+def kept(run: Run, positions: Longs, wanted: Filter) -> Longs:
+    """Those of ascending positions, all in one row group of events, whose events are wanted."""
+    number, first = row_of(run, int(positions[0]))
+    rows = positions - positions[0] + first
+    if wanted.codes is not None:
+        group = first // layout.SKELETON_ROWS
+        local = run.process_group(number, group)[rows - group * layout.SKELETON_ROWS]
+        chosen = np.isin(run.segments.codes_of(number)[local], wanted.codes)
+        positions, rows = positions[chosen], rows[chosen]
+    if wanted.test is not None and len(rows):
+        start = first // layout.EVENT_ROWS * layout.EVENT_ROWS
+        stop = min(start + layout.EVENT_ROWS, int(run.segments.rows[number]))
+        table = run.events(number, wanted.columns, start, stop)
+        if 2 * len(rows) > len(table):
+            # Taking most rows of a table of strings costs more than testing the others with them.
+            positions = positions[wanted.test(table)[rows - start]]
+        else:
+            positions = positions[wanted.test(table.take(pa.array(rows - start)))]
+    return positions
+
+
+def _processes(run: Run, position: int) -> int:
+    return len(run.segments.codes_of(row_of(run, position)[0]))
+
+
+def direct_causes(run: Run, position: int) -> Longs:
+    """Positions of what led to an event at one step, besides the event before it in its process."""
+    return direct_steps(run, np.array([position], np.int64))[1]
+
+
+def direct_steps(run: Run, positions: Longs) -> tuple[Longs, Longs]:
+    """The same for events at ascending positions: effects and causes, in ascending pairs."""
+    effects, causes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for number, group, rows in by_groups(run, positions):
+        first = int(run.segments.first_position[number])
+        skeleton = run.skeleton_group(number, group)
+        places = rows - group * layout.SKELETON_ROWS
+        lengths = skeleton.offsets[places + 1] - skeleton.offsets[places]
+        at = np.arange(int(lengths.sum())) + np.repeat(skeleton.offsets[places + 1] - np.cumsum(lengths), lengths)
+        own = np.repeat(first + rows, lengths)
+        into = run.messages_into(number)
+        low, high = np.searchsorted(into.row, [rows[0], rows[-1] + 1])
+        chosen = np.isin(into.row[low:high], rows)
+        effects += [own, first + into.row[low:high][chosen]]
+        causes += [own - skeleton.back[at], into.position[low:high][chosen]]
+    return distinct_pairs(np.concatenate(effects), np.concatenate(causes))
+
+
+def _gaps(run: Run, events: tuple[Event, ...], *, consecutive: bool) -> Iterator[Missing]:
+    """Numbers that were left out between listed events of one process."""
+    last: dict[tuple[str, str], Event] = {}
+    dense: dict[tuple[str, str], bool] = {}
+    for event in events:
+        key = (event.computation, event.process)
+        before = last.get(key)
+        last[key] = event
+        if before is None or event.seq - before.seq <= 1:
+            continue
+        if key not in dense:
+            dense[key] = bool(run.processes.dense_seq[code_at(run, event.position)])
+        if dense[key]:
+            continue
+        steps = 1 if consecutive else index_at(run, event.position) - index_at(run, before.position)
+        if event.seq - before.seq > steps:
+            yield Missing(event.process, before.seq, event.seq, event.seq - before.seq - steps)
+
+
+def _unreported(events: tuple[Event, ...]) -> Iterator[Missing]:
+    """Causes that events name and nobody reported."""
+    for event in events:
+        for key in event.missing:
+            yield Missing(None, None, None, 1, key, event.id)

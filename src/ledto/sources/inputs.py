@@ -1,0 +1,133 @@
+"""Find the input files of a run, recognise their formats, and make their sources, before any heavy work starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ledto.sources.contract import Source, SourceError
+from ledto.sources.files import InputFile, find_files
+from ledto.sources.parquet import PARQUET_SUFFIXES
+from ledto.sources.registry import HEAD_BYTES, SOURCES, SPAN_FORMATS, format_options, known_format, recognise, source
+
+PARQUET: Final = "parquet"
+"""The format's name of Parquet files, which no text source reads."""
+
+_PARQUET_MAGIC = b"PAR1"
+_OPENED_AT_ONCE = 16
+_TEXT_BYTES_A_PACKED_BYTE = 12
+"""How many bytes of text a byte of a compressed log, or of a Parquet file, commonly holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The files of a run, each with its format. Pickles, so that tasks can read them."""
+
+    files: tuple[InputFile, ...]
+    formats: tuple[str, ...]
+    """The format of each file."""
+    sources: Mapping[str, Source]
+    """The source of each text format that occurs."""
+    unit: str
+
+    @property
+    def text(self) -> list[tuple[InputFile, Source]]:
+        """List the text files, each with its source."""
+        with_formats = zip(self.files, self.formats, strict=True)
+        return [(file, self.sources[name]) for file, name in with_formats if name != PARQUET]
+
+    @property
+    def parquet(self) -> list[InputFile]:
+        """List the Parquet files."""
+        return [file for file, name in zip(self.files, self.formats, strict=True) if name == PARQUET]
+
+    @property
+    def has_channels(self) -> bool:
+        """Return whether some sends and receives may have no keys, and must be matched by their channel."""
+        return any(getattr(source, "has_channels", False) for source in self.sources.values())
+
+    @property
+    def text_bytes(self) -> int:
+        """Estimate the size of all text, decompressed."""
+        return sum(
+            file.size_bytes * (_TEXT_BYTES_A_PACKED_BYTE if file.compression or name == PARQUET else 1)
+            for file, name in zip(self.files, self.formats, strict=True)
+        )
+
+
+def find_inputs(
+    inputs: Sequence[str], *, format: str | None = None, options: Mapping[str, Any] | None = None
+) -> Inputs:
+    """Find the files that `inputs` name (see `ledto.sources.files.find_files`), and recognise each.
+
+    `format` is a name of `ledto.sources.SOURCES`; None recognises each file by its first bytes. Each format gets those
+    of the `options` that it has. Reads only the first bytes of files. Raises `SourceError` for inputs that do not exist,
+    cannot be opened or recognised, and for options that no format of the files has.
+    """
+    chosen = {name: value for name, value in (options or {}).items() if value is not None}
+    files, formats = _recognise_all(inputs, format, chosen)
+    return Inputs(tuple(files), tuple(formats), _make_sources(formats, chosen), str(chosen.get("unit", "ns")))
+
+
+def _recognise_all(
+    inputs: Sequence[str], format: str | None, options: Mapping[str, Any]
+) -> tuple[list[InputFile], list[str]]:
+    takes_parquet = format in (None, "ledto")
+    possible = [format] if format is not None else list(SOURCES)
+    suffixes = [suffix for name in possible for suffix in known_format(name).suffixes]
+    files = find_files(inputs, tuple(dict.fromkeys((*suffixes, *(PARQUET_SUFFIXES if takes_parquet else ())))))
+    with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
+        heads = list(pool.map(lambda file: file.head(HEAD_BYTES if format is None else 4), files))
+    formats = []
+    for file, head in zip(files, heads, strict=True):
+        if head[:4] == _PARQUET_MAGIC or (takes_parquet and file.suffix in PARQUET_SUFFIXES):
+            if not takes_parquet:
+                raise SourceError(
+                    f"{file.name} is Parquet, which the format {format} does not read; leave out --format"
+                )
+            formats.append(PARQUET)
+        else:
+            formats.append(format or _recognise_one(file, head, options))
+    return files, formats
+
+
+def _recognise_one(file: InputFile, head: bytes, options: Mapping[str, Any]) -> str:
+    likely = recognise(head, file.suffix)
+    if likely in (None, "shiviz") and ("regex" in options or "delimiter" in options):
+        return "shiviz"
+    if likely is None and "mapping" in options:
+        return "mapped"
+    if likely is not None:
+        return likely
+    if file.suffix in known_format("ledto").suffixes and head.lstrip()[:1] not in (b"{", b"["):
+        # The file is not even JSON. This format gives a row for each line, with what is wrong with it.
+        return "ledto"
+    raise SourceError(
+        f"the format of {file.name} cannot be recognised; say which it is with --format, describe it with --mapping, "
+        "or leave it out"
+    )
+
+
+def _make_sources(formats: Sequence[str], options: Mapping[str, Any]) -> dict[str, Source]:
+    used = sorted({*formats} - {PARQUET})
+    options_of = {name: format_options(name) for name in used}
+    allowed = {option for names in options_of.values() for option in names} | (
+        {"unit"} if PARQUET in formats else set()
+    )
+    if options.get("unit", "ns") != "ns" and (spans := sorted({*used} & SPAN_FORMATS)):
+        raise SourceError(
+            f"times of the format {spans[0]} count nanoseconds, and --unit says {options['unit']}; leave out --unit"
+        )
+    if unknown := sorted({*options} - allowed):
+        raise SourceError(
+            f"no input is of a format that has the option {unknown[0]!r}; they are: {', '.join(used) or PARQUET}"
+        )
+    sources = {}
+    for name in used:
+        chosen = {option: value for option, value in options.items() if option in options_of[name]}
+        if name == "shiviz" and formats.count(name) > 1:
+            chosen["complete"] = False
+        sources[name] = source(name, chosen)
+    return sources

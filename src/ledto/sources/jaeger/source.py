@@ -1,0 +1,230 @@
+"""The source of Jaeger's JSON: what ``/api/traces`` answers and the page downloads, and spans as Elasticsearch holds them.
+
+One literal trace::
+
+    {"traceID": "5af7183fb1d4cf5f",
+     "spans": [{"traceID": "5af7183fb1d4cf5f", "spanID": "352bff9a74ca9ad2", "operationName": "GET /stock",
+                "references": [{"refType": "CHILD_OF", "traceID": "5af7183fb1d4cf5f", "spanID": "8de3a1f5d9f0a1b2"}],
+                "startTime": 1700000000000000, "duration": 150000, "processID": "p1",
+                "tags": [{"key": "span.kind", "type": "string", "value": "server"}],
+                "logs": [{"timestamp": 1700000000040000, "fields": [{"key": "event", "value": "cache miss"}]}]}],
+     "processes": {"p1": {"serviceName": "stock", "tags": [{"key": "hostname", "value": "pod-7"}]}}}
+
+Traces may stand in ``data``, in a list, one after another or one a line. The processes of a trace usually come after its
+spans: up to `HELD_BYTES` of spans are held until they come, and those of a larger trace are read a second time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Final
+
+import pyarrow as pa
+
+from ledto.sources.contract import FileSlice, Records
+from ledto.sources.jaeger.exact import ProcessNames, process_names, span_of
+from ledto.sources.jaeger.typed import TypedJaeger
+from ledto.sources.json.documents import Cursor, Damage, DocumentValue, document_rows
+from ledto.sources.rows import Row, bad_row
+from ledto.sources.spans.fields import exact_found, shown
+from ledto.sources.spans.spans import Found, span_batches
+
+HELD_BYTES: Final = 32 << 20
+
+_SPACE = rb"[ \t\r\n]{0,100}"
+_TRACE_BEGINS = _SPACE.join((rb"\{", rb'"traceID"', rb":", rb'"[0-9A-Fa-f]{0,64}"', rb",", rb'"spans"'))
+_TRACE_OF_SPAN = re.compile(_SPACE.join((rb"\{", rb'"traceID"', rb":", rb'"([0-9A-Fa-f]{1,64})"')))
+_SPAN_BEGINS = re.compile(_SPACE.join((rb"\{", rb'"traceID"', rb":", rb'"[0-9A-Fa-f]{1,64}"', rb",", rb'"spanID"')))
+_IN_TRACE = re.compile(_SPACE.join((rb"\{", rb'"(?:traceID|spans|processes)"')))
+_KNOWN = ("data", "_source", "spans", "processes", "spanID", "errors")
+_MOST_NESTED = 4
+
+
+@dataclass(frozen=True)
+class Jaeger:
+    """Spans of Jaeger's traces; times become nanoseconds.
+
+    `exact` leaves out the quick reader, which gives the same rows: for comparisons.
+    """
+
+    name: ClassVar[str] = "jaeger"
+    suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl", ".ndjson")
+    splittable: ClassVar[bool] = False
+    records: ClassVar[Records] = "anywhere"
+
+    exact: bool = False
+
+    def read(self, piece: FileSlice) -> Iterator[pa.RecordBatch]:
+        reader = _JaegerReader(piece, None if self.exact else TypedJaeger())
+        yield from span_batches(document_rows(piece, partial(reader.found, nested=0), _TRACE_BEGINS), piece.file)
+
+
+class _JaegerReader:
+    """Finds the spans of a file, and gives them to one of the readers."""
+
+    def __init__(self, piece: FileSlice, typed: TypedJaeger | None) -> None:
+        self.piece = piece
+        self._typed = typed
+
+    def found(self, cursor: Cursor, nested: int) -> Iterator[Found]:
+        """What stands at the cursor: traces, spans, or lists of them."""
+        first = cursor.peek()
+        if nested > _MOST_NESTED:
+            raise cursor.unexpected("a trace or a span")
+        if first == b"[":
+            for _ in cursor.elements():
+                yield from self.found(cursor, nested + 1)
+        elif first == b"{":
+            spans = self._typed_found(cursor, in_list=nested > 0)
+            if spans is None:
+                yield from self._in_object(cursor, nested)
+            else:
+                yield spans
+        elif nested:
+            yield self.span(cursor.take(), None)
+        else:
+            raise cursor.unexpected("a trace, a span or a list")
+
+    def span(self, taken: DocumentValue, processes: ProcessNames | None) -> Found:
+        """One span."""
+        if self._typed is not None and (spans := self._typed.spans(taken, processes or {}, in_list=False)) is not None:
+            return spans
+        return exact_found(taken, self.piece.file, partial(span_of, processes=processes))
+
+    def _typed_found(self, cursor: Cursor, *, in_list: bool) -> Found | None:
+        """The trace that comes next, or a run of spans; None if the exact reader must look."""
+        if self._typed is None:
+            return None
+        if cursor.follows(_SPAN_BEGINS):
+            run = cursor.run(in_list=in_list)
+            spans = None if run is None else self._typed.spans(run, {}, in_list=in_list)
+        elif cursor.follows(_IN_TRACE):
+            whole = cursor.whole()
+            spans = None if whole is None else self._typed.trace(whole)
+        else:
+            return None
+        if spans is not None:
+            cursor.skip_run()
+        return spans
+
+    def _in_object(self, cursor: Cursor, nested: int) -> Iterator[Found]:
+        """An answer with traces, a trace with spans, or one span."""
+        trace = _WaitingTrace(self)
+        is_span = True
+        cursor.hold()
+        try:
+            for key in cursor.members(_KNOWN):
+                if key == "spanID" and is_span:
+                    break
+                if key in ("data", "_source", "spans"):
+                    is_span = False
+                    cursor.release()
+                if key == "spans":
+                    yield from trace.take_spans(cursor)
+                elif key == "processes":
+                    yield from trace.take_processes(cursor)
+                elif key in ("data", "_source") and cursor.peek() in (b"[", b"{"):
+                    yield from self.found(cursor, nested + 1)
+                else:
+                    yield from _complaint(cursor, key, self.piece.file)
+        except Damage:
+            yield from trace.found()
+            raise
+        if is_span:
+            cursor.rewind()
+            yield self.span(cursor.take(), None)
+        else:
+            yield from trace.found()
+
+
+def _complaint(cursor: Cursor, key: str, file: str) -> Iterator[Found]:
+    """A row for a member that holds no traces where it should, or errors where it should not."""
+    cursor.peek()
+    offset, value = cursor.offset, cursor.take_checked()
+    if value and key == "errors":
+        reason = f"no-traces: the answer holds errors: {shown(value)}"
+    elif value is not None and key in _HOLDS:
+        reason = f"bad-field: {key} holds {_HOLDS[key]}, not {shown(value)}"
+    else:
+        return
+    yield bad_row(file, offset, reason, shown(value))
+
+
+_HOLDS = {"data": "traces", "_source": "a span", "spans": "a list of spans", "processes": "an object of processes"}
+
+
+class _WaitingTrace:
+    """One trace, whose spans wait until its processes are known."""
+
+    def __init__(self, reader: _JaegerReader) -> None:
+        self._reader = reader
+        self._piece = reader.piece
+        self._processes: ProcessNames | None = None
+        self._held: list[DocumentValue] = []
+        self._held_bytes = 0
+        self._read_again_at: int | None = None
+
+    def take_processes(self, cursor: Cursor) -> Iterator[Found]:
+        if cursor.peek() != b"{":
+            yield from _complaint(cursor, "processes", self._piece.file)
+            return
+        found = cursor.take_checked()
+        assert isinstance(found, dict)
+        self._processes = process_names(found)
+
+    def take_spans(self, cursor: Cursor) -> Iterator[Found]:
+        if cursor.peek() != b"[":
+            yield from _complaint(cursor, "spans", self._piece.file)
+            return
+        offset = cursor.offset
+        for found in _spans(cursor):
+            if isinstance(found, Row):
+                yield found
+            elif self._processes is not None:
+                yield self._reader.span(found, self._processes)
+            elif self._read_again_at is None:
+                self._held.append(found)
+                self._held_bytes += len(found.raw)
+                if self._held_bytes > HELD_BYTES:
+                    self._held.clear()
+                    self._read_again_at = offset
+
+    def found(self) -> Iterator[Found]:
+        """The spans that waited, with what is known of their processes by now."""
+        for taken in self._held if self._read_again_at is None else self._again(self._read_again_at):
+            yield self._reader.span(taken, self._processes)
+
+    def _again(self, offset: int) -> Iterator[DocumentValue]:
+        # Damage was told when it was met first.
+        with closing(Cursor(self._piece, offset=offset)) as cursor, suppress(Damage):
+            yield from (found for found in _spans(cursor) if isinstance(found, DocumentValue))
+
+
+def _spans(cursor: Cursor) -> Iterator[DocumentValue | Row]:
+    """The elements of a trace's list; a row for a damaged one after which another of the same trace is found.
+
+    Ids of processes mean something in their trace only, so that nothing of another trace may be taken for one of this.
+    """
+    elements, trace = cursor.elements(), None
+    while True:
+        try:
+            for _ in elements:
+                taken = cursor.take()
+                trace = trace or _TRACE_OF_SPAN.match(taken.raw)
+                yield taken
+            return
+        except Damage as damage:
+            row = cursor.resume_near(damage, _further_span(trace[1])) if trace is not None else None
+            if row is None:
+                raise
+            yield row
+            elements = cursor.further_elements()
+
+
+def _further_span(trace: bytes) -> re.Pattern[bytes]:
+    begins = _SPACE.join((rb"\{", rb'"traceID"', rb":", b'"' + trace + b'"', rb",", rb'"spanID"'))
+    return re.compile(rb"(?P<marker>" + begins + rb')|"(?:spans|processes)"')

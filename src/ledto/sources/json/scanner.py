@@ -1,0 +1,490 @@
+"""Plain JSON lines at compiled speed: a scanner that takes a line only where it is sure of every byte.
+
+What it takes gives the very row that `ledto.sources.native.records.row_from_line` gives; everything else (an error of any
+kind, escapes beyond one letter, exponents, lists of messages, lines that are joined, vector stamps) it leaves to that
+function. So this module decides nothing about what is right.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+import numpy as np
+
+from ledto.kernels import Kernel, inlined, kernel, part
+from ledto.sources.json.scanner_values import (
+    BYTES,
+    EMPTY_OBJECT,
+    INTEGER,
+    MOST_KEYS,
+    NULL,
+    OBJECT,
+    STRING,
+    after_space,
+    container_end,
+    integer_of,
+    iso_time,
+    same_text,
+    scalar_end,
+    string_end,
+)
+from ledto.sources.json.strict import MOST_DEPTH
+from ledto.sources.native.records import REQUEST_IDS, SPAN_IDS, TRACE_IDS
+
+BLANK: Final = 0
+TAKEN: Final = 1
+LEFT: Final = 2
+
+# Rows of the tables of spans.
+COMPUTATION, PROCESS, SENDS, RECEIVES, ID, NAME, STAMP, LINE, LINE_SPAN, LINE_PARENT, LINE_PHASE, SPANS = range(12)
+# Rows of the table of integers.
+SEQ, TIME, ARRIVAL, INTEGERS = range(4)
+
+_FIELDS = (
+    b"computation",
+    b"process",
+    b"seq",
+    b"time",
+    b"arrival",
+    b"kind",
+    b"message",
+    b"sends",
+    b"receives",
+    b"id",
+    b"name",
+    b"stamp",
+    b"attributes",
+    b"line",
+    b"line_parent",
+    b"line_joins",
+    b"line_phase",
+)
+(
+    _F_COMPUTATION,
+    _F_PROCESS,
+    _F_SEQ,
+    _F_TIME,
+    _F_ARRIVAL,
+    _F_KIND,
+    _F_MESSAGE,
+    _F_SENDS,
+    _F_RECEIVES,
+    _F_ID,
+    _F_NAME,
+    _F_STAMP,
+    _F_ATTRIBUTES,
+    _F_LINE,
+    _F_LINE_PARENT,
+    _F_LINE_JOINS,
+    _F_LINE_PHASE,
+    _F_UNKNOWN,
+) = range(18)
+_NAMES = np.frombuffer(b"".join(_FIELDS), np.uint8)
+_NAME_AT = np.cumsum([0, *map(len, _FIELDS)]).astype(np.int64)
+
+_IDS = tuple(name.encode() for name in (*TRACE_IDS, *SPAN_IDS, *REQUEST_IDS))
+_ID_NAMES = np.frombuffer(b"".join(_IDS), np.uint8)
+_ID_AT = np.cumsum([0, *map(len, _IDS)]).astype(np.int64)
+_FIRST_SPAN_ID, _FIRST_REQUEST_ID, _NO_ID = len(TRACE_IDS), len(TRACE_IDS) + len(SPAN_IDS), len(_IDS)
+_ID_END = ord("d")
+"""What the names of all these fields end with: most other names need not be compared."""
+_VECTOR = np.frombuffer(b'"vector"', np.uint8)
+_LOCAL_TEXT = np.frombuffer(b"local", np.uint8)
+_SEND_TEXT = np.frombuffer(b"send", np.uint8)
+_FIRST_TEXT = np.frombuffer(b"first", np.uint8)
+_RECEIVE_TEXT = np.frombuffer(b"receive", np.uint8)
+
+
+@part
+def _field(data: Any, start: int, stop: int) -> int:
+    """Which field this name is."""
+    for field in range(_F_UNKNOWN):
+        at = _NAME_AT[field]
+        if _NAME_AT[field + 1] - at == stop - start:
+            i = 0
+            while i < stop - start and data[start + i] == _NAMES[at + i]:
+                i += 1
+            if i == stop - start:
+                return field
+    return _F_UNKNOWN
+
+
+@part
+def _id(data: Any, start: int, stop: int) -> int:
+    """Which of the fields that name traces, spans and requests this name is."""
+    for number in range(_NO_ID):
+        at = _ID_AT[number]
+        if _ID_AT[number + 1] - at == stop - start:
+            i = 0
+            while i < stop - start and data[start + i] == _ID_NAMES[at + i]:
+                i += 1
+            if i == stop - start:
+                return number
+    return _NO_ID
+
+
+@part
+def _is(data: Any, start: int, stop: int, text: Any) -> bool:
+    if stop - start != len(text):
+        return False
+    i = 0
+    while i < len(text) and data[start + i] == text[i]:
+        i += 1
+    return i == len(text)
+
+
+@inlined
+def _names_line(kind: int, start: int, stop: int) -> bool:
+    """Whether the value of the field ``line`` is a text that is not empty: any other stays an attribute."""
+    return kind == STRING and stop - start > 2
+
+
+@part
+def _holds(data: Any, start: int, stop: int, text: Any) -> bool:
+    at = start
+    while at <= stop - len(text) and not (data[at] == text[0] and _is(data, at, at + len(text), text)):
+        at += 1
+    return at <= stop - len(text)
+
+
+@part
+def _set_text(
+    data: Any,
+    row: int,
+    spans: Any,
+    span: int,
+    kind: int,
+    start: int,
+    stop: int,
+    escapes: int,
+    may_be_empty: bool,
+    may_be_integer: bool,
+) -> bool:
+    """Write one text's span; False where it is none, or may not be empty and is."""
+    if kind == STRING:
+        start, stop = start + 1, stop - 1
+        if start == stop and not may_be_empty:
+            return False
+    elif kind != INTEGER or not may_be_integer or (data[start] == 45 and data[start + 1] == 48):
+        return False
+    spans[span, row, 0], spans[span, row, 1], spans[span, row, 2] = start, stop - start, escapes
+    return True
+
+
+@part
+def _first_id(data: Any, first: int, stop: int, id_at: Any, zeros: bool) -> int:
+    """The first of these ids that names something; -1 if none does. Zeros do only if `zeros`."""
+    for number in range(first, stop):
+        at, end = id_at[number, 0], id_at[number, 1]
+        if at < end:
+            while not zeros and at < end and data[at] == 48:
+                at += 1
+            if at < end:
+                return number
+    return -1
+
+
+@part
+def _set_named_line(data: Any, id_at: Any, row: int, spans: Any) -> None:
+    """Write the line that the ids of a record name, if they do."""
+    span = -1
+    named = _first_id(data, 0, _FIRST_SPAN_ID, id_at, False)
+    if named >= 0:
+        span = _first_id(data, _FIRST_SPAN_ID, _FIRST_REQUEST_ID, id_at, False)
+    else:
+        named = _first_id(data, _FIRST_REQUEST_ID, _NO_ID, id_at, True)
+    if named >= 0:
+        spans[LINE, row, 0], spans[LINE, row, 1] = id_at[named, 0], id_at[named, 1] - id_at[named, 0]
+        spans[LINE, row, 2] = id_at[named, 2]
+    if span >= 0:
+        spans[LINE_SPAN, row, 0], spans[LINE_SPAN, row, 1] = id_at[span, 0], id_at[span, 1] - id_at[span, 0]
+        spans[LINE_SPAN, row, 2] = id_at[span, 2]
+
+
+@part
+def _resolve(
+    data: Any,
+    unit_ns: int,
+    unknowns: int,
+    kind_of: Any,
+    begin: Any,
+    close: Any,
+    escaped: Any,
+    ids: int,
+    id_at: Any,
+    row: int,
+    spans: Any,
+    integers: Any,
+    integer_known: Any,
+    kinds: Any,
+) -> bool:
+    """Write the row of a line whose members are known; False to leave it."""
+    for span in range(SPANS):
+        spans[span, row, 1] = -1
+    for field in range(_F_UNKNOWN):
+        if kind_of[field] == NULL:
+            kind_of[field] = 0
+    for field, span, may_be_empty in (
+        (_F_COMPUTATION, COMPUTATION, True),
+        (_F_PROCESS, PROCESS, False),
+        (_F_NAME, NAME, True),
+        (_F_ID, ID, False),
+        (_F_SENDS, SENDS, False),
+        (_F_RECEIVES, RECEIVES, False),
+        (_F_LINE_PARENT, LINE_PARENT, False),
+        (_F_LINE_PHASE, LINE_PHASE, False),
+    ):
+        kind = kind_of[field]
+        if kind and not _set_text(data, row, spans, span, kind, begin[field], close[field], escaped[field],
+                                  may_be_empty, span in {ID, SENDS, RECEIVES}):  # fmt: skip
+            return False
+    if not kind_of[_F_PROCESS] or kind_of[_F_LINE_JOINS]:
+        return False
+    if _names_line(kind_of[_F_LINE], begin[_F_LINE], close[_F_LINE]):
+        _set_text(data, row, spans, LINE, STRING, begin[_F_LINE], close[_F_LINE], escaped[_F_LINE], False, False)
+    elif ids:
+        _set_named_line(data, id_at, row, spans)
+    if (kind_of[_F_LINE_PARENT] or kind_of[_F_LINE_PHASE]) and spans[LINE, row, 1] < 0:
+        return False
+    if kind_of[_F_LINE_PHASE] and not _is(data, begin[_F_LINE_PHASE] + 1, close[_F_LINE_PHASE] - 1, _FIRST_TEXT):
+        return False
+    for field, place in ((_F_SEQ, SEQ), (_F_TIME, TIME), (_F_ARRIVAL, ARRIVAL)):
+        kind = kind_of[field]
+        integer_known[place, row] = kind != 0
+        if kind == INTEGER:
+            integers[place, row] = integer_of(data, begin[field], close[field])
+        elif kind == STRING and field != _F_SEQ and not escaped[field]:
+            time, good = iso_time(data, begin[field] + 1, close[field] - 1, unit_ns)
+            if not good:
+                return False
+            integers[place, row] = time
+        elif kind:
+            return False
+        else:
+            integers[place, row] = 0
+    if not kind_of[_F_SEQ] and not kind_of[_F_TIME]:
+        return False
+    if kind_of[_F_ATTRIBUTES] and (
+        unknowns or (kind_of[_F_ATTRIBUTES] != OBJECT and kind_of[_F_ATTRIBUTES] != EMPTY_OBJECT)
+    ):
+        return False
+    given = 0
+    if kind_of[_F_KIND]:
+        first, last = begin[_F_KIND] + 1, close[_F_KIND] - 1
+        if kind_of[_F_KIND] != STRING:
+            return False
+        if _is(data, first, last, _LOCAL_TEXT):
+            given = 1
+        elif _is(data, first, last, _SEND_TEXT):
+            given = 2
+        elif _is(data, first, last, _RECEIVE_TEXT):
+            given = 3
+        else:
+            return False
+    message = kind_of[_F_MESSAGE]
+    if message:
+        span = SENDS if given == 2 else RECEIVES
+        if given < 2 or spans[span, row, 1] >= 0:
+            return False
+        if not _set_text(data, row, spans, span, message, begin[_F_MESSAGE], close[_F_MESSAGE],
+                         escaped[_F_MESSAGE], False, True):  # fmt: skip
+            return False
+    sends, receives = spans[SENDS, row, 1] >= 0, spans[RECEIVES, row, 1] >= 0
+    if (given == 2 and not sends) or (given == 3 and not receives) or (given == 1 and receives):
+        return False
+    if kind_of[_F_STAMP]:
+        if kind_of[_F_STAMP] != OBJECT:
+            return False
+        # A vector clock is compared with those before it, so whoever keeps them must see all of them.
+        if _holds(data, begin[_F_STAMP], close[_F_STAMP], _VECTOR):
+            return False
+        spans[STAMP, row, 0], spans[STAMP, row, 2] = begin[_F_STAMP], 0
+        spans[STAMP, row, 1] = close[_F_STAMP] - begin[_F_STAMP]
+    kinds[row] = given - 1 if given else (2 if receives else (1 if sends else 0))
+    return True
+
+
+@kernel(
+    f"int64({BYTES}, int64, int64, int64, boolean, int64, int64[:, ::1], uint8[::1], "
+    "int32[:, :, ::1], int64[:, ::1], uint8[:, ::1], uint8[::1], int64[::1], uint8[::1])",
+    plain=False,
+)
+def scan(
+    data: Any,
+    start: int,
+    stop: int,
+    unit_ns: int,
+    all_utf8: bool,
+    line_limit: int,
+    lines: Any,
+    status: Any,
+    spans: Any,
+    integers: Any,
+    integer_known: Any,
+    kinds: Any,
+    attribute_ends: Any,
+    attributes: Any,
+) -> int:
+    """Scan the lines of ``data[start:stop]``; gives how many rows there are.
+
+    For each line that is not blank, a row: ``lines`` has its number in the block, start and stop; ``status`` says whether
+    it was taken. Of a taken one, ``spans`` has start, length and escapes of each text (length -1: none), ``integers`` the
+    numbers with ``integer_known``, ``kinds`` 0, 1 or 2, and ``attributes`` up to ``attribute_ends`` its attributes.
+    """
+    frames = np.empty((MOST_DEPTH, 2), np.int64)
+    keys = np.empty((MOST_KEYS, 2), np.int64)
+    unknown = np.empty((MOST_KEYS, 4), np.int64)
+    # What each field's value is, where it begins and ends, and its escapes.
+    kind_of = np.zeros(_F_UNKNOWN, np.int64)
+    begin = np.zeros(_F_UNKNOWN, np.int64)
+    close = np.zeros(_F_UNKNOWN, np.int64)
+    escaped = np.zeros(_F_UNKNOWN, np.int64)
+    # Where the texts of ids begin and end, and their escapes; one that is no text has no length.
+    id_at = np.zeros((_NO_ID, 3), np.int64)
+    rows, written = 0, 0
+    line_start, number = start, 0
+    while line_start < stop:
+        line_end = line_start
+        while line_end < stop and data[line_end] != 10:
+            line_end += 1
+        at = after_space(data, line_start, line_end)
+        if at < line_end:
+            lines[rows, 0], lines[rows, 1], lines[rows, 2] = number, line_start, line_end
+            taken = line_end - line_start <= line_limit and data[at] == 123
+            unknowns, ids = 0, 0
+            if taken:
+                kind_of[:] = 0
+                at = after_space(data, at + 1, line_end)
+                more = not (at < line_end and data[at] == 125)
+                while more:
+                    taken = False
+                    if at >= line_end or data[at] != 34:
+                        break
+                    key_start = at
+                    key_stop, escapes = string_end(data, at + 1, line_end, all_utf8)
+                    if key_stop < 0 or escapes:
+                        break
+                    at = after_space(data, key_stop, line_end)
+                    if at >= line_end or data[at] != 58:
+                        break
+                    at = after_space(data, at + 1, line_end)
+                    value_start = at
+                    if at < line_end and (data[at] == 123 or data[at] == 91):
+                        at, kind = container_end(data, at, line_end, all_utf8, frames, keys)
+                        escapes = 0
+                    else:
+                        at, kind, escapes = scalar_end(data, at, line_end, all_utf8)
+                    if at < 0:
+                        break
+                    field = _field(data, key_start + 1, key_stop - 1)
+                    if field != _F_UNKNOWN:
+                        if kind_of[field]:
+                            break
+                        kind_of[field] = kind
+                        begin[field], close[field], escaped[field] = value_start, at, escapes
+                    if field == _F_UNKNOWN or (field == _F_LINE and not _names_line(kind, value_start, at)):
+                        if unknowns == MOST_KEYS:
+                            break
+                        twice = False
+                        for other in range(unknowns):
+                            if same_text(data, unknown[other, 0], unknown[other, 1], key_start, key_stop):
+                                twice = True
+                                break
+                        if twice:
+                            break
+                        unknown[unknowns, 0], unknown[unknowns, 1] = key_start, key_stop
+                        unknown[unknowns, 2], unknown[unknowns, 3] = value_start, at
+                        unknowns += 1
+                        if kind == STRING and data[key_stop - 2] == _ID_END:
+                            number_of_id = _id(data, key_start + 1, key_stop - 1)
+                            if number_of_id != _NO_ID:
+                                if not ids:
+                                    id_at[:] = 0
+                                ids += 1
+                                id_at[number_of_id, 0], id_at[number_of_id, 1] = value_start + 1, at - 1
+                                id_at[number_of_id, 2] = escapes
+                    at = after_space(data, at, line_end)
+                    if at >= line_end:
+                        break
+                    if data[at] == 44:
+                        at = after_space(data, at + 1, line_end)
+                        taken = True
+                    elif data[at] == 125:
+                        taken = True
+                        more = False
+                    else:
+                        break
+                if taken:
+                    taken = after_space(data, at + 1, line_end) == line_end
+            if taken:
+                taken = _resolve(
+                    data, unit_ns, unknowns, kind_of, begin, close, escaped, ids, id_at,
+                    rows, spans, integers, integer_known, kinds,
+                )  # fmt: skip
+            if taken:
+                if unknowns:
+                    attributes[written] = 123
+                    written += 1
+                    for i in range(unknowns):
+                        if i:
+                            attributes[written] = 44
+                            written += 1
+                        for source in range(unknown[i, 0], unknown[i, 1]):
+                            attributes[written] = data[source]
+                            written += 1
+                        attributes[written] = 58
+                        written += 1
+                        for source in range(unknown[i, 2], unknown[i, 3]):
+                            attributes[written] = data[source]
+                            written += 1
+                    attributes[written] = 125
+                    written += 1
+                elif kind_of[_F_ATTRIBUTES] == OBJECT:
+                    for source in range(begin[_F_ATTRIBUTES], close[_F_ATTRIBUTES]):
+                        attributes[written] = data[source]
+                        written += 1
+            attribute_ends[rows] = written
+            status[rows] = TAKEN if taken else LEFT
+            rows += 1
+        line_start = line_end + 1
+        number += 1
+    return rows
+
+
+def scanning_pays(seconds: float) -> bool:
+    """Whether to scan what takes so many seconds without; if not, they count as spent. See `ledto.kernels.Kernel.pays`."""
+    return cast("Kernel", scan).pays(seconds)
+
+
+@kernel(f"void({BYTES}, int32[:, ::1], int64[::1], int32[::1], uint8[::1])", plain=False)
+def copy_texts(data: Any, spans: Any, rows: Any, ends: Any, out: Any) -> None:
+    """Copy the texts of these rows one after the other, escapes resolved; ``ends[i + 1]`` is where the i-th ends."""
+    written = 0
+    ends[0] = 0
+    for i in range(len(rows)):
+        start, length, escapes = spans[rows[i], 0], spans[rows[i], 1], spans[rows[i], 2]
+        if escapes:
+            at = start
+            while at < start + length:
+                byte = data[at]
+                if byte == 92:
+                    at += 1
+                    byte = data[at]
+                    if byte == 98:
+                        byte = 8
+                    elif byte == 102:
+                        byte = 12
+                    elif byte == 110:
+                        byte = 10
+                    elif byte == 114:
+                        byte = 13
+                    elif byte == 116:
+                        byte = 9
+                out[written] = byte
+                written += 1
+                at += 1
+        else:
+            for at in range(start, start + length):
+                out[written] = data[at]
+                written += 1
+        ends[i + 1] = written

@@ -1,0 +1,224 @@
+"""Read values from records as a mapping says: from a field, from a template with several, or from a part of either.
+
+A field is a path of keys with dots between them, ``data.host``. A number is an index of an array. A key with dots in it
+is in double quotes, ``data."host.name"``. A template has fields in braces, ``{src}:{port}``; other braces are doubled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from ledto.sources.regex.timed import TimedPattern
+from ledto.sources.rows import BadRecord
+from ledto.sources.times import INT64_LEAST, INT64_MOST, NANOSECONDS_IN, time_from_text
+
+Record = Mapping[str, tuple[Any, str, str]]
+"""A record as `ledto.sources.json.strict.members` returns it: by key, the value, its text, and the key's text."""
+
+TICK: Final = "tick"
+UNITS: Final = (*NANOSECONDS_IN, TICK)
+"""The units of times as numbers."""
+
+_KEY = re.compile(r'"([^"]*)"|([^."{}]+)')
+_BRACES = re.compile(r'\{\{|\}\}|\{((?:"[^"]*"|[^{}"])+)\}|[{}]')
+_NUMBER_TEXT = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?")
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a record, as a path."""
+
+    path: str
+    keys: tuple[str, ...]
+
+    def value(self, record: Record) -> Any:
+        """Return the field's value; None if it is missing or null."""
+        member = record.get(self.keys[0])
+        return None if member is None else self.within(member[0])
+
+    def within(self, value: Any) -> Any:
+        """Follow the path from the value of its first key; None if the field is missing."""
+        for key in self.keys[1:]:
+            if isinstance(value, dict):
+                value = value.get(key)
+            elif isinstance(value, list) and key.isascii() and key.isdigit() and len(key) < 10:
+                value = value[int(key)] if int(key) < len(value) else None
+            else:
+                return None
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value that a mapping reads from records. Errors call it `what`."""
+
+    what: str
+    parts: tuple[str | Field, ...]
+    """A single field gives its value, of any type. All else gives text."""
+    match: TimedPattern | None = None
+    """An expression. What its first group matches, or the whole match, becomes the text."""
+    optional: bool = False
+    unit: str | None = None
+
+    @property
+    def field(self) -> Field | None:
+        """Return the field whose unchanged value this is; None if it is not one."""
+        only = self.parts[0] if len(self.parts) == 1 and self.match is None else None
+        return only if isinstance(only, Field) else None
+
+    def of(self, record: Record) -> Any:
+        """Return the value in a record; None for an optional one that is missing. Raises `BadRecord`."""
+        field = self.field
+        if field is not None:
+            value = field.value(record)
+            if value is None and not self.optional:
+                raise self._missing_error(field, record)
+            return value
+        texts = []
+        for part in self.parts:
+            if isinstance(part, Field):
+                value = part.value(record)
+                if value is None:
+                    if self.optional:
+                        return None
+                    raise self._missing_error(part, record)
+                texts.append(self._to_text(value))
+            else:
+                texts.append(part)
+        text = "".join(texts)
+        return text if self.match is None else self._extract(self.match, text)
+
+    def text_of(self, record: Record, *, may_be_empty: bool = False) -> str | None:
+        """Return the value in a record as text. Raises `BadRecord`."""
+        return self.as_text(self.of(record), may_be_empty=may_be_empty)
+
+    def as_text(self, value: Any, *, may_be_empty: bool = False) -> str | None:
+        """Convert a result of `of` to text. Raises `BadRecord` for objects, arrays and, by default, for empty text."""
+        return None if value is None else self._check_text(self._to_text(value), may_be_empty)
+
+    def as_texts(self, value: Any) -> list[str]:
+        """Convert a result of `of` to texts: one for each element of an array, or one. Raises `BadRecord`."""
+        if isinstance(value, list):
+            return [self._check_text(self._to_text(element), False) for element in value]
+        return [] if value is None else [self._check_text(self._to_text(value), False)]
+
+    def as_integer(self, value: Any, *, least: int = INT64_LEAST) -> int | None:
+        """Convert a result of `of` to an integer, also from text. Raises `BadRecord`."""
+        if isinstance(value, str) and _NUMBER_TEXT.fullmatch(value) and "." not in value:
+            value = int(value)
+        if value is None:
+            return None
+        if type(value) is not int or not least <= value <= INT64_MOST:
+            expected = "an integer" if least == INT64_LEAST else f"an integer from {least} on"
+            raise BadRecord("bad-field", f"{self.what} is {expected}, not {_show(value)}")
+        return value
+
+    def as_time(self, value: Any, unit: str) -> int | None:
+        """Convert a result of `of` to a time in `unit`, from a number, also in text, or from ISO-8601 text.
+
+        Cuts off finer parts. Raises `BadRecord`.
+        """
+        if value is None:
+            return None
+        if isinstance(value, str):
+            if not _NUMBER_TEXT.fullmatch(value):
+                return time_from_text(value, unit)
+            numerator, denominator = _parse_ratio(value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            # The shortest text of a float is that of the log, up to 15 digits; its binary value is not.
+            numerator, denominator = _parse_ratio(repr(value))
+        else:
+            raise BadRecord("bad-field", f"{self.what} is a number or ISO-8601 text, not {_show(value)}")
+        times, divisor = self.scale(unit)
+        time = numerator * times // (denominator * divisor)
+        if not INT64_LEAST <= time <= INT64_MOST:
+            raise BadRecord("bad-field", f"{self.what} is {_show(value)}, beyond 64 bits of {unit}")
+        return time
+
+    def scale(self, unit: str) -> tuple[int, int]:
+        """Return the factor and the divisor that convert a time to `unit`."""
+        if self.unit in (None, unit):
+            return 1, 1
+        return NANOSECONDS_IN[str(self.unit)], NANOSECONDS_IN[unit]
+
+    def _missing_error(self, field: Field, record: Record) -> BadRecord:
+        present = ", ".join(key[:_SHOWN] for key in list(record)[:20]) or "nothing"
+        return BadRecord("missing-field", f"{self.what} needs the field {field.path}; the record has {present}")
+
+    def _to_text(self, value: object) -> str:
+        if isinstance(value, str):
+            return value
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, int | float):
+            return repr(value)
+        raise BadRecord("bad-field", f"{self.what} is text or a number, not {_show(value)}")
+
+    def _extract(self, match: TimedPattern, text: str) -> str | None:
+        part = match.extract(text)
+        if part is None and not self.optional:
+            raise BadRecord("bad-field", f"{self.what} must match {match.pattern!r}, and {_show(text)} does not")
+        return part
+
+    def _check_text(self, text: str, may_be_empty: bool) -> str:
+        if not text and not may_be_empty:
+            raise BadRecord("bad-field", f"{self.what} is empty")
+        if "\0" in text:
+            raise BadRecord("bad-field", f"{self.what} holds a NUL character")
+        return text
+
+
+def read_field(path: str) -> Field:
+    """Parse the path of a field. Raises `ValueError`."""
+    keys, at = [], 0
+    while True:
+        key = _KEY.match(path, at)
+        if key is None:
+            raise ValueError(
+                f"{path!r} is no field: write keys with dots between them, and keys with dots in double quotes"
+            )
+        keys.append(key[1] if key[2] is None else key[2])
+        at = key.end()
+        if at == len(path):
+            return Field(path, tuple(keys))
+        if path[at] != ".":
+            raise ValueError(f"{path!r} is no field: expected a dot, found {path[at:]!r}")
+        at += 1
+
+
+def read_parts(text: str) -> tuple[str | Field, ...]:
+    """Parse a field, if the text has no braces, or the parts of a template. Raises `ValueError`."""
+    if "{" not in text and "}" not in text:
+        return (read_field(text),)
+    parts: list[str | Field] = []
+    at, literal = 0, ""
+    for mark in _BRACES.finditer(text):
+        literal += text[at : mark.start()]
+        at = mark.end()
+        if mark[1] is not None:
+            parts += [literal, read_field(mark[1])] if literal else [read_field(mark[1])]
+            literal = ""
+        elif len(mark[0]) == 2:
+            literal += mark[0][0]
+        else:
+            raise ValueError(f"{text!r} has a single brace: write fields in {{braces}}, and double other braces")
+    literal += text[at:]
+    return (*parts, literal) if literal or not any(isinstance(part, Field) for part in parts) else tuple(parts)
+
+
+def _parse_ratio(number: str) -> tuple[int, int]:
+    """Parse a number into numerator and denominator."""
+    if "e" in number:
+        return Decimal(number).as_integer_ratio()
+    whole, _, fraction = number.partition(".")
+    return int(whole + fraction), int(10 ** len(fraction))
+
+
+def _show(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."

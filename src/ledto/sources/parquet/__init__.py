@@ -1,0 +1,39 @@
+"""Takes Parquet files in the format ``ledto``; gives rows of `ledto.events.schema.REPORTS`, then the file's own columns.
+
+`parquet_schema` looks at a file's columns, and `read_parquet_rows` reads its rows, a part at a time::
+
+    mapping = parquet_schema(file, "ns")
+    for rows in read_parquet_rows(file, mapping):
+        ...
+
+Nothing here knows Spark.
+"""
+
+from __future__ import annotations
+
+from ledto.sources.parquet.columns import Mapping, map_schema
+from ledto.sources.parquet.files import (
+    PARQUET_SUFFIXES,
+    RowGroup,
+    parquet_schema,
+    read_parquet_rows,
+    read_piece,
+    read_row_group,
+    row_groups,
+)
+from ledto.sources.parquet.folding import as_attributes
+from ledto.sources.parquet.reports import reports_of
+
+__all__ = [
+    "PARQUET_SUFFIXES",
+    "Mapping",
+    "RowGroup",
+    "as_attributes",
+    "map_schema",
+    "parquet_schema",
+    "read_parquet_rows",
+    "read_piece",
+    "read_row_group",
+    "reports_of",
+    "row_groups",
+]

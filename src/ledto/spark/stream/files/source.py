@@ -1,0 +1,241 @@
+"""A folder, or a pattern, that files are put into: one row a file, or a piece of a large one, in the order they appear.
+
+Rows name pieces and do not hold them: `payload` says which, and `opened_piece` opens it where the row is decoded. The
+offset counts pieces in a `Journal`, which must lie where the query's driver finds it again: beside its checkpoint.
+
+What bounds it: names of files that are in the folder, and of those not yet read, are remembered; names of files that
+are gone are forgotten from time to time, and a file that comes back after that is new. Listing takes time in proportion
+to the files that are there, sub-folders included, and no more than a fifth of a core: move away what was read, or new
+files are seen late.
+"""
+
+# ruff: noqa: N802  (Spark gives the methods of a data source their names)
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from ledto.sources.registry import known_format
+from ledto.spark.stream.contract import (
+    FRAMES,
+    FRAMES_DDL,
+    StreamSourceError,
+    refuse_unknown,
+    split_by_weight,
+    whole_number,
+)
+from ledto.spark.stream.files.journal import Journal, JournalEntry
+from ledto.spark.stream.files.listing import cut, described, listed, new_files
+
+OPTIONS: Final = ("journal", "format", "maxFiles", "maxBytes", "parallelism")
+"""What may be given for a folder; see docs/follow.md."""
+
+PARTITION: Final = "files"
+"""The one `partition` of a folder."""
+
+_FORMAT: Final = "ledto_files"
+_MAX_FILES: Final = 1_000
+_MAX_BYTES: Final = 256 << 20
+_ALL: Final = 1 << 62
+_FORGET_FROM: Final = 1_000
+_LONG_LISTING_SECONDS: Final = 0.05
+_REST: Final = 4
+_TAKE_AT_LEAST: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class DirectorySource:
+    """The files of a place. They must appear whole: be written as ``.NAME``, ``_NAME`` or ``NAME.tmp`` and then renamed."""
+
+    place: str
+    options: Mapping[str, Any]
+
+    @classmethod
+    def at(cls, place: str, options: Mapping[str, Any]) -> DirectorySource:
+        """`place` is a folder or a pattern, by path or by a URI."""
+        given = {name: value for name, value in options.items() if value is not None}
+        refuse_unknown(given, OPTIONS, what="a folder")
+        if not place:
+            raise StreamSourceError("no folder is named; give a folder, or a pattern such as 'logs/*.jsonl'")
+        if "journal" not in given:
+            raise StreamSourceError(
+                "following files needs the option journal: a file beside the checkpoint, which must last as long"
+            )
+        if given.get("format") is not None:
+            known_format(given["format"])
+        whole_number(given, "maxFiles", 1)
+        whole_number(given, "maxBytes", 1)
+        whole_number(given, "parallelism", 1)
+        return cls(place if "://" in place else str(Path(place).absolute()), given)
+
+    @property
+    def name(self) -> str:
+        """The place, shortly."""
+        return f"files:{self.place}"
+
+    @property
+    def names_files(self) -> bool:
+        """Its payloads do."""
+        return True
+
+    def describe(self) -> str:
+        """Where the files come from."""
+        return f"files of {self.place}"
+
+    def load(self, session: SparkSession) -> DataFrame:
+        """One row a piece; tasks take consecutive ones, in order, of about the same number of bytes."""
+        session.dataSource.register(FilesDataSource)
+        options = {"parallelism": session.sparkContext.defaultParallelism, **self.options, "place": self.place}
+        texts = {name: str(value) for name, value in options.items()}
+        texts["journal"] = str(Path(texts["journal"]).absolute())
+        return session.readStream.format(_FORMAT).options(**texts).load()
+
+    def trim(self, upto: int) -> None:
+        """Nothing: the files belong to whoever put them there."""
+
+
+class FilesDataSource(DataSource):
+    """What Spark makes of the options; use `DirectorySource`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return _FORMAT
+
+    def schema(self) -> str:
+        """That of `FRAMES`."""
+        return FRAMES_DDL
+
+    def streamReader(self, schema: StructType) -> FilesStreamReader:
+        """Runs in a process beside the driver, which lives as long as the query."""
+        return FilesStreamReader(self.options)
+
+
+@dataclass
+class _Pieces(InputPartition):
+    """What one task reads."""
+
+    pieces: list[JournalEntry] = field(default_factory=list)
+
+
+class FilesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets are ``{"next": NUMBER, "journal": NAME}``: the next piece to read, of the journal with that name."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._place: str = options["place"]
+        self._format: str | None = options.get("format")
+        self._path = Path(options["journal"])
+        self._max_files = whole_number(options, "maxFiles", _MAX_FILES)
+        self._max_bytes = whole_number(options, "maxBytes", _MAX_BYTES)
+        self._parallelism = whole_number(options, "parallelism", 1)
+        self._opened: Journal | None = None
+        self._no_further: int | None = None
+        self._there: list[str] | None = None
+        self._list_again = 0.0
+
+    @property
+    def _journal(self) -> Journal:
+        # Opened when it is needed: Spark makes readers in several processes, and only one of them asks for offsets.
+        if self._opened is None:
+            self._opened = Journal(self._path)
+        return self._opened
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Before the first file."""
+        return {"next": 0, "journal": self._journal.name}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """What the options say."""
+        return ReadMaxFiles(self._max_files)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Files that appear from now on are for another run."""
+        self._take(_ALL)
+        self._no_further = self._journal.next
+
+    def _take(self, most: int) -> None:
+        """Write down at most so many new files."""
+        journal = self._journal
+        began = time.monotonic()
+        files = listed(self._place, self._format)
+        if (took := time.monotonic() - began) > _LONG_LISTING_SECONDS:
+            self._list_again = time.monotonic() + _REST * took
+        self._there = [file.location for file in files]
+        new = new_files(files, journal.locations, most)
+        journal.append(cut(new, self._format, number=journal.next, arrival_ns=journal.arrival_ns))
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next micro-batch reads; lists the folder unless enough is waiting."""
+        self._check_same(start)
+        unlimited = isinstance(limit, ReadAllAvailable)
+        most = _ALL if unlimited else limit.max_files if isinstance(limit, ReadMaxFiles) else self._max_files
+        waiting = self._journal.next - start["next"]
+        if self._no_further is None and waiting < most and time.monotonic() >= self._list_again:
+            # More than this batch has room for: a long listing is then made once for many batches.
+            self._take(max(most - waiting, _TAKE_AT_LEAST))
+        stop = self._journal.next if self._no_further is None else self._no_further
+        if not unlimited:
+            stop = self._bitten(start["next"], stop, most)
+        return start | {"next": max(start["next"], stop)}
+
+    def _bitten(self, start: int, stop: int, most: int) -> int:
+        done_bytes = 0
+        for piece in self._journal.between(start, min(stop, start + most)):
+            done_bytes += piece.weight_bytes
+            if done_bytes > self._max_bytes and piece.number > start:
+                return piece.number
+        return min(stop, start + most)
+
+    def _check_same(self, offset: dict[str, Any]) -> None:
+        if offset["journal"] != self._journal.name or offset["next"] > self._journal.next:
+            raise StreamSourceError(
+                f"the journal {self._path} is not the one that the checkpoint was made with, so what was read is not "
+                "known; put it back, or start with a new checkpoint and history"
+            )
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[_Pieces]:
+        """Consecutive pieces, in order, about as many bytes for each task."""
+        self._check_same(end)
+        pieces = self._journal.between(start["next"], end["next"])
+        cuts = split_by_weight([piece.weight_bytes for piece in pieces], parts=self._parallelism)
+        return [_Pieces(pieces[begin:stop]) for begin, stop in cuts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """A row for each piece; runs in a task."""
+        assert isinstance(partition, _Pieces)
+        yield as_frames(partition.pieces)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Forget the names of files that were read and are gone, when they are many."""
+        journal = self._journal
+        if self._there is not None and len(journal.locations) > 2 * len(self._there) + _FORGET_FROM:
+            journal.forget(before=end["next"], unless=self._there)
+
+    def stop(self) -> None:
+        """The query ended."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+
+def as_frames(pieces: list[JournalEntry]) -> pa.RecordBatch:
+    """Pieces as rows of `FRAMES`."""
+    columns = [
+        pa.repeat(PARTITION, len(pieces)),
+        pa.array([piece.number for piece in pieces], pa.int64()),
+        pa.array([piece.arrival_ns for piece in pieces], pa.int64()),
+        pa.array([piece.format for piece in pieces], pa.string()),
+        pa.array([piece.name for piece in pieces], pa.string()),
+        pa.array([described(piece) for piece in pieces], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=FRAMES)

@@ -1,0 +1,86 @@
+"""Each report goes to the windows that need it: its own, and a neighbour's when it lies within eps of the cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (Spark's own name for it)
+
+from ledto.batch.survey import Computation, Survey, counted_columns, survey_from
+from ledto.history.window.columns import LARGEST_TIME
+from ledto.history.window.plan import Epochs, TimeBins, WindowPlan
+
+
+def survey(reports: DataFrame, *, window_rows: int) -> Survey:
+    """Count the reports, in one pass; what comes to the driver is a row a process."""
+    told = reports.withColumn("good", F.col("reason").isNull())
+    counted = counted_columns(reports.columns)
+    good_time = F.when(F.col("good"), F.col("time"))
+    per_process = told.groupBy("computation", "process", "good").agg(
+        F.count("*").alias("rows"),
+        F.count("time").alias("timed"),
+        F.count("seq").alias("numbered"),
+        F.min(good_time).alias("first"),
+        F.max(good_time).alias("last"),
+        *(F.count(name).alias(f"n_{at}") for at, name in enumerate(counted)),
+    )
+    return survey_from(per_process.toArrow(), counted, window_rows=window_rows)
+
+
+def bin_of(bins: TimeBins, *, shift: int = 0) -> Column:
+    """The bin of a row's wall time plus `shift`; times outside fall into the first and the last."""
+    inside = f"least(greatest(time, {-LARGEST_TIME}), {LARGEST_TIME})"
+    # Clamped once more, now to the bins' own range: a difference of times may not fit.
+    low, high = bins.start - shift, bins.start - shift + bins.width * bins.count - 1
+    return F.expr(f"cast((least(greatest({inside}, {low}), {high}) - ({low})) div {bins.width} as int)")
+
+
+def histogram(reports: DataFrame, computation: Computation, bins: TimeBins) -> dict[int, int]:
+    """Rows of a computation by bin of wall time."""
+    chosen = reports.where(
+        F.col("reason").isNull() & F.col("time").isNotNull() & (F.col("computation") == computation.name)
+    )
+    return {row["bin"]: row["count"] for row in chosen.groupBy(bin_of(bins).alias("bin")).count().collect()}
+
+
+def place_by_window(reports: DataFrame, plan: WindowPlan, columns: Sequence[str]) -> DataFrame:
+    """These columns of the reports with ``window`` and ``own``, one partition a window.
+
+    A report within eps of a cut appears in both windows, and is ``own`` in the one whose epoch its wall time is in. This
+    is the only shuffle of a run: nothing is joined, and nothing is sorted.
+    """
+    if not plan.large:
+        placed = reports.select(*columns, _shared_window(plan).alias("window"))
+        return placed.repartitionById(plan.windows, F.col("window"))
+    own = _by_computation(plan, 0)
+    windows = F.sequence(_by_computation(plan, -plan.eps), _by_computation(plan, plan.eps))
+    spread = reports.select(*columns, own.alias("epoch"), F.explode(windows).alias("window"))
+    told = spread.select(*columns, "window", (F.col("window") == F.col("epoch")).alias("own"))
+    return told.repartitionById(plan.windows, F.col("window"))
+
+
+def _by_computation(plan: WindowPlan, shift: int) -> Column:
+    """The window of the epoch that holds a row's wall time plus `shift`."""
+    chosen = _shared_window(plan)
+    for epochs in plan.large:
+        mine = (F.col("computation") == epochs.computation) & F.col("reason").isNull()
+        chosen = F.when(mine, _window(plan, epochs, shift)).otherwise(chosen)
+    return chosen
+
+
+def _shared_window(plan: WindowPlan) -> Column:
+    """Whole computations are spread by name; what a source set aside goes anywhere, since nothing is solved with it."""
+    windows = max(1, plan.shared)
+    # By a hash that the inline engine knows as well (`ledto.batch.inline.window_of`).
+    by_name = F.pmod(F.crc32("computation"), F.lit(windows))
+    anywhere = F.pmod(F.crc32(F.concat_ws(":", "file", "place")), F.lit(plan.windows))
+    return F.when(F.col("reason").isNull(), by_name).otherwise(anywhere).cast("int")
+
+
+def _window(plan: WindowPlan, epochs: Epochs, shift: int) -> Column:
+    first = plan.first_window(epochs)
+    if len(epochs.first_bins) == 1:
+        return F.lit(first)
+    by_bin = F.array(*(F.lit(first + epoch) for epoch in epochs.epoch_of_bins()))
+    return F.get(by_bin, bin_of(epochs.bins, shift=shift))
