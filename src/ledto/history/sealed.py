@@ -199,9 +199,9 @@ class SealedFile:
         """Where the next `read` begins."""
         return self._at
 
-    def seek(self, place: int, ledto: Literal[0, 1, 2] = 0) -> int:
+    def seek(self, place: int, origin: Literal[0, 1, 2] = 0) -> int:
         """Let the next `read` begin elsewhere."""
-        self._at = place + (0, self._at, self._size)[ledto]
+        self._at = place + (0, self._at, self._size)[origin]
         return self._at
 
     def read(self, count: int = -1) -> memoryview:
