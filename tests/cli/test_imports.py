@@ -78,7 +78,7 @@ def test_a_worker_imports_what_its_task_uses() -> None:
 import pickle, sys
 from functools import partial
 from importlib import import_module
-from ledto.spark.jobs import run_pickled
+from ledto.spark.tasks import run_pickled
 run_pickled([b"no pickle", pickle.dumps(partial(import_module, "ledto.batch.observe"))], 1)
 print(*sys.modules)
 """

@@ -1,23 +1,21 @@
-"""What a worker runs. It imports little itself: each worker of Spark starts with it."""
+"""Run Spark jobs with progress that an interrupt ends, and say in one sentence why a run failed."""
 
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from tempfile import gettempdir
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark import InheritableThread, SparkContext
 from pyspark.errors import PySparkException
 
 from ledto.errors import LedtoError
-from ledto.events.pandas import leave_pandas_out
 from ledto.history.store import NoSpace
 from ledto.spark.read import explained
 
@@ -127,12 +125,3 @@ def _raised(said: str) -> list[str]:
             found.append(line.strip())
             inside = False
     return found
-
-
-def run_pickled(tasks: Sequence[bytes], number: int) -> Any:
-    """Unpickle one of the tasks, call it, and give its result.
-
-    Unpickling imports the modules of the task, and with them pyarrow, which would import pandas.
-    """
-    leave_pandas_out()
-    return pickle.loads(tasks[number])()

@@ -13,9 +13,10 @@ from typing import TypeVar
 from pyspark import SparkContext, cloudpickle
 from pyspark.sql import SparkSession
 
-from ledto.spark.jobs import run_job, run_pickled
+from ledto.spark.jobs import run_job
 from ledto.spark.session.java import JavaNotFound
 from ledto.spark.session.session import spark_context, spark_session
+from ledto.spark.tasks import run_pickled
 
 R = TypeVar("R")
 S = TypeVar("S", SparkSession, SparkContext)
