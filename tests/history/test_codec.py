@@ -18,8 +18,8 @@ from ledto.causality.vector_clocks import Scan
 from ledto.history import codec, layout
 from ledto.history.clocks.measure import SegmentClocks
 from ledto.history.codec import NotDecoded, decode, encode
-from ledto.live.files import Carried, TailRows
-from ledto.live.state import Begun
+from ledto.live.files import CommitState, TailRows
+from ledto.live.state import ClosedState
 from ledto.live.terms import LiveTerms
 
 NAMES = (
@@ -106,7 +106,7 @@ def told(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("kind", [Begun, Carried, SegmentClocks])
+@pytest.mark.parametrize("kind", [ClosedState, CommitState, SegmentClocks])
 def test_what_is_read_back_is_what_was_written(kind: type) -> None:
     """A live history would go on from something else, or not at all, because of one odd name or number."""
     random = Random(kind.__name__)

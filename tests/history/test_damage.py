@@ -80,7 +80,7 @@ def live(folder: Path) -> None:
             part = table.slice(start, 20)
             writer.step(part, now=part["arrival"][-1].as_py(), positions={"rows": start + len(part)})
         assert writer.closed.chains[""].records
-        assert len(writer.tail.plain)
+        assert len(writer.tail.by_computation)
     # A writer that goes on removes the files of older versions, which are no part of the history.
     LiveWriter(str(folder)).close()
 

@@ -186,7 +186,7 @@ def test_silence_and_noise_grow_nothing(tmp_path: Path) -> None:
             writer.step(REPORTS.empty_table(), now=now, positions={"p": 1})
         quiet = (
             len(writer.closed.chain("").records),
-            writer.tail.plain,
+            writer.tail.by_computation,
             len(list((tmp_path / "h" / "runs").rglob("*"))),
         )
         for _ in range(200):
@@ -195,7 +195,7 @@ def test_silence_and_noise_grow_nothing(tmp_path: Path) -> None:
             writer.step(arrivals, now=now, positions={"p": 2})
         assert quiet[0] == len(writer.closed.chain("").records)
         assert not quiet[1]
-        assert not writer.tail.plain
+        assert not writer.tail.by_computation
         assert len(writer._stored.files) == 0
     state = LiveHistory(tmp_path / "h").state()
     assert state is not None

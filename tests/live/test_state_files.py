@@ -77,5 +77,5 @@ def test_state_that_makes_no_sense_is_damage(tmp_path: Path, monkeypatch: pytest
         other.setattr(state, "encode", lambda value: b"\xc0")
         with LiveWriter(str(tmp_path)) as writer:
             writer.step(hard_stream(Random(11))[1], now=0)
-    with pytest.raises(DamagedHistory, match=r"closed-.*\.state is damaged: it holds no Begun"):
+    with pytest.raises(DamagedHistory, match=r"closed-.*\.state is damaged: it holds no ClosedState"):
         LiveWriter(str(tmp_path))

@@ -1,8 +1,13 @@
-"""Takes reports as they come; keeps a history that grows with them, and a log of deliveries.
+"""Take reports as they come; keep a history that grows with them, and a log of deliveries.
 
-A report is dated (`dating`), goes to its computation's tail, and is closed with it (`intake`, `chain`); each
-micro-batch solves the tails anew, delivers, appends to the log (`emitting`, `log`) and commits (`writer`). Readers see each
-commit whole (`reading`). All of it is plain Python on Arrow tables: Spark brings the reports, and none of it knows Spark.
+One row of that log::
+
+    17, "", "shop", 4, null, "order placed", "send", 1700000000000000000, ..., 2100000000, false, "{...}", null, ...
+
+`writer` runs each micro-batch: `dates` dates the reports, `ingest` puts them into the tails of their computations,
+`chain` solves the tails and closes what is settled, `emit` and `delivery_log` append due deliveries to the log,
+`commit` and `files` write the files. `reader` shows each commit whole. All of it is plain Python on Arrow tables and
+does not know Spark.
 """
 
 from __future__ import annotations

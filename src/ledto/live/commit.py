@@ -1,4 +1,7 @@
-"""All segments of a live history together: their tables, and the deliveries of those that are new."""
+"""Make what a commit writes besides events: tables over all segments, new deliveries, and the manifest's description.
+
+A `Run` reads the segments before they are committed, so that new ones can be delivered.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from functools import reduce
 from operator import add
+from typing import NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -24,41 +28,130 @@ from ledto.history.run_tables import Holes, Totals, processes_table, segments_ta
 from ledto.history.store import Store
 from ledto.history.tables import processes_from, segments_from
 from ledto.live.emit import UnloggedEvents
-from ledto.live.quarantine import SetAside
+from ledto.live.quarantine import LiveQuarantine
 from ledto.live.records import Record, crossings_table, segment_rows
 from ledto.live.state import ClosedPart
 from ledto.live.terms import LiveTerms
 
+CACHE_BYTES = 64 << 20
+"""How much a run caches while it is assembled."""
 
-def summed(outcomes: Sequence[SegmentOutcome]) -> SegmentOutcome:
-    """What several segments come to together; without files."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assembled:
+    """All segments, by number, and the tables that describe them."""
+
+    records: list[Record]
+    tables: dict[str, pa.Table]
+    run: Run
+    """Reads the segments, which need not be committed yet."""
+
+
+class _ChainTables(NamedTuple):
+    """A computation with all of its segments, the tail's included."""
+
+    computation: str
+    names: list[str]
+    """Of its processes, by code."""
+    totals: Totals
+    records: list[Record]
+
+
+def assemble(
+    store: Store, run: str, closed: ClosedPart, tails: Mapping[str, Record], holes: Mapping[str, Holes]
+) -> Assembled:
+    """Join closed segments and those of the tails, in order of computations. `tails` and `holes` are by computation."""
+    chains: list[_ChainTables] = []
+    for computation, closed_chain in sorted(closed.chains.items()):
+        records, totals = closed_chain.records, closed_chain.chain.totals
+        tail = tails.get(computation)
+        if tail is not None and tail.rows:
+            records, totals = [*records, tail], totals.plus(tail.counts, holes[computation])
+        if records:
+            chains.append(_ChainTables(computation, closed_chain.chain.names[: len(totals.events)], totals, records))
+    tables = {
+        "segments": segments_table(segment_rows([(len(chain.names), chain.records) for chain in chains])),
+        "processes": processes_table(
+            [([chain.computation] * len(chain.names), chain.names, chain.totals) for chain in chains]
+        ),
+        "crossings": crossings_table([chain.records for chain in chains]),
+    }
+    reader = Run(
+        store,
+        run,
+        segments_from(tables["segments"]),
+        processes_from(tables["processes"]),
+        cache_bytes=CACHE_BYTES,
+    )
+    return Assembled([record for chain in chains for record in chain.records], tables, reader)
+
+
+def deliver_new(
+    assembled: Assembled, pieces: Sequence[UnloggedEvents], terms: LiveTerms, pool: Executor
+) -> list[UnloggedEvents]:
+    """Deliver the segments that have no outcome yet, write their deliveries, and return them."""
+    run, records = assembled.run, assembled.records
+    numbers = {id(record): number for number, record in enumerate(records)}
+    new = [piece for piece in pieces if piece.record.outcome is None and piece.record.rows]
+    for piece in new:
+        piece.record.blocks = survey_segment(run, numbers[id(piece.record)])
+    if not new:
+        return new
+    blocks = Blocks.joined([_renumber(run, number, record) for number, record in enumerate(records)])
+
+    def deliver(piece: UnloggedEvents) -> None:
+        number = numbers[id(piece.record)]
+        delivered = deliver_on(terms.delivering, run, number, blocks)
+        piece.deliveries = delivered.policies[terms.order_policy].table
+        piece.record.outcome = write_deliveries(run, number, delivered, attempt=uuid4().hex[:12])
+
+    list(pool.map(deliver, new))
+    return new
+
+
+def _renumber(run: Run, number: int, record: Record) -> Blocks:
+    """Give the blocks of a segment the number and positions that it has now."""
+    assert record.blocks is not None
+    count, first = len(record.blocks), int(run.segments.first_position[number])
+    return replace_fields(
+        record.blocks,
+        segment=np.full(count, number),
+        first_position=first + np.arange(count) * layout.EVENT_ROWS,
+    )
+
+
+def sum_outcomes(outcomes: Sequence[SegmentOutcome]) -> SegmentOutcome:
+    """Add up the outcomes of segments; the sum names no files."""
     first = outcomes[0]
     return SegmentOutcome(
         0,
         dict.fromkeys(first.files, ""),
-        {name: reduce(add, (each.contradictions[name] for each in outcomes)) for name in first.files},
-        {name: sum(each.late[name] for each in outcomes) for name in first.files},
-        {name: reduce(add, (each.waits[name] for each in outcomes)) for name in first.files},
-        reduce(add, (each.wall_clock for each in outcomes)),
+        {name: reduce(add, (outcome.contradictions[name] for outcome in outcomes)) for name in first.files},
+        {name: sum(outcome.late[name] for outcome in outcomes) for name in first.files},
+        {name: reduce(add, (outcome.waits[name] for outcome in outcomes)) for name in first.files},
+        reduce(add, (outcome.wall_clock for outcome in outcomes)),
     )
 
 
-def described(
+def describe(
     records: Sequence[Record],
     tails: Sequence[UnloggedEvents],
     closed: ClosedPart,
-    aside: SetAside,
+    quarantine: LiveQuarantine,
     terms: LiveTerms,
     channels: dict[str, int],
 ) -> Description:
-    """Describe the history. `records` are all segments by number, `tails` those not closed, `channels` what is counted."""
-    policies, wall_clock = _delivered(records, tails, closed.delivered, terms)
-    events = sum(each.rows for each in records)
-    counted = aside.counted_with(each.part.aside for each in tails)
+    """Describe the history for its manifest.
+
+    `records` are all segments by number, `tails` those that are not closed.
+    """
+    policies, wall_clock = _summarise_policies(records, tails, closed.delivered, terms)
+    events = sum(record.rows for record in records)
+    counted = quarantine.counted_with(tail.part.quarantined for tail in tails)
     return Description(
         unit="ns",
         eps=terms.eps,
-        lag=max((each.lag for each in records), default=0),
+        lag=max((record.lag for record in records), default=0),
         lag_event=None,
         inputs=(),
         ledger=Ledger(
@@ -67,11 +160,11 @@ def described(
             duplicate=counted.duplicate,
             quarantined=counted.quarantined,
             reasons=dict(sorted(counted.reasons.items())),
-            missing_causes=sum(each.missing for each in records),
+            missing_causes=sum(record.missing for record in records),
         ),
-        attributes=tuple(sorted(closed.attributes | {name for each in tails for name in each.record.attributes})),
+        attributes=tuple(sorted(closed.attributes | {name for tail in tails for name in tail.record.attributes})),
         native_columns=(),
-        has_ids=any(each.files.ids_file is not None for each in records),
+        has_ids=any(record.files.ids_file is not None for record in records),
         given_seq=False,
         aside_files=(),
         channels=channels,
@@ -80,8 +173,8 @@ def described(
     )
 
 
-def counted(description: Description, policy: PolicySummary, *, logged: int, ahead: int) -> StreamCounts:
-    """Count what became of the reports so far, `logged` of which are in the log, whose policy this is."""
+def count_reports(description: Description, policy: PolicySummary, *, logged: int, ahead: int) -> StreamCounts:
+    """Count what became of the reports so far. `policy` is that of the log, which has `logged` deliveries."""
     ledger = description.ledger
     return StreamCounts(
         reports=ledger.reports,
@@ -96,8 +189,8 @@ def counted(description: Description, policy: PolicySummary, *, logged: int, ahe
     )
 
 
-def delays(policy: PolicySummary) -> StreamDelays:
-    """Tell how long deliveries under this policy waited."""
+def summarise_delays(policy: PolicySummary) -> StreamDelays:
+    """Summarise how long deliveries under a policy waited."""
     return StreamDelays(*(policy.delays.get(name) for name in StreamDelays.__struct_fields__))
 
 
@@ -107,90 +200,14 @@ def check_accounts(ledger: Ledger, reports: int) -> None:
         raise Unbalanced(f"{reports} reports came in, and these are accounted for: {ledger}")
 
 
-def _delivered(
+def _summarise_policies(
     records: Sequence[Record], tails: Sequence[UnloggedEvents], closed: SegmentOutcome | None, terms: LiveTerms
 ) -> tuple[dict[str, PolicySummary], WallClockSummary]:
-    """Sum up what policies came to; `closed` is the sum over all segments that are."""
-    outcomes = [each.record.outcome for each in tails if each.record.outcome is not None]
+    """Sum up the outcomes of all policies; `closed` is the sum over closed segments."""
+    outcomes = [tail.record.outcome for tail in tails if tail.record.outcome is not None]
     outcomes += [closed] if closed is not None else []
-    policies, wall_clock = summary([summed(outcomes)] if outcomes else [], terms.delivering)
+    policies, wall_clock = summary([sum_outcomes(outcomes)] if outcomes else [], terms.delivering)
     for name, policy in policies.items():
-        files = tuple(each.outcome.files[name] for each in records if each.outcome is not None)
+        files = tuple(record.outcome.files[name] for record in records if record.outcome is not None)
         policies[name] = replace(policy, files=files)
     return policies, wall_clock
-
-
-CACHE_BYTES = 64 << 20
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Assembled:
-    """The segments, by number, and the tables that describe them."""
-
-    records: list[Record]
-    tables: dict[str, pa.Table]
-    run: Run
-    """Reads them, though they are not committed yet."""
-
-
-def assemble(
-    store: Store, run: str, closed: ClosedPart, tails: Mapping[str, Record], holes: Mapping[str, Holes]
-) -> Assembled:
-    """The closed segments and those of the tails, by computation."""
-    chains: list[tuple[str, list[str], Totals, list[Record]]] = []
-    for computation, mine in sorted(closed.chains.items()):
-        records, totals = mine.records, mine.chain.totals
-        tail = tails.get(computation)
-        if tail is not None and tail.rows:
-            records, totals = [*records, tail], totals.plus(tail.counts, holes[computation])
-        if records:
-            chains.append((computation, mine.chain.names[: len(totals.events)], totals, records))
-    tables = {
-        "segments": segments_table(segment_rows([(len(names), records) for _, names, _, records in chains])),
-        "processes": processes_table(
-            [([computation] * len(names), names, totals) for computation, names, totals, _ in chains]
-        ),
-        "crossings": crossings_table([chain[3] for chain in chains]),
-    }
-    reader = Run(
-        store,
-        run,
-        segments_from(tables["segments"]),
-        processes_from(tables["processes"]),
-        cache_bytes=CACHE_BYTES,
-    )
-    return Assembled([each for chain in chains for each in chain[3]], tables, reader)
-
-
-def deliver_new(
-    assembled: Assembled, pieces: Sequence[UnloggedEvents], terms: LiveTerms, pool: Executor
-) -> list[UnloggedEvents]:
-    """Deliver the pieces that are not delivered yet, and write that; gives them."""
-    run, records = assembled.run, assembled.records
-    numbers = {id(record): number for number, record in enumerate(records)}
-    new = [piece for piece in pieces if piece.record.outcome is None and piece.record.rows]
-    for piece in new:
-        piece.record.blocks = survey_segment(run, numbers[id(piece.record)])
-    if not new:
-        return new
-    blocks = Blocks.joined([_placed(run, number, record) for number, record in enumerate(records)])
-
-    def deliver(piece: UnloggedEvents) -> None:
-        number = numbers[id(piece.record)]
-        found = deliver_on(terms.delivering, run, number, blocks)
-        piece.deliveries = found.policies[terms.order_policy].table
-        piece.record.outcome = write_deliveries(run, number, found, attempt=uuid4().hex[:12])
-
-    list(pool.map(deliver, new))
-    return new
-
-
-def _placed(run: Run, number: int, record: Record) -> Blocks:
-    """The blocks of a segment where it stands now."""
-    assert record.blocks is not None
-    count, first = len(record.blocks), int(run.segments.first_position[number])
-    return replace_fields(
-        record.blocks,
-        segment=np.full(count, number),
-        first_position=first + np.arange(count) * layout.EVENT_ROWS,
-    )

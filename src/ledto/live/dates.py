@@ -1,9 +1,9 @@
-"""Each report gets the date by which a stream orders it, from nothing but itself: its time, kept within reason.
+"""Give each report the date by which a stream orders it. A date depends on the report alone.
 
-A time is believed if its report took from ``-eps`` to ``delta``. One that took longer is *late*: it is dated ``arrival -
-delta``, as if it had just been in time, because what comes before that is closed. One from a clock that is *ahead* by more
-than eps is dated with its arrival. So the date of every report that is still to come is at least ``now - delta``, whatever
-its clock says, and a clock that is far off moves nobody but itself.
+A report's time is believed if the report took between ``-eps`` and ``delta`` to arrive. A report that took longer is
+*late*: its date is ``arrival - delta``, because everything before that may be closed. A report whose clock is *ahead*
+by more than eps is dated with its arrival. So every report still to come has a date of at least ``now - delta``, and a
+wrong clock misplaces only its own reports.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from ledto.history.window.columns import LARGEST_TIME
 Longs = NDArray[np.int64]
 
 DATED = "dated"
-"""The column of dates."""
+"""The name of the column of dates."""
 
 
 def dates(time: Longs, arrival: Longs, *, eps: int, delta: int) -> Longs:
-    """The dates of reports; one without a time is dated with its arrival."""
-    unknown = (time == NO_TIME) | (np.abs(time) > LARGEST_TIME)
-    date = np.maximum(np.where(unknown, arrival, time), arrival - delta)
-    found: Longs = np.where(date > arrival + eps, arrival, date)
-    return found
+    """Date reports by time and arrival, in ns; a report without a time is dated with its arrival."""
+    has_no_time = (time == NO_TIME) | (np.abs(time) > LARGEST_TIME)
+    not_late = np.maximum(np.where(has_no_time, arrival, time), arrival - delta)
+    dated: Longs = np.where(not_late > arrival + eps, arrival, not_late)
+    return dated
 
 
 def with_dates(rows: pa.Table, *, eps: int, delta: int) -> pa.Table:
-    """The rows, all of which have an arrival, and their dates."""
+    """Append the column of dates. All rows must have an arrival."""
     time = rows["time"].fill_null(NO_TIME).to_numpy()
     date = dates(time, rows["arrival"].to_numpy(), eps=eps, delta=delta)
     return rows.append_column(DATED, pa.array(date))

@@ -1,8 +1,8 @@
-"""The deliveries of a stream, in order, each with a number of its own: what subscribers follow.
+"""Keep the deliveries of a stream in order, each with a number: the log that subscribers follow.
 
 Every commit adds a file. Files of one size are merged once there are many, so their number grows with the logarithm of
-the deliveries; the oldest go when there are more deliveries than are kept. They stay in the history, where questions find
-them.
+the deliveries. The oldest files are dropped when there are more deliveries than are kept; their events stay in the
+history.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from ledto.history.sealed import damaged, read_sealed_table, write_sealed_table
 from ledto.history.store import Store
 
 MERGED_AT = 32
-"""Files of one size that become one of the next."""
+"""This many files of one size are merged into one of the next size."""
 KEPT_DELIVERIES = 5_000_000
+"""The log keeps at least this many deliveries."""
+
+_DICTIONARIES = ["computation", "process", "name", "kind", "file"]
 
 DELIVERED = pa.schema(
     [
@@ -42,20 +45,18 @@ DELIVERED = pa.schema(
         pa.field("place", pa.int64()),
     ]
 )
-"""``17, "", "shop", 4, null, "order placed", "send", 1700000000000000000, ..., 2100000000, false, "{...}", null, ...``:
-numbers run from 1 without gaps, in the order of delivery. Process and seq are as reported. An event is late if its report
-came after it was due; `missing` tells the messages it received of which no report had come when it was delivered."""
-
-
-_DICTIONARIES = ["computation", "process", "name", "kind", "file"]
+"""A delivery: ``17, "", "shop", 4, null, "order placed", "send", 1700000000000000000, ..., 2100000000, false, "{...}",
+null, ...``. Numbers run from 1 without gaps, in the order of delivery. Process and seq are as reported. An event is
+late if its report came after it was due. `missing` lists messages that it received and whose sends were not reported by
+then."""
 
 
 class LogTrimmed(LedtoError):
-    """Deliveries that are asked for are no longer in the log."""
+    """The requested deliveries are no longer in the log."""
 
     def __init__(self, first: int) -> None:
         self.first = first
-        super().__init__(f"the log begins with delivery {first}: earlier ones are found in the history alone")
+        super().__init__(f"the log begins with delivery {first}: earlier ones are only in the history, ask it instead")
 
 
 class DeliveryLog(LogFiles, frozen=True):
@@ -66,28 +67,30 @@ class DeliveryLog(LogFiles, frozen=True):
 
     @classmethod
     def of(cls, manifest: Manifest) -> DeliveryLog:
-        """Take the log that a manifest names; an empty one where it is not that of a stream."""
+        """Get the log that a manifest names; an empty one if the history is not live."""
         return cls() if manifest.stream is None else cls(manifest.stream.log.files, manifest.stream.log.last)
 
     def append(self, store: Store, run: str, rows: pa.Table, *, keep: int = KEPT_DELIVERIES) -> DeliveryLog:
-        """The log with these deliveries, which have numbers; files that are no longer part of it stay."""
+        """Write deliveries, which have numbers; return the log with them.
+
+        Files that are no longer part of it are not deleted.
+        """
         if not len(rows):
             return self
         first, last = self.last + 1, self.last + len(rows)
         files = [*self.files, _write(store, run, rows, first, last, 0)]
-        while len(files) >= MERGED_AT and len({each.size for each in files[-MERGED_AT:]}) == 1:
+        while len(files) >= MERGED_AT and len({file.size for file in files[-MERGED_AT:]}) == 1:
             merged = files[-MERGED_AT:]
-            tables = [_read(store, run, each.file) for each in merged]
-            whole = pa.concat_tables(tables)
+            whole = pa.concat_tables(_read(store, run, file.file) for file in merged)
             files[-MERGED_AT:] = [_write(store, run, whole, merged[0].first, merged[-1].last, merged[0].size + 1)]
         while files[0].last <= last - keep:
             files.pop(0)
         return DeliveryLog(tuple(files), last)
 
     def after(self, store: Store, run: str, number: int, limit: int) -> pa.Table:
-        """Up to `limit` deliveries after this number.
+        """Read up to `limit` deliveries after a number.
 
-        Raises `LogTrimmed`, `DamagedHistory`, and `FileNotFoundError` where a newer version replaced the files.
+        Raises `LogTrimmed`, `DamagedHistory`, and `FileNotFoundError` if a newer version replaced the files.
         """
         if number >= self.last:
             return DELIVERED.empty_table()
@@ -95,11 +98,11 @@ class DeliveryLog(LogFiles, frozen=True):
         if number + 1 < first:
             raise LogTrimmed(first)
         tables, count = [], 0
-        for each in self.files:
-            if each.last <= number or count >= limit:
+        for file in self.files:
+            if file.last <= number or count >= limit:
                 continue
-            table = _read(store, run, each.file)
-            table = table.slice(max(0, number + 1 - each.first), limit - count)
+            table = _read(store, run, file.file)
+            table = table.slice(max(0, number + 1 - file.first), limit - count)
             tables.append(table)
             count += len(table)
         return pa.concat_tables(tables)

@@ -1,10 +1,9 @@
-"""Which events of the tail are delivered by now, in which order, and each once.
+"""Choose the events that are due for delivery, in order, each once.
 
-When an event is delivered is a function of its report and of those that had come by then
-(`ledto.history.deliver.segment`, as known). A policy that looks at the whole buffer needs a little longer to be sure
-(`LiveTerms.settling`). So the log is the same for every way of cutting the stream, as long as the clocks that are
-believed differ by at most eps; where they break that, a cause may or may not have come in time. That each event is in it
-once does not rest on this: the tail says which are.
+When an event is delivered depends on its report and on those that had come by then (`ledto.history.deliver.segment`, as
+known). A policy that looks at the whole buffer needs a little longer to be sure (`LiveTerms.settling`). So the log is
+the same however the stream is cut, as long as believed clocks differ by at most eps; if they differ by more, a cause
+may or may not have come in time. An event is never logged twice even then: the tail marks those that are.
 """
 
 from __future__ import annotations
@@ -24,64 +23,64 @@ from ledto.live.records import Record
 
 Longs = NDArray[np.int64]
 
+NOT_LOGGED = {UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE}
+"""What `missing` never lists in the log: it may become known only after the delivery."""
+
 
 @dataclass(slots=True, eq=False)
 class UnloggedEvents:
-    """Events of a segment that may not all be in the log."""
+    """A segment of which some events may not be in the log."""
 
     part: PendingSegment
     record: Record
     reported: pa.Table
-    """By event: process, seq and messages received, as they were reported."""
+    """By event: process, seq and received messages, as reported."""
     deliveries: pa.Table
     """By event: columns of `ledto.history.deliver.segment.DELIVERIES`."""
     emitted: NDArray[np.bool_]
-    """By event; brought up to date here."""
+    """By event: whether it is in the log. `emit` updates it."""
     final: bool
-    """Whether the segment is closed: then all of its events are delivered."""
+    """Whether the segment is closed. Then all of its events are due."""
 
 
 FirstSent = Callable[[UnloggedEvents, set[str]], dict[str, int]]
-"""By key of these that closed segments before a piece send: when the first report of that arrived."""
+"""Finds, by key that closed segments before a segment send, when the first report of that arrived."""
 
 
 def emit(pieces: list[UnloggedEvents], until: int, last_number: int, first_sent: FirstSent, *, tick: int) -> pa.Table:
-    """The deliveries of these pieces up to a time that are not in the log yet, with numbers from `last_number` on."""
+    """Make log rows of the events due up to a time and not in the log, numbered from ``last_number + 1``."""
     tables = []
     for piece in pieces:
         at = piece.deliveries["at"].fill_null(until if piece.final else until + 1).to_numpy()
         due = ~piece.emitted & (piece.final | (at <= until))
         if due.any():
-            tables.append(_rows(piece, np.flatnonzero(due), first_sent, tick))
+            tables.append(_log_rows(piece, np.flatnonzero(due), first_sent, tick))
             piece.emitted |= due
     if not tables:
         return DELIVERED.empty_table()
     rows = pa.concat_tables(tables)
-    rows = rows.take(pa.array(_order(rows)))
+    rows = rows.take(pa.array(_delivery_order(rows)))
     numbers = pa.array(np.arange(last_number + 1, last_number + 1 + len(rows)))
     return rows.append_column("number", numbers).select(DELIVERED.names).cast(DELIVERED)
 
 
-UNTOLD = {UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE}
-"""What the log does not tell as missing."""
-
-
-def _order(rows: pa.Table) -> Longs:
-    """By time and lead, which the key starts with; among computations by name, and within one as their keys are."""
+def _delivery_order(rows: pa.Table) -> Longs:
+    """Sort by time, then lead, which a key begins with; then by computation, then by the rest of the key."""
     keys: list[Longs] = [rows[name].to_numpy() for name in ("tie", "lead", "at")]
     names = rows["computation"].combine_chunks().dictionary_encode()
     if len(names.dictionary) > 1:
         rank = pc.rank(names.dictionary).to_numpy()
         keys.insert(1, rank[names.indices.to_numpy()])
-    found: Longs = np.lexsort(keys)
-    return found
+    order: Longs = np.lexsort(keys)
+    return order
 
 
-def _rows(piece: UnloggedEvents, chosen: Longs, first_sent: FirstSent, tick: int) -> pa.Table:
-    taken = pa.array(chosen)
-    every = len(chosen) == len(piece.part.events)
+def _log_rows(piece: UnloggedEvents, chosen: Longs, first_sent: FirstSent, tick: int) -> pa.Table:
+    """Make log rows of the chosen events, still without numbers."""
+    rows = pa.array(chosen)
+    is_whole = len(chosen) == len(piece.part.events)
     events, deliveries, reported = (
-        each if every else each.take(taken) for each in (piece.part.events, piece.deliveries, piece.reported)
+        table if is_whole else table.take(rows) for table in (piece.part.events, piece.deliveries, piece.reported)
     )
     as_is = ("computation", "id", "name", "kind", "time", "arrival", "attributes", "error", "file", "place")
     columns = {name: events[name].cast(DELIVERED.field(name).type) for name in as_is}
@@ -92,64 +91,64 @@ def _rows(piece: UnloggedEvents, chosen: Longs, first_sent: FirstSent, tick: int
     columns["late"] = pc.coalesce(deliveries["late"], pa.scalar(False))
     columns["lead"] = pc.coalesce(deliveries["lead"], arrival)
     columns["tie"] = pc.coalesce(deliveries["tie"], pa.scalar(0, pa.int32()))
-    unheard = _unheard(piece, chosen, columns["at"].to_numpy() + tick, first_sent)
+    late_sends = _find_late_sends(piece, chosen, columns["at"].to_numpy() + tick, first_sent)
     columns["missing"] = events["missing"]
-    if unheard or events["missing"].null_count < len(events):
-        # That an answer came too late, or a span began after its events, is known when it comes: perhaps after the delivery.
+    if late_sends or events["missing"].null_count < len(events):
+        # An answer that is too late, or a span that begins after its events, may become known only after the delivery.
         missing = [
-            sorted({*(known or ()), *unheard.get(place, ())} - UNTOLD) or None
-            for place, known in zip(chosen.tolist(), events["missing"].to_pylist(), strict=True)
+            sorted({*(lacking or ()), *late_sends.get(place, ())} - NOT_LOGGED) or None
+            for place, lacking in zip(chosen.tolist(), events["missing"].to_pylist(), strict=True)
         ]
         columns["missing"] = pa.array(missing, DELIVERED.field("missing").type)
     return pa.table(columns)
 
 
-def _unheard(piece: UnloggedEvents, chosen: Longs, until: Longs, first_sent: FirstSent) -> dict[int, list[str]]:
-    """By event: messages it received whose send was reported only after it was delivered.
+def _find_late_sends(piece: UnloggedEvents, chosen: Longs, until: Longs, first_sent: FirstSent) -> dict[int, list[str]]:
+    """Find, by event, messages it received whose sends were reported only after it was delivered.
 
-    That is told by keys and arrivals alone. Edges would not do: between spans of one process there are none.
+    Uses keys and arrivals alone. Edges would not do: there are none between spans of one process.
     """
-    place, keys = _received(piece.reported.take(pa.array(chosen)))
+    place, keys = _received_keys(piece.reported.take(pa.array(chosen)))
     end = until[place]
     place = chosen[place]
     never = int(np.iinfo(np.int64).max)
     events = piece.part.events
-    # Of several that send a key, the one that came first counts.
+    # Of several sends of a key, the one reported first counts.
     sends = events["sends"].take(pc.sort_indices(events["arrival"]))
     arrival = np.sort(events["arrival"].to_numpy())
-    here = pc.index_in(keys, value_set=sends.combine_chunks(), skip_nulls=True)
-    at = here.fill_null(-1).to_numpy(zero_copy_only=False)
+    in_segment = pc.index_in(keys, value_set=sends.combine_chunks(), skip_nulls=True)
+    at = in_segment.fill_null(-1).to_numpy(zero_copy_only=False)
     came = np.where(at >= 0, arrival[at] if len(arrival) else never, never)
     heard: dict[int, list[tuple[str, int]]] = {}
     for row, key, arrived in piece.part.heard:
         heard.setdefault(row, []).append((key, arrived))
-    found: dict[int, list[str]] = {}
-    for each in np.flatnonzero(came >= end).tolist():
-        row, key = int(place[each]), keys[each].as_py()
-        # What nobody sent is known to be missing without this.
+    late: dict[int, list[str]] = {}
+    for number in np.flatnonzero(came >= end).tolist():
+        row, key = int(place[number]), keys[number].as_py()
+        # A message that nobody sent is in `missing` already.
         if key not in (events["missing"][row].as_py() or ()) and all(
-            known != key or arrived >= end[each] for known, arrived in heard.get(row, ())
+            heard_key != key or arrived >= end[number] for heard_key, arrived in heard.get(row, ())
         ):
-            found.setdefault(row, []).append(key)
-    if not found:
-        return found
-    # A second report of a send that is closed, or another send of the key, may be its cause now. It was heard of before.
-    earlier = first_sent(piece, {key for mine in found.values() for key in mine})
+            late.setdefault(row, []).append(key)
+    if not late:
+        return late
+    # The cause found now may be another send of the key, or a second report of it. A closed one may have come in time.
+    first_arrival = first_sent(piece, {key for keys in late.values() for key in keys})
     ends = dict(zip(chosen.tolist(), until.tolist(), strict=True))
-    return {row: [key for key in mine if earlier.get(key, never) >= ends[row]] for row, mine in found.items()}
+    return {row: [key for key in keys if first_arrival.get(key, never) >= ends[row]] for row, keys in late.items()}
 
 
-def _received(reported: pa.Table) -> tuple[Longs, pa.Array]:
-    """The messages that events received, which somebody is known to have sent: their places and keys."""
+def _received_keys(reported: pa.Table) -> tuple[Longs, pa.Array]:
+    """List the received messages that somebody must have sent: the places of the events, and the keys."""
     belongs = pc.equal(reported["line"], reported["line_parent"])
     start = pc.if_else(belongs, pc.binary_join_element_wise(SPAN, reported["line"], ""), pa.scalar(None, pa.string()))
     first = pc.coalesce(reported["receives"], start).combine_chunks()
     more = reported["receives_more"].combine_chunks()
     place = np.concatenate((np.arange(len(first)), pc.list_parent_indices(more).to_numpy(zero_copy_only=False)))
-    keys = pa.concat_arrays([_one(first), _one(pc.list_flatten(more))])
-    told = pc.invert(pc.or_(pc.starts_with(keys, ANSWER), pc.starts_with(keys, STAMPED))).fill_null(False)
-    return place[told.to_numpy(zero_copy_only=False)].astype(np.int64), keys.filter(told)
+    keys = pa.concat_arrays([_combine(first), _combine(pc.list_flatten(more))])
+    must_be_sent = pc.invert(pc.or_(pc.starts_with(keys, ANSWER), pc.starts_with(keys, STAMPED))).fill_null(False)
+    return place[must_be_sent.to_numpy(zero_copy_only=False)].astype(np.int64), keys.filter(must_be_sent)
 
 
-def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _combine(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

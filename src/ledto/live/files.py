@@ -1,4 +1,4 @@
-"""Which files of a live history count, and the removal of those that no longer do."""
+"""Store the rows of the tail, and delete files of a live history that no version names any more."""
 
 from __future__ import annotations
 
@@ -16,77 +16,89 @@ from ledto.history.draft import KINDS
 from ledto.history.manifest import Manifest
 from ledto.history.sealed import read_sealed, read_sealed_table, write_sealed
 from ledto.history.store import Store
-from ledto.live.quarantine import SetAside
+from ledto.live.quarantine import LiveQuarantine
 from ledto.live.records import Record
-from ledto.live.state import TAIL, Tail
+from ledto.live.state import NOT_STORED, TAIL, Tail
 
 MOST_CHUNKS = 64
-"""Files of rows after which all are written anew as one."""
-_STORED = pa.schema([each for each in TAIL if each.name not in ("uid", "emitted")])
+"""Once the tail's rows are in this many files, all are written anew into one."""
+GRACE_SECONDS = 15.0
+"""How long files of an older version stay, for readers that still use them."""
+LIVE_KINDS = (*KINDS, "segments-", "processes-", "crossings-", "log-", "tail-", "closed-", "carry-")
+"""How the names of a live history's files begin."""
+_STORED = pa.schema([column for column in TAIL if column.name not in ("uid", "emitted")])
+_PLACE_BITS = 32
+
+Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TailRows:
-    """Which rows the tail has, as it is stored with every commit."""
+    """Which rows the tail has. Stored with every commit."""
 
     files: dict[int, str]
-    """By number: the files that hold rows of the tail."""
+    """By file number: the file's name."""
     uid: NDArray[np.int64]
-    """By row."""
+    """By row: the number of its file and its place in it, as `_uid` makes it."""
     emitted: NDArray[np.uint8]
-    """By row, a bit each: whether it is in the log."""
+    """A bit for each row: whether it is in the log."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Carried:
+class CommitState:
     """What is stored with every commit, besides the rows themselves."""
 
     tail: TailRows
     reports: int
+    """How many reports came so far."""
     ahead: int
-    aside: SetAside
+    """How many of them came from clocks that were ahead."""
+    aside: LiveQuarantine
     serial: int
-    """Segments written so far; the number of the last."""
+    """How many segments were written so far; the number of the last."""
 
 
 @dataclass(slots=True)
 class StoredTail:
-    """Files that hold rows of the tail, by number; a row's uid is that number and its place in the file."""
+    """The files that hold rows of the tail."""
 
     store: Store
     run: str
     files: dict[int, str] = field(default_factory=dict)
+    """By file number: the file's name."""
 
     def write(self, tail: Tail, stem: str) -> None:
-        """Make sure that all rows are in files; `stem` begins the name of a file, if one is needed."""
+        """Write rows that are in no file yet to a new file, whose name begins with `stem`.
+
+        Forgets files that hold no row of the tail any more.
+        """
         anew = len(self.files) >= MOST_CHUNKS
         number = max(self.files, default=0) + 1
         count = 0
         new: list[pa.Table] = []
 
-        def stored(rows: pa.Table) -> pa.Table:
+        def with_uids(rows: pa.Table) -> pa.Table:
             nonlocal count
             uid = rows["uid"].to_numpy()
-            here = np.ones(len(uid), np.bool_) if anew else uid < 0
-            if not here.any():
+            is_new = np.ones(len(uid), np.bool_) if anew else uid == NOT_STORED
+            if not is_new.any():
                 return rows
-            new.append(rows.filter(pa.array(here)).select(_STORED.names))
-            places = (number << 32) + count + np.cumsum(here) - 1
-            count += int(here.sum())
-            at = rows.column_names.index("uid")
-            return rows.set_column(at, "uid", pa.array(np.where(here, places, uid)))
+            new.append(rows.filter(pa.array(is_new)).select(_STORED.names))
+            uids = np.where(is_new, _uid(number, count + np.cumsum(is_new) - 1), uid)
+            count += int(is_new.sum())
+            return rows.set_column(rows.column_names.index("uid"), "uid", pa.array(uids))
 
-        tail.plain = {computation: stored(rows) for computation, rows in tail.plain.items()}
+        tail.by_computation = {computation: with_uids(rows) for computation, rows in tail.by_computation.items()}
         if new:
             whole = pa.BufferOutputStream()
             with pa.ipc.new_file(whole, _STORED, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
                 writer.write_table(pa.concat_tables(new))
             self.files[number] = write_sealed(self.store, self.run, stem, "arrow", memoryview(whole.getvalue()))
-        alive = {int(each) for rows in tail.rows() for each in np.unique(rows["uid"].to_numpy() >> 32)}
+        alive = {int(file) for rows in tail.rows() for file in np.unique(_file_numbers(rows["uid"].to_numpy()))}
         self.files = {number: name for number, name in self.files.items() if number in alive}
 
-    def carry(self, tail: Tail) -> TailRows:
-        """Which rows the tail has, in order, and which of them are in the log."""
+    def list_rows(self, tail: Tail) -> TailRows:
+        """List the rows that the tail has, in order, and which of them are in the log."""
         uid, emitted = ([rows[name].to_numpy() for rows in tail.rows()] for name in ("uid", "emitted"))
         uids = np.concatenate([np.empty(0, np.int64), *uid])
         return TailRows(
@@ -94,7 +106,7 @@ class StoredTail:
         )
 
     def read(self, carried: TailRows) -> Tail:
-        """The tail that `carry` told of."""
+        """Read the tail that `list_rows` listed."""
         self.files, uid = carried.files, carried.uid
         emitted = np.unpackbits(carried.emitted, count=len(uid)).astype(np.bool_)
         parts, start = [], {}
@@ -107,44 +119,52 @@ class StoredTail:
             total += len(parts[-1])
         if not len(uid):
             return Tail()
-        places = np.array([start[number] for number in (uid >> 32).tolist()], np.int64) + (uid & 0xFFFFFFFF)
+        places = np.array([start[number] for number in _file_numbers(uid).tolist()], np.int64) + _places(uid)
         rows = pa.concat_tables(parts).take(pa.array(places))
         rows = rows.append_column("uid", pa.array(uid)).append_column("emitted", pa.array(emitted)).select(TAIL.names)
         names = pc.unique(rows["computation"]).to_pylist()
         return Tail({name: rows.filter(pc.equal(rows["computation"], name)) for name in names})
 
 
-GRACE_SECONDS = 15.0
-"""How long files that a newer version replaced stay, for those who are reading them."""
-LIVE_KINDS = (*KINDS, "segments-", "processes-", "crossings-", "log-", "tail-", "closed-", "carry-")
+def _uid(file_number: int, place: Longs) -> Longs:
+    """Make uids of rows from the number of their file and their places in it."""
+    return (file_number << _PLACE_BITS) + place
 
 
-def named_by(manifest: Manifest, records: Iterable[Record]) -> set[str]:
-    """The files of a version, by its manifest and its segments."""
+def _file_numbers(uid: Longs) -> Longs:
+    return uid >> _PLACE_BITS
+
+
+def _places(uid: Longs) -> Longs:
+    return uid & ((1 << _PLACE_BITS) - 1)
+
+
+def files_of(manifest: Manifest, records: Iterable[Record]) -> set[str]:
+    """List the files of a version, from its manifest and its segments."""
     named = manifest.files()
     for record in records:
         named.update(name for name in (*astuple(record.files), record.boundary_file) if name)
     return named
 
 
-class Files:
-    """The files of one run."""
+class RunFiles:
+    """The files of one run that count, and those to be deleted."""
 
     def __init__(self, store: Store, run: str) -> None:
         self._store, self._run = store, run
         self._named: set[str] = set()
         self._old: list[tuple[float, set[str]]] = []
 
-    def go_on(self, manifest: Manifest) -> None:
-        """Go on from a version that an earlier writer committed; what it wrote and never committed is removed."""
+    def resume(self, manifest: Manifest) -> None:
+        """Go on from a version that an earlier writer committed; delete what it wrote without committing."""
         segments = read_sealed_table(self._store, self._path(manifest.tables.segments), layout.SEGMENT_FILES)
         self._named = manifest.files() | {name for column in segments.columns for name in column.to_pylist() if name}
         for name in self._store.names(layout.run_folder(self._run)):
             if name not in self._named and name.startswith(LIVE_KINDS):
                 self._store.delete(self._path(name))
 
-    def committed(self, named: set[str]) -> None:
-        """A version with these files counts from now on: what it no longer names goes, after a while."""
+    def replace(self, named: set[str]) -> None:
+        """Let a newly committed version with these files count; delete files that older ones named, after a while."""
         at = monotonic()
         self._old.append((at, self._named - named))
         self._named = named

@@ -1,7 +1,7 @@
-"""Places of reports that came late or were set aside, among what is closed.
+"""Mark closed segments where quarantined and late reports are missing.
 
-The closed segments stay as they are. From where such a report belongs on, its process and all that heard of it since are
-told to lack it: in the table of processes, which is made anew with every commit.
+The segments stay as they are. From the place of a missing report on, its process lacks it, and so does everything that
+heard of the process since. The table of processes, which every commit writes anew, says so.
 """
 
 from __future__ import annotations
@@ -18,56 +18,56 @@ from ledto.live.commit import Assembled
 from ledto.live.records import Record
 
 
-def place_among_closed(chain: Chain, records: Sequence[Record], read: Callable[[], Assembled]) -> None:
-    """Find the places of the chain's reports that are gone, as far as these are closed. What belongs later stays with it.
+def mark_missing_in_closed(chain: Chain, records: Sequence[Record], read: Callable[[], Assembled]) -> None:
+    """Mark the closed part of a chain where the chain's missing reports belong; keep those that belong later.
 
-    `records` are the chain's closed segments, among those that `read` gives.
+    `records` are the chain's closed segments, which are among those that `read` gives.
     """
     totals = chain.totals
     wanted: dict[int, list[Gone]] = {}
-    for code, gone in chain.gone_by_code(chain.gone).items():
+    for code, gone in chain.group_gone_by_code(chain.gone).items():
         if code < len(totals.events) and totals.events[code]:
             last = int(totals.last_seq[code]), int(totals.last_time[code])
-            wanted[code] = [each for each in gone if may_belong(each, *last)]
-    over = {id(each) for gone in wanted.values() for each in gone}
-    chain.gone = [each for each in chain.gone if id(each) not in over]
+            wanted[code] = [report for report in gone if may_belong(report, *last)]
+    belongs_here = {id(report) for gone in wanted.values() for report in gone}
+    chain.gone = [report for report in chain.gone if id(report) not in belongs_here]
     wanted = {code: gone for code, gone in wanted.items() if gone}
     first: int | None = None
     for at, record in enumerate(records):
-        known, events = len(record.before), record.counts.events
-        for code in [code for code in wanted if code < known and chain.holes.first_hole[code] <= record.before[code]]:
-            # It is known to lack something even before this segment.
+        width, events = len(record.before), record.counts.events
+        for code in [code for code in wanted if code < width and chain.holes.first_hole[code] <= record.before[code]]:
+            # The process already has a hole before this segment, so another one changes nothing.
             del wanted[code]
         for code, gone in wanted.items():
             if first is None and code < len(events) and events[code]:
                 last = int(record.counts.last_seq[code]), int(record.counts.last_time[code])
-                first = at if any(may_belong(each, *last) for each in gone) else None
+                first = at if any(may_belong(report, *last) for report in gone) else None
         if first is not None:
             break
     if first is not None and wanted:
-        chain.set_holes(_lowered(chain, records, first, wanted, read()))
+        chain.set_holes(_with_more_holes(chain, records, first, wanted, read()))
 
 
-def _lowered(
+def _with_more_holes(
     chain: Chain, records: Sequence[Record], first: int, wanted: dict[int, list[Gone]], assembled: Assembled
 ) -> Holes:
-    """The chain's holes, with those before events that may come after these reports, and what heard of them."""
+    """Add holes before events that may come after these reports, and before what heard of them; return all holes."""
     run, numbers = assembled.run, {id(record): number for number, record in enumerate(assembled.records)}
     holes = chain.holes.widened(len(chain.totals.events))
-    nothing = np.empty(0, np.int64)
+    no_rows = np.empty(0, np.int64)
     spreads = False
     for record in records[first:]:
         if not spreads and not wanted:
             break
         number = numbers[id(record)]
         skeleton, boundary = run.skeleton(number, 0, record.rows), run.boundary(number)
-        found: dict[int, tuple[int, str]] = {}
+        new_holes: dict[int, tuple[int, str]] = {}
         if wanted:
-            told = run.events(number, ["seq", "time"], 0, record.rows)
-            seq, time = told["seq"].fill_null(0).to_numpy(), told["time"].fill_null(NO_TIME).to_numpy()
-            found = rows_after(wanted, skeleton.process, seq, time)
-            wanted = {code: gone for code, gone in wanted.items() if code not in found}
+            events = run.events(number, ["seq", "time"], 0, record.rows)
+            seq, time = events["seq"].fill_null(0).to_numpy(), events["time"].fill_null(NO_TIME).to_numpy()
+            new_holes = rows_after(wanted, skeleton.process, seq, time)
+            wanted = {code: gone for code, gone in wanted.items() if code not in new_holes}
         tainted = holes.first_tainted
-        holes = holes.after(skeleton, boundary, np.full(len(tainted), -1), nothing, found)
+        holes = holes.after(skeleton, boundary, np.full(len(tainted), -1), no_rows, new_holes)
         spreads |= bool((holes.first_tainted < tainted).any())
     return holes

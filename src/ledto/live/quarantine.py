@@ -1,4 +1,7 @@
-"""Reports of a stream that are set aside: counted at once, and filed when there are many or a segment is closed."""
+"""Quarantine reports of a stream.
+
+They are counted at once, and written to a file that stays when there are many or a segment is closed.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from ledto.history.store import Store
 from ledto.history.write import write_aside
 
 FILED_ROWS = 10_000
-"""Reports set aside after which they get a file of their own."""
+"""Quarantined reports get a file that stays once there are this many."""
 
 
 @dataclass(slots=True)
-class SetAside:
-    """What was set aside for good. Stored with every commit."""
+class LiveQuarantine:
+    """The reports that are quarantined for good. Stored with every commit."""
 
     duplicate: int = 0
     quarantined: int = 0
@@ -30,23 +33,26 @@ class SetAside:
     """Those that are in none of the files yet."""
 
     def add(self, rows: pa.Table) -> None:
-        """Set these aside, which have the columns of `layout.ASIDE`, and perhaps others."""
+        """Quarantine these rows for good. They have at least the columns of `layout.ASIDE`."""
         counted = self.counted_with([rows])
         self.duplicate, self.quarantined, self.reasons = counted.duplicate, counted.quarantined, counted.reasons
         self.rows = pa.concat_tables([self.rows, rows.select(layout.ASIDE.names)])
 
-    def counted_with(self, tables: Iterable[pa.Table]) -> SetAside:
-        """The counts together with those of tables that are set aside for now: in tails, which may still change."""
-        found = SetAside(self.duplicate, self.quarantined, Counter(self.reasons))
+    def counted_with(self, tables: Iterable[pa.Table]) -> LiveQuarantine:
+        """Add the counts of rows that are quarantined for now, in tails, which may still change; return a copy."""
+        total = LiveQuarantine(self.duplicate, self.quarantined, Counter(self.reasons))
         for rows in tables:
             duplicate = int(pc.sum(pc.equal(rows["outcome"], DUPLICATE)).as_py() or 0)
-            found.duplicate += duplicate
-            found.quarantined += len(rows) - duplicate
-            found.reasons += count_codes(rows)
-        return found
+            total.duplicate += duplicate
+            total.quarantined += len(rows) - duplicate
+            total.reasons += count_codes(rows)
+        return total
 
     def write(self, store: Store, run: str, tag: str, for_now: Iterable[pa.Table], *, file: bool) -> list[str]:
-        """The files with all that is set aside, for good and for now; `file`: what is for good gets one that stays."""
+        """Write quarantine files; return the names of all.
+
+        Rows `for_now` get a file that lasts one commit. With `file`, all others get one that stays.
+        """
         if len(self.rows) and (file or len(self.rows) >= FILED_ROWS):
             self.files.append(write_aside(store, run, self.rows, attempt=f"filed-{tag}"))
             self.rows = layout.ASIDE.empty_table()

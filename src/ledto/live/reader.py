@@ -1,4 +1,4 @@
-"""A live history as readers see it: the newest version, and the deliveries since a number."""
+"""Read a live history: its newest version, and the deliveries after a number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ledto.questions.history import History
 
 
 class LiveHistory:
-    """Follows the history at a path, live or not. Threads may share it."""
+    """The history at a path, live or not, as it is now. Threads may share it."""
 
     def __init__(self, history: str | os.PathLike[str] | Store) -> None:
         self.store = history if isinstance(history, Store) else Store(history)
@@ -24,10 +24,10 @@ class LiveHistory:
         self._opened: tuple[tuple[str, int], History] | None = None
 
     def current(self) -> History:
-        """The newest version that was committed; raises `NoHistory` before the first.
+        """Open the newest committed version; raises `NoHistory` before the first commit.
 
-        Files of older versions go after some seconds: a question to one then raises `HistoryReplaced`, and is to be asked
-        of a newer one.
+        Files of older versions are deleted after some seconds. A question to an old version then raises
+        `HistoryReplaced`: ask a newer one.
         """
         newest = read_manifest(self.store).version
         with self._lock:
@@ -38,28 +38,28 @@ class LiveHistory:
 
     @property
     def version(self) -> int:
-        """The number of the newest commit; 0 without one, and for a history that was made at once."""
+        """The number of the newest commit; 0 before the first, and for a history that was made at once."""
         try:
             return read_manifest(self.store).version[1]
         except NoHistory:
             return 0
 
     def state(self) -> Stream | None:
-        """What the writer told with the newest commit; None where there is no live history."""
+        """Read what the writer stored with the newest commit; None if there is no live history."""
         try:
             return read_manifest(self.store).stream
         except NoHistory:
             return None
 
     def last_delivery(self) -> int:
-        """The number of the newest delivery; 0 without one."""
+        """Read the number of the newest delivery; 0 if there is none."""
         state = self.state()
         return 0 if state is None else state.log.last
 
     def deliveries(self, after: int, limit: int = 10_000) -> pa.Table:
-        """Up to `limit` deliveries with larger numbers, ascending: rows of `ledto.live.DELIVERED`.
+        """Read up to `limit` deliveries after a number, ascending: rows of `ledto.live.DELIVERED`.
 
-        All of them are in the history that `current` gives from now on. Raises `LogTrimmed` and `DamagedHistory`.
+        All of them are in the history that `current` opens from now on. Raises `LogTrimmed` and `DamagedHistory`.
         """
         while True:
             manifest = read_manifest(self.store)

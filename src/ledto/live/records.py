@@ -1,4 +1,4 @@
-"""Segments of a live history, and the small tables that describe them, which are made anew with every commit."""
+"""Describe the segments of a live history, and make the small tables of them that every commit writes anew."""
 
 from __future__ import annotations
 
@@ -27,27 +27,29 @@ class Record:
     rows: int
     counts: Counts
     before: Longs
-    """By process, as those of `counts`: events before the segment."""
+    """By process, in the order of `counts`: how many of its events come before the segment."""
     first_causal_time: int
     last_causal_time: int
     files: SegmentFiles
     boundary_file: str | None
     edges: tuple[Longs, Longs]
-    """Rows with causes before the segment, and the positions of these."""
+    """Rows with causes before the segment, and the positions of these causes."""
     edge_doubt: NDArray[np.uint8]
-    """By edge: how sure the cause is, as `ledto.history.open_ends.doubt_of` tells it."""
+    """By edge: how sure the cause is (`ledto.history.open_ends.doubt_of`)."""
     attributes: tuple[str, ...]
     missing: int
+    """How many of its events have something in `missing`."""
     lag: int
+    """As `ledto.history.window.solve.Solved.lag`."""
     blocks: Blocks | None = None
     outcome: SegmentOutcome | None = None
-    """With `blocks`, once it is delivered."""
+    """Set together with `blocks` when the segment is delivered."""
 
     @classmethod
     def of(
         cls, part: PendingSegment, files: SegmentFiles, boundary_file: str | None, attributes: tuple[str, ...]
     ) -> Record:
-        """The record of a part whose files are written."""
+        """Make the record of a segment whose files are written."""
         by = layout.PLACED_BY if layout.PLACED_BY in part.events.column_names else "causal_time"
         causal = part.events[by].drop_null()
         edges = (part.boundary.edge_row, part.boundary.send_position[part.boundary.edge_send])
@@ -68,7 +70,7 @@ class Record:
 
 
 def segment_rows(chains: Sequence[tuple[int, Sequence[Record]]]) -> Iterator[SegmentRow]:
-    """Give all segments, chain after chain, each with the number of its processes."""
+    """Yield all segments, chain by chain. `chains` has for each chain how many processes it has, and its segments."""
     code = 0
     for width, records in chains:
         codes = range(code, code + width)
@@ -87,7 +89,7 @@ def segment_rows(chains: Sequence[tuple[int, Sequence[Record]]]) -> Iterator[Seg
 
 
 def crossings_table(chains: Sequence[Sequence[Record]]) -> pa.Table:
-    """Messages from one segment to a later one, by position."""
+    """Make the table of messages from one segment to a later one, by position."""
     effects, causes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     position = 0
     for records in chains:

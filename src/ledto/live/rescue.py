@@ -1,8 +1,8 @@
-"""The last net: a micro-batch that cannot be committed is looked through for the reports that are to blame.
+"""Save a micro-batch that cannot be committed: find the reports to blame, quarantine them, and commit the others.
 
-Whatever a report says, it must not stop the stream for everybody. So where a step fails, it is tried again, with fewer
-reports each time and without committing anything, until the ones that make it fail are known. These are set aside with
-the reason, and all others are committed with them, in one commit: whoever is killed in between begins again.
+No report may stop the stream for everybody, whatever it says. A step that failed is tried again with fewer reports,
+without committing, until those that make it fail are known. They are quarantined in the one commit that takes the
+others, so a kill in between loses nothing.
 """
 
 from __future__ import annotations
@@ -22,29 +22,30 @@ Flags = NDArray[np.bool_]
 log = logging.getLogger("ledto.history")
 
 CODE = "unplaceable"
+"""The reason's code."""
 MOST_TRIALS = 200
-"""After so many, what is left of the groups that are to blame goes as a whole. One report in a million takes 40."""
+"""After this many trials, the groups still suspected are quarantined whole. One report in a million takes 40 trials."""
 
 
 def blames_reports(fault: BaseException) -> bool:
-    """Whether what a step raised may be because of what its reports say: not the disk, the memory or an interrupt."""
+    """Tell whether a step may have failed because of its reports: not because of the disk, memory or an interrupt."""
     return isinstance(fault, Exception) and not isinstance(fault, OSError | MemoryError | HistoryError)
 
 
 def rescue(
     reopen: Callable[[], LiveWriter], rows: pa.Table, *, now: int, positions: Mapping[str, int], fault: Exception
 ) -> LiveWriter:
-    """Commit these rows, which made a step fail, as far as they can be; gives the writer that did.
+    """Commit as many as possible of the rows that made a step fail; return the writer that did.
 
-    `reopen` makes a writer that goes on from the last commit; the one that failed is closed. Raises what the step raises
-    if no report is to blame, or if something else goes wrong meanwhile.
+    `reopen` makes a writer that goes on from the last commit; the one that failed must be closed. Raises `fault` if no
+    report is to blame, and what the step raises if something else goes wrong meanwhile.
     """
     search = _CulpritSearch(reopen, rows, now, positions)
     blamed = search.none()
     if not search.succeeds(blamed):
         if not search.succeeds(~blamed):
             raise fault
-        blamed = search.to_blame(~blamed, blamed)
+        blamed = search.find_culprits(~blamed, blamed)
     writer = reopen()
     try:
         search.step(writer, blamed, commit=True)
@@ -53,7 +54,7 @@ def rescue(
         raise
     if search.fault is not None:
         log.error(
-            "%d reports could not be placed and were set aside as %s: %s: %s",
+            "%d reports could not be placed and were quarantined as %s: %s: %s",
             int(blamed.sum()),
             CODE,
             type(search.fault).__name__,
@@ -65,7 +66,7 @@ def rescue(
 
 
 class _CulpritSearch:
-    """Looks for the reports to blame among those of the tail and the new ones, which are numbered in this order."""
+    """Searches for the reports to blame. Flags have the rows of the tail first, then the new ones."""
 
     def __init__(
         self, reopen: Callable[[], LiveWriter], rows: pa.Table, now: int, positions: Mapping[str, int]
@@ -74,17 +75,17 @@ class _CulpritSearch:
         writer = reopen()
         self._waiting = writer.tail_rows
         writer.close()
-        self._left = MOST_TRIALS
+        self._trials_left = MOST_TRIALS
         self.fault: Exception | None = None
         """What was last raised because of reports."""
 
     def none(self) -> Flags:
-        """No report."""
+        """Make flags that choose no report."""
         return np.zeros(self._waiting + len(self._rows), np.bool_)
 
     def succeeds(self, left_out: Flags) -> bool:
-        """Whether a step succeeds without these."""
-        self._left -= 1
+        """Try a step that quarantines these reports; tell whether it succeeds."""
+        self._trials_left -= 1
         writer = self._reopen()
         try:
             self.step(writer, left_out, commit=False)
@@ -98,19 +99,19 @@ class _CulpritSearch:
         return True
 
     def step(self, writer: LiveWriter, left_out: Flags, *, commit: bool) -> None:
-        """Take the rows, of which those left out are set aside."""
+        """Take the rows, and quarantine those left out."""
         reason = f"{CODE}: {type(self.fault).__name__}: {self.fault!s:.200}"
-        writer.give_up(left_out[: self._waiting], reason)
-        rows = _refused(self._rows, left_out[self._waiting :], reason)
+        writer.quarantine_tail(left_out[: self._waiting], reason)
+        rows = _with_reason(self._rows, left_out[self._waiting :], reason)
         writer.step(rows, now=self._now, positions=self._positions, commit=commit)
 
-    def to_blame(self, suspects: Flags, left_out: Flags) -> Flags:
-        """Few of the suspects, without whom a step succeeds that leaves out others, too.
+    def find_culprits(self, suspects: Flags, left_out: Flags) -> Flags:
+        """Find few of the suspects whose quarantine, with that of `left_out`, makes a step succeed.
 
-        Without all suspects it does succeed.
+        Quarantining all suspects must make it succeed.
         """
         places = np.flatnonzero(suspects)
-        if len(places) < 2 or self._left <= 0:
+        if len(places) < 2 or self._trials_left <= 0:
             return suspects
         halves = []
         for chosen in (places[: len(places) // 2], places[len(places) // 2 :]):
@@ -119,16 +120,16 @@ class _CulpritSearch:
             halves.append(half)
         for half in halves:
             if self.succeeds(left_out | half):
-                return self.to_blame(half, left_out)
-        first = self.to_blame(halves[0], left_out | halves[1])
-        return first | self.to_blame(halves[1], left_out | first)
+                return self.find_culprits(half, left_out)
+        first = self.find_culprits(halves[0], left_out | halves[1])
+        return first | self.find_culprits(halves[1], left_out | first)
 
 
-def _refused(rows: pa.Table, left_out: Flags, reason: str) -> pa.Table:
-    """The rows, of which those left out have a reason why."""
+def _with_reason(rows: pa.Table, left_out: Flags, reason: str) -> pa.Table:
+    """Give the rows left out a reason, so that they are quarantined."""
     if not left_out.any():
         return rows
     at = rows.column_names.index("reason")
-    told = zip(left_out.tolist(), rows["reason"].to_pylist(), strict=True)
-    reasons = [reason if out and given is None else given for out, given in told]
+    old = zip(left_out.tolist(), rows["reason"].to_pylist(), strict=True)
+    reasons = [reason if is_left_out and old_reason is None else old_reason for is_left_out, old_reason in old]
     return rows.set_column(at, "reason", pa.array(reasons, pa.string()))

@@ -1,4 +1,4 @@
-"""What a live history promises and assumes: fixed when its stream begins, and kept with it."""
+"""State what a live history promises and assumes. Terms are fixed when its stream begins, and stored with it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ledto.history.deliver.files import Terms, agree_terms
 from ledto.history.deliver.rows import Blocks
 
 CLOSE_ROWS = 50_000
-"""Events after which a stretch of the stream is closed: it is solved once more, written for good, and left alone. Until then
-every micro-batch solves it anew, which at this size takes some tenths of a second."""
+"""A part of the stream is closed when it has this many events: solved once more and written for good. Until then every
+micro-batch solves it anew, which at this size takes some tenths of a second."""
 CLOSE_AFTER = 600_000_000_000
-"""After this many nanoseconds a stretch is closed however few events it has."""
+"""A part of the stream is closed after this many nanoseconds, however few events it has."""
 
 
 class OtherTerms(LedtoError):
-    """A stream goes on under the terms it began with."""
+    """The given terms differ from those the stream began with."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class LiveTerms:
     """Bounds and policies of a stream. Lengths are nanoseconds."""
 
     policies: tuple[str, ...] = ("exact",)
-    """``NAME`` or ``NAME:PHI``; the first is the order of the delivery log."""
+    """``NAME`` or ``NAME:PHI``; the delivery log is in the order of the first."""
     eps: int = 50_000_000
     """How far two clocks differ at most."""
     delta: int = 2_000_000_000
-    """How long a report takes at most; one that takes longer is late."""
+    """How long a report takes to arrive at most; one that takes longer is late."""
     tick: int | None = None
     phi: str | None = None
     elements: int | None = None
@@ -48,7 +48,7 @@ class LiveTerms:
 
     @cached_property
     def tick_ns(self) -> int:
-        """The tick of stamps."""
+        """The tick of stamps, in ns."""
         return default_tick(self.eps) if self.tick is None else self.tick
 
     @cached_property
@@ -67,15 +67,15 @@ class LiveTerms:
 
     @property
     def order_policy(self) -> str:
-        """The name of the policy in whose order the log is."""
+        """The name of the policy that orders the delivery log."""
         return self.delivering.options[0].name
 
     @property
     def settling(self) -> int:
-        """How long after its time a delivery of a policy that looks at the whole buffer may still change its place.
+        """How long after its time a delivery may still change its place, under a policy that looks at the whole buffer.
 
-        A smaller report in the buffer holds others up. How small it is is settled when its causes have come, which is at
-        most 2 eps after the time at which those it holds up are due (`ledto.live.emit`).
+        A report with a smaller stamp in the buffer holds others up. Its stamp is final when its causes have come, which
+        is at most 2 eps after the reports that it holds up are due (`ledto.live.emit`).
         """
         rule = self.delivering.policies[self.order_policy].rule()
         return 2 * self.eps + 2 * self.tick_ns if rule.checks_queue and rule.uses_c else 0
