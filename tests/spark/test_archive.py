@@ -22,7 +22,7 @@ from ledto.spark.engine import BRIEF_BYTES, SparkEngine
 from ledto.spark.session import class_archive as archives
 from ledto.spark.session.class_archive import Archive, UnknownMode, archive_for, archive_mode, make_in_background
 from ledto.spark.session.java import JavaHome, find_java
-from ledto.spark.session.session import BRIEF, _prepared
+from ledto.spark.session.session import BRIEF, _prepare
 
 FOUR_LINES = [
     {"process": "a", "time": 1, "kind": "send", "message": "m"},
@@ -206,7 +206,7 @@ def test_a_small_log_gets_a_java_that_starts_soon_and_a_large_one_a_java_that_ru
 def test_options_that_were_given_to_java_win_over_those_of_a_brief_session(brief: bool) -> None:
     """Java takes the last of two options; who asks for another collector must get it."""
     given = {"spark.driver.extraJavaOptions": "-XX:+UseZGC"}
-    settings, _ = _prepared("test", "local[1]", given, brief=brief)
+    settings, _ = _prepare("test", "local[1]", given, brief=brief)
     options = str(settings["spark.driver.extraJavaOptions"]).split()
     assert set(BRIEF) <= set(options) if brief else set(BRIEF).isdisjoint(options)
     assert options[-1] == "-XX:+UseZGC"

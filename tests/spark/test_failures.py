@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledto.spark.jobs import in_a_sentence
+from ledto.spark.jobs import summarise_failure
 
 
 def test_a_failure_of_python_is_told_by_what_was_raised() -> None:
@@ -15,4 +15,4 @@ ledto.batch.join.Unbalanced: 3 reports came in, and these are accounted for: {'r
 
 \tat py4j.Protocol.getReturnValue(Protocol.java:476)
 """
-    assert "Unbalanced: 3 reports came in" in in_a_sentence(RuntimeError(said))
+    assert "Unbalanced: 3 reports came in" in summarise_failure(RuntimeError(said))

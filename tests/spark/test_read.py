@@ -21,7 +21,7 @@ from ledto.sources.files import find_files
 from ledto.sources.inputs import find_inputs
 from ledto.sources.parquet import parquet_schema, read_parquet_rows
 from ledto.spark import read as reading
-from ledto.spark.read import explained
+from ledto.spark.read import find_input_error
 from tests.sources.parquet_tables import table
 from tests.spark.running import observe, read_reports
 
@@ -228,10 +228,10 @@ def test_what_cannot_be_read_is_an_error_that_names_it(spark: SparkSession, fold
     (folder / "torn.parquet").write_bytes(raw[:4] + b"\xff" * 60 + raw[64:])
     with pytest.raises((PySparkException, Py4JError)) as caught:
         read_reports(spark, ["torn.parquet"]).frame.where("name is null").collect()
-    explanation = explained(caught.value)
+    explanation = find_input_error(caught.value)
     assert explanation is not None
     assert "torn.parquet cannot be read" in str(explanation)
-    assert explained(ValueError("another")) is None
+    assert find_input_error(ValueError("another")) is None
     with pytest.raises(SourceError, match=r"torn.parquet cannot be read as Parquet: .*Write it again"):
         observe(spark, ["torn.parquet"], folder / "h")
     pyarrow.parquet.write_table(good.set_column(2, "x", good["process"]), folder / "other.parquet")

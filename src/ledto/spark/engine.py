@@ -1,4 +1,4 @@
-"""The engine of the pipeline: Spark, on this machine by default and on a cluster unchanged."""
+"""Run the pipeline on Spark: on this machine by default, and on a cluster unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ledto.history.window.solve import SegmentWindow
 from ledto.sources.files import open_at
 from ledto.sources.inputs import Inputs
 from ledto.spark.channels import match_channels
-from ledto.spark.jobs import failures_told, run_job
+from ledto.spark.jobs import explain_failures, run_job
 from ledto.spark.read import CODEC, REPORTS_DDL, Reading, read_frame, stage, text_tasks
 from ledto.spark.sweep import sweep
 from ledto.spark.windows import histogram, place_by_window, survey
@@ -36,15 +36,15 @@ R = TypeVar("R")
 Batches = Iterator[pa.RecordBatch]
 
 AT_ONCE_BYTES = 24 << 20
-"""About so much text is read, ordered and delivered by one task sooner than Spark starts a second job."""
+"""Up to this much text, one task reads, orders and delivers everything sooner than Spark starts a second job."""
 BRIEF_BYTES = 128 << 20
-"""Up to so much text, Java spends more on compiling well than that saves: of 58 MB, 18 of 40 CPU seconds."""
+"""Up to this much text, Java spends more on its second compiler than that saves: of 58 MB, 18 of 40 CPU seconds."""
 MOST_READ = 6
 """Reading a row with pyarrow costs about a sixth of sending it through Spark's shuffle and on to Python."""
 SAMPLE_LIMIT_ROWS = 800_000
 WINDOWS_A_TASK = 4
 MADE = "made binary"
-"""Results of tasks come back pickled, one a row: they are small, our own, and never stored."""
+"""The columns of results: pickled, one for each window. They are small, our own, and never stored."""
 
 
 def is_brief(inputs: Inputs) -> bool:
@@ -53,9 +53,9 @@ def is_brief(inputs: Inputs) -> bool:
 
 
 class SparkEngine:
-    """Carries out a run on Spark.
+    """The engine of a run on Spark (`ledto.batch.engine`).
 
-    A context is enough. A session is made of it where SQL is needed, and small inputs need none.
+    A context is enough. A session is made from it when SQL is needed; small inputs need none.
     """
 
     def __init__(self, spark: SparkSession | SparkContext, *, at_once_bytes: int = AT_ONCE_BYTES) -> None:
@@ -67,10 +67,10 @@ class SparkEngine:
 
     @cached_property
     def session(self) -> SparkSession:
-        """The session that was given, or one of the context's."""
+        """The given session, or one made from the context."""
         return SparkSession.builder.getOrCreate()
 
-    @failures_told()
+    @explain_failures()
     def run_tasks(
         self,
         tasks: Sequence[Callable[[], R]],
@@ -80,11 +80,11 @@ class SparkEngine:
     ) -> list[R]:
         return sweep(self.context, tasks, description=description, on_progress=on_progress)
 
-    @failures_told()
+    @explain_failures()
     def read(self, inputs: Inputs, target: SegmentTarget | None, on_stage: OnStage) -> SparkReports:
         only_text = not inputs.parquet and not inputs.has_channels
         if inputs.text and only_text and target is not None:
-            return self._staged_text(inputs, target, on_stage)
+            return self._stage_text(inputs, target, on_stage)
         reading = read_frame(self.session, inputs)
         frame, channels = reading.frame, None
         if inputs.has_channels:
@@ -105,20 +105,20 @@ class SparkEngine:
         counts = channels.get() if channels is not None and places is not None else {}
         return SparkReports(self, frame, reading, _clusters(inputs, reading, target, places), counts)
 
-    def _staged_text(self, inputs: Inputs, target: SegmentTarget, on_stage: OnStage) -> SparkReports:
-        """Let tasks read the text and write it to files, which are counted on the way."""
+    def _stage_text(self, inputs: Inputs, target: SegmentTarget, on_stage: OnStage) -> SparkReports:
+        """Let tasks read the text, count it, and write it to Parquet files."""
         folder = _make_staging(target)
         parts = text_tasks(self.session, inputs.text)
         tasks = [partial(stage, part, number, target.store, folder) for number, part in enumerate(parts)]
-        done = self.run_tasks(tasks, "read text", on_progress=lambda done: on_stage("reading", done, len(tasks)))
-        staged = [each for each in done if each is not None]
+        results = self.run_tasks(tasks, "read text", on_progress=lambda done: on_stage("reading", done, len(tasks)))
+        staged = [file for file in results if file is not None]
         if not staged:
-            # Files without a single report: nothing to keep, and what follows says so.
+            # No report in any file: nothing to keep. The steps that follow say so.
             reading = read_frame(self.session, inputs)
             return SparkReports(self, reading.frame, reading, None)
-        places = [target.store.place(f"{folder}/{each.name}") for each in staged]
+        places = [target.store.place(f"{folder}/{file.name}") for file in staged]
         reading = Reading(self.session.read.schema(REPORTS_DDL).parquet(*places), (), needs_staging=True)
-        counts = add_counts([each.counts for each in staged])
+        counts = add_counts([file.counts for file in staged])
         return SparkReports(self, reading.frame, reading, _clusters(inputs, reading, target, places), {}, counts)
 
     def takes_at_once(self, inputs: Inputs) -> bool:
@@ -126,7 +126,7 @@ class SparkEngine:
 
 
 def _make_staging(target: SegmentTarget) -> str:
-    """Make the folder for what a run keeps until it ends, into which nobody else can look; give Spark's part of it."""
+    """Make a private folder for what a run keeps until it ends; return the folder for Spark's files in it."""
     staging = f"{layout.run_folder(target.run)}/{layout.STAGING}"
     if target.store.is_local:
         os.makedirs(target.store.place(staging), mode=0o700)
@@ -136,7 +136,7 @@ def _make_staging(target: SegmentTarget) -> str:
 def _clusters(
     inputs: Inputs, reading: Reading, target: SegmentTarget | None, staged: Sequence[str] | None
 ) -> Clustered | None:
-    """List the row groups that tasks can read by themselves; None where rows need more than that."""
+    """List the row groups that tasks can read by themselves; None if rows need more than reading."""
     opener = partial(open_at, compression=None, offset=0)
     if staged is not None:
         assert target is not None
@@ -145,13 +145,13 @@ def _clusters(
     if reading.needs_staging:
         return None
     run = "" if target is None else target.run
-    files = [File(each.location, each.name, run) for each in inputs.files]
+    files = [File(file.location, file.name, run) for file in inputs.files]
     return find_clusters(files, opener, staged=False, unit=inputs.unit)
 
 
 @dataclass(slots=True)
 class SparkReports:
-    """Reports as a DataFrame and, where their row groups follow the time, as row groups that tasks read by themselves."""
+    """Reports as a DataFrame and, if their row groups follow the time, as row groups that tasks read by themselves."""
 
     engine: SparkEngine
     frame: DataFrame
@@ -159,13 +159,13 @@ class SparkReports:
     clustered: Clustered | None
     channels: Mapping[str, int] = field(default_factory=dict)
     counts: pa.Table | None = None
-    """Of all reports, by process, where tasks counted what they read."""
+    """Counts of all reports by process, if tasks counted what they read."""
 
     @property
     def native_columns(self) -> tuple[str, ...]:
         return self.reading.native_columns
 
-    @failures_told()
+    @explain_failures()
     def survey(self, *, window_rows: int) -> Survey:
         quick = None
         if self.counts is not None:
@@ -173,50 +173,50 @@ class SparkReports:
         elif self.clustered is not None:
             quick = survey_clusters(self.engine, self.clustered, window_rows=window_rows)
         counted = quick or run_job(self.engine.context, lambda: survey(self.frame, window_rows=window_rows), "survey")
-        cut_alone = counted.computations == 1 and all(each.timed for each in counted.large)
+        cut_alone = counted.computations == 1 and all(computation.timed for computation in counted.large)
         if not counted.large or not cut_alone or (counted.bad and not self.reading.needs_staging):
             self.clustered = None
         return counted
 
-    @failures_told()
+    @explain_failures()
     def histogram(self, computation: Computation, bins: TimeBins) -> dict[int, int]:
         if self.clustered is not None:
             tasks = [partial(self.clustered.count_times, groups, bins) for groups in self.clustered.shares()]
             counts: Counter[int] = Counter()
-            for each in self.engine.run_tasks(tasks, "count times"):
-                counts.update(each)
+            for task_counts in self.engine.run_tasks(tasks, "count times"):
+                counts.update(task_counts)
             return dict(counts)
         return histogram(self.frame, computation, bins)
 
-    @failures_told()
+    @explain_failures()
     def sample(self, computation: Computation, start: int, stop: int, columns: Sequence[str]) -> pa.Table:
         if self.clustered is not None:
             table = self.clustered.rows(SegmentWindow(start, stop), 0)
             if "reason" in table.column_names:
                 table = table.filter(pc.is_null(table["reason"]))
             return table
-        mine = (F.col("computation") == computation.name) & F.col("reason").isNull()
-        inside = self.frame.where(mine & (F.col("time") >= start) & (F.col("time") < stop))
+        in_computation = (F.col("computation") == computation.name) & F.col("reason").isNull()
+        inside = self.frame.where(in_computation & (F.col("time") >= start) & (F.col("time") < stop))
         return inside.limit(SAMPLE_LIMIT_ROWS).select(*columns).toArrow()
 
-    @failures_told()
+    @explain_failures()
     def make_segments(
         self, plan: WindowPlan, columns: Sequence[str], target: SegmentTarget, on_progress: Callable[[int, int], None]
     ) -> list[SegmentResult]:
-        answers = self._solving(plan, columns, target)
+        answers = self._describe_solving(plan, columns, target)
         rows = run_job(self.engine.context, answers.collect, "causality by epochs", on_progress=on_progress)
         return [pickle.loads(row["made"]) for row in rows]
 
-    @failures_told()
+    @explain_failures()
     def explain(self, plan: WindowPlan, columns: Sequence[str], target: SegmentTarget) -> str:
         context = self.engine.context
-        execution = self._solving(plan, columns, target)._jdf.queryExecution()
+        execution = self._describe_solving(plan, columns, target)._jdf.queryExecution()
         return str(context._jvm.PythonSQLUtils.explainString(execution, "formatted")).strip()  # type: ignore[union-attr]
 
-    def _solving(self, plan: WindowPlan, columns: Sequence[str], target: SegmentTarget) -> DataFrame:
-        """Describe the job that solves all windows: one row a window, what `make_segment` gave.
+    def _describe_solving(self, plan: WindowPlan, columns: Sequence[str], target: SegmentTarget) -> DataFrame:
+        """Describe the job that solves all windows: for each window a row with the result of `make_segment`.
 
-        Where the row groups of the input follow the time, tasks read their own; else each row is sent to its window.
+        If the row groups of the input follow the time, tasks read their own rows; else each row is sent to its window.
         """
         clustered = self.clustered
         if clustered is not None and clustered.rows_read(plan) <= MOST_READ * sum(g.rows for g in clustered.groups):
@@ -233,27 +233,28 @@ def _solve_windows(placed: DataFrame, plan: WindowPlan, target: SegmentTarget) -
             return
         table = pa.Table.from_batches(rows)
         for window in pc.unique(table["window"]).to_pylist():
-            mine = table.filter(pc.equal(table["window"], window)).drop_columns(["window"])
-            yield _answer(make_segment(mine, window, plan, target))
+            in_window = table.filter(pc.equal(table["window"], window)).drop_columns(["window"])
+            yield _as_row(make_segment(in_window, window, plan, target))
 
     return placed.mapInArrow(solve, MADE)
 
 
 def _read_windows(session: SparkSession, clustered: Clustered, plan: WindowPlan, target: SegmentTarget) -> DataFrame:
-    """Solve windows of inputs in order of time: each task reads its own rows."""
+    """Solve windows of inputs that follow the time: each task reads its own rows."""
 
     def solve(batches: Batches) -> Batches:
         for batch in batches:
             for window in batch["id"].to_pylist():
                 chosen = plan.solves(window)
                 assert chosen is not None
-                yield _answer(make_segment(clustered.rows(chosen[1], plan.eps), window, plan, target))
+                yield _as_row(make_segment(clustered.rows(chosen[1], plan.eps), window, plan, target))
 
-    # Neighbouring windows share row groups, which a task that solves several reads once.
+    # Neighbouring windows share row groups; a task that solves several windows reads them once.
     cores = session.sparkContext.defaultParallelism
     tasks = min(plan.windows, max(3 * cores, -(-plan.windows // WINDOWS_A_TASK)))
     return session.range(0, plan.windows, 1, tasks).mapInArrow(solve, MADE)
 
 
-def _answer(made: SegmentResult) -> pa.RecordBatch:
+def _as_row(made: SegmentResult) -> pa.RecordBatch:
+    """Pickle a result into a row of `MADE`."""
     return pa.record_batch({"made": pa.array([pickle.dumps(made)], pa.binary())})

@@ -1,4 +1,4 @@
-"""Run Spark jobs with progress that an interrupt ends, and say in one sentence why a run failed."""
+"""Run Spark jobs: with progress, ended by an interrupt, and with failures explained in one sentence."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from pyspark.errors import PySparkException
 
 from ledto.errors import LedtoError
 from ledto.history.store import NoSpace
-from ledto.spark.read import explained
+from ledto.spark.read import find_input_error
 
 R = TypeVar("R")
 
 POLL_SECONDS = 0.2
+"""How often progress is looked up."""
 
 
 def run_job(
@@ -31,10 +32,10 @@ def run_job(
     *,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> R:
-    """What `action` gives, which runs Spark jobs.
+    """Run an action that runs Spark jobs; return its result.
 
-    `on_progress` hears from time to time, in this thread, how many tasks of these jobs have finished and how many are
-    known of so far. An exception of the action is raised here; an interrupt cancels what is still running.
+    `on_progress` is called from time to time, in this thread, with how many tasks of these jobs have finished and how
+    many are known so far. Raises what the action raises. An interrupt cancels what is still running.
     """
     group = f"ledto-{uuid.uuid4()}"
     finished = threading.Event()
@@ -54,7 +55,7 @@ def run_job(
     thread.start()
     try:
         while not finished.wait(POLL_SECONDS):
-            on_progress(*_tasks(context, group))
+            on_progress(*_count_tasks(context, group))
     except BaseException:
         context.cancelJobGroup(group)
         raise
@@ -65,63 +66,70 @@ def run_job(
     return results[0]
 
 
-def _tasks(context: SparkContext, group: str) -> tuple[int, int]:
+def _count_tasks(context: SparkContext, group: str) -> tuple[int, int]:
+    """Count the finished tasks of a job group, and all that are known so far."""
     tracker = context.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
-    known = [stage for stage in stages if stage is not None]
-    return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+    started = [stage for stage in stages if stage is not None]
+    return sum(stage.numCompletedTasks for stage in started), sum(stage.numTasks for stage in started)
 
 
 class RunFailed(LedtoError):
-    """Spark could not finish; the cause has what it said at length."""
+    """Spark could not finish; the exception's cause has the full text."""
 
 
 @contextmanager
-def failures_told() -> Iterator[None]:
-    """Raise failures of Spark and of its tasks as `RunFailed`, `SourceError` for a bad input, `NoSpace` for a full disk."""
+def explain_failures() -> Iterator[None]:
+    """Raise failures of Spark and its tasks as errors of ours.
+
+    That is `SourceError` for a bad input, `NoSpace` for a full disk, and else `RunFailed`.
+    """
     try:
         yield
     except (PySparkException, Py4JError) as failure:
-        raise explained(failure) or _without_space(failure) or RunFailed(in_a_sentence(failure)) from failure
+        raise (
+            find_input_error(failure) or _disk_full_error(failure) or RunFailed(summarise_failure(failure))
+        ) from failure
 
 
-def _without_space(failure: Exception) -> NoSpace | None:
-    """The error about the disk that is full, if that is why it failed; a task names it, and so does Spark now and then."""
-    said = "\n".join(str(each) for each in (failure, *map(failure.__dict__.get, ("_stackTrace", "java_exception"))))
-    if (found := re.search(r"NoSpace: no space left on (.+?): make room there", said)) is not None:
-        return NoSpace(found[1])
-    if "No space left on device" not in said and "Disk quota exceeded" not in said:
+def _disk_full_error(failure: Exception) -> NoSpace | None:
+    """Find out whether a full disk is to blame; None if not. A task names the disk, and Spark sometimes does."""
+    parts = (failure, *map(failure.__dict__.get, ("_stackTrace", "java_exception")))
+    text = "\n".join(str(part) for part in parts)
+    if (named := re.search(r"NoSpace: no space left on (.+?): make room there", text)) is not None:
+        return NoSpace(named[1])
+    if "No space left on device" not in text and "Disk quota exceeded" not in text:
         return None
-    found = re.search(r"writing rows to (?:file:)?(/[^\n]+?)/runs/", said)
-    return NoSpace(found[1] if found else f"the disk of Spark's temporary files ({_temporary_folders()})")
+    history = re.search(r"writing rows to (?:file:)?(/[^\n]+?)/runs/", text)
+    return NoSpace(history[1] if history else f"the disk of Spark's temporary files ({_temporary_folders()})")
 
 
 def _temporary_folders() -> str:
     context = SparkContext._active_spark_context
-    told = None if context is None else context.getConf().get("spark.local.dir")
-    return os.environ.get("SPARK_LOCAL_DIRS") or told or gettempdir()
+    configured = None if context is None else context.getConf().get("spark.local.dir")
+    return os.environ.get("SPARK_LOCAL_DIRS") or configured or gettempdir()
 
 
-def in_a_sentence(failure: Exception) -> str:
-    """The line of a failure that names the exception; a task's own where there is one."""
-    if (full := _without_space(failure)) is not None:
-        return str(full)
-    said = str(getattr(failure, "java_exception", None) or failure)
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    told = [line for line in lines if "Error: " in line or "Exception: " in line] + _raised(said)
-    if len(lines) > 3 and told:
-        return f"a task of the run failed: {told[-1]:.400}"
+def summarise_failure(failure: Exception) -> str:
+    """Pick the line of a failure that names the exception, a task's own if there is one."""
+    if (disk_full := _disk_full_error(failure)) is not None:
+        return str(disk_full)
+    text = str(getattr(failure, "java_exception", None) or failure)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    named = [line for line in lines if "Error: " in line or "Exception: " in line] + _last_lines_of_tracebacks(text)
+    if len(lines) > 3 and named:
+        return f"a task of the run failed: {named[-1]:.400}"
     return (lines or [type(failure).__name__])[0][:400]
 
 
-def _raised(said: str) -> list[str]:
-    """What Python tracebacks end with: the line after their frames, which are indented."""
-    found, inside = [], False
-    for line in said.splitlines():
+def _last_lines_of_tracebacks(text: str) -> list[str]:
+    """Find the last lines of Python tracebacks: those after the indented frames."""
+    last_lines, in_traceback = [], False
+    for line in text.splitlines():
         if "Traceback (most recent call last):" in line:
-            inside = True
-        elif inside and line.strip() and not line[0].isspace():
-            found.append(line.strip())
-            inside = False
-    return found
+            in_traceback = True
+        elif in_traceback and line.strip() and not line[0].isspace():
+            last_lines.append(line.strip())
+            in_traceback = False
+    return last_lines

@@ -1,7 +1,8 @@
-"""Text becomes Parquet files that a run reads again: each task writes what it reads, and counts it.
+"""Read inputs: describe them as a DataFrame of reports, or stage text as Parquet files that a run reads again.
 
-The rows do not go through Java: to write them there took as long as to read them, and to write them here takes a
-tenth of that.
+Tasks read in Arrow: text by its source, Parquet by its one mapping. When text is staged, each task writes and counts
+what it reads. Its rows do not go through Java: writing them there took as long as reading them, and here a tenth of
+that.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ledto.sources.native.lines import CELL_BYTES
 from ledto.spark.read_parquet import read_parquet, union
 
 SPLIT_BYTES: Final = CELL_BYTES
-"""How much of a file one task reads; a whole number of cells, so that no task reads what comes before its part."""
+"""How much of a file one task reads: a whole number of cells, so that no task reads what comes before its part."""
 
 REPORTS_DDL: Final = (
     "computation string, process string, seq long, time long, arrival long, kind string, sends string, receives string, "
@@ -39,6 +40,13 @@ REPORTS_DDL: Final = (
 )
 """The columns of `REPORTS` as Spark spells them."""
 
+GROUP_ROWS: Final = 1 << 16
+GROUP_BYTES: Final = 64 << 20
+"""A row group is written once it has so many rows, or bytes in memory."""
+CODEC: Final = "zstd"
+"""Measured on 200 MB of text: half of lz4's size in 5% more time."""
+_REPEATING = [*DICTIONARIES, "clock_name", "line_phase", "error"]
+
 _FAILED_OPEN = re.compile(r"Failed to open local file '([^']+)'")
 _FAILED_SOURCE = re.compile(r"SourceError: ([^\n]+)")
 _FAILED_FILE = re.compile(r"\[FAILED_READ_FILE[^\]]*\][^\n]*?reading file (?:file:/+(?=/)|file:)?(\S+?)\.(?=\s|$)")
@@ -46,15 +54,15 @@ _FAILED_FILE = re.compile(r"\[FAILED_READ_FILE[^\]]*\][^\n]*?reading file (?:fil
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Reports that are described and not yet read."""
+    """A frame of reports that is described but not read yet."""
 
     frame: DataFrame
-    """The columns of `REPORTS`, then `native_columns`; one row a record, in no order that may be relied on."""
+    """The columns of `REPORTS`, then `native_columns`; one row for each record, in no particular order."""
     native_columns: tuple[str, ...]
-    """Columns of Parquet inputs that mean nothing to ledto and are kept with their own types; where text is read as well,
-    they are attributes instead."""
+    """Columns of Parquet inputs that mean nothing to ledto and keep their types; if text is read too, they are
+    attributes instead."""
     needs_staging: bool
-    """Whether reading is dear, as text is: who reads the frame twice should write it to Parquet first."""
+    """Whether reading is expensive, as for text: a frame that is read twice should be written to Parquet first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +73,17 @@ class Split:
     source: Source
     start: int
     stop: int | None
-    """None is the end of the file."""
+    """None for the end of the file."""
     lines_before: int = 0
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Give the reports of the part."""
+        """Read the reports of the part."""
         piece = self.file.piece(start=self.start, stop=self.stop, lines_before=self.lines_before)
         return self.source.read(piece)
 
 
 def read_frame(spark: SparkSession, inputs: Inputs) -> Reading:
-    """Describe the reports of the inputs. Large text files cost one job here, which counts lines.
+    """Describe the reports of the inputs as a frame. Large text files cost one job here, which counts lines.
 
     Raises `SourceError` for Parquet files that cannot be opened, or whose columns do not fit.
     """
@@ -89,6 +97,7 @@ def read_frame(spark: SparkSession, inputs: Inputs) -> Reading:
 
 
 def _text_frame(spark: SparkSession, files: Sequence[tuple[InputFile, Source]]) -> DataFrame:
+    """Describe the reports of text files as a frame."""
     tasks = text_tasks(spark, files)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -102,23 +111,24 @@ def _text_frame(spark: SparkSession, files: Sequence[tuple[InputFile, Source]]) 
 
 
 def text_tasks(spark: SparkSession, files: Sequence[tuple[InputFile, Source]]) -> list[list[Split]]:
-    """Cut text files into what each task is to read. Large files cost one job here, which counts lines."""
-    return _tasks(_with_lines_before(spark, _splits(files)))
+    """Cut text files into the parts that each task reads. Large files cost one job here, which counts lines."""
+    return _group_splits(_with_lines_before(spark, _cut(files)))
 
 
-def _splits(files: Sequence[tuple[InputFile, Source]]) -> list[Split]:
+def _cut(files: Sequence[tuple[InputFile, Source]]) -> list[Split]:
+    """Cut files that can be cut into parts of `SPLIT_BYTES`."""
     splits = []
-    for file, by in files:
-        if not by.splittable or file.compression is not None or file.size_bytes <= SPLIT_BYTES:
-            splits.append(Split(file, by, 0, None))
+    for file, source in files:
+        if not source.splittable or file.compression is not None or file.size_bytes <= SPLIT_BYTES:
+            splits.append(Split(file, source, 0, None))
         else:
             starts = range(0, file.size_bytes, SPLIT_BYTES)
-            splits.extend(Split(file, by, start, start + SPLIT_BYTES) for start in starts)
+            splits.extend(Split(file, source, start, start + SPLIT_BYTES) for start in starts)
     return splits
 
 
 def _with_lines_before(spark: SparkSession, splits: list[Split]) -> list[Split]:
-    """The same splits with their place in the count of lines, which one job finds where a file has several."""
+    """Set how many lines come before each part; one job counts them if a file has several parts."""
     cut = [split for split in splits if split.stop is not None]
     if not cut:
         return splits
@@ -142,8 +152,8 @@ def _with_lines_before(spark: SparkSession, splits: list[Split]) -> list[Split]:
     return placed + whole
 
 
-def _tasks(splits: Sequence[Split]) -> list[list[Split]]:
-    """Splits in groups of about `SPLIT_BYTES`, so that thousands of small files are not thousands of tasks."""
+def _group_splits(splits: Sequence[Split]) -> list[list[Split]]:
+    """Group parts to about `SPLIT_BYTES`, so that thousands of small files do not make thousands of tasks."""
     tasks: list[list[Split]] = []
     room = 0
     for split in splits:
@@ -156,40 +166,17 @@ def _tasks(splits: Sequence[Split]) -> list[list[Split]]:
     return tasks
 
 
-def explained(error: BaseException) -> SourceError | None:
-    """What a job's failure says about its inputs, in one sentence; ``None`` if it is about something else.
-
-    Files are looked at before the job, but their insides are read in it: a Parquet page may be damaged, a file may go.
-    """
-    message = str(error)
-    if (told := _FAILED_SOURCE.search(message)) is not None:
-        return SourceError(told[1])
-    found = _FAILED_FILE.search(message) or _FAILED_OPEN.search(message)
-    if found is None:
-        return None
-    name = unquote(found[1])
-    return SourceError(f"{name} cannot be read: it is damaged or gone. Write it again, or leave it out of the inputs")
-
-
-GROUP_ROWS: Final = 1 << 16
-GROUP_BYTES: Final = 64 << 20
-"""A row group is written once it has so many rows, or bytes in memory."""
-CODEC: Final = "zstd"
-"""Measured on 200 MB of text: half of lz4's size in 5% more time."""
-_REPEATING = [*DICTIONARIES, "clock_name", "line_phase", "error"]
-
-
 @dataclass(frozen=True, slots=True)
 class Staged:
     """A file that a task wrote. Pickles."""
 
     name: str
     counts: pa.Table
-    """What it holds, by process (`ledto.batch.survey.survey_from`)."""
+    """Counts of its reports by process (`ledto.batch.survey.survey_from`)."""
 
 
 def stage(splits: Sequence[Split], number: int, store: Store, folder: str) -> Staged | None:
-    """Read parts of text files and write their reports to one file below `folder`; None if there are none.
+    """Read parts of text files and write their reports to one file in `folder`; None if there are no reports.
 
     May run twice for one number: each run writes a file of its own.
     """
@@ -205,14 +192,14 @@ def stage(splits: Sequence[Split], number: int, store: Store, folder: str) -> St
             file, REPORTS, compression=CODEC, use_dictionary=_REPEATING, write_statistics=["time"]
         ) as writer,
     ):
-        for table in _groups(first, batches):
+        for table in _join_batches(first, batches):
             writer.write_table(table, row_group_size=len(table))
             counts.append(count_by_process(table))
     return Staged(name, add_counts(counts))
 
 
-def _groups(first: pa.RecordBatch, rest: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Give the batches in tables of about `GROUP_ROWS` rows or `GROUP_BYTES` bytes."""
+def _join_batches(first: pa.RecordBatch, rest: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Join the batches to tables of about `GROUP_ROWS` rows or `GROUP_BYTES` bytes."""
     held, rows, size = [first], first.num_rows, first.nbytes
     for batch in rest:
         if rows >= GROUP_ROWS or size >= GROUP_BYTES:
@@ -221,3 +208,18 @@ def _groups(first: pa.RecordBatch, rest: Iterable[pa.RecordBatch]) -> Iterator[p
         held.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
     yield pa.Table.from_batches(held, REPORTS)
+
+
+def find_input_error(error: BaseException) -> SourceError | None:
+    """Find out whether a job failed because of its inputs, and say so in one sentence; None if not.
+
+    Files are checked before the job but read in it: a Parquet page may be damaged, and a file may disappear.
+    """
+    message = str(error)
+    if (source_error := _FAILED_SOURCE.search(message)) is not None:
+        return SourceError(source_error[1])
+    file = _FAILED_FILE.search(message) or _FAILED_OPEN.search(message)
+    if file is None:
+        return None
+    name = unquote(file[1])
+    return SourceError(f"{name} cannot be read: it is damaged or gone. Write it again, or leave it out of the inputs")

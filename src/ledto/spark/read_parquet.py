@@ -1,4 +1,4 @@
-"""Parquet inputs of the format ``ledto`` as reports: tasks read row groups by the mapping of `ledto.sources.parquet`."""
+"""Read Parquet inputs of the format ``ledto``: tasks read row groups by the mapping of `ledto.sources.parquet`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Frames = list[tuple[DataFrame, tuple[str, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class _FilePart:
-    """What a task reads of a file."""
+    """A row group of a file, with what a task needs to read it."""
 
     file: InputFile
     mapping: Mapping
@@ -34,10 +34,10 @@ class _FilePart:
 
 
 def read_parquet(spark: SparkSession, files: Sequence[InputFile], *, unit: str, fold: bool = False) -> Frames:
-    """A frame of reports, and the names of its native columns, for each set of columns that the files have.
+    """Make a frame of reports for each set of columns that the files have, with the names of its native columns.
 
-    With `fold`, native columns are attributes instead, and there is one frame. Reads every footer first. Raises
-    `SourceError` for a file that is no Parquet, and for columns that do not fit; tasks raise it for damaged row groups.
+    With `fold`, native columns become attributes, and there is one frame. Reads every footer first. Raises
+    `SourceError` for a file that is not Parquet and for columns that do not fit; tasks raise it for damaged row groups.
     """
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
         footers = list(pool.map(lambda file: read_footer(file, unit), files))
@@ -45,30 +45,31 @@ def read_parquet(spark: SparkSession, files: Sequence[InputFile], *, unit: str, 
     for file, footer in zip(files, footers, strict=True):
         schema = REPORTS if fold else footer.mapping.schema
         alike.setdefault(schema, []).append((file, footer))
-    return [_frame(spark, schema, found) for schema, found in alike.items()]
+    return [_frame(spark, schema, same_columns) for schema, same_columns in alike.items()]
 
 
 def _frame(
     spark: SparkSession, schema: pa.Schema, files: Sequence[tuple[InputFile, Footer]]
 ) -> tuple[DataFrame, tuple[str, ...]]:
+    """Make the frame of files that have the same columns."""
     native = tuple(schema.names[len(REPORTS) :])
     parts = [_FilePart(file, footer.mapping, group) for file, footer in files for group in footer.groups]
-    tasks = _tasks(parts, spark.sparkContext.defaultParallelism)
+    tasks = _group_parts(parts, spark.sparkContext.defaultParallelism)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch["id"].to_pylist():
                 for part in tasks[number]:
                     for rows in read_row_group(part.file, part.mapping, part.group):
-                        told = rows if native else as_attributes(rows, part.mapping)
-                        yield from told.select(schema.names).to_batches()
+                        rows = rows if native else as_attributes(rows, part.mapping)
+                        yield from rows.select(schema.names).to_batches()
 
     numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
     return numbers.mapInArrow(read, from_arrow_schema(schema)), native
 
 
-def _tasks(parts: Sequence[_FilePart], cores: int) -> list[list[_FilePart]]:
-    """Parts in groups of about the same size: enough for all cores, and no task for each of a thousand small files."""
+def _group_parts(parts: Sequence[_FilePart], cores: int) -> list[list[_FilePart]]:
+    """Group parts by size: enough tasks for all cores, but not one for each of a thousand small files."""
     share = sum(part.group.size_bytes for part in parts) // max(cores, 1)
     most = min(max(share, _LEAST_TASK_BYTES), _MOST_TASK_BYTES)
     tasks: list[list[_FilePart]] = []
@@ -83,13 +84,13 @@ def _tasks(parts: Sequence[_FilePart], cores: int) -> list[list[_FilePart]]:
 
 
 def union(frames: Frames) -> tuple[DataFrame, tuple[str, ...]]:
-    """All rows, with every native column that any frame has; raises `SourceError` where two types do not go together."""
+    """Join all rows, with every native column that any frame has. Raises `SourceError` if a column has two types."""
     frame, native = frames[0]
     for other, more in frames[1:]:
         for name in {*native} & {*more}:
-            kinds = frame.schema[name].dataType, other.schema[name].dataType
-            if kinds[0] != kinds[1]:
-                shown = " and ".join(kind.simpleString() for kind in kinds)
+            types = frame.schema[name].dataType, other.schema[name].dataType
+            if types[0] != types[1]:
+                shown = " and ".join(kind.simpleString() for kind in types)
                 raise SourceError(f"the column {name} is {shown} in different inputs; write it with one type")
         try:
             frame = frame.unionByName(other, allowMissingColumns=True)

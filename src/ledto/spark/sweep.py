@@ -1,4 +1,4 @@
-"""Independent tasks on Spark, in one job: a parameter sweep with real progress."""
+"""Run independent tasks on Spark in one job, such as a parameter sweep, with real progress."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ S = TypeVar("S", SparkSession, SparkContext)
 
 
 class SparkNotStarted(RuntimeError):
-    """No session could be had; the message is the reason, without Java's trace-back, which the cause has."""
+    """Spark did not start. The message is the reason; the cause has Java's traceback."""
 
 
 @contextmanager
 def borrowed_session(
     *, master: str | None = "local[*]", config: Mapping[str, str | int | bool] | None = None
 ) -> Iterator[SparkSession]:
-    """The session that is running, which is left running; or a new one on `master`, which is stopped at the end.
+    """Use the running session and leave it running; or start a new one on `master`, and stop it at the end.
 
-    What the caller does at an interrupt stays as it is: Spark would cancel all jobs, and `sweep` cancels its own.
+    The caller's handling of interrupts stays in force: Spark's would cancel all jobs, while `sweep` cancels its own.
     Raises `SparkNotStarted`.
     """
-    with _borrowed(SparkSession.getActiveSession(), lambda: spark_session(master=master, config=config)) as session:
+    with _borrow(SparkSession.getActiveSession(), lambda: spark_session(master=master, config=config)) as session:
         yield session
 
 
@@ -43,30 +43,30 @@ def borrowed_session(
 def borrowed_context(
     *, master: str | None = "local[*]", config: Mapping[str, str | int | bool] | None = None, brief: bool = False
 ) -> Iterator[SparkContext]:
-    """The same for a context, which runs tasks and no SQL, and starts sooner; `brief` is `spark_session`'s."""
+    """Do the same with a context, which runs tasks but no SQL and starts sooner; `brief` as in `spark_session`."""
     running = SparkContext._active_spark_context
-    with _borrowed(running, lambda: spark_context(master=master, config=config, brief=brief)) as context:
+    with _borrow(running, lambda: spark_context(master=master, config=config, brief=brief)) as context:
         yield context
 
 
 @contextmanager
-def _borrowed(running: S | None, start: Callable[[], S]) -> Iterator[S]:
-    lent = running
+def _borrow(running: S | None, start: Callable[[], S]) -> Iterator[S]:
+    borrowed = running
     try:
-        with _interrupts_held():
-            lent = running or _started(start)
-        yield lent
+        with _hold_interrupts():
+            borrowed = running or _start(start)
+        yield borrowed
     except KeyboardInterrupt:
-        if running is None and lent is not None:
-            # Stopping amid tasks, Spark logs trace-backs that mean nothing.
-            (lent.sparkContext if isinstance(lent, SparkSession) else lent).setLogLevel("OFF")
+        if running is None and borrowed is not None:
+            # When it is stopped amid tasks, Spark logs tracebacks that mean nothing.
+            (borrowed.sparkContext if isinstance(borrowed, SparkSession) else borrowed).setLogLevel("OFF")
         raise
     finally:
-        if running is None and lent is not None:
-            lent.stop()
+        if running is None and borrowed is not None:
+            borrowed.stop()
 
 
-def _started(start: Callable[[], S]) -> S:
+def _start(start: Callable[[], S]) -> S:
     try:
         return start()
     except JavaNotFound as failure:
@@ -78,10 +78,10 @@ def _started(start: Callable[[], S]) -> S:
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """The first interrupt takes effect at the end, in the caller's way; a second one at once.
+def _hold_interrupts() -> Iterator[None]:
+    """Delay the first interrupt to the end, where the caller's handler gets it; a second one takes effect at once.
 
-    PySpark that is interrupted while it starts Java leaves a Java process behind that never ends.
+    If PySpark is interrupted while it starts Java, it leaves a Java process behind that never ends.
     """
     on_interrupt = signal.getsignal(signal.SIGINT)
     if on_interrupt is None or threading.current_thread() is not threading.main_thread():
@@ -110,21 +110,24 @@ def sweep(
     description: str = "sweep",
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> list[R]:
-    """Call every task on a worker, each as a Spark task of its own; the results in the order of the tasks.
+    """Call every task on a worker, each as a Spark task of its own; return the results in the order of the tasks.
 
-    Tasks and results must pickle; a task must not depend on where or when it runs, since Spark may run it twice.
-    `on_progress` hears from time to time, in this thread, how many tasks have finished. A task's exception ends the
-    sweep; an interrupt cancels what is still running.
+    Tasks and results must pickle. A task must not depend on where or when it runs: Spark may run it twice.
+    `on_progress` is called from time to time, in this thread, with how many tasks have finished. An exception of a task
+    ends the sweep; an interrupt cancels what is still running.
     """
     if not tasks:
         return []
-    given = list(tasks)
+    all_tasks = list(tasks)
 
     def run() -> list[R]:
-        # Tasks may be closures, which only cloudpickle pickles. Unpickled one by one, none waits for what another imports.
-        pickled = [cloudpickle.dumps(task) for task in given]  # type: ignore[no-untyped-call]
-        return context.parallelize(range(len(given)), len(given)).map(partial(run_pickled, pickled)).collect()
+        # Tasks may be closures, which only cloudpickle pickles. Each is unpickled alone, so that none waits for another's
+        # imports.
+        pickled = [cloudpickle.dumps(task) for task in all_tasks]  # type: ignore[no-untyped-call]
+        return context.parallelize(range(len(all_tasks)), len(all_tasks)).map(partial(run_pickled, pickled)).collect()
 
-    results = run_job(context, run, f"{description}: {len(given)} tasks", on_progress=lambda done, _: on_progress(done))
-    on_progress(len(given))
+    results = run_job(
+        context, run, f"{description}: {len(all_tasks)} tasks", on_progress=lambda done, _: on_progress(done)
+    )
+    on_progress(len(all_tasks))
     return results

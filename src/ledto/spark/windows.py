@@ -1,4 +1,8 @@
-"""Each report goes to the windows that need it: its own, and a neighbour's when it lies within eps of the cut."""
+"""Count the reports, and send each to the windows that need it.
+
+These are its own, and a neighbour's if it is within eps of the cut. `survey` and `histogram` count what must be known
+before windows can be planned.
+"""
 
 from __future__ import annotations
 
@@ -13,31 +17,31 @@ from ledto.history.window.plan import Epochs, TimeBins, WindowPlan
 
 
 def survey(reports: DataFrame, *, window_rows: int) -> Survey:
-    """Count the reports, in one pass; what comes to the driver is a row a process."""
-    told = reports.withColumn("good", F.col("reason").isNull())
+    """Count the reports by process in one pass. The driver gets one row for each process."""
+    judged = reports.withColumn("good", F.col("reason").isNull())
     counted = counted_columns(reports.columns)
     good_time = F.when(F.col("good"), F.col("time"))
-    per_process = told.groupBy("computation", "process", "good").agg(
+    per_process = judged.groupBy("computation", "process", "good").agg(
         F.count("*").alias("rows"),
         F.count("time").alias("timed"),
         F.count("seq").alias("numbered"),
         F.min(good_time).alias("first"),
         F.max(good_time).alias("last"),
-        *(F.count(name).alias(f"n_{at}") for at, name in enumerate(counted)),
+        *(F.count(name).alias(f"n_{number}") for number, name in enumerate(counted)),
     )
     return survey_from(per_process.toArrow(), counted, window_rows=window_rows)
 
 
 def bin_of(bins: TimeBins, *, shift: int = 0) -> Column:
-    """The bin of a row's wall time plus `shift`; times outside fall into the first and the last."""
+    """Compute the bin of a row's wall time plus `shift`; times outside fall into the first and the last."""
     inside = f"least(greatest(time, {-LARGEST_TIME}), {LARGEST_TIME})"
-    # Clamped once more, now to the bins' own range: a difference of times may not fit.
+    # Clamped once more, to the range of the bins: a difference of times may overflow.
     low, high = bins.start - shift, bins.start - shift + bins.width * bins.count - 1
     return F.expr(f"cast((least(greatest({inside}, {low}), {high}) - ({low})) div {bins.width} as int)")
 
 
 def histogram(reports: DataFrame, computation: Computation, bins: TimeBins) -> dict[int, int]:
-    """Rows of a computation by bin of wall time."""
+    """Count the rows of a computation by bin of wall time."""
     chosen = reports.where(
         F.col("reason").isNull() & F.col("time").isNotNull() & (F.col("computation") == computation.name)
     )
@@ -45,10 +49,10 @@ def histogram(reports: DataFrame, computation: Computation, bins: TimeBins) -> d
 
 
 def place_by_window(reports: DataFrame, plan: WindowPlan, columns: Sequence[str]) -> DataFrame:
-    """These columns of the reports with ``window`` and ``own``, one partition a window.
+    """Add ``window`` and ``own`` to these columns of the reports, with one partition for each window.
 
-    A report within eps of a cut appears in both windows, and is ``own`` in the one whose epoch its wall time is in. This
-    is the only shuffle of a run: nothing is joined, and nothing is sorted.
+    A report within eps of a cut is in both windows, and ``own`` in the one whose epoch has its wall time. This is the
+    only shuffle of a run: nothing is joined, and nothing is sorted.
     """
     if not plan.large:
         placed = reports.select(*columns, _shared_window(plan).alias("window"))
@@ -56,29 +60,33 @@ def place_by_window(reports: DataFrame, plan: WindowPlan, columns: Sequence[str]
     own = _by_computation(plan, 0)
     windows = F.sequence(_by_computation(plan, -plan.eps), _by_computation(plan, plan.eps))
     spread = reports.select(*columns, own.alias("epoch"), F.explode(windows).alias("window"))
-    told = spread.select(*columns, "window", (F.col("window") == F.col("epoch")).alias("own"))
-    return told.repartitionById(plan.windows, F.col("window"))
+    placed = spread.select(*columns, "window", (F.col("window") == F.col("epoch")).alias("own"))
+    return placed.repartitionById(plan.windows, F.col("window"))
 
 
 def _by_computation(plan: WindowPlan, shift: int) -> Column:
-    """The window of the epoch that holds a row's wall time plus `shift`."""
+    """Compute the window of the epoch that holds a row's wall time plus `shift`."""
     chosen = _shared_window(plan)
     for epochs in plan.large:
-        mine = (F.col("computation") == epochs.computation) & F.col("reason").isNull()
-        chosen = F.when(mine, _window(plan, epochs, shift)).otherwise(chosen)
+        in_computation = (F.col("computation") == epochs.computation) & F.col("reason").isNull()
+        chosen = F.when(in_computation, _window(plan, epochs, shift)).otherwise(chosen)
     return chosen
 
 
 def _shared_window(plan: WindowPlan) -> Column:
-    """Whole computations are spread by name; what a source set aside goes anywhere, since nothing is solved with it."""
+    """Compute the window of a whole computation, by its name.
+
+    Rows that a source quarantined go anywhere, since nothing is solved with them.
+    """
     windows = max(1, plan.shared)
-    # By a hash that the inline engine knows as well (`ledto.batch.inline.window_of`).
+    # The inline engine uses the same hash (`ledto.batch.inline.window_of`).
     by_name = F.pmod(F.crc32("computation"), F.lit(windows))
     anywhere = F.pmod(F.crc32(F.concat_ws(":", "file", "place")), F.lit(plan.windows))
     return F.when(F.col("reason").isNull(), by_name).otherwise(anywhere).cast("int")
 
 
 def _window(plan: WindowPlan, epochs: Epochs, shift: int) -> Column:
+    """Compute the window within a computation that has several epochs."""
     first = plan.first_window(epochs)
     if len(epochs.first_bins) == 1:
         return F.lit(first)

@@ -1,1 +1,4 @@
-"""Takes a master; gives a Spark session on a Java that was found, started as quickly as can be."""
+"""Take a master; give a Spark session on a Java that was found, started as quickly as possible.
+
+One master: ``"local[*]"``, all cores of this machine.
+"""

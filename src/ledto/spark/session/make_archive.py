@@ -1,8 +1,8 @@
-"""``python -m ledto.spark.session.make_archive``: make the archive of Java's classes that lets Spark start sooner.
+"""Make the archive of Java's classes that lets Spark start sooner: ``python -m ledto.spark.session.make_archive``.
 
-Observes a few lines on Spark and lets Java archive the classes that it has loaded by then: those of Spark's start, which all
-sessions need, and not those of SQL, which only large logs need and which double the archive and the time to make it.
-It is done once for each Java and each Spark: the first command on Spark does it in the background.
+Observes a few lines on Spark and lets Java archive the classes that it has loaded by then: those of Spark's start,
+which all sessions need, without those of SQL, which only large logs need and which double the archive and the time to
+make it. It is made once for each Java and each Spark; the first command on Spark does it in the background.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NotArchived(LedtoError):
 
 
 def make_archive() -> Path:
-    """Make the archive for the Java that is found, unless it is there, and give its place.
+    """Make the archive for the Java that is found, unless there is one; return its path.
 
     Raises `NotArchived` if there cannot be one, and `JavaNotFound`.
     """
@@ -58,8 +58,9 @@ def _alone(archive: Archive) -> Iterator[None]:
 
 
 def _make(archive: Archive, java: JavaHome) -> None:
-    with tempfile.TemporaryDirectory(prefix=f"{archive.path.stem}.", dir=archive.path.parent) as aside:
-        made = Path(aside, "made.jsa")
+    """Make the archive in a temporary folder, check it, and put it into place; remember if this Java cannot."""
+    with tempfile.TemporaryDirectory(prefix=f"{archive.path.stem}.", dir=archive.path.parent) as temporary:
+        made = Path(temporary, "made.jsa")
         try:
             class_path = _observe_and_archive(made)
             _check(made, java, class_path)
@@ -70,7 +71,7 @@ def _make(archive: Archive, java: JavaHome) -> None:
 
 
 def _observe_and_archive(made: Path) -> str:
-    """Let Java archive what it has loaded when it ends; give its class path."""
+    """Observe a sample on Spark, and let Java archive what it has loaded when it ends; return its class path."""
     from pyspark import SparkContext
 
     from ledto.batch.observe import observe
@@ -81,7 +82,7 @@ def _observe_and_archive(made: Path) -> str:
     os.environ[VARIABLE] = "off"
     folder = temporary_folder("ledto-archiving")
     log = folder / "log.jsonl"
-    log.write_text("".join(f"{json.dumps(each)}\n" for each in _sample()))
+    log.write_text("".join(f"{json.dumps(record)}\n" for record in _sample()))
     # Errors only: Java warns of each class that it cannot archive.
     options = f"-XX:ArchiveClassesAtExit={made} -Xlog:disable -Xlog:all=error:stderr"
     context = spark_context("ledto-archive", brief=True, config={"spark.driver.extraJavaOptions": options})
@@ -90,7 +91,7 @@ def _observe_and_archive(made: Path) -> str:
     assert java is not None
     class_path = str(java.jvm.java.lang.System.getProperty("java.class.path"))
     context.stop()
-    java.proc.stdin.close()  # It ends, and archives.
+    java.proc.stdin.close()  # This ends Java, which then archives.
     try:
         java.proc.wait(SECONDS_TO_END)
     except subprocess.TimeoutExpired:
@@ -100,6 +101,7 @@ def _observe_and_archive(made: Path) -> str:
 
 
 def _sample() -> Iterator[dict[str, str | int]]:
+    """Yield the lines of a small log."""
     for number in range(20):
         sender, receiver = ("a", "b") if number % 2 else ("b", "a")
         message = {"message": f"m{number}", "name": "sample"}
@@ -108,18 +110,18 @@ def _sample() -> Iterator[dict[str, str | int]]:
 
 
 def _check(made: Path, java: JavaHome, class_path: str) -> None:
-    """Start Java with the archive and let it end if it cannot use it. Raises `NotArchived`."""
+    """Start Java with the archive in a mode that fails if it is unusable. Raises `NotArchived`."""
     if not made.exists():
         raise NotArchived(f"Java {java.build} in {java.path} makes no archive")
     options = [f"-XX:SharedArchiveFile={made}", "-Xshare:on", "-cp", class_path, "-version"]
     command = [str(java.path / "bin" / "java"), *options]
-    tried = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    if tried.returncode:
-        raise NotArchived(f"Java {java.build} cannot use the archive it made: {tried.stderr.strip()[-200:]}")
+    trial = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if trial.returncode:
+        raise NotArchived(f"Java {java.build} cannot use the archive it made: {trial.stderr.strip()[-200:]}")
 
 
 def main() -> int:
-    """Make the archive, and say where it is; 0 also where none can be made, because nothing needs it."""
+    """Make the archive and print its path. Return 0 also if none can be made, because nothing needs it."""
     parser = argparse.ArgumentParser(
         prog="python -m ledto.spark.session.make_archive", description=__doc__.partition("\n")[0]
     )
@@ -127,10 +129,10 @@ def main() -> int:
     if parser.parse_args().quietly:
         os.nice(LOWEST_PRIORITY)
     try:
-        said = f"Java's classes for Spark are in {make_archive()}"
+        message = f"Java's classes for Spark are in {make_archive()}"
     except (NotArchived, JavaNotFound, OSError) as failure:
-        said = f"Spark starts without an archive of its classes: {failure}"
-    sys.stdout.write(f"{said}\n")
+        message = f"Spark starts without an archive of its classes: {failure}"
+    sys.stdout.write(f"{message}\n")
     return 0
 
 

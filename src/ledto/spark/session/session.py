@@ -1,4 +1,5 @@
-"""A Spark session that starts anywhere: Java found, workers on this interpreter, quiet, and bound to this machine."""
+"""Start a Spark session anywhere: find Java, run workers on this interpreter, log little, and bind to this machine
+only."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _LOCAL_DIR, _LOCAL_DIRS_VARIABLE = "spark.local.dir", "SPARK_LOCAL_DIRS"
 
 BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""The first compiler only, and the plain collector: Java starts sooner, and long jobs take longer."""
+"""Java options for short work: the first compiler only, and the plain collector. Java starts sooner, and long jobs take
+longer."""
 
 _made_private: set[str] = set()
 
@@ -33,7 +35,7 @@ _EVERYWHERE: dict[str, str | int | bool] = {
     "spark.ui.showConsoleProgress": False,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": True,
-    # The transfer to Python is the dearest step of most jobs; with 1 MiB instead of 64 KiB it is half as fast again.
+    # The transfer to Python is the slowest step of most jobs; 1 MiB instead of 64 KiB makes it 1.5 times as fast.
     "spark.sql.execution.python.udf.buffer.size": 1 << 20,
 }
 
@@ -45,26 +47,27 @@ def spark_session(
     config: Mapping[str, str | int | bool] | None = None,
     brief: bool = False,
 ) -> SparkSession:
-    """The running Spark session, or a new one.
+    """Get the running Spark session, or start a new one.
 
     `master` is Spark's own: ``local[*]`` runs on this machine's cores, ``None`` leaves the choice to ``spark-submit``.
     `config` wins over every setting made here; Java options in it are added to ours. With a local master, workers run
     this interpreter and can import ledto as the driver does; on a cluster, install ledto on its machines, and set
-    ``PYSPARK_PYTHON`` when their interpreter has another path.
+    ``PYSPARK_PYTHON`` if their interpreter has another path.
 
-    A `brief` session is for work of a few seconds: it starts sooner, and is slower at long jobs. Any new local session uses
-    the archive of Java's classes if there is one (`ledto.spark.session.class_archive`).
+    A `brief` session is for work of a few seconds: it starts sooner, and is slower at long jobs. Any new local session
+    uses the archive of Java's classes if there is one (`ledto.spark.session.class_archive`).
 
     With a local master, all temporary files, Java's too, are in folders that only this user can read, below those that
-    ``spark.local.dir`` or ``SPARK_LOCAL_DIRS`` names, and go when this process ends.
+    ``spark.local.dir`` or ``SPARK_LOCAL_DIRS`` names. They are removed when this process ends.
 
-    Raises `ledto.spark.session.java.JavaNotFound` when there is no Java to start. Sets ``JAVA_HOME``, ``PYSPARK_PYTHON`` and
-    ``PYSPARK_DRIVER_PYTHON`` in this process's environment, because Spark reads them from nowhere else.
+    Raises `ledto.spark.session.java.JavaNotFound` if there is no Java to start. Sets ``JAVA_HOME``, ``PYSPARK_PYTHON``
+    and ``PYSPARK_DRIVER_PYTHON`` in this process's environment, because Spark reads them from nowhere else.
 
-    HAZARD: a session that is already running is returned, and of `config` only what Spark can change while running
-    takes effect. The master changes after ``stop()``; memory and Java options need a new process: Java outlives it.
+    HAZARD: if a session is running, it is returned, and of `config` only what Spark can change while running takes
+    effect. The master can change after ``stop()``. Memory and Java options need a new process, because Java outlives
+    the session.
     """
-    settings, local = _prepared(app_name, master, config, brief=brief)
+    settings, local = _prepare(app_name, master, config, brief=brief)
     is_running = SparkSession.getActiveSession() is not None
     builder = SparkSession.builder
     for name, value in settings.items():
@@ -85,47 +88,47 @@ def spark_context(
     config: Mapping[str, str | int | bool] | None = None,
     brief: bool = False,
 ) -> SparkContext:
-    """The running context, or a new one, with all settings of a session but without one.
+    """Get the running context, or start a new one, with all settings of a session but without SQL.
 
-    It runs tasks. Spark's SQL, which every session starts with, takes a third of the time of Spark's start.
-    Raises and sets what `spark_session` does.
+    It runs tasks. SQL, which every session starts with, takes a third of the time of Spark's start. Raises and sets
+    what `spark_session` does.
     """
     if SparkContext._active_spark_context is not None:
         return SparkContext._active_spark_context
-    settings, local = _prepared(app_name, master, config, brief=brief)
-    chosen = SparkConf()
+    settings, local = _prepare(app_name, master, config, brief=brief)
+    conf = SparkConf()
     for name, value in settings.items():
-        chosen.set(name, str(value).lower() if isinstance(value, bool) else str(value))
-    context = SparkContext.getOrCreate(chosen)
+        conf.set(name, str(value).lower() if isinstance(value, bool) else str(value))
+    context = SparkContext.getOrCreate(conf)
     if local and _SHUFFLE_PARTITIONS not in settings:
         _shuffle_by_cores(context)
     return context
 
 
-def _prepared(
+def _prepare(
     app_name: str, master: str | None, config: Mapping[str, str | int | bool] | None, *, brief: bool
 ) -> tuple[dict[str, str | int | bool], bool]:
-    """Make the environment ready for Java; give the settings, and whether the master is local."""
+    """Make the environment ready for Java; return the settings, and whether the master is local."""
     local = master is not None and re.match(r"local(\[|$)", master) is not None
-    given = dict(config or {})
+    own_config = dict(config or {})
     _prepare_environment(local=local)
     if local:
-        _keep_files_private(given)
-        _start_java_sooner(given, brief=brief)
+        _keep_files_private(own_config)
+        _start_java_sooner(own_config, brief=brief)
     named = {"spark.app.name": app_name} | ({} if master is None else {"spark.master": master})
-    return named | _settings(given, local=local), local
+    return named | _settings(own_config, local=local), local
 
 
 def _shuffle_by_cores(context: SparkContext) -> None:
     """Let a shuffle make as many partitions as there are cores.
 
-    A session reads its context's settings when it is asked for SQL first. To set it there would start all of SQL now.
+    A session reads its context's settings when SQL is first used. Setting it on the session would start all of SQL now.
     """
     context._jsc.sc().conf().set(_SHUFFLE_PARTITIONS, str(context.defaultParallelism))
 
 
 def local_archive() -> Archive | None:
-    """Find the place of the archive of classes for the Java that this process starts; None where it starts none."""
+    """Find the place of the archive of classes for the Java that this process starts; None if it starts none."""
     return None if "PYSPARK_GATEWAY_PORT" in os.environ else archive_for(_java_to_start())
 
 
@@ -149,14 +152,14 @@ def _on_this_machine() -> dict[str, str | int | bool]:
 
 
 def _keep_files_private(config: dict[str, str | int | bool]) -> None:
-    """Set where temporary files are: in folders of our own, below the ones that were named, or among all temporary files."""
+    """Keep temporary files in private folders below the ones that were named, or in the usual temporary folder."""
     named = os.environ.get(_LOCAL_DIRS_VARIABLE) or str(config.get(_LOCAL_DIR, ""))
     private = named if named in _made_private else _private_folders(named)
     config[_LOCAL_DIR] = private
     if _LOCAL_DIRS_VARIABLE in os.environ:
         os.environ[_LOCAL_DIRS_VARIABLE] = private  # It wins over the setting.
     first = private.partition(",")[0]
-    # Otherwise Spark thinks of a folder of tables below the current one.
+    # Otherwise Spark would use a folder for tables below the current one.
     config.setdefault("spark.sql.warehouse.dir", str(Path(first, "warehouse")))
     quoted = first.replace("\\", "\\\\").replace('"', '\\"')
     config[_JAVA_OPTIONS] = f'-Djava.io.tmpdir="{quoted}" {config.get(_JAVA_OPTIONS, "")}'.strip()
@@ -164,7 +167,10 @@ def _keep_files_private(config: dict[str, str | int | bool]) -> None:
 
 @cache
 def _private_folders(named: str) -> str:
-    """A folder in each of the named ones, separated by commas as Spark takes them; the same ones while this process runs."""
+    """Make a private folder in each of the named ones; return them separated by commas, as Spark reads them.
+
+    Returns the same ones as long as this process runs.
+    """
     places = [place.strip() for place in named.split(",") if place.strip()] or [tempfile.gettempdir()]
     for place in places:
         Path(place).mkdir(parents=True, exist_ok=True)
@@ -174,7 +180,7 @@ def _private_folders(named: str) -> str:
 
 
 def _start_java_sooner(config: dict[str, str | int | bool], *, brief: bool) -> None:
-    """Add Java options that shorten its start, before those that were given, which win."""
+    """Add Java options that shorten its start, before the given ones, which win."""
     options = list(BRIEF) if brief else []
     if not _java_is_running() and archive_mode() != "off":
         archive = local_archive()

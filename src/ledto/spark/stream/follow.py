@@ -30,7 +30,7 @@ from ledto.errors import LedtoError
 from ledto.events.schema import REPORTS
 from ledto.history.store import Store
 from ledto.live import LiveLimits, LiveTerms, LiveWriter, blames_reports, rescue
-from ledto.spark.jobs import in_a_sentence
+from ledto.spark.jobs import summarise_failure
 from ledto.spark.stream import StreamSource
 from ledto.spark.stream.decode import BATCH_BYTES, TAKEN, Decoder, rows_of
 
@@ -219,7 +219,7 @@ def follow(
             follower.writer.close()
         if failure is None:
             return
-        reason = f"{source.describe()}: {in_a_sentence(failure)}"
+        reason = f"{source.describe()}: {summarise_failure(failure)}"
         if once or ended.is_set() or not went_on:
             raise StreamFailed(reason) from failure
         log.warning("the stream failed and goes on from its last commit: %s", reason)
