@@ -147,7 +147,7 @@ def files_of(manifest: Manifest, records: Iterable[Record]) -> set[str]:
     return named
 
 
-class RunFiles:
+class LiveFiles:
     """The files of one run that count, and those to be deleted."""
 
     def __init__(self, store: Store, run: str) -> None:

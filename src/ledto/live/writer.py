@@ -50,7 +50,7 @@ from ledto.live.commit import (
 )
 from ledto.live.delivery_log import DeliveryLog
 from ledto.live.emit import UnloggedEvents, emit
-from ledto.live.files import CommitState, RunFiles, StoredTail, files_of
+from ledto.live.files import CommitState, LiveFiles, StoredTail, files_of
 from ledto.live.gone import mark_missing_in_closed
 from ledto.live.ingest import Closing, ingest, select_reported
 from ledto.live.limits import LiveLimits
@@ -146,7 +146,7 @@ class LiveWriter:
             self.terms = terms or LiveTerms()
             self.run = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
             self.store.make_folder(layout.run_folder(self.run))
-            self._stored, self._files = StoredTail(self.store, self.run), RunFiles(self.store, self.run)
+            self._stored, self._files = StoredTail(self.store, self.run), LiveFiles(self.store, self.run)
             return
         stream = manifest.stream
         if stream is None:
@@ -167,7 +167,7 @@ class LiveWriter:
         self.positions, self.now, self.version = dict(stream.positions), stream.now, stream.version
         self._committed_at = self.now
         self._closed_file = stream.files.closed
-        self._files = RunFiles(self.store, self.run)
+        self._files = LiveFiles(self.store, self.run)
         self._files.resume(manifest)
         self._run = open_run(self.store)
 

@@ -14,10 +14,10 @@ import pytest
 from ledto.events.payload import encode_reports
 from ledto.events.schema import REPORTS
 from ledto.spark.stream import FRAMES, ROWS
-from ledto.spark.stream.decode import Decoder, rows_of
-from ledto.spark.stream.files.listing import cut, listed, new_files
+from ledto.spark.stream.decode import Decoder, join_payloads
+from ledto.spark.stream.files.listing import cut_files, find_new_files, list_files
 from ledto.spark.stream.files.source import as_frames
-from ledto.spark.stream.follow import settled
+from ledto.spark.stream.follow import drop_after_unread
 
 LINE = b'{"process":"p","seq":1,"name":"go"}\n'
 
@@ -30,7 +30,7 @@ def decoded(*payloads: tuple[str | None, bytes], positions: dict[str, int] | Non
     ]
     batches = pa.Table.from_pylist(frames, FRAMES).to_batches()
     given = Decoder(positions or {}, {}, names_files=False)(iter(batches))
-    return rows_of(row["payload"] for batch in given for row in batch.to_pylist() if row["payload"] is not None)
+    return join_payloads(row["payload"] for batch in given for row in batch.to_pylist() if row["payload"] is not None)
 
 
 def test_a_message_cannot_have_a_file_read(tmp_path: Path) -> None:
@@ -110,12 +110,12 @@ def test_what_is_handed_over_at_once_is_bounded_however_well_it_is_compressed() 
         decoder = Decoder(positions, {}, names_files=False, most_bytes=most)
         given = [each for half in (payloads[:20], payloads[20:]) for each in decoder(_half(half, payloads))]
         found = pa.Table.from_batches(given)
-        taken = settled(found)
-        rows = rows_of(each for each in taken["payload"].to_pylist() if each is not None)
+        taken = drop_after_unread(found)
+        rows = join_payloads(each for each in taken["payload"].to_pylist() if each is not None)
         assert rows.nbytes <= 2 * (most + 600_000)
         seen += rows["seq"].to_pylist()
         positions = {"t": max([positions.get("t", -1), *taken["last"].to_pylist()])}
-        if not any(found["left"].to_pylist()):
+        if not any(found["unread"].to_pylist()):
             break
     assert seen == list(range(1, 41))
 
@@ -150,10 +150,10 @@ def test_of_a_file_that_decodes_to_very_much_the_beginning_is_read_and_the_rest_
     else:
         lines = ({"process": "p", "seq": seq, "name": text} for seq in range(1, count + 1))
         path.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
-    (new,) = new_files(listed(str(path), None), (), 10)
-    frames = as_frames(cut([new], None, number=0, arrival_ns=1))
+    (new,) = find_new_files(list_files(str(path), None), (), 10)
+    frames = as_frames(cut_files([new], None, number=0, arrival_ns=1))
     decoder = Decoder({}, {}, names_files=True, piece_bytes=12_000_000)
-    rows = rows_of(row["payload"] for batch in decoder(iter([frames])) for row in batch.to_pylist())
+    rows = join_payloads(row["payload"] for batch in decoder(iter([frames])) for row in batch.to_pylist())
     *good, last = rows.to_pylist()
     assert [row["seq"] for row in good] == list(range(1, len(good) + 1))
     assert 100 <= len(good) < 1_300

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
 from ledto.sources import source
-from ledto.spark.stream import FRAMES, StreamSourceError, open_source, opened_piece
+from ledto.spark.stream import FRAMES, StreamSourceError, open_piece, open_source
 from ledto.spark.stream.files import journal as journal_module
 from ledto.spark.stream.files import listing as listing_module
 from ledto.spark.stream.files import source as directory_module
@@ -59,7 +59,7 @@ def taken(following: FilesStreamReader, start: dict[str, Any]) -> tuple[list[str
 
 
 def seqs_of(payload: bytes, format: str) -> list[int]:
-    return [seq for batch in source(format, {}).read(opened_piece(payload)) for seq in batch["seq"].to_pylist()]
+    return [seq for batch in source(format, {}).read(open_piece(payload)) for seq in batch["seq"].to_pylist()]
 
 
 STEPS = st.lists(
@@ -181,9 +181,9 @@ def test_a_file_that_vanished_or_changed_is_an_error_that_names_it(tmp_path: Pat
     (folder / "a.jsonl").unlink()
     put(folder, "b.jsonl", [7, 8, 9], second=2)
     with pytest.raises(StreamSourceError, match=r"a\.jsonl is gone"):
-        opened_piece(rows[0]["payload"])
+        open_piece(rows[0]["payload"])
     with pytest.raises(StreamSourceError, match=r"b\.jsonl has changed"):
-        opened_piece(rows[1]["payload"])
+        open_piece(rows[1]["payload"])
     assert seqs_of(rows[2]["payload"], rows[2]["format"]) == [0, 1, 2]
 
 
@@ -200,7 +200,7 @@ def test_large_files_come_in_pieces_that_make_the_whole(tmp_path: Path, monkeypa
     following.stop()
     assert len(rows) > 10
     assert batches > 2
-    read = [batch for row in rows for batch in source("ledto", {}).read(opened_piece(row["payload"]))]
+    read = [batch for row in rows for batch in source("ledto", {}).read(open_piece(row["payload"]))]
     assert [seq for batch in read for seq in batch["seq"].to_pylist()] == list(range(400))
     assert [line for batch in read for line in batch["place"].to_pylist()] == list(range(1, 401))
 
@@ -268,11 +268,11 @@ def test_a_query_reads_what_appears_and_goes_on_after_a_failure(spark: SparkSess
             import pyarrow as pa
 
             from ledto.sources import source
-            from ledto.spark.stream.files.listing import opened_piece
+            from ledto.spark.stream.files.listing import open_piece
 
             for batch in incoming:
                 for row in batch.to_pylist():
-                    for read in source(row["format"], {}).read(opened_piece(row["payload"])):
+                    for read in source(row["format"], {}).read(open_piece(row["payload"])):
                         numbers = pa.array([row["sequence"]] * len(read), pa.int64())
                         yield pa.RecordBatch.from_arrays([numbers, read["seq"]], ["number", "seq"])
 

@@ -1,5 +1,7 @@
-"""Start a Spark session anywhere: find Java, run workers on this interpreter, log little, and bind to this machine
-only."""
+"""Start a Spark session anywhere.
+
+Finds Java, runs workers on this interpreter, logs little, and binds to this machine only.
+"""
 
 from __future__ import annotations
 

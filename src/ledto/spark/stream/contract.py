@@ -1,4 +1,7 @@
-"""Ranges of sequence numbers: how much one micro-batch takes, and how its tasks share it."""
+"""Define what a source of a stream is and the rows it gives, and share ranges of sequence numbers among tasks.
+
+`end_of_batch` says how much one micro-batch reads; `split_range` and `split_by_weight` cut that for its tasks.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,12 @@ FRAMES: Final = pa.schema(
         pa.field("payload", pa.binary()),
     ]
 )
-"""One row a message, or a file's piece. `sequence` orders the rows of a `partition`, and the two together name a row.
+"""A row for each message, or piece of a file. `partition` and `sequence` together name a row; `sequence` orders the
+rows of a partition.
 
-`arrival` is in ns since 1970, as the origin's clock had it: it steps back where that clock did, and a reader who needs
-it monotone takes the running maximum in order of `sequence`. `format` is `ROWS`, a name of `ledto.sources.SOURCES`, or
-null for what is still to be recognised.
+`arrival` is in ns since 1970 by the origin's clock, and steps back if that clock does: a reader who needs it monotone
+takes the running maximum in the order of `sequence`. `format` is `ROWS`, a name of `ledto.sources.SOURCES`, or null for
+what is still to be recognised.
 """
 
 FRAMES_DDL: Final = (
@@ -35,11 +39,11 @@ FRAMES_DDL: Final = (
 """The columns of `FRAMES` as Spark spells them."""
 
 ROWS: Final = "rows"
-"""The format of a payload by `ledto.events.payload`; an empty one is a heartbeat, and holds no report."""
+"""The format of a payload by `ledto.events.payload`. An empty payload is a heartbeat, without a report."""
 
 
 class StreamSourceError(LedtoError):
-    """A source that cannot be opened as asked, or whose rows cannot be read any more; the message says what to do."""
+    """A source cannot be opened as asked, or its rows cannot be read any more; the message says what to do."""
 
 
 @runtime_checkable
@@ -48,56 +52,56 @@ class StreamSource(Protocol):
 
     @property
     def name(self) -> str:
-        """Short and without secrets, such as ``nats:ledto``."""
+        """A short name without secrets, such as ``nats:ledto``."""
         ...
 
     @property
     def names_files(self) -> bool:
-        """Whether payloads name pieces of files (`opened_piece`), instead of holding reports."""
+        """Whether payloads name pieces of files (`open_piece`) instead of holding reports."""
         ...
 
     def describe(self) -> str:
-        """One line for people: what is read, from where; without secrets."""
+        """Say in one line for people what is read, and from where; without secrets."""
         ...
 
     def load(self, session: SparkSession) -> DataFrame:
-        """The streaming DataFrame of `FRAMES`. Rows of one task ascend in `sequence`."""
+        """Make the streaming DataFrame of `FRAMES`. Rows of one task ascend in `sequence`."""
         ...
 
     def trim(self, upto: int) -> None:
-        """Tell the origin that rows of a lower `sequence` than `upto` will not be asked for again.
+        """Tell the origin that rows of a lower `sequence` than `upto` will not be read again.
 
         HAZARD: Spark reads a micro-batch again unless its end is in the checkpoint's commit log, which is written after
-        the batch's own work. What is safe to trim while a batch runs is what comes before that batch's start.
+        the batch's own work. While a batch runs, only what comes before its start is safe to trim.
         """
         ...
 
 
 def whole_number(options: Mapping[str, Any], name: str, default: int, *, least: int = 1) -> int:
-    """The value of an option that counts; raises `StreamSourceError` for what is not a number of at least `least`."""
-    given = options.get(name)
-    if given is None:
+    """Read an option that is a number; raises `StreamSourceError` unless it is a whole number of at least `least`."""
+    text = options.get(name)
+    if text is None:
         return default
     try:
-        value = int(given)
+        value = int(text)
     except (TypeError, ValueError):
-        raise StreamSourceError(f"the option {name} is {given!r}; give a whole number of at least {least}") from None
+        raise StreamSourceError(f"the option {name} is {text!r}; give a whole number of at least {least}") from None
     if value < least:
         raise StreamSourceError(f"the option {name} is {value}; give a whole number of at least {least}")
     return value
 
 
 def refuse_unknown(options: Mapping[str, Any], known: tuple[str, ...], *, what: str) -> None:
-    """Raise `StreamSourceError` for an option that `what` does not have: a misspelt one would have no effect, unseen."""
+    """Raise `StreamSourceError` for an option that `what` does not have: a misspelt one would do nothing, unnoticed."""
     for name in options:
         if name not in known:
             raise StreamSourceError(f"{what} has no option {name!r}; it has {', '.join(known)}")
 
 
-def split(start: int, stop: int, *, parts: int, least: int) -> list[tuple[int, int]]:
-    """``start <= n < stop`` cut into ranges in order: at most `parts`, of nearly equal length, none empty.
+def split_range(start: int, stop: int, *, parts: int, least: int) -> list[tuple[int, int]]:
+    """Cut ``start <= n < stop`` into ranges in order: at most `parts`, of nearly equal length, none empty.
 
-    There are fewer where they would be shorter than `least`: a task costs more than a few messages do.
+    Makes fewer if they would be shorter than `least`: a task costs more than a few messages do.
     """
     count = stop - start
     if count <= 0:
@@ -107,10 +111,11 @@ def split(start: int, stop: int, *, parts: int, least: int) -> list[tuple[int, i
     return list(pairwise(cuts))
 
 
-def bite(start: int, stop: int, *, most: int, most_bytes: int, mean_bytes: int) -> int:
-    """Where a micro-batch from `start` ends: at `stop`, or sooner for its limits, but not before one message is in it.
+def end_of_batch(start: int, stop: int, *, most: int, most_bytes: int, mean_bytes: int) -> int:
+    """Find where a micro-batch from `start` ends: at `stop`, or sooner because of its limits.
 
-    `most_bytes` holds as far as `mean_bytes` is the messages' mean: a rough bound, and no answer depends on it.
+    It has one message at least. `most_bytes` is a rough limit, exact only if `mean_bytes` is the mean of these
+    messages. No answer depends on it.
     """
     if stop <= start:
         return start
@@ -119,7 +124,7 @@ def bite(start: int, stop: int, *, most: int, most_bytes: int, mean_bytes: int) 
 
 
 def split_by_weight(weights: Sequence[int], *, parts: int) -> list[tuple[int, int]]:
-    """Positions of `weights` cut into ranges in order, at most `parts`, none empty, of nearly equal weight.
+    """Cut the positions of `weights` into ranges in order: at most `parts`, none empty, of nearly equal weight.
 
     No range exceeds its share of the whole by more than one weight.
     """

@@ -1,4 +1,4 @@
-"""Frames of a source become rows of reports, where Spark puts the task; what cannot be read is a row that says why."""
+"""Decode frames of a source into rows of reports, in Spark's tasks. What cannot be read becomes a row that says why."""
 
 from __future__ import annotations
 
@@ -18,43 +18,45 @@ from ledto.sources.contract import FileSlice, Source, SourceError
 from ledto.sources.inputs import PARQUET
 from ledto.sources.parquet import as_attributes, read_piece
 from ledto.sources.registry import format_options, source
-from ledto.spark.stream import ROWS, opened_piece
+from ledto.spark.stream import ROWS, open_piece
 
-TAKEN = "partition string, first long, last long, now long, rows long, payload binary, left boolean"
-"""What a task gives: the frames of a partition it has read, the last arrival among them, and their reports. Or, where `left`
-says so, the first frame of a partition that it has not read, because there was too much."""
-_TAKEN = pa.schema(
+DECODED_DDL = "partition string, first long, last long, now long, rows long, payload binary, unread boolean"
+"""What a task gives: the first and last frame of a partition that it read, the latest arrival among them, and their
+reports. If `unread` is true, `first` is the first frame of a partition that it did not read because there was too
+much."""
+_DECODED = pa.schema(
     [
         ("partition", pa.string()),
         *((name, pa.int64()) for name in ("first", "last", "now", "rows")),
         ("payload", pa.binary()),
-        ("left", pa.bool_()),
+        ("unread", pa.bool_()),
     ]
 )
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 BATCH_BYTES = 256 << 20
-"""Most bytes that the tasks of a micro-batch decode together before the writer takes them: one message a task at least."""
+"""Most bytes that the tasks of a micro-batch decode together before the writer takes them; at least one message in each
+task."""
 PIECE_BYTES = 1 << 30
-"""Most bytes that one message, file or piece of a file decodes to; the rest of a larger one is set aside unread."""
+"""Most bytes that one message, file or piece of a file decodes to; the rest of a larger one is quarantined unread."""
 FLUSH_ROWS = 250_000
-"""Reports after which a task gives what it has."""
+"""A task yields what it has once it has this many reports."""
 
 
 @dataclass(slots=True)
 class _Gathered:
-    """What a task has of one partition."""
+    """What a task has decoded of one partition."""
 
     first: int = -1
     last: int = -1
     now: int = 0
     rows: int = 0
     bytes: int = 0
-    """Of all the reports, in memory."""
+    """The size of all its reports in memory."""
     tables: list[pa.Table] = field(default_factory=list)
     messages: list[tuple[pa.Table, int, str]] = field(default_factory=list)
-    """Rows of messages that are still to be checked, with arrival and origin: together that costs a tenth."""
+    """Rows of messages that are not checked yet, with arrival and origin. Checking them together costs a tenth."""
 
-    def checked(self) -> None:
+    def check_messages(self) -> None:
         """Check the messages, and keep their rows in order."""
         if not self.messages:
             return
@@ -64,13 +66,14 @@ class _Gathered:
             rows = check_reports(rows)
         except (pa.ArrowException, BadPayload):
             for table, arrival, origin in self.messages:
-                self.tables.append(_arrived(_checked(table, origin), arrival))
+                self.tables.append(_with_arrivals(_check_or_quarantine(table, origin), arrival))
         else:
-            self.tables.append(_arrived(rows, np.repeat(arrivals, [len(table) for table in tables])))
+            self.tables.append(_with_arrivals(rows, np.repeat(arrivals, [len(table) for table in tables])))
         self.messages = []
 
-    def flushed(self, partition: str) -> pa.RecordBatch:
-        self.checked()
+    def as_row(self, partition: str) -> pa.RecordBatch:
+        """Make a row of `DECODED_DDL`."""
+        self.check_messages()
         payload = None
         if self.tables:
             sink = pa.BufferOutputStream()
@@ -86,16 +89,16 @@ class _Gathered:
                 "now": pa.array([self.now], pa.int64()),
                 "rows": pa.array([self.rows], pa.int64()),
                 "payload": pa.array([payload], pa.binary()),
-                "left": pa.array([False]),
+                "unread": pa.array([False]),
             }
         )
 
 
 class Decoder:
-    """Decodes the frames after the positions that are committed. Pickles; `options` are those of formats.
+    """Decodes the frames after the committed positions. Pickles; `options` are those of formats.
 
-    With `names_files`, payloads name pieces of files. HAZARD: that is for sources whose payloads are our own. A message
-    that could name a file would have the stream read whatever its sender likes.
+    With `names_files`, payloads name pieces of files. HAZARD: only for sources whose payloads are our own. If a message
+    could name a file, its sender could make the stream read any file.
     """
 
     def __init__(
@@ -111,10 +114,13 @@ class Decoder:
         self._most_bytes, self._piece_bytes = most_bytes, piece_bytes
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Decode frames until their reports have `most_bytes`; what is left after that is told, and read the next time."""
+        """Decode frames until their reports have `most_bytes`.
+
+        The first frame left is reported as unread, and read the next time.
+        """
         gathered: dict[str, _Gathered] = {}
-        left: dict[str, int] = {}
-        taken = 0
+        first_unread: dict[str, int] = {}
+        decoded_bytes = 0
         for batch in batches:
             columns = [
                 batch.column(name) for name in ("partition", "sequence", "arrival", "format", "origin", "payload")
@@ -123,53 +129,56 @@ class Decoder:
                 name, number = partition.as_py(), sequence.as_py()
                 if number <= self._positions.get(name, -1):
                     continue
-                if taken >= self._most_bytes:
-                    left.setdefault(name, number)
+                if decoded_bytes >= self._most_bytes:
+                    first_unread.setdefault(name, number)
                     continue
-                mine = gathered.setdefault(name, _Gathered())
-                before = mine.bytes
-                mine.first = number if mine.first < 0 else mine.first
-                mine.last, mine.now = number, max(mine.now, arrival.as_py())
-                self._take(mine, form.as_py(), origin.as_py(), payload.as_buffer(), arrival.as_py())
-                taken += mine.bytes - before
-                if mine.rows >= FLUSH_ROWS:
-                    yield gathered.pop(name).flushed(name)
-        for name, mine in gathered.items():
-            yield mine.flushed(name)
-        for name, number in left.items():
-            yield _left(name, number)
+                part = gathered.setdefault(name, _Gathered())
+                before = part.bytes
+                part.first = number if part.first < 0 else part.first
+                part.last, part.now = number, max(part.now, arrival.as_py())
+                self._decode(part, form.as_py(), origin.as_py(), payload.as_buffer(), arrival.as_py())
+                decoded_bytes += part.bytes - before
+                if part.rows >= FLUSH_ROWS:
+                    yield gathered.pop(name).as_row(name)
+        for name, part in gathered.items():
+            yield part.as_row(name)
+        for name, number in first_unread.items():
+            yield _unread_row(name, number)
 
-    def _take(self, mine: _Gathered, form: str | None, origin: str, payload: pa.Buffer | None, arrival: int) -> None:
+    def _decode(self, part: _Gathered, form: str | None, origin: str, payload: pa.Buffer | None, arrival: int) -> None:
+        """Decode one frame and add its reports to the partition's; a payload that is empty has none."""
         if payload is None or not payload.size:
             return
         if form == ROWS:
             try:
                 rows = read_reports(payload)
             except BadPayload as fault:
-                rows = _bad(origin, f"bad-payload: {fault}")
-            mine.messages.append((rows, arrival, origin))
-            mine.rows += len(rows)
-            mine.bytes += rows.nbytes
+                rows = _bad_row(origin, f"bad-payload: {fault}")
+            part.messages.append((rows, arrival, origin))
+            part.rows += len(rows)
+            part.bytes += rows.nbytes
             return
-        mine.checked()
-        for rows in self._other(form, origin, payload, arrival):
-            mine.tables.append(rows)
-            mine.rows += len(rows)
-            mine.bytes += rows.nbytes
+        part.check_messages()
+        for rows in self._read_frame(form, origin, payload, arrival):
+            part.tables.append(rows)
+            part.rows += len(rows)
+            part.bytes += rows.nbytes
 
-    def _other(self, form: str | None, origin: str, payload: pa.Buffer, arrival: int) -> Iterator[pa.Table]:
+    def _read_frame(self, form: str | None, origin: str, payload: pa.Buffer, arrival: int) -> Iterator[pa.Table]:
+        """Read the reports of a frame that holds a file, or names one."""
         if not self._names_files:
-            for rows in self._read(form, _held(origin, bytes(payload))):
-                yield _arrived(rows, arrival)
+            for rows in self._read(form, _as_slice(origin, bytes(payload))):
+                yield _with_arrivals(rows, arrival)
             return
-        for rows in self._read(form, opened_piece(bytes(payload))):
-            given = pc.fill_null(rows["arrival"], arrival).to_numpy()
-            order = np.argsort(given, kind="stable")
-            yield _arrived(rows.take(pa.array(order)), given[order])
+        for rows in self._read(form, open_piece(bytes(payload))):
+            arrivals = pc.fill_null(rows["arrival"], arrival).to_numpy()
+            order = np.argsort(arrivals, kind="stable")
+            yield _with_arrivals(rows.take(pa.array(order)), arrivals[order])
 
     def _read(self, form: str | None, piece: FileSlice) -> Iterator[pa.Table]:
+        """Read a piece of a file in a format; an unknown format gives a row that says so."""
         if form is None:
-            yield _bad(piece.file, "unknown-format: it begins like none of the formats there are")
+            yield _bad_row(piece.file, "unknown-format: it begins like none of the formats there are")
             return
         if form == PARQUET:
             yield from self._parquet(piece)
@@ -180,48 +189,48 @@ class Decoder:
             yield pa.concat_tables(tables, promote_options="default")
 
     def _bounded(self, tables: Iterable[pa.Table], origin: str) -> Iterator[pa.Table]:
-        """Pass on what fits in `piece_bytes`; where there is more, a row says that it was not read."""
-        taken = 0
+        """Pass on what fits in `piece_bytes`; if there is more, add a row that says that it was not read."""
+        total = 0
         for table in tables:
-            taken += table.nbytes
-            if taken > self._piece_bytes:
+            total += table.nbytes
+            if total > self._piece_bytes:
                 limit = f"{self._piece_bytes >> 20:,} MiB of reports"
-                yield _bad(
+                yield _bad_row(
                     origin, f"too-large: it has more than {limit}; from here on it was not read. Cut it in parts"
                 )
                 return
             yield table
 
     def _parquet(self, piece: FileSlice) -> Iterator[pa.Table]:
-        """The rows of a file, with further columns as attributes; what cannot be read on is a row that says why."""
+        """Read a Parquet file, with further columns as attributes; a damaged part becomes a row that says why."""
         try:
             parts = read_piece(piece, self._options.get("unit") or "ns")
             yield from self._bounded((as_attributes(rows, mapping) for rows, mapping in parts), piece.file)
         except SourceError as fault:
-            yield _bad(piece.file, f"not-parquet: {fault}")
+            yield _bad_row(piece.file, f"not-parquet: {fault}")
 
     def _source(self, form: str) -> Source:
         known = format_options(form)
         return source(form, {name: value for name, value in self._options.items() if name in known})
 
 
-def rows_of(payloads: Iterable[bytes]) -> pa.Table:
-    """The reports that tasks gave, with all columns of `REPORTS`."""
-    tables = [pa.ipc.open_stream(each).read_all() for each in payloads]
+def join_payloads(payloads: Iterable[bytes]) -> pa.Table:
+    """Join the reports that tasks gave; the table has all columns of `REPORTS`."""
+    tables = [pa.ipc.open_stream(payload).read_all() for payload in payloads]
     if not tables:
         return REPORTS.empty_table()
     rows = pa.concat_tables(tables, promote_options="default")
     columns = {
-        each.name: rows[each.name] if each.name in rows.column_names else pa.nulls(len(rows), each.type)
-        for each in REPORTS
+        column.name: rows[column.name] if column.name in rows.column_names else pa.nulls(len(rows), column.type)
+        for column in REPORTS
     }
     return pa.table(columns, REPORTS)
 
 
-def _arrived(rows: pa.Table, arrival: Any) -> pa.Table:
-    """The columns that have values, and these arrivals; columns without are most of what a task would have to send."""
+def _with_arrivals(rows: pa.Table, arrival: Any) -> pa.Table:
+    """Set the arrivals and drop columns without values, which would be most of what a task sends."""
     rows = without_large(rows)
-    kept = [each.name for each in REPORTS if each.name in rows.column_names and each.name != "arrival"]
+    kept = [name for name in REPORTS.names if name in rows.column_names and name != "arrival"]
     schema = pa.schema([REPORTS.field(name).with_nullable(True) for name in kept if rows[name].null_count < len(rows)])
     if "computation" not in schema.names:
         rows = rows.append_column("computation", pa.repeat("", len(rows)))
@@ -230,31 +239,31 @@ def _arrived(rows: pa.Table, arrival: Any) -> pa.Table:
     return rows.select(schema.names).cast(schema).append_column("arrival", pa.array(arrivals, pa.int64()))
 
 
-def _left(partition: str, first: int) -> pa.RecordBatch:
-    """Tells that the frames of a partition from this one on are not decoded."""
-    told = {"partition": partition, "first": first, "last": -1, "now": 0, "rows": 0, "payload": None, "left": True}
-    return pa.RecordBatch.from_pylist([told], _TAKEN)
+def _unread_row(partition: str, first: int) -> pa.RecordBatch:
+    """Make a row saying that the frames of a partition are not decoded from this one on."""
+    row = {"partition": partition, "first": first, "last": -1, "now": 0, "rows": 0, "payload": None, "unread": True}
+    return pa.RecordBatch.from_pylist([row], _DECODED)
 
 
-def _checked(rows: pa.Table, origin: str) -> pa.Table:
+def _check_or_quarantine(rows: pa.Table, origin: str) -> pa.Table:
     try:
         return check_reports(rows)
     except BadPayload as fault:
-        return _bad(origin, f"bad-payload: {fault}")
+        return _bad_row(origin, f"bad-payload: {fault}")
 
 
-def _bad(origin: str, reason: str) -> pa.Table:
+def _bad_row(origin: str, reason: str) -> pa.Table:
     return pa.Table.from_pylist(
         [{"computation": "", "file": origin, "place": 0, "reason": reason[:TEXT_LIMIT_CHARACTERS], "text": ""}], REPORTS
     )
 
 
-def _held(file: str, content: bytes) -> FileSlice:
-    """Bytes in memory as a piece of a file."""
+def _as_slice(name: str, content: bytes) -> FileSlice:
+    """Wrap bytes in memory as a piece of a file."""
 
-    def opened(offset: int) -> BytesIO:
-        found = BytesIO(content)
-        found.seek(offset)
-        return found
+    def open_at(offset: int) -> BytesIO:
+        file = BytesIO(content)
+        file.seek(offset)
+        return file
 
-    return FileSlice(file, opened)
+    return FileSlice(name, open_at)

@@ -1,10 +1,10 @@
-"""A Kafka topic as a source, through Spark's own connector: its rows mapped to `FRAMES`.
+"""Read a Kafka topic as a source, through Spark's own connector, whose rows become `FRAMES`.
 
-The connector is a Java archive that pip does not bring. Name it to Spark when the session starts, in the version of
+The connector is a Java archive that pip does not install. Name it to Spark when the session starts, in the version of
 Spark: ``spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0``.
 
-HAZARD: this source has not been run against a Kafka broker. What is tested is that the connector is given these
-options, that its documented columns become `FRAMES`, and that a missing connector is an error that says what to do.
+HAZARD: this source has not been run against a Kafka broker. Tests check that the connector gets these options, that its
+documented columns become `FRAMES`, and that a missing connector is an error that says what to do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OPTIONS: Final = (
     "failOnDataLoss",
     "groupIdPrefix",
 )
-"""What may be given beside the options that begin with ``kafka.``, which go to the Kafka client as they are."""
+"""The options besides those that begin with ``kafka.``, which go to the Kafka client as they are."""
 
 _CLIENT: Final = "kafka."
 _DEFAULTS: Final = {"startingOffsets": "earliest", "failOnDataLoss": "true", "maxOffsetsPerTrigger": "10000"}
@@ -40,8 +40,9 @@ _DEFAULTS: Final = {"startingOffsets": "earliest", "failOnDataLoss": "true", "ma
 class KafkaSource:
     """A topic: a record is a row, its partition and offset are `partition` and `sequence`, its time is `arrival`.
 
-    Offsets order the records of one partition only. `arrival` counts nanoseconds and has Kafka's milliseconds; it is
-    the producer's time unless the topic has ``message.timestamp.type=LogAppendTime``, which it should have.
+    Offsets order the records of one partition only. `arrival` is in nanoseconds, with Kafka's precision of
+    milliseconds. It is the producer's time unless the topic has ``message.timestamp.type=LogAppendTime``, which it
+    should have.
     """
 
     servers: str
@@ -50,7 +51,7 @@ class KafkaSource:
 
     @classmethod
     def at(cls, url: str, options: Mapping[str, Any]) -> KafkaSource:
-        """``kafka://HOST:PORT,HOST:PORT/TOPIC``."""
+        """Parse ``kafka://HOST:PORT,HOST:PORT/TOPIC``, and check the options."""
         parts = urlsplit(url)
         topic = parts.path.strip("/")
         if not parts.netloc or "@" in parts.netloc or not topic or "/" in topic or parts.query or parts.fragment:
@@ -71,26 +72,26 @@ class KafkaSource:
 
     @property
     def name(self) -> str:
-        """Also the rows' `origin`."""
+        """The name of the source, and the `origin` of its rows."""
         return f"kafka:{self.topic}"
 
     @property
     def names_files(self) -> bool:
-        """Payloads are the messages themselves."""
+        """False: payloads are the messages themselves."""
         return False
 
     def describe(self) -> str:
-        """Where the records come from."""
+        """Say where the records come from."""
         return f"records of the Kafka topic {self.topic} at {self.servers}"
 
     def connector_options(self) -> dict[str, str]:
-        """What Spark's connector is given."""
-        own = {name: str(value) for name, value in self.options.items() if name != "format"}
+        """List the options for Spark's connector."""
+        given = {name: str(value) for name, value in self.options.items() if name != "format"}
         where = {"kafka.bootstrap.servers": self.servers, "subscribe": self.topic}
-        return _DEFAULTS | own | where
+        return _DEFAULTS | given | where
 
     def frames(self, records: DataFrame) -> DataFrame:
-        """`FRAMES` of the connector's rows. A record without a value has an empty payload, and no report."""
+        """Turn the connector's rows into `FRAMES`. A record without a value has an empty payload, and no report."""
         columns = {
             "partition": F.col("partition").cast("string"),
             "sequence": F.col("offset"),
@@ -102,7 +103,7 @@ class KafkaSource:
         return records.select(*(columns[name].alias(name) for name in FRAMES.names))
 
     def load(self, session: SparkSession) -> DataFrame:
-        """One row a record; tasks take the topic's partitions."""
+        """Make the streaming DataFrame: a row for each record; tasks read the topic's partitions."""
         try:
             records = session.readStream.format("kafka").options(**self.connector_options()).load()
         except AnalysisException as fault:
@@ -115,4 +116,4 @@ class KafkaSource:
         return self.frames(records)
 
     def trim(self, upto: int) -> None:
-        """Nothing: a topic forgets by its own retention, which must be longer than the stream may stand still."""
+        """Do nothing: a topic forgets by its own retention, which must be longer than the stream may stop."""

@@ -1,4 +1,4 @@
-"""From what a user names to the source of it."""
+"""Open the source that a user names."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ledto.spark.stream.nats.source import BrokerSource
 
 
 def open_source(url_or_path: str, options: Mapping[str, Any]) -> StreamSource:
-    """The source that is named, with its options; those that are ``None`` are as if not given. Nothing is read yet.
+    """Make the source that is named, with its options; options that are ``None`` count as not given. Reads nothing yet.
 
     ``nats://HOST:PORT/STREAM`` (or ``tls://``) is a JetStream stream, ``kafka://HOST:PORT,HOST:PORT/TOPIC`` a Kafka
     topic, and anything else a folder or a pattern of files, by path or by a URI that pyarrow knows. Raises
-    `StreamSourceError` for names and options that mean nothing.
+    `StreamSourceError` for unknown names and options.
     """
     scheme = urlsplit(url_or_path).scheme.lower() if "://" in url_or_path else ""
     if scheme in ("nats", "tls"):

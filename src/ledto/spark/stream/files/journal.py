@@ -1,7 +1,7 @@
-"""Which files a followed folder gave, in order, on disk: the numbers that Spark's offsets count.
+"""Record on disk which files a followed folder gave, in order: the numbers that Spark's offsets count.
 
-A folder changes and remembers nothing. Each piece of a file is written down and synced, with the number it gets, before
-an offset that covers it is given out, so that the same numbers mean the same bytes after any restart.
+A folder changes and remembers nothing. Each piece of a file is recorded and synced, with its number, before an offset
+that covers it is given out. So the same numbers mean the same bytes after any restart.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class JournalEntry:
     size_bytes: int
     modified_ns: int
     arrival_ns: int
-    """The modification time, or that of an earlier file where it is later: never falls with the number."""
+    """The modification time, or that of an earlier file if it is later: never falls with the number."""
     format: str | None
     start: int = 0
     stop: int | None = None
@@ -39,22 +39,22 @@ class JournalEntry:
 
     @property
     def weight_bytes(self) -> int:
-        """How much there is to read."""
+        """How many bytes there are to read."""
         return (self.size_bytes if self.stop is None else min(self.stop, self.size_bytes)) - self.start
 
 
 class Journal:
     """An append-only file of lines of JSON, held by one process at a time.
 
-    The first line is its head: the journal's own random name, and what comes after the lines that were left out. A last
-    line that is torn was never relied on, and is cut off.
+    The first line is its head: the journal's random name, the next number, and the latest arrival. A torn last line was
+    never relied on, and is cut off.
     """
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
-        self._lock = _locked(path.with_name(path.name + ".lock"))
-        self._taken: dict[int, JournalEntry] = {}
+        self._lock = _lock_file(path.with_name(path.name + ".lock"))
+        self._entries: dict[int, JournalEntry] = {}
         self.locations: set[str] = set()
         self.name = os.urandom(8).hex()
         self.next = 0
@@ -68,6 +68,7 @@ class Journal:
         self._file = path.open("ab")
 
     def _load(self) -> None:
+        """Read the journal; raises `StreamSourceError` if it is damaged."""
         data = self._path.read_bytes()
         whole = data.rfind(b"\n") + 1
         lines = data[:whole].splitlines()
@@ -83,14 +84,14 @@ class Journal:
         if whole < len(data):
             os.truncate(self._path, whole)
 
-    def _remember(self, taken: JournalEntry) -> None:
-        self._taken[taken.number] = taken
-        self.locations.add(taken.location)
-        self.next = max(self.next, taken.number + 1)
-        self.arrival_ns = max(self.arrival_ns, taken.arrival_ns)
+    def _remember(self, entry: JournalEntry) -> None:
+        self._entries[entry.number] = entry
+        self.locations.add(entry.location)
+        self.next = max(self.next, entry.number + 1)
+        self.arrival_ns = max(self.arrival_ns, entry.arrival_ns)
 
     def append(self, pieces: Sequence[JournalEntry]) -> None:
-        """Keep these, durably when this returns. Their numbers go on from `next`."""
+        """Record these pieces, durably when this returns. Their numbers go on from `next`."""
         if not pieces:
             return
         self._file.write(b"".join(_line(asdict(piece)) for piece in pieces))
@@ -100,9 +101,9 @@ class Journal:
             self._remember(piece)
 
     def between(self, start: int, stop: int) -> list[JournalEntry]:
-        """The pieces ``start <= number < stop``; raises `StreamSourceError` if one is not known."""
+        """Get the pieces ``start <= number < stop``; raises `StreamSourceError` if one is not recorded."""
         try:
-            return [self._taken[number] for number in range(start, stop)]
+            return [self._entries[number] for number in range(start, stop)]
         except KeyError as missing:
             raise StreamSourceError(
                 f"{self._path} has no file of number {missing}, which the checkpoint asks for: they do not belong "
@@ -110,20 +111,21 @@ class Journal:
             ) from None
 
     def forget(self, *, before: int, unless: Iterable[str]) -> None:
-        """Leave out the pieces below `before`, except of files whose `locations` must be known as taken."""
+        """Forget the pieces below `before`, except those of the locations in `unless`."""
         kept = set(unless)
-        self._taken = {n: piece for n, piece in self._taken.items() if n >= before or piece.location in kept}
-        self.locations = {piece.location for piece in self._taken.values()}
+        self._entries = {n: piece for n, piece in self._entries.items() if n >= before or piece.location in kept}
+        self.locations = {piece.location for piece in self._entries.values()}
         self._file.close()
         self._rewrite()
         self._file = self._path.open("ab")
 
     def _rewrite(self) -> None:
+        """Replace the file by one with all pieces that are remembered, durably."""
         head = {"journal": self.name, "next": self.next, "arrival_ns": self.arrival_ns}
         new = self._path.with_name(self._path.name + ".new")
         with new.open("wb") as file:
             file.write(_line(head))
-            file.writelines(_line(asdict(piece)) for piece in self._taken.values())
+            file.writelines(_line(asdict(piece)) for piece in self._entries.values())
             file.flush()
             os.fsync(file.fileno())
         new.replace(self._path)
@@ -134,7 +136,7 @@ class Journal:
             os.close(folder)
 
     def close(self) -> None:
-        """Let another process have it."""
+        """Release the journal for another process."""
         self._file.close()
         os.close(self._lock)
 
@@ -143,8 +145,11 @@ def _line(content: dict[str, Any]) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
 
-def _locked(path: Path) -> int:
-    """Waits a little: the reader of a query that was just stopped may not be gone yet."""
+def _lock_file(path: Path) -> int:
+    """Lock a file; waits a little, because the reader of a query that was just stopped may still hold it.
+
+    Raises `StreamSourceError` if another run holds it.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     deadline = time.monotonic() + _LOCK_SECONDS
     while True:

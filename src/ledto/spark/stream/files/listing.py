@@ -1,4 +1,4 @@
-"""What a folder or pattern holds, and how each new file is to be read: its format, and the pieces it is cut into."""
+"""List a followed folder or pattern, and find the format and the pieces of each new file."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _PATTERN: Final = frozenset("*?[")
 
 
 class NewFile(NamedTuple):
-    """A file that was not taken yet."""
+    """A file that is not in the journal yet."""
 
     file: InputFile
     modified_ns: int
 
 
-def listed(place: str, format: str | None) -> list[InputFile]:
-    """The files that are there now, by `ledto.sources.files.find_files`, none with a temporary name.
+def list_files(place: str, format: str | None) -> list[InputFile]:
+    """List the files of a place (`ledto.sources.files.find_files`), without those with temporary names.
 
     Raises `StreamSourceError` if the folder, or the one that a pattern begins with, cannot be listed.
     """
@@ -56,28 +56,29 @@ def listed(place: str, format: str | None) -> list[InputFile]:
     return [file for file in files if not file.location.lower().endswith(_TEMPORARY)]
 
 
-def new_files(files: Sequence[InputFile], taken: Container[str], most: int) -> list[NewFile]:
-    """At most so many of the files that were not taken, oldest first, and of one age by name.
+def find_new_files(files: Sequence[InputFile], known: Container[str], most: int) -> list[NewFile]:
+    """Find at most `most` files whose locations are not `known`, oldest first, and by name among those of one age.
 
-    One that is gone again by now is passed over.
+    Skips files that are gone by now.
     """
-    unseen = [file for file in files if file.location not in taken]
-    states = [(file, state(file.location)) for file in unseen]
-    found = [NewFile(InputFile(file.name, file.location, now[0]), now[1]) for file, now in states if now is not None]
-    return sorted(found, key=lambda new: (new.modified_ns, new.file.location))[:most]
+    unseen = [file for file in files if file.location not in known]
+    states = [(file, file_state(file.location)) for file in unseen]
+    new = [NewFile(InputFile(file.name, file.location, now[0]), now[1]) for file, now in states if now is not None]
+    return sorted(new, key=lambda file: (file.modified_ns, file.file.location))[:most]
 
 
-def cut(files: Sequence[NewFile], format: str | None, *, number: int, arrival_ns: int) -> list[JournalEntry]:
-    """The files in pieces, with numbers from `number` on; a file that cannot be opened is a `SourceError`.
+def cut_files(files: Sequence[NewFile], format: str | None, *, number: int, arrival_ns: int) -> list[JournalEntry]:
+    """Cut files into pieces with numbers from `number` on; raises `SourceError` for a file that cannot be opened.
 
-    Looks into each file: its first bytes say the format where none is given, and lines are counted where it is cut.
+    Looks into each file: the first bytes tell the format if none is given, and the lines of a file that is cut are
+    counted.
     """
     with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
         formats = list(pool.map(lambda new: _format_of(new.file, format), files))
     pieces: list[JournalEntry] = []
-    for (file, modified_ns), found in zip(files, formats, strict=True):
+    for (file, modified_ns), its_format in zip(files, formats, strict=True):
         arrival_ns = max(arrival_ns, modified_ns)
-        for start, stop, lines in _pieces(file, found):
+        for start, stop, lines in _pieces(file, its_format):
             pieces.append(
                 JournalEntry(
                     number=number + len(pieces),
@@ -86,7 +87,7 @@ def cut(files: Sequence[NewFile], format: str | None, *, number: int, arrival_ns
                     size_bytes=file.size_bytes,
                     modified_ns=modified_ns,
                     arrival_ns=arrival_ns,
-                    format=found,
+                    format=its_format,
                     start=start,
                     stop=stop,
                     lines_before=lines,
@@ -96,20 +97,21 @@ def cut(files: Sequence[NewFile], format: str | None, *, number: int, arrival_ns
 
 
 def _format_of(file: InputFile, format: str | None) -> str | None:
+    """Find the format of a file; None if it is not recognised."""
     head = file.head(HEAD_BYTES if format is None else len(b"PAR1"))
     if head[:4] == b"PAR1" or (format in (None, "ledto") and file.suffix in PARQUET_SUFFIXES):
         return PARQUET
     if format is not None:
         return format
-    found = recognise(head, file.suffix)
-    if found is None and file.suffix in known_format("ledto").suffixes and head.lstrip()[:1] not in (b"{", b"["):
-        # Not even JSON: its lines are set aside one by one, with what is wrong with each.
+    recognised = recognise(head, file.suffix)
+    if recognised is None and file.suffix in known_format("ledto").suffixes and head.lstrip()[:1] not in (b"{", b"["):
+        # It is not even JSON: its lines are quarantined one by one, each with its reason.
         return "ledto"
-    return found
+    return recognised
 
 
 def _pieces(file: InputFile, format: str | None) -> Iterator[tuple[int, int | None, int]]:
-    """Start, stop and the number of line ends before each."""
+    """Yield start, stop and the number of line ends before each piece."""
     splittable = format in SOURCES and SOURCES[format].splittable
     if not splittable or file.compression is not None or file.size_bytes <= SPLIT_BYTES:
         yield 0, None, 0
@@ -122,8 +124,8 @@ def _pieces(file: InputFile, format: str | None) -> Iterator[tuple[int, int | No
             lines += count_line_ends(file.piece(start=start, stop=stop))
 
 
-def described(piece: JournalEntry) -> bytes:
-    """What a row's payload says of its piece."""
+def describe_piece(piece: JournalEntry) -> bytes:
+    """Make the payload of a piece's row, which `open_piece` reads."""
     content: dict[str, Any] = {
         "name": piece.name,
         "location": piece.location,
@@ -136,16 +138,16 @@ def described(piece: JournalEntry) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()
 
 
-def opened_piece(payload: bytes) -> FileSlice:
-    """The piece of a file that a row of a directory stands for, ready for a source of the row's `format`.
+def open_piece(payload: bytes) -> FileSlice:
+    """Open the piece of a file that a row names, for a source of the row's `format`.
 
-    Raises `StreamSourceError` when the file is gone, or has changed since it was seen: reading what is there now would
-    give other rows than the first time.
+    Raises `StreamSourceError` if the file is gone or has changed since it was seen: reading it now would give other
+    rows than the first time.
     """
-    said = json.loads(payload)
-    name, location = said["name"], said["location"]
-    now = state(location)
-    then = (said["size_bytes"], said["modified_ns"])
+    piece = json.loads(payload)
+    name, location = piece["name"], piece["location"]
+    now = file_state(location)
+    then = (piece["size_bytes"], piece["modified_ns"])
     if now is None:
         raise StreamSourceError(
             f"{name} is gone, and was seen with {then[0]} bytes but not read yet; put it back, and leave files in the "
@@ -156,19 +158,19 @@ def opened_piece(payload: bytes) -> FileSlice:
             f"{name} has changed since it was seen ({then[0]} bytes then, {now[0]} now); put it back as it was, and "
             "let files appear whole: written under a name that begins with '.', then renamed"
         )
-    file = InputFile(name, location, said["size_bytes"])
-    return file.piece(start=said["start"], stop=said["stop"], lines_before=said["lines_before"])
+    file = InputFile(name, location, piece["size_bytes"])
+    return file.piece(start=piece["start"], stop=piece["stop"], lines_before=piece["lines_before"])
 
 
-def state(location: str) -> tuple[int, int] | None:
-    """Size in bytes and modification time in ns of a file, if it is there."""
+def file_state(location: str) -> tuple[int, int] | None:
+    """Get size in bytes and modification time in ns of a file; None if there is none."""
     system, path = _system(location)
     info = system.get_file_info(path)
     return (info.size, info.mtime_ns or 0) if info.type == pyarrow.fs.FileType.File else None
 
 
 def _is_there(place: str) -> bool:
-    """Whether the folder that is followed, or that the pattern begins with, can be listed."""
+    """Tell whether the followed folder, or the one that the pattern begins with, can be listed."""
     scheme, separator, path = place.rpartition("://")
     parts = PurePosixPath(path).parts
     fixed = next((parts[:n] for n, part in enumerate(parts) if _PATTERN & {*part}), parts)

@@ -1,8 +1,8 @@
-"""Ranges of a JetStream stream, read exactly: every message from a sequence number to another, once, in order.
+"""Read ranges of a JetStream stream exactly: every message from one sequence number to another, once, in order.
 
-A range is read through a pull consumer of its own that acknowledges nothing and lies in the server's memory, so any number
-of readers see the same messages and the server keeps no position for them. A server that goes away in the middle is
-waited for, and reading goes on behind the last message that was taken.
+A range is read through its own pull consumer, which acknowledges nothing and is in the server's memory. So any number
+of readers see the same messages, and the server keeps no position for them. If a server goes away in the middle, the
+reader waits for it and goes on after the last message that it got.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ledto.spark.stream.nats.client import NatsConnection, Server
 T = TypeVar("T")
 
 ANSWER_SECONDS: Final = 10.0
-"""A server that says nothing for so long, though asked, is taken for lost."""
+"""A server that does not answer for this long is considered lost."""
 
 _PULL_MESSAGES: Final = 2_000
 _PULL_BYTES: Final = 8 << 20
@@ -43,7 +43,7 @@ class Broker:
     patience_seconds: float
 
     def connect(self) -> NatsConnection:
-        """A new connection; raises `OSError` while there is no server."""
+        """Open a new connection; raises `OSError` if there is no server."""
         return NatsConnection(self.server, timeout_seconds=ANSWER_SECONDS)
 
     def __str__(self) -> str:
@@ -54,37 +54,37 @@ class StreamState(NamedTuple):
     """What a stream holds."""
 
     first: int
-    """The lowest sequence number it has, or the next that it will give where it is empty; from 1 on."""
+    """The lowest sequence number it has, or the next that it will give if it is empty; from 1 on."""
     last: int
-    """The highest it ever gave, 0 before the first."""
+    """The highest sequence number it ever gave; 0 before the first."""
     mean_bytes: int
     created: str
-    """When it was made: tells it from another stream that took its name."""
+    """When it was made, which tells it from another stream of the same name."""
 
 
-class Arrived(NamedTuple):
-    """A message as the stream has it."""
+class StoredMessage(NamedTuple):
+    """A message as the stream stores it."""
 
     sequence: int
     time_ns: int
-    """When the server stored it, by its own clock."""
+    """When the server stored it, by the server's clock."""
     payload: bytes
 
 
 class Patience:
-    """Waits longer and longer between attempts, and gives up when none has succeeded for a time."""
+    """Waits longer and longer between attempts, and gives up if none has succeeded for a time."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.renew()
 
     def renew(self) -> None:
-        """Something succeeded."""
+        """Start over, because something succeeded."""
         self._deadline = time.monotonic() + self._broker.patience_seconds
         self._pause = _FIRST_PAUSE_SECONDS
 
     def wait(self, fault: Exception) -> None:
-        """Pause before the next attempt; raises `StreamSourceError` when it has been long enough."""
+        """Pause before the next attempt; raises `StreamSourceError` if the time is up."""
         if time.monotonic() + self._pause > self._deadline:
             raise StreamSourceError(
                 f"{self._broker} could not be read for {self._broker.patience_seconds:g} s: {fault}. "
@@ -94,24 +94,25 @@ class Patience:
         self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
 
 
-class Asking:
-    """Requests about one stream over a connection that is kept, and made again when it breaks."""
+class StreamRequests:
+    """Requests about one stream, over a connection that is kept, and opened again when it breaks."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._connection: NatsConnection | None = None
 
     def state(self) -> StreamState:
-        """What the stream holds now; waits for a stream that does not exist yet as for a server."""
+        """Get what the stream holds now; waits for a stream that does not exist yet as for a server."""
         return self._patiently(lambda connection: stream_state(connection, self._broker))
 
     def purge(self, upto: int) -> None:
-        """Have the server forget all messages with a lower sequence number than `upto`."""
-        # Beyond its end, a stream would skip the numbers up to there, and they would look like messages that are gone.
+        """Have the server delete all messages with a lower sequence number than `upto`."""
+        # A purge beyond the end would make the stream skip numbers, which would look like messages that are gone.
         content = {"seq": min(upto, self.state().last + 1)}
         self._patiently(lambda connection: _ask(connection, self._broker, "STREAM.PURGE", content))
 
     def _patiently(self, ask: Callable[[NatsConnection], T]) -> T:
+        """Ask again, with new connections, until there is an answer or patience ends."""
         patience = Patience(self._broker)
         while True:
             try:
@@ -123,14 +124,14 @@ class Asking:
                 patience.wait(fault)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
 
 def stream_state(connection: NatsConnection, broker: Broker) -> StreamState:
-    """What the stream holds now; raises `StreamSourceError` for one that forgets what a reader has seen."""
+    """Get what the stream holds now; raises `StreamSourceError` if the stream deletes what a reader has seen."""
     answer = _ask(connection, broker, "STREAM.INFO", {})
     retention = answer["config"].get("retention", "limits")
     if retention != "limits":
@@ -143,34 +144,35 @@ def stream_state(connection: NatsConnection, broker: Broker) -> StreamState:
     return StreamState(max(1, state["first_seq"]), state["last_seq"], mean, answer["created"])
 
 
-def read_range(broker: Broker, start: int, stop: int) -> Iterator[list[Arrived]]:
-    """The messages ``start <= sequence < stop``, all of them, ascending, some at a time.
+def read_range(broker: Broker, start: int, stop: int) -> Iterator[list[StoredMessage]]:
+    """Read the messages ``start <= sequence < stop``, all of them, ascending; yields some at a time.
 
-    Raises `StreamSourceError` when one is no longer there, or the server stays away. Some megabytes are held at a time,
+    Raises `StreamSourceError` if one is no longer there, or the server stays away. Holds some megabytes at a time,
     however slowly they are taken.
     """
     wanted, patience = start, Patience(broker)
     while wanted < stop:
         try:
             with broker.connect() as connection:
-                for some in _pulled(connection, broker, wanted, stop):
-                    wanted = some[-1].sequence + 1
-                    yield some
+                for messages in _pull_all(connection, broker, wanted, stop):
+                    wanted = messages[-1].sequence + 1
+                    yield messages
                     patience.renew()
         except OSError as fault:
             patience.wait(fault)
 
 
-def _pulled(connection: NatsConnection, broker: Broker, wanted: int, stop: int) -> Iterator[list[Arrived]]:
+def _pull_all(connection: NatsConnection, broker: Broker, wanted: int, stop: int) -> Iterator[list[StoredMessage]]:
+    """Read a range over one connection, through a consumer of its own."""
     consumer = f"ledto-{os.urandom(8).hex()}"
     _create(connection, broker, consumer, wanted)
-    # A limit below the largest message would never let that message through.
+    # With a limit below the largest message, that message would never come.
     most_bytes = max(_PULL_BYTES, 4 * connection.max_payload_bytes)
     while wanted < stop:
-        some = _pull(connection, broker, consumer, wanted, min(stop - wanted, _PULL_MESSAGES), most_bytes)
-        if some:
-            wanted = some[-1].sequence + 1
-            yield some
+        messages = _pull(connection, broker, consumer, wanted, min(stop - wanted, _PULL_MESSAGES), most_bytes)
+        if messages:
+            wanted = messages[-1].sequence + 1
+            yield messages
         else:
             _explain_silence(connection, broker, wanted)
     with suppress(OSError, StreamSourceError):
@@ -178,6 +180,7 @@ def _pulled(connection: NatsConnection, broker: Broker, wanted: int, stop: int) 
 
 
 def _create(connection: NatsConnection, broker: Broker, consumer: str, start: int) -> None:
+    """Create the consumer that begins at a sequence number."""
     config = {
         "name": consumer,
         "deliver_policy": "by_start_sequence",
@@ -193,32 +196,32 @@ def _create(connection: NatsConnection, broker: Broker, consumer: str, start: in
 
 def _pull(
     connection: NatsConnection, broker: Broker, consumer: str, wanted: int, most: int, most_bytes: int
-) -> list[Arrived]:
-    """The next messages from the one that is `wanted`: some of them, or none if the server gives none in a while."""
+) -> list[StoredMessage]:
+    """Pull messages from `wanted` on: some of them, or none if the server gives none in a while."""
     pull = {"batch": most, "max_bytes": most_bytes, "expires": _PULL_NS}
     subject = f"$JS.API.CONSUMER.MSG.NEXT.{broker.stream}.{consumer}"
     token = os.urandom(8).hex()
     connection.publish(subject, json.dumps(pull).encode(), answer_to=token)
-    some: list[Arrived] = []
-    while len(some) < most:
+    messages: list[StoredMessage] = []
+    while len(messages) < most:
         to, message = connection.next()
         if message.reply.startswith(b"$JS.ACK."):
-            sequence, time_ns = acknowledged(message.reply)
+            sequence, time_ns = parse_ack_subject(message.reply)
             if sequence > wanted:
-                raise gone(broker, wanted, sequence)
+                raise messages_gone(broker, wanted, sequence)
             if sequence < wanted:
                 raise ConnectionError(f"message {sequence} came again in place of {wanted}")
-            some.append(Arrived(sequence, time_ns, message.payload))
+            messages.append(StoredMessage(sequence, time_ns, message.payload))
             wanted += 1
         elif to == token and message.status >= 400:
             if message.status in (404, 408) or "MaxBytes" in message.note:
                 break
             raise ConnectionError(f"the server stopped giving: {message.note}")
-    return some
+    return messages
 
 
-def acknowledged(reply: bytes) -> tuple[int, int]:
-    """The stream's sequence number and time, ns, in the subject that an acknowledgement would go to.
+def parse_ack_subject(reply: bytes) -> tuple[int, int]:
+    """Parse the stream's sequence number and time, in ns, from the subject that an acknowledgement would go to.
 
     ``$JS.ACK.STREAM.CONSUMER.TIMES.SEQUENCE.COUNT.TIME.PENDING``, or with ``DOMAIN.ACCOUNT`` before the stream and
     possibly more behind.
@@ -229,7 +232,7 @@ def acknowledged(reply: bytes) -> tuple[int, int]:
 
 
 def _explain_silence(connection: NatsConnection, broker: Broker, wanted: int) -> None:
-    """Raise what keeps the server from giving a message: that it is gone, or something that may pass."""
+    """Raise the reason why the server gives no message: that it is gone, or something that may pass."""
     state = stream_state(connection, broker)
     if state.last < wanted:
         raise StreamSourceError(
@@ -239,12 +242,12 @@ def _explain_silence(connection: NatsConnection, broker: Broker, wanted: int) ->
     try:
         _ask(connection, broker, "STREAM.MSG.GET", {"seq": wanted})
     except _NotFound:
-        raise gone(broker, wanted, max(wanted + 1, state.first)) from None
+        raise messages_gone(broker, wanted, max(wanted + 1, state.first)) from None
     raise ConnectionError(f"message {wanted} exists and is not given")
 
 
-def gone(broker: Broker, first: int, next_there: int) -> StreamSourceError:
-    """The error for messages from `first` on that were not read and are no longer there."""
+def messages_gone(broker: Broker, first: int, next_there: int) -> StreamSourceError:
+    """Make the error for messages from `first` on that were not read and are no longer there."""
     which = f"message {first} is" if next_there == first + 1 else f"messages {first} to {next_there - 1} are"
     return StreamSourceError(
         f"{which} gone from {broker}, and were not read yet: deleted, purged, or dropped by the stream's limits. Their "
@@ -258,16 +261,17 @@ class _NotFound(Exception):
 
 
 def _ask(connection: NatsConnection, broker: Broker, what: str, content: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Ask the JetStream API; raises `_NotFound`, `ConnectionError` for what may pass, and `StreamSourceError`."""
     answer = connection.request(".".join(("$JS.API", what, broker.stream, *names)), content)
     error = answer.get("error")
     if error is None:
         return answer
     if error.get("err_code") == _NO_MESSAGE_FOUND:
         raise _NotFound
-    said = error.get("description", "no reason given")
+    reason = error.get("description", "no reason given")
     if error.get("err_code") == _STREAM_NOT_FOUND:
-        # Whoever makes the stream may be about to; and a server that is starting may not have found it yet.
+        # The stream may be about to be made, or a starting server may not have loaded it yet: worth waiting.
         raise ConnectionError(f"there is no stream {broker.stream}; check its name, or start what fills it")
     if error.get("code", 500) >= 500:
-        raise ConnectionError(f"{what}: {said}")
-    raise StreamSourceError(f"{broker} refuses {what}: {said}")
+        raise ConnectionError(f"{what}: {reason}")
+    raise StreamSourceError(f"{broker} refuses {what}: {reason}")

@@ -1,10 +1,10 @@
-"""A JetStream stream as a source: one row a message, by sequence number, as a Python data source of Spark.
+"""Read a JetStream stream as a source: a row for each message, by sequence number, as a Python data source of Spark.
 
-The offset is the next sequence number to read. Which messages a micro-batch has is fixed in Spark's checkpoint before
-they are read, and JetStream never gives a number twice, so a batch that runs again has the same rows.
+The offset is the next sequence number to read. Spark's checkpoint fixes which messages a micro-batch has before they
+are read, and JetStream never gives a number twice, so a batch that runs again has the same rows.
 
 Spark redacts the options ``token`` and ``password`` wherever it prints options (``spark.redaction.regex``). The
-variable and the file are read where the query's driver runs; tasks get the secret with their range.
+environment variable and the token file are read where the query's driver runs; tasks get the secret with their range.
 """
 
 # ruff: noqa: N802  (Spark gives the methods of a data source their names)
@@ -29,16 +29,23 @@ from ledto.spark.stream.contract import (
     FRAMES_DDL,
     ROWS,
     StreamSourceError,
-    bite,
+    end_of_batch,
     refuse_unknown,
-    split,
+    split_range,
     whole_number,
 )
 from ledto.spark.stream.nats.client import Server
-from ledto.spark.stream.nats.jetstream import Arrived, Asking, Broker, StreamState, gone, read_range
+from ledto.spark.stream.nats.jetstream import (
+    Broker,
+    StoredMessage,
+    StreamRequests,
+    StreamState,
+    messages_gone,
+    read_range,
+)
 
 TOKEN_VARIABLE: Final = "LEDTO_BROKER_TOKEN"
-"""The environment variable that holds the broker's token, where no option does."""
+"""The environment variable with the broker's token, used if no option has one."""
 
 OPTIONS: Final = (
     "maxMessages",
@@ -51,7 +58,7 @@ OPTIONS: Final = (
     "password",
     "tlsCaFile",
 )
-"""What may be given for a broker; see docs/follow.md."""
+"""The options for a broker; see docs/follow.md."""
 
 _FORMAT: Final = "ledto_nats"
 _MAX_MESSAGES: Final = 10_000
@@ -72,7 +79,10 @@ class BrokerSource:
 
     @classmethod
     def at(cls, url: str, options: Mapping[str, Any]) -> BrokerSource:
-        """Credentials in the URL (``TOKEN@`` or ``USER:PASSWORD@``) are taken out of it, as if given as options."""
+        """Parse the URL and check the options.
+
+        Credentials in the URL (``TOKEN@`` or ``USER:PASSWORD@``) become options.
+        """
         parts = urlsplit(url)
         stream = unquote(parts.path.strip("/"))
         try:
@@ -97,31 +107,31 @@ class BrokerSource:
 
     @property
     def name(self) -> str:
-        """Also the rows' `origin`."""
+        """The name of the source, and the `origin` of its rows."""
         return f"nats:{self.stream}"
 
     @property
     def names_files(self) -> bool:
-        """Payloads are the messages themselves."""
+        """False: payloads are the messages themselves."""
         return False
 
     def describe(self) -> str:
-        """Where the messages come from."""
+        """Say where the messages come from."""
         return f"messages of the stream {self.stream} of the NATS server at {self.address}"
 
     def load(self, session: SparkSession) -> DataFrame:
-        """One row a message; tasks take consecutive ranges, in order."""
+        """Make the streaming DataFrame: a row for each message; tasks read consecutive ranges, in order."""
         session.dataSource.register(NatsDataSource)
         options = self._spark_options(parallelism=session.sparkContext.defaultParallelism)
         return session.readStream.format(_FORMAT).options(**options).load()
 
     def trim(self, upto: int) -> None:
-        """Have the broker forget messages with lower numbers than `upto`, which makes room for new ones."""
-        asking = Asking(_NatsSettings.of(self._spark_options(parallelism=1)).broker())
+        """Have the broker delete messages with lower numbers than `upto`, which makes room for new ones."""
+        requests = StreamRequests(_NatsSettings.of(self._spark_options(parallelism=1)).broker())
         try:
-            asking.purge(upto)
+            requests.purge(upto)
         finally:
-            asking.close()
+            requests.close()
 
     def _spark_options(self, *, parallelism: int) -> dict[str, str]:
         options = {"parallelism": parallelism, **self.options}
@@ -131,7 +141,7 @@ class BrokerSource:
 
 @dataclass(frozen=True, slots=True)
 class _NatsSettings:
-    """The options of the data source, understood."""
+    """The options of the data source, parsed."""
 
     options: Mapping[str, Any] = field(repr=False)
     max_messages: int
@@ -170,25 +180,25 @@ class _NatsSettings:
 
 
 class NatsDataSource(DataSource):
-    """What Spark makes of the options; use `BrokerSource`."""
+    """Spark's data source for `BrokerSource`, which should be used instead."""
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Get the name of the format."""
         return _FORMAT
 
     def schema(self) -> str:
-        """That of `FRAMES`."""
+        """Get the columns of `FRAMES`."""
         return FRAMES_DDL
 
     def streamReader(self, schema: StructType) -> NatsStreamReader:
-        """Runs in a process beside the driver, which lives as long as the query."""
+        """Make a reader. Spark runs it in a process beside the driver, which lives as long as the query."""
         return NatsStreamReader(_NatsSettings.of(self.options))
 
 
 @dataclass
 class _Range(InputPartition):
-    """What one task reads. Goes to the task pickled, and into no plan's text."""
+    """The range that one task reads. Goes to the task pickled, and is not in the text of any plan."""
 
     broker: Broker
     start: int
@@ -196,47 +206,51 @@ class _Range(InputPartition):
 
 
 class NatsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are ``{"next": SEQUENCE, "created": TIME}``: the next message to read, of the stream made then."""
+    """Reads the stream.
+
+    Offsets are ``{"next": SEQUENCE, "created": TIME}``: the next message, of the stream made then.
+    """
 
     def __init__(self, settings: _NatsSettings) -> None:
         self._settings = settings
         self._broker = settings.broker()
-        self._asking = Asking(self._broker)
-        self._no_further: int | None = None
+        self._requests = StreamRequests(self._broker)
+        self._stop_at: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        """The oldest message that there is."""
-        state = self._asking.state()
+        """Get the offset of the oldest message."""
+        state = self._requests.state()
         return {"next": state.first, "created": state.created}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What the options say."""
+        """Get the limit that the options set."""
         return ReadMaxRows(self._settings.max_messages)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Messages from now on are for another run."""
-        self._no_further = self._asking.state().last + 1
+        """Stop at the last message that there is; later ones are for another run."""
+        self._stop_at = self._requests.state().last + 1
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """How far there is something to read, for the query's progress reports."""
-        state = self._asking.state()
+        """Get the offset after the last message, for the query's progress reports."""
+        state = self._requests.state()
         return {"next": state.last + 1, "created": state.created}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next micro-batch reads."""
-        state = self._asking.state()
+        """Find how far the next micro-batch reads."""
+        state = self._requests.state()
         self._check_same(start, state)
-        stop = state.last + 1 if self._no_further is None else min(self._no_further, state.last + 1)
+        stop = state.last + 1 if self._stop_at is None else min(self._stop_at, state.last + 1)
         if isinstance(limit, ReadAllAvailable):
             return start | {"next": max(start["next"], stop)}
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else self._settings.max_messages
         return start | {
-            "next": bite(
+            "next": end_of_batch(
                 start["next"], stop, most=most, most_bytes=self._settings.max_bytes, mean_bytes=state.mean_bytes
             )
         }
 
     def _check_same(self, start: dict[str, Any], state: StreamState) -> None:
+        """Raise `StreamSourceError` if the stream is not the checkpoint's, or lost messages that were not read."""
         if start["created"] != state.created:
             raise StreamSourceError(
                 f"{self._broker} was made at {state.created}, and the checkpoint is of one made at {start['created']}: "
@@ -248,26 +262,26 @@ class NatsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "broker lost what it had stored. Give back its storage, or start with a new checkpoint and history"
             )
         if start["next"] < state.first:
-            raise gone(self._broker, start["next"], state.first)
+            raise messages_gone(self._broker, start["next"], state.first)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[_Range]:
-        """Consecutive ranges, in order, no more than the option parallelism."""
-        ranges = split(start["next"], end["next"], parts=self._settings.parallelism, least=_LEAST_MESSAGES_A_TASK)
-        return [_Range(self._broker, *each) for each in ranges]
+        """Share the range among tasks: consecutive, in order, at most as many as the option parallelism says."""
+        ranges = split_range(start["next"], end["next"], parts=self._settings.parallelism, least=_LEAST_MESSAGES_A_TASK)
+        return [_Range(self._broker, first, end) for first, end in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The range's messages; runs in a task."""
+        """Yield the messages of a range; runs in a task."""
         assert isinstance(partition, _Range)
-        for some in read_range(partition.broker, partition.start, partition.stop):
-            yield as_frames(some, partition.broker.stream)
+        for messages in read_range(partition.broker, partition.start, partition.stop):
+            yield as_frames(messages, partition.broker.stream)
 
     def stop(self) -> None:
-        """The query ended."""
-        self._asking.close()
+        """Close the connection at the end of the query."""
+        self._requests.close()
 
 
-def as_frames(messages: list[Arrived], stream: str) -> pa.RecordBatch:
-    """Messages as rows of `FRAMES`."""
+def as_frames(messages: list[StoredMessage], stream: str) -> pa.RecordBatch:
+    """Turn messages into rows of `FRAMES`."""
     count = len(messages)
     columns = [
         pa.repeat(stream, count),
@@ -281,5 +295,6 @@ def as_frames(messages: list[Arrived], stream: str) -> pa.RecordBatch:
 
 
 def _without_secrets(url: str) -> str:
+    """Cut the credentials out of a URL."""
     before, at, behind = url.rpartition("@")
     return f"{before.partition('://')[0]}://...@{behind}" if at else url
