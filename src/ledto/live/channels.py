@@ -73,7 +73,7 @@ class NamedRows:
     """Counts of all rows so far, by outcome."""
 
     def store_names(self, rows: pa.Table) -> pa.Table:
-        """Give the settled ones of these rows, which are those that were named, their names for good."""
+        """Give those of these rows that are settled their names for good. They must be the rows that were named."""
         changed = in_channels(rows) & self.settled
         if not changed.any():
             return rows

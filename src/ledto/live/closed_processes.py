@@ -1,10 +1,11 @@
 """Remember what is closed of each process, and find the place of a report in its process.
 
-A report whose later events are closed cannot take its place any more. It goes to a line of its own, ``NAME (late)``:
-nothing is claimed about its order with the rest of its process, and `missing` says so. A second report of a closed
-event is a duplicate, which the closed numbers show. A process without numbers is in the order of its own clock, however
-wrong; a second report of its events is recognised only until the event is closed. Whether a process numbers its events
-is decided by its first report; reports that differ are quarantined, because nothing says where they belong.
+A report that comes when later events of its process are closed cannot take its place any more. It goes to a *late
+line*, ``NAME (late)``: nothing is claimed about its order with the rest of its process, and `missing` says so. A second
+report of a closed event is a duplicate, which the closed numbers show. A process without numbers is in the order of its
+own clock, however wrong; a second report of one of its events is recognised only until the event is closed. The first
+report of a process decides whether the process numbers its events. Reports that differ are quarantined, because nothing
+says where they belong.
 
 A process may itself be called ``t (late)``. It is then called ``t (late) (reported)`` in the history, so that no two
 lines share a name.
@@ -42,9 +43,7 @@ def history_name(name: str) -> str:
 
 
 def late_line_name(name: str, number: int) -> str:
-    """Get the name of a process's late line with a number from 1; the process's own for number 0."""
-    if number == 0:
-        return history_name(name)
+    """Get the name of a process's late line with this number, from 1 on."""
     return f"{name} (late)" if number == 1 else f"{name} (late {number})"
 
 

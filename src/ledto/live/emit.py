@@ -44,7 +44,7 @@ class UnloggedEvents:
 
 
 FirstSent = Callable[[UnloggedEvents, set[str]], dict[str, int]]
-"""Finds, by key that closed segments before a segment send, when the first report of that arrived."""
+"""Finds, by key, when a send of it was first reported, in closed segments before this one."""
 
 
 def emit(pieces: list[UnloggedEvents], until: int, last_number: int, first_sent: FirstSent, *, tick: int) -> pa.Table:

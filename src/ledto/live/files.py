@@ -38,7 +38,7 @@ class TailRows:
 
     files: dict[int, str]
     """By file number: the file's name."""
-    uid: NDArray[np.int64]
+    uid: Longs
     """By row: the number of its file and its place in it, as `_uid` makes it."""
     emitted: NDArray[np.uint8]
     """A bit for each row: whether it is in the log."""

@@ -77,9 +77,9 @@ def ingest(
     bad, rows = _split(rows, pc.is_valid(rows["reason"]))
     quarantined = [refused_rows(bad)] if len(bad) else []
     rows = _drop_stray_channels(rows)
-    good = with_dates(rows, eps=terms.eps, delta=terms.delta).select(TAIL.names).cast(TAIL)
-    ahead = int(pc.sum(pc.greater(good["time"], good[DATED])).as_py() or 0)
-    good_rows, out_of_range = _drop_out_of_range(good, "time", "seq")
+    dated = with_dates(rows, eps=terms.eps, delta=terms.delta).select(TAIL.names).cast(TAIL)
+    ahead = int(pc.sum(pc.greater(dated["time"], dated[DATED])).as_py() or 0)
+    good_rows, out_of_range = _drop_out_of_range(dated, "time", "seq")
     good_rows, beyond_limit = _drop_quarantined(good_rows, limits.refuse_computations(good_rows, closed, tail))
     quarantined += [*out_of_range, *beyond_limit]
     closings: list[Closing] = []

@@ -1,9 +1,10 @@
-"""Describe the segments of a live history, and make the small tables of them that every commit writes anew."""
+"""Write segments of a live history, describe them, and make the small tables of them that every commit writes anew."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +14,9 @@ from ledto.history import layout
 from ledto.history.deliver.files import SegmentOutcome
 from ledto.history.deliver.rows import Blocks
 from ledto.history.run_tables import SegmentRow
-from ledto.history.window.segment import Counts
-from ledto.history.write import SegmentFiles
+from ledto.history.store import Store
+from ledto.history.window.segment import Counts, attribute_names
+from ledto.history.write import SegmentFiles, write_boundary, write_segment
 from ledto.live.chain import PendingSegment
 
 Longs = NDArray[np.int64]
@@ -67,6 +69,27 @@ class Record:
             len(part.events) - part.events["missing"].null_count,
             part.lag,
         )
+
+
+def write_pending(store: Store, run: str, part: PendingSegment, number: int) -> Record:
+    """Write the files of a segment, which gets this number; return its record. Several threads may do so at once."""
+    attempt = uuid4().hex[:12]
+    files, boundary_file = SegmentFiles("", "", None), None
+    if len(part.events):
+        files = write_segment(
+            store,
+            run,
+            number,
+            part.events,
+            part.skeleton,
+            attempt=attempt,
+            assumed=part.assumed,
+            tied=part.tied,
+            lines=part.lines,
+        )
+        if part.boundary.before.any():
+            boundary_file = write_boundary(store, run, number, part.boundary, part.edge_doubt, attempt=attempt)
+    return Record.of(part, files, boundary_file, attribute_names(part.events))
 
 
 def segment_rows(chains: Sequence[tuple[int, Sequence[Record]]]) -> Iterator[SegmentRow]:

@@ -33,8 +33,7 @@ from ledto.history.manifest import Manifest, StateFiles, Stream, TableFiles, rea
 from ledto.history.run import Run, open_run
 from ledto.history.sealed import missing, write_sealed_table
 from ledto.history.store import Store
-from ledto.history.window.segment import attribute_names, refused_rows
-from ledto.history.write import SegmentFiles, write_boundary, write_segment
+from ledto.history.window.segment import refused_rows
 from ledto.live.chain import Chain, FoundSend, PendingSegment
 from ledto.live.channels import count_channel_outcomes, name_messages
 from ledto.live.closed_processes import history_name
@@ -55,7 +54,7 @@ from ledto.live.gone import mark_missing_in_closed
 from ledto.live.ingest import Closing, ingest, select_reported
 from ledto.live.limits import LiveLimits
 from ledto.live.quarantine import LiveQuarantine
-from ledto.live.records import Record
+from ledto.live.records import Record, write_pending
 from ledto.live.senders import Senders, committed_segments, first_arrivals
 from ledto.live.state import NOT_STORED, ClosedPart, ClosedState, Tail, read_state, write_state
 from ledto.live.terms import LiveTerms, OtherTerms
@@ -292,7 +291,7 @@ class LiveWriter:
         """Begin to write a closed segment in the background, while the next one is solved."""
         self._senders.add_closed(computation, first_position, part)
         self._serial += 1
-        self._writing.append(self._pool.submit(self._write_pending, part, self._serial))
+        self._writing.append(self._pool.submit(write_pending, self.store, self.run, part, self._serial))
 
     def _finish_writing(self, closings: list[Closing]) -> list[UnloggedEvents]:
         """Wait for the closed segments to be written; keep their records, and return them for delivery."""
@@ -344,32 +343,10 @@ class LiveWriter:
             named = name_messages(chain.channels, chain.lines, rows, come_until, self.terms, for_good=False)
             part = chain.peek(named.rows, self._find_sends)
             self._serial += 1
-            record = self._write_pending(part, self._serial)
+            record = write_pending(self.store, self.run, part, self._serial)
             piece = _piece(part, record, select_reported(named.rows, part), final=False)
             self._tails[computation] = _SolvedTail(piece, rows, named.again_at, named.counts)
         return changed
-
-    def _write_pending(self, part: PendingSegment, number: int) -> Record:
-        """Write the files of a segment; safe in several threads."""
-        attempt = uuid4().hex[:12]
-        files, boundary_file = SegmentFiles("", "", None), None
-        if len(part.events):
-            files = write_segment(
-                self.store,
-                self.run,
-                number,
-                part.events,
-                part.skeleton,
-                attempt=attempt,
-                assumed=part.assumed,
-                tied=part.tied,
-                lines=part.lines,
-            )
-            if part.boundary.before.any():
-                boundary_file = write_boundary(
-                    self.store, self.run, number, part.boundary, part.edge_doubt, attempt=attempt
-                )
-        return Record.of(part, files, boundary_file, attribute_names(part.events))
 
     def _mark_emitted(self) -> None:
         """Note in the tail's rows which of them are in the log now."""

@@ -57,9 +57,9 @@ def place_by_window(reports: DataFrame, plan: WindowPlan, columns: Sequence[str]
     if not plan.large:
         placed = reports.select(*columns, _shared_window(plan).alias("window"))
         return placed.repartitionById(plan.windows, F.col("window"))
-    own = _by_computation(plan, 0)
+    epoch = _by_computation(plan, 0)
     windows = F.sequence(_by_computation(plan, -plan.eps), _by_computation(plan, plan.eps))
-    spread = reports.select(*columns, own.alias("epoch"), F.explode(windows).alias("window"))
+    spread = reports.select(*columns, epoch.alias("epoch"), F.explode(windows).alias("window"))
     placed = spread.select(*columns, "window", (F.col("window") == F.col("epoch")).alias("own"))
     return placed.repartitionById(plan.windows, F.col("window"))
 

@@ -59,16 +59,16 @@ class KafkaSource:
                 "a topic is named as kafka://HOST:PORT,HOST:PORT/TOPIC, and credentials are given as options that "
                 f"begin with kafka.; this is not: kafka://{parts.netloc.rpartition('@')[2]}{parts.path}"
             )
-        given = {name: value for name, value in options.items() if value is not None}
+        set_options = {name: value for name, value in options.items() if value is not None}
         refuse_unknown(
-            {name: value for name, value in given.items() if not name.startswith(_CLIENT)},
+            {name: value for name, value in set_options.items() if not name.startswith(_CLIENT)},
             OPTIONS,
             what="a Kafka topic, beside those that begin with kafka.,",
         )
-        format = given.get("format", ROWS)
+        format = set_options.get("format", ROWS)
         if format != ROWS and format not in SOURCES:
             raise StreamSourceError(f"there is no format {format!r}; there are {', '.join((ROWS, *SOURCES))}")
-        return cls(parts.netloc, topic, given)
+        return cls(parts.netloc, topic, set_options)
 
     @property
     def name(self) -> str:
@@ -86,9 +86,9 @@ class KafkaSource:
 
     def connector_options(self) -> dict[str, str]:
         """List the options for Spark's connector."""
-        given = {name: str(value) for name, value in self.options.items() if name != "format"}
-        where = {"kafka.bootstrap.servers": self.servers, "subscribe": self.topic}
-        return _DEFAULTS | given | where
+        set_options = {name: str(value) for name, value in self.options.items() if name != "format"}
+        address = {"kafka.bootstrap.servers": self.servers, "subscribe": self.topic}
+        return _DEFAULTS | set_options | address
 
     def frames(self, records: DataFrame) -> DataFrame:
         """Turn the connector's rows into `FRAMES`. A record without a value has an empty payload, and no report."""

@@ -22,7 +22,7 @@ from ledto.spark.stream.contract import StreamSourceError
 from ledto.spark.stream.files.journal import JournalEntry
 
 SPLIT_BYTES: Final = CELL_BYTES
-"""How much of a large file one row stands for."""
+"""How many bytes of a large file one row names."""
 
 _TEMPORARY: Final = (".tmp", ".part", "~")
 _OPENED_AT_ONCE: Final = 16

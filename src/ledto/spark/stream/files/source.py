@@ -66,20 +66,20 @@ class DirectorySource:
     @classmethod
     def at(cls, place: str, options: Mapping[str, Any]) -> DirectorySource:
         """Make the source of a folder or a pattern, by path or by a URI, and check its options."""
-        given = {name: value for name, value in options.items() if value is not None}
-        refuse_unknown(given, OPTIONS, what="a folder")
+        set_options = {name: value for name, value in options.items() if value is not None}
+        refuse_unknown(set_options, OPTIONS, what="a folder")
         if not place:
             raise StreamSourceError("no folder is named; give a folder, or a pattern such as 'logs/*.jsonl'")
-        if "journal" not in given:
+        if "journal" not in set_options:
             raise StreamSourceError(
                 "following files needs the option journal: a file beside the checkpoint, which must last as long"
             )
-        if given.get("format") is not None:
-            known_format(given["format"])
-        whole_number(given, "maxFiles", 1)
-        whole_number(given, "maxBytes", 1)
-        whole_number(given, "parallelism", 1)
-        return cls(place if "://" in place else str(Path(place).absolute()), given)
+        if set_options.get("format") is not None:
+            known_format(set_options["format"])
+        whole_number(set_options, "maxFiles", 1)
+        whole_number(set_options, "maxBytes", 1)
+        whole_number(set_options, "parallelism", 1)
+        return cls(place if "://" in place else str(Path(place).absolute()), set_options)
 
     @property
     def name(self) -> str:

@@ -93,15 +93,17 @@ class BrokerSource:
             raise StreamSourceError(
                 f"a broker is named as nats://HOST:PORT/STREAM, and this is not: {_without_secrets(url)}"
             )
-        given = {name: value for name, value in options.items() if value is not None}
+        set_options = {name: value for name, value in options.items() if value is not None}
         if parts.username is not None:
             if parts.password is None:
-                given.setdefault("token", unquote(parts.username))
+                set_options.setdefault("token", unquote(parts.username))
             else:
-                given.setdefault("user", unquote(parts.username))
-                given.setdefault("password", unquote(parts.password))
-        refuse_unknown(given, OPTIONS, what="a broker")
-        source = cls(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", stream, parts.scheme == "tls", given)
+                set_options.setdefault("user", unquote(parts.username))
+                set_options.setdefault("password", unquote(parts.password))
+        refuse_unknown(set_options, OPTIONS, what="a broker")
+        source = cls(
+            f"[{host}]:{port}" if ":" in host else f"{host}:{port}", stream, parts.scheme == "tls", set_options
+        )
         _NatsSettings.of(source._spark_options(parallelism=1))
         return source
 
