@@ -81,11 +81,12 @@ class Channel:
     sends: ChannelSide
     receives: ChannelSide
     short: int = 0
-    """How many bytes or messages were received without a known send."""
+    """By how many bytes or messages receives were ahead of known sends, at most; 0 if nothing is known to be
+    missing."""
     unreported: int = 0
     """How many events of its sender nobody reported, if it has one sender."""
     smallest: int = LONGEST_STREAM_BYTES
-    """The smallest send, in bytes or messages."""
+    """The smallest matched send, in bytes or messages."""
     sized: bool = False
     """Whether some rows count bytes."""
     unsized: bool = False
