@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from ledto.clocks import any_stamp
+from ledto.clocks import json_fields
 from ledto.clocks.locked import LockedClock
 from ledto.clocks.relation import OrderedStamp, require
 from ledto.clocks.wire import Kind, StampReader, Writer, check_name
@@ -59,11 +59,11 @@ class HybridStamp(OrderedStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = any_stamp.read_fields(value, "hybrid", {"wall_ns", "logical", "process"})
+        found = json_fields.read_fields(value, "hybrid", {"wall_ns", "logical", "process"})
         return cls(
-            any_stamp.read_integer(found["wall_ns"], "wall_ns"),
-            any_stamp.read_integer(found["logical"], "logical"),
-            any_stamp.read_name(found["process"]),
+            json_fields.read_integer(found["wall_ns"], "wall_ns"),
+            json_fields.read_integer(found["logical"], "logical"),
+            json_fields.read_name(found["process"]),
         )
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from ledto.clocks import any_stamp
+from ledto.clocks import json_fields
 from ledto.clocks.locked import LockedClock
 from ledto.clocks.relation import OrderedStamp, require
 from ledto.clocks.wire import Kind, StampReader, Writer, check_name
@@ -44,8 +44,8 @@ class LamportStamp(OrderedStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        found = any_stamp.read_fields(value, "lamport", {"time", "process"})
-        return cls(any_stamp.read_integer(found["time"], "time"), any_stamp.read_name(found["process"]))
+        found = json_fields.read_fields(value, "lamport", {"time", "process"})
+        return cls(json_fields.read_integer(found["time"], "time"), json_fields.read_name(found["process"]))
 
     def __repr__(self) -> str:
         return f"{self.process}@{self.time}"

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
-from ledto.clocks import any_stamp
+from ledto.clocks import json_fields
 from ledto.clocks.locked import LockedClock, holding
 from ledto.clocks.relation import CausalStamp, Relation
 from ledto.clocks.wire import Kind, StampReader, Writer
@@ -114,12 +114,12 @@ class PaperStamp(CausalStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        fields = any_stamp.read_fields(value, "paper-autonomous", {"instance", "n", "eq"})
+        fields = json_fields.read_fields(value, "paper-autonomous", {"instance", "n", "eq"})
         eq = fields["eq"]
         if not isinstance(eq, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in eq):
             raise StampError('"eq" is a list of pairs of ids')
         pairs = frozenset((_check_id(a), _check_id(b)) for a, b in eq)
-        return cls(_check_id(fields["instance"]), any_stamp.read_integer(fields["n"], "n"), pairs)
+        return cls(_check_id(fields["instance"]), json_fields.read_integer(fields["n"], "n"), pairs)
 
 
 class PaperInstance(LockedClock):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
-from ledto.clocks import any_stamp
+from ledto.clocks import json_fields
 from ledto.clocks.autonomous.names import (
     HALVINGS,
     Used,
@@ -161,14 +161,15 @@ class AutonomousStamp(CausalStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        fields = any_stamp.read_fields(value, "autonomous", {"line", "number", "used"})
+        fields = json_fields.read_fields(value, "autonomous", {"line", "number", "used"})
         used = fields["used"]
         if not isinstance(used, Mapping):
             raise StampError('"used" is an object of sets, one for each line')
-        trees = {any_stamp.read_name(line): check_used(_from_lists(tree)) for line, tree in used.items()}
+        trees = {json_fields.read_name(line): check_used(_from_lists(tree)) for line, tree in used.items()}
         check_lines(trees)
         return cls(
-            EventName(any_stamp.read_name(fields["line"]), any_stamp.read_integer(fields["number"], "number")), trees
+            EventName(json_fields.read_name(fields["line"]), json_fields.read_integer(fields["number"], "number")),
+            trees,
         )
 
 
@@ -218,7 +219,7 @@ def _to_lists(used: Used) -> int | list[Any]:
 
 def _from_lists(value: object, depth: int = 0) -> Used:
     if not isinstance(value, list):
-        return any_stamp.read_integer(value, "a first run")
+        return json_fields.read_integer(value, "a first run")
     if len(value) != 2 or depth >= HALVINGS:
         raise StampError(f"a set of names is a number or [left, right], at most {HALVINGS} deep")
     left, right = _from_lists(value[0], depth + 1), _from_lists(value[1], depth + 1)

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from ledto.clocks import any_stamp
+from ledto.clocks import json_fields
 from ledto.clocks.locked import LockedClock
 from ledto.clocks.relation import OrderedStamp, require
 from ledto.clocks.wire import MAX_COUNTER, Kind, StampReader, Writer, check_name
@@ -92,15 +92,15 @@ class BoundedStamp(OrderedStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        fields = any_stamp.read_fields(value, "bounded", {"process", "r", "c", "kn"})
+        fields = json_fields.read_fields(value, "bounded", {"process", "r", "c", "kn"})
         kn = fields["kn"]
         if not isinstance(kn, list) or len(kn) > MAX_ELEMENTS:
             raise StampError(f"kn is a list of at most {MAX_ELEMENTS} integers")
         return cls(
-            any_stamp.read_name(fields["process"]),
-            any_stamp.read_integer(fields["r"], "r"),
-            any_stamp.read_integer(fields["c"], "c"),
-            tuple(any_stamp.read_integer(count, "an element of kn") for count in kn),
+            json_fields.read_name(fields["process"]),
+            json_fields.read_integer(fields["r"], "r"),
+            json_fields.read_integer(fields["c"], "c"),
+            tuple(json_fields.read_integer(count, "an element of kn") for count in kn),
         )
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
-from ledto.clocks import any_stamp
+from ledto.clocks import json_fields
 from ledto.clocks.hcg.rules import NetworkBounds, SentLocally, may_precede
 from ledto.clocks.relation import Stamp
 from ledto.clocks.wire import Kind, StampReader, Writer
@@ -91,12 +91,12 @@ class LocalStamp(Stamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        fields = any_stamp.read_fields(value, "local-group", {"subgroup", "process", "rt_ns", "lt"})
+        fields = json_fields.read_fields(value, "local-group", {"subgroup", "process", "rt_ns", "lt"})
         return cls(
-            any_stamp.read_name(fields["subgroup"]),
-            any_stamp.read_name(fields["process"]),
-            any_stamp.read_integer(fields["rt_ns"], "rt_ns"),
-            any_stamp.read_integer(fields["lt"], "lt"),
+            json_fields.read_name(fields["subgroup"]),
+            json_fields.read_name(fields["process"]),
+            json_fields.read_integer(fields["rt_ns"], "rt_ns"),
+            json_fields.read_integer(fields["lt"], "lt"),
         )
 
     def __repr__(self) -> str:
@@ -201,19 +201,19 @@ class GlobalStamp(Stamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        fields = any_stamp.read_fields(value, "global-group", {"subgroup", "vt", "numbers"})
+        fields = json_fields.read_fields(value, "global-group", {"subgroup", "vt", "numbers"})
         vt, numbers = fields["vt"], fields["numbers"]
         if not isinstance(vt, Mapping) or not isinstance(numbers, Mapping) or vt.keys() != numbers.keys():
             raise StampError('"vt" and "numbers" of a global_group stamp are objects with the same subgroups')
         entries = [
             (
-                any_stamp.read_name(name),
-                any_stamp.read_integer(vt[name], "vt"),
-                any_stamp.read_integer(numbers[name], "numbers"),
+                json_fields.read_name(name),
+                json_fields.read_integer(vt[name], "vt"),
+                json_fields.read_integer(numbers[name], "numbers"),
             )
             for name in vt
         ]
-        return cls(any_stamp.read_name(fields["subgroup"]), tuple(sorted(entries)))
+        return cls(json_fields.read_name(fields["subgroup"]), tuple(sorted(entries)))
 
     def __repr__(self) -> str:
         vector = " ".join(f"{name}:{level}" for name, level, _ in self.entries)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from ledto.clocks import any_stamp
+from ledto.clocks import json_fields
 from ledto.clocks.itc import event_tree, id_tree
 from ledto.clocks.itc.bits import BitReader, BitWriter
 from ledto.clocks.itc.event_tree import Events
@@ -74,7 +74,7 @@ class IntervalTreeStamp(CausalStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        fields = any_stamp.read_fields(value, "interval-tree", {"events"})
+        fields = json_fields.read_fields(value, "interval-tree", {"events"})
         return cls(_check_height(_from_lists(fields["events"])))
 
 
@@ -163,10 +163,10 @@ def _to_lists(e: Events) -> int | list[Any]:
 
 def _from_lists(value: object, depth: int = 0) -> Events:
     if not isinstance(value, list):
-        return any_stamp.read_integer(value, "a height", most=MAX_COUNTER)
+        return json_fields.read_integer(value, "a height", most=MAX_COUNTER)
     if len(value) != 3 or depth >= MAX_DEPTH:
         raise StampError(f"an event tree is a number or [n, left, right], at most {MAX_DEPTH} deep")
-    n = any_stamp.read_integer(value[0], "a height", most=MAX_COUNTER)
+    n = json_fields.read_integer(value[0], "a height", most=MAX_COUNTER)
     left, right = _from_lists(value[1], depth + 1), _from_lists(value[2], depth + 1)
     if event_tree.norm(n, left, right) != (n, left, right):
         raise StampError("an event tree is written in its normal form")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
-from ledto.clocks import any_stamp
+from ledto.clocks import json_fields
 from ledto.clocks.relation import CausalStamp, Relation
 from ledto.clocks.vector.stamp import VectorStamp
 from ledto.clocks.wire import Kind, StampReader, Writer
@@ -115,18 +115,18 @@ class OrderingStamp(CausalStamp):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        fields = any_stamp.read_fields(value, "ordering", {"sender", "vector", "outstanding"})
+        fields = json_fields.read_fields(value, "ordering", {"sender", "vector", "outstanding"})
         waits = fields["outstanding"]
         if not isinstance(waits, Mapping) or not all(isinstance(sends, Mapping) for sends in waits.values()):
             raise StampError('"outstanding" is an object of objects: {destination: {sender: counter}}')
         outstanding = {
-            any_stamp.read_name(to): {
-                any_stamp.read_name(process): any_stamp.read_integer(count, "a counter")
+            json_fields.read_name(to): {
+                json_fields.read_name(process): json_fields.read_integer(count, "a counter")
                 for process, count in sends.items()
             }
             for to, sends in waits.items()
         }
-        return cls(any_stamp.read_name(fields["sender"]), VectorStamp.from_json(fields["vector"]), outstanding)
+        return cls(json_fields.read_name(fields["sender"]), VectorStamp.from_json(fields["vector"]), outstanding)
 
 
 def write_sends(out: Writer, outstanding: Mapping[str, Sends], clock: VectorStamp) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar, Self, cast
 
-from ledto.clocks import any_stamp
+from ledto.clocks import json_fields
 from ledto.clocks.relation import CausalStamp, Relation
 from ledto.clocks.vector.packed import Roster, at_most, lane_bits_for, union
 from ledto.clocks.wire import MAX_COUNTER, MAX_NAME_BYTES, Kind, StampReader, Writer, check_name
@@ -40,7 +40,7 @@ class VectorStamp(CausalStamp, Mapping[str, int]):
             raise StampError(f"a vector stamp is a mapping of process to counter, not {type(counters).__name__}")
         for process, count in counters.items():
             check_name(process)
-            any_stamp.read_integer(count, f"the counter of {process!r:.60}")
+            json_fields.read_integer(count, f"the counter of {process!r:.60}")
         present = [process for process, count in counters.items() if count]
         roster = Roster.of(present, largest=max(counters.values(), default=0))
         self._roster = roster
@@ -141,7 +141,7 @@ class VectorStamp(CausalStamp, Mapping[str, int]):
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        fields = any_stamp.read_fields(value, "vector", {"counters"}, optional=frozenset({"complete"}))
+        fields = json_fields.read_fields(value, "vector", {"counters"}, optional=frozenset({"complete"}))
         counters, complete = fields["counters"], fields.get("complete", True)
         if not isinstance(counters, Mapping) or not isinstance(complete, bool):
             raise StampError(

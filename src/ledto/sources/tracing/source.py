@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
-from ledto.clocks.any_stamp import read_integer
+from ledto.clocks.json_fields import read_integer
 from ledto.clocks.wire import check_name
 from ledto.errors import StampError
 from ledto.events.schema import LOCAL, RECEIVE, SEND
