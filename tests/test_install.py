@@ -47,7 +47,9 @@ def test_whatever_an_application_embeds_can_be_imported_first() -> None:
         modules = [path.relative_to(SOURCE.parent).with_suffix("") for path in (SOURCE / folder).rglob("*.py")]
         names += [".".join(module.parts).removesuffix(".__init__") for module in modules]
     assert "ledto.clocks:LamportClock" in names
-    done = subprocess.run([sys.executable, "-c", IMPORT_EACH_FIRST, *names], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_EACH_FIRST, *names], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 

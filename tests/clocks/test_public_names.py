@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import ledto.clocks
+import ledto.interop
 from ledto.clocks import CausalStamp, OrderedStamp, Stamp
 from ledto.clocks.any_stamp import STAMPS
 from ledto.clocks.wire import Kind
@@ -74,7 +75,7 @@ def test_public_names_are_pinned():
 def test_the_page_about_clocks_names_what_exists():
     """A reader who copies a name from the documentation finds it in the code."""
     named = set(re.findall(r"`([A-Z][A-Za-z]+)[`.(]", PAGE.read_text(encoding="utf-8")))
-    known = set(NAMES) | {"BEFORE", "CONCURRENT", "None"}
+    known = {*NAMES, *ledto.interop.__all__, "BEFORE", "CONCURRENT", "None"}
     assert named <= known
 
 
