@@ -1,7 +1,7 @@
 # Every target sets up what it needs, once, in .venv; a second run starts at once.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-bounds check bench lock clean
+.PHONY: help demo shell test test-all test-bounds check wheel bench lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -29,11 +29,17 @@ test-bounds: $(READY) ## run what calls compiled code with checks of bounds, and
 	@LEDTO_KERNELS=both NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/bounds $(PY) -m pytest -n 2 --dist loadfile \
 	  -p tests.kernels.covering --hypothesis-profile=few $(BOUNDS)
 
-check: $(READY) ## style, types, and who may import whom
+shell: $(READY) ## start a shell in which ledto, pytest, ruff and mypy are those of .venv
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)" $${SHELL:-/bin/sh}
+
+check: $(READY) ## style, types (benchmarks and examples included), and who may import whom
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 	@$(VENV)/bin/lint-imports --no-logo
+
+wheel: $(READY) ## build the wheel; fail unless it is under 1 MB alone, and imports in less than 0.1 s
+	@$(PY) .ci/wheel.py
 
 bench: $(READY) ## measure the rates that the documentation states
 	@$(PY) -m benchmarks $(ARGS)

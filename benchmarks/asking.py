@@ -35,7 +35,7 @@ def drawn_events(kept: History, count: int) -> list[int]:
     total = len(kept)
     late = random.random(count) < 0.5
     anywhere, at_the_end = random.integers(0, total, count), random.integers(total - total // 100, total, count)
-    return np.where(late, at_the_end, anywhere).tolist()
+    return [int(position) for position in np.where(late, at_the_end, anywhere)]
 
 
 def near_pairs(total: int, count: int) -> list[tuple[int, int]]:
@@ -44,6 +44,16 @@ def near_pairs(total: int, count: int) -> list[tuple[int, int]]:
     first = random.integers(0, total, count)
     second = np.clip(first + random.integers(-NEAR, NEAR, count), 0, total - 1)
     return list(zip(first.tolist(), second.tolist(), strict=True))
+
+
+def ask_anew(path: Path, event: int) -> list[int]:
+    """The same, of a history that is opened for it."""
+    return ask(opened(path), event)
+
+
+def ask_pair(question: Callable[[int, int], object], pair: tuple[int, int]) -> object:
+    """The answer about two events."""
+    return question(*pair)
 
 
 def timed(call: Callable[[Any], object], events: Sequence[Any]) -> list[float]:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import statistics
 import time
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
 
 from benchmarks.histories import history, largest_events, session, size
 from benchmarks.report import Goal, Section
@@ -54,10 +59,12 @@ def section() -> Section:
     )
 
 
+def _no_corrections(starts: np.ndarray[Any, Any], time: np.ndarray[Any, Any], *_: object) -> np.ndarray[Any, Any]:
+    return np.zeros(len(time), np.int64)
+
+
 def seconds_to_correct(path: Path) -> float:
     """Seconds an event that correcting adds to solving an epoch, on one core."""
-    import numpy as np
-
     from ledto.history.run import open_run
     from ledto.history.store import Store
     from ledto.history.window import solve
@@ -66,15 +73,13 @@ def seconds_to_correct(path: Path) -> float:
     rows = int(run.segments.rows[0])
     table = run.events(0, ["process", "seq", "time", "kind", "sends", "receives", "name", "file", "place"], 0, rows)
     names = sorted(table["process"].unique().to_pylist())
-    correct = solve.corrections
     taken: dict[bool, list[float]] = {False: [], True: []}
     for number in range(2 * (ROUNDS + 1)):
         corrected = bool(number % 2)
-        solve.corrections = correct if corrected else lambda starts, time, *_: np.zeros(len(time), np.int64)
-        start = time.perf_counter()
-        solve.solve(table, names, solve.SegmentWindow())
-        taken[corrected].append(time.perf_counter() - start)
-    solve.corrections = correct
+        with nullcontext() if corrected else patch.object(solve, "corrections", _no_corrections):
+            start = time.perf_counter()
+            solve.solve(table, names, solve.SegmentWindow())
+            taken[corrected].append(time.perf_counter() - start)
     without, with_it = (statistics.median(taken[corrected][1:]) for corrected in (False, True))
     return max(0.0, with_it - without) / rows
 

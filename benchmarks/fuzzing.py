@@ -11,12 +11,14 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from benchmarks.report import Goal, Section
 from ledto.sources import Source, SourceCheckFailed, check_source
+from ledto.sources.contract import Records
 from ledto.sources.otlp import Otlp
 from ledto.sources.registry import SOURCES, source
 from tests.sources.structures import Case, bad_json, complains, nodes, read_checked
@@ -38,7 +40,7 @@ OPTIONS = {"mapped": {"mapping": "falcon"}}
 class OtlpAnywhere(Otlp):
     """Documents and protobuf, in which lines mean nothing."""
 
-    records = "anywhere"
+    records: ClassVar[Records] = "anywhere"
 
 
 READERS = [*SOURCES, "otlp, a document", "otlp, protobuf"]

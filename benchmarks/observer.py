@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -69,8 +70,8 @@ def delivery() -> Section:
     for processes in (10, 100, 1000):
         reports = synthetic(rows, processes)
         lead = reports.r + reports.c
-        packing = best(lambda r=reports, lead=lead: pack([lead], r.kn, r.process, r.seq))
-        whole = {p.name: best(lambda r=reports, p=p: deliver_batch(r, p)) for p in (CBD("0.6", 10, 10), Exact(10, 10))}
+        packing = best(partial(pack, [lead], reports.kn, reports.process, reports.seq))
+        whole = {p.name: best(partial(deliver_batch, reports, p)) for p in (CBD("0.6", 10, 10), Exact(10, 10))}
         found[processes] = (
             rows / (whole["cbd"] - packing) / 1e6,
             rows / whole["cbd"] / 1e6,
@@ -92,7 +93,7 @@ def violations() -> Section:
     for processes in (10, 100):
         reports, truth, _ = run(closest(processes, 10, 10, 0.1, messages=rows), 1)
         order = deliver_batch(reports, CBD("0.2", 10, 10)).order
-        seconds = best(lambda t=truth, o=order: count_violations(t, o), runs=3)
+        seconds = best(partial(count_violations, truth, order), runs=3)
         found[processes] = rows / seconds / 1e6, count_violations(truth, order)
         if processes == 100:
             naive = naive_rate(truth, order)

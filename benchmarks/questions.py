@@ -5,12 +5,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.asking import COMPARED, LAST, NEAR, ask, drawn_events, milliseconds, opened, timed
+from benchmarks.asking import COMPARED, LAST, NEAR, ask, ask_anew, drawn_events, milliseconds, opened, timed
 from benchmarks.asking_otherwise import KEYED_SQL, PLAIN_SQL, ask_graph, ask_sql, ask_window, graph_of, sql_tables
 from benchmarks.histories import history, largest_events, size
 from benchmarks.pipeline import PROCESSES
@@ -34,11 +35,11 @@ def section() -> Section:
     for path, events in ((large, most), (middle, most // 10), (small, most // 100)):
         print(f"  asking {size(events)} events ...", flush=True)
         drawn = drawn_events(opened(path), COLD + WARM)
-        cold = timed(lambda event, path=path: ask(opened(path), event), drawn[:COLD])
+        cold = timed(partial(ask_anew, path), drawn[:COLD])
         open_history = opened(path)
-        warm = timed(lambda event, kept=open_history: ask(kept, event), drawn[COLD:])
+        warm = timed(partial(ask, open_history), drawn[COLD:])
         near = [drawn[0]] * AGAIN
-        again = timed(lambda event, kept=open_history: ask(kept, event), near)
+        again = timed(partial(ask, open_history), near)
         ours[path] = statistics.median(warm)
         for way, taken in (
             ("history just opened", cold),
@@ -47,9 +48,7 @@ def section() -> Section:
         ):
             rows.append((f"ledto, {way}", size(events), *milliseconds(taken)))
     tables = sql_tables(middle)
-    plain, keyed = (
-        compared(middle, lambda event, sql=sql: ask_sql(tables, sql, event)) for sql in (PLAIN_SQL, KEYED_SQL)
-    )
+    plain, keyed = (compared(middle, partial(ask_sql, tables, sql)) for sql in (PLAIN_SQL, KEYED_SQL))
     within = compared(middle, lambda event: ask_window(tables, event))
     tables.close()
     rows.append(("DuckDB, `UNION`", size(most // 10), *milliseconds(plain)))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import statistics
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from benchmarks.asking import COMPARED, LAST, NEAR, ask, drawn_events, milliseconds, near_pairs, opened, timed
+from benchmarks.asking import COMPARED, LAST, NEAR, ask, ask_pair, drawn_events, milliseconds, near_pairs, opened, timed
 from benchmarks.asking_otherwise import ask_graph, graph_of
 from benchmarks.histories import THREADS, lined_history, size
 from benchmarks.pipeline import PROCESSES
@@ -39,11 +40,11 @@ def with_lines(most: int) -> WithLines:
         events = size(len(kept))
         print(f"  asking {events} events of {name} ...", flush=True)
         drawn = drawn_events(kept, ASKED)
-        why = timed(lambda event, kept=kept: ask(kept, event), drawn)
+        why = timed(partial(ask, kept), drawn)
         pairs = near_pairs(len(kept), ASKED_PAIRS)
-        related = timed(lambda pair, kept=kept: kept.relation(*pair), pairs)
+        related = timed(partial(ask_pair, kept.relation), pairs)
         led = [pair for pair in pairs if kept.relation(*pair) in (Standing.BEFORE, Standing.AFTER, Standing.POSSIBLE)]
-        explained = timed(lambda pair, kept=kept: kept.explain(*pair), led)
+        explained = timed(partial(ask_pair, kept.explain), led)
         for question, taken in (
             ("`why` with what is possible, any event", why),
             ("`relation`, any pair", related),

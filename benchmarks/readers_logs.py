@@ -22,7 +22,8 @@ from ledto.sources import FileSlice, Source
 from ledto.sources.conformance import piece_of
 from ledto.sources.mapping.source import Mapped
 from ledto.sources.shiviz.source import ShiViz
-from ledto.sources.tracing.source import RECEIVED, SENT, Tracing
+from ledto.sources.tracing.source import Tracing
+from ledto.sources.tracing.typed import RECEIVED, SENT
 
 Case = tuple[str, bytes, Source]
 """A name, the bytes of a log, and what reads them."""
@@ -118,7 +119,8 @@ def tracing(lines: int) -> bytes:
     under_way: list[tuple[bytes, int]] = []
     while len(found) < lines:
         name = random.choice(list(clocks))
-        clock, trace, tag, body = clocks[name], random.getrandbits(63), "PutRecvd", {}
+        clock, trace, tag = clocks[name], random.getrandbits(63), "PutRecvd"
+        body: dict[str, object]
         sort = random.random()
         if sort < 0.25:
             token = clock.prepare_send(trace)

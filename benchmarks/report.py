@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +37,7 @@ class Section:
     title: str
     about: str
     columns: tuple[str, ...]
-    rows: list[tuple[object, ...]]
+    rows: Sequence[tuple[object, ...]]
     goals: list[Goal]
     notes: str = ""
 

@@ -57,7 +57,7 @@ class SimpyModel:
     def _process(self, j: int) -> Generator[simpy.Event, None, None]:
         while True:
             yield self.turn[j]
-            heard = []
+            heard: list[Any] = []
             while self.inbox[j].items:
                 heard.append((yield self.inbox[j].get()))
             self._event(j, heard)

@@ -204,10 +204,10 @@ def running(collector: str) -> Iterator[dict[str, str]]:
         try:
             yield address
         finally:
-            for each in started:
-                each.terminate()
-            for each in started:
-                each.wait(TIMEOUT_S)
+            for service in started:
+                service.terminate()
+            for service in started:
+                service.wait(TIMEOUT_S)
 
 
 async def use(address: dict[str, str]) -> Truth:

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 import httpx
 import uvicorn
 
@@ -118,10 +119,15 @@ def order(reporter: Reporter, told: Told, channel: grpc.Channel, number: int) ->
         reporter.report("order.paid", order=number)
 
 
+def skewed_time_ns(skew_s: int) -> int:
+    """Read the time of a clock that is wrong by so many seconds."""
+    return time.time_ns() + skew_s * 10**9
+
+
 def reporters(endpoint: str, **options: Any) -> dict[str, Reporter]:
     """One for each service, whose clock is as wrong as `SKEW_S` says."""
     return {
-        name: Reporter(name, endpoint=endpoint, now=lambda skew_s=skew_s: time.time_ns() + skew_s * 10**9, **options)
+        name: Reporter(name, endpoint=endpoint, now=partial(skewed_time_ns, skew_s), **options)
         for name, skew_s in SKEW_S.items()
     }
 

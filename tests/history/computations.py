@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -85,7 +86,7 @@ def past_of(events: list[Event]) -> dict[int, set[int]]:
 
 def reports(events: list[Event], random: Random, *, numbered: bool, copies: float) -> pa.Table:
     """What was reported, shuffled, some of it twice."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for event in events:
         if event.lost:
             continue

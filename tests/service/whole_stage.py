@@ -332,7 +332,12 @@ class LogReader:
 
     def wait_for(self, time_ns: int) -> None:
         """Until an event later than this is delivered."""
-        until(lambda: self.poll() or self.newest > time_ns, what="what happens now is delivered")
+
+        def is_delivered() -> bool:
+            self.poll()
+            return self.newest > time_ns
+
+        until(is_delivered, what="what happens now is delivered")
 
     def wait_for_all(self, count: int) -> None:
         """Until so many events are delivered, and none waits."""
@@ -381,8 +386,8 @@ def undisturbed(
     with LiveWriter(str(folder), LiveTerms(eps=EPS, delta=DELTA)) as writer:
         writer.step(pa.Table.from_pylist(reports, REPORTS), now=came[-1]["arrival"])
         writer.step(REPORTS.empty_table(), now=came[-1]["arrival"] + 60 * 10**9)
-    found = LiveHistory(str(folder)).deliveries(0, len(rows) + 1)
-    return found.to_pylist()
+    deliveries: list[dict[str, Any]] = LiveHistory(str(folder)).deliveries(0, len(rows) + 1).to_pylist()
+    return deliveries
 
 
 def _told(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -50,7 +50,7 @@ def read_checked(source: Source, case: Case) -> pa.Table:
 
 def complains(rows: pa.Table) -> bool:
     """Whether any row has a reason."""
-    return rows["reason"].null_count < rows.num_rows
+    return bool(rows["reason"].null_count < rows.num_rows)
 
 
 def nodes(sample: bytes) -> list[Node]:

@@ -11,6 +11,7 @@ from ledto.batch.inline import InlineEngine
 from ledto.batch.observe import Delivering, RunSettings
 from ledto.batch.observe import explain as explain_with
 from ledto.batch.observe import observe as observe_with
+from ledto.history.manifest import Manifest
 from ledto.history.window.plan import EPOCH_ROWS
 from ledto.sources.inputs import find_inputs
 
@@ -33,7 +34,7 @@ def observe(
     epoch_rows: int = EPOCH_ROWS,
     at_once_bytes: int = 0,
     on_stage: OnStage = ignore_stages,
-) -> dict[str, Any]:
+) -> Manifest:
     """Make a history on Spark, by default with a job for each step however small the inputs are; in this process without."""
     from ledto.spark.engine import SparkEngine
 
