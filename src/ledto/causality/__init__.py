@@ -14,10 +14,15 @@ From segments to answers, with NumPy and `ledto.kernels` and without Spark or fi
 - `ledto.causality.sweeps`: the past and the future of one event, and the path from one event to another;
 - `ledto.causality.in_flight`: messages in flight across a cut.
 
-One literal record, a segment of three rows::
+One literal record, a segment of three rows:
 
-    Skeleton(process=[0, 1, 1], offsets=[0, 0, 0, 1], back=[2])
+    >>> import numpy as np
+    >>> from ledto.causality.vector_clocks import Boundary, Skeleton, vector_clocks
+    >>> skeleton = Skeleton(process=np.array([0, 1, 1]), offsets=np.array([0, 0, 0, 1]), back=np.array([2]))
+    >>> vector_clocks(skeleton, Boundary.empty(processes=2))[2].tolist()
+    [1, 2]
 
-says: process 0 had one event, process 1 two, and the last of them received what the first row sent, two rows back. It
-has the vector clock ``[1, 2]``; the other two happened before it, and neither before the other.
+says: process 0 had one event, process 1 two, and the last of them received what the first row sent, two rows back. Its
+vector clock counts events of process 0, then of process 1. The other two rows happened before it, and neither before the
+other.
 """

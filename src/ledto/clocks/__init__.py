@@ -1,10 +1,15 @@
 """Clocks, and the stamps that they put on events. Need nothing but the standard library.
 
-A clock takes what its process does (`local`, `send`, `receive`) and gives stamps. One literal stamp of each sort::
+A clock takes what its process does (`local`, `send`, `receive`) and gives stamps. One literal stamp of each sort:
 
-    VectorClock("orders").local()      <orders:1>               causal: tells all four relations
-    LamportClock("orders").local()     orders@1                 ordered: sorts, and cannot say concurrent
-    GroupMember("p1", group).send()    G/p1@1 at 1700000000ns   neither: "may precede" or "surely concurrent"
+    >>> from ledto.clocks import Group, GroupMember, LamportClock, Subgroup, VectorClock
+    >>> VectorClock("orders").local()      # causal: tells all four relations
+    <orders:1>
+    >>> LamportClock("orders").local()     # ordered: sorts, and cannot say concurrent
+    orders@1
+    >>> group = Group({"G": Subgroup("gateway", ("p1", "p2"), delta_ns=1_000, max_delay_ns=None)}, tau_ns=10)
+    >>> GroupMember("p1", group, physical=lambda: 1_700_000_000).send()    # neither: "may precede" or "surely concurrent"
+    G/p1@1 at 1700000000ns
 
 `docs/stamp.md` says which clock to choose. A name's module is loaded when the name is first used.
 """

@@ -11,11 +11,13 @@ from typing import Any
 class LockedClock:
     """A clock whose operations are atomic, and can be grouped.
 
-    ::
-
-        with clock.grouped():          # Berry's vt_lock / vt_unlock
-            clock.receive(stamp)
-            reply = clock.send()
+    >>> from ledto.clocks import VectorClock
+    >>> clock, question = VectorClock("shop"), VectorClock("cart").send()
+    >>> with clock.grouped():          # Berry's vt_lock / vt_unlock
+    ...     answers_to = clock.receive(question)
+    ...     reply = clock.send()
+    >>> reply
+    <cart:1 shop:2>
 
     No operation of another thread comes between those of a group. HAZARD: do not wait for a message inside a group: the
     thread that receives it needs the same lock.

@@ -10,10 +10,13 @@
 - `ledto.delivery.reference_orders`: the order of arrival, to compare with.
 
 A delivery is a pure function of the reports: the same rows give the same deliveries, in the same order, however they
-are cut into batches and in whatever order rows of one arrival time come. One literal record::
+are cut into batches and in whatever order rows of one arrival time come. One literal record:
 
-    Delivery(report=Report(process=3, seq=17, r=120, c=2, kn=(4, 1, 0), arrival=127), at=142, waited=15, late=False,
-             early=False, missing=(Gap(process=3, have=14, need=16),))
+    >>> from ledto.delivery.observer import Delivery, Gap, Report
+    >>> report = Report(process=3, seq=17, r=120, c=2, kn=(4, 1, 0), arrival=127)
+    >>> delivery = Delivery(report, at=142, waited=15, late=False, early=False, missing=(Gap(process=3, have=14, need=16),))
+    >>> delivery.at - delivery.report.arrival == delivery.waited
+    True
 
 The online observer imports neither NumPy nor numba; `batch` and `stamped` do.
 """

@@ -1,13 +1,16 @@
 """Deliver online: offer reports one at a time, as they arrive, and get deliveries back.
 
-::
-
-    observer = Observer(CBD(0.4, eps=5, delta=10))
-    for report in reports:                      # by arrival
-        for delivery in observer.offer(report, report.arrival):
-            ...
-    for delivery in observer.flush():
-        ...
+    >>> from ledto.delivery.policies import CBD
+    >>> observer = Observer(CBD(1, eps=5, delta=10))
+    >>> second = Report(process=3, seq=2, r=120, c=0, kn=(2,), arrival=124)
+    >>> first = Report(process=3, seq=1, r=118, c=0, kn=(1,), arrival=125)
+    >>> for report in (second, first):                      # by arrival
+    ...     for delivery in observer.offer(report, report.arrival):
+    ...         print(delivery)
+    >>> for delivery in observer.flush():
+    ...     print(delivery.report.seq, "at", delivery.at)
+    1 at 133
+    2 at 135
 
 Time is half-open: ``advance(now)`` says that every report arriving before `now` has been offered, and gives the
 deliveries of times before `now`. So the deliveries do not depend on the order in which reports of one tick are

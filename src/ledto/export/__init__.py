@@ -1,14 +1,16 @@
 """Write a history as files that other tools read, and that ledto reads again with the same relations.
 
-::
-
-    with open("shop.log", "wb") as file:
-        export(ledto.open("shop.history"), "shiviz", file)
-
-One record of such a log::
-
+    >>> import ledto
+    >>> with open("shop.log", "wb") as file:
+    ...     written = export(ledto.open("shop.history"), "shiviz", file)
+    >>> print(open("shop.log").read())    # each event is two lines
     order placed
-    shop {"shop":2, "stock":1}
+    shop {"shop":1}
+    checkout
+    cart {"cart":1}
+    order paid
+    shop {"cart":1, "shop":2}
+    <BLANKLINE>
 
 A history is written segment by segment; memory does not grow with it (`ledto.export.events`). A part of it can be
 chosen (`ledto.export.selection`): any two of its events keep their relation.

@@ -1,8 +1,7 @@
-"""Takes clocks of ours; gives messages and logs that other libraries of vector clocks read, and reads theirs.
+r"""Takes clocks of ours; gives messages and logs that other libraries of vector clocks read, and reads theirs.
 
-::
-
-    GoVector("cart")    # stamps messages as the Go library GoVector does: MessagePack with a map of counters
+>>> GoVector("cart").prepare_send("paid")    # as the Go library GoVector does: MessagePack with a map of counters
+b'\xa4cart\xa4paid\x81\xa4cart\x01'
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Talk to processes that stamp with GoVector: write and read its messages and its log, from a `VectorClock`.
 
 A message is three MessagePack values: the sender's id, the payload, and a map of process to counter. One literal
-message, of ``shop`` at its second event, with the payload 7::
+message, of ``shop`` at its second event, with the payload 7:
 
-    a4 73 68 6f 70   07   81 a4 73 68 6f 70 02
+    >>> GoVectorMessage("shop", 7, VectorStamp({"shop": 2})).to_bytes().hex(" ")
+    'a4 73 68 6f 70 07 81 a4 73 68 6f 70 02'
 
 Properties: GoVector's own decoder reads what `GoVector.prepare_send` gives, and the other way round. A receive counts
 one event and keeps the larger counter of every other process, as GoVector's "tick, then merge" does.
@@ -72,11 +73,12 @@ class GoVectorMessage(NamedTuple):
 class GoVector:
     """A process among others that use GoVector. Thread-safe, as its clock is.
 
-    ::
-
-        with shop.grouped():                     # so that the log line is about this send
-            data = shop.prepare_send({"order": 7})
-            print(shop.log_line("order placed"), file=log)
+    >>> shop = GoVector("shop")
+    >>> with shop.grouped():                     # so that the log line is about this send
+    ...     data = shop.prepare_send({"order": 7})
+    ...     print(shop.log_line("order placed"))
+    shop {"shop":1}
+    order placed
     """
 
     __slots__ = ("clock", "max_message_bytes")

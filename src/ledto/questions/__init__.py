@@ -1,10 +1,10 @@
 """Takes a committed history; gives answers: what led to an event, what came of it, and how two events stand to each other.
 
-::
-
-    history = ledto.open("shop.history")
-    answer = history.why("shop:42", k=10)
-    answer.events[-1]    # Event(id='cart:17', process='cart', seq=17, name='checkout', time=1700000000120000000, ...)
+    >>> import ledto
+    >>> history = ledto.open("shop.history")
+    >>> answer = history.why("shop:2", k=10)
+    >>> answer.events[-1]    # doctest: +ELLIPSIS
+    Event(id='cart:1', process='cart', seq=1, name='checkout', time=1700000000120000000, ...)
 
 One module a question: `why`, `impact`, `concurrent`, `cut`, `relation`, `explain`, `order`, `clocks`, `sql`. `history`
 has the class `History`, which gives them all. Names are loaded when they are used: tasks that only write need no DuckDB.

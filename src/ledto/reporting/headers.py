@@ -1,8 +1,7 @@
 """Write and read the header that carries a message's cause: the key of its send and the sender's stamp.
 
-::
-
-    ledto-cause: 1;shop@k2m7:3;EQkJc2hvcEBrMm03;
+    >>> Message.from_text("1;shop@k2m7:3;EQkJc2hvcEBrMm03;")    # the value of the header ledto-cause
+    Message(key='shop@k2m7:3', stamp=shop@k2m7@9, computation='')
 
 The parts are a version, the key, the stamp's bytes and the computation. The last two may be empty. The same text serves as
 an HTTP header and as gRPC metadata.

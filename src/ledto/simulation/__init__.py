@@ -1,10 +1,10 @@
 """Simulate a computation: take parameters and a seed, give reports and the truth about them.
 
-::
+    >>> reports, truth = simulate(closest(10, eps=10, delta=10, rate=0.1, messages=100), seed=1)
+    >>> len(reports.seq), truth.vector.shape
+    (100, (100, 10))
 
-    reports, truth = simulate(closest(10, eps=10, delta=10, rate=0.1), seed=1)
-
-gives `ledto.events.columns.Reports` and `Truth`. The same seed gives the same bytes on every machine; runs of
+gives `ledto.events.columns.ReportArrays` and `TrueOrder`. The same seed gives the same bytes on every machine; runs of
 different seeds are independent. Besides the observer paper's model there are its extensions (`Bursts`, `Relays`,
 `replay` of a recorded trace), HCG's structured group (`simulate_group`) and histories that fork and join (`fork_join`).
 """

@@ -1,11 +1,14 @@
 """Autonomous causality, for use: instances that duplicate and combine, and need no names from outside.
 
-::
-
-    root = Instance.root("notes")
-    phone, laptop = root.duplicate()       # root is retired
-    phone.event()
-    merged = phone.combine(laptop)         # both are retired
+    >>> from ledto.clocks import Instance, relation
+    >>> root = Instance.root("notes")
+    >>> phone, laptop = root.duplicate()       # root is retired
+    >>> edited = phone.event()
+    >>> merged = phone.combine(laptop)         # both are retired
+    >>> merged
+    <Instance notes.1>
+    >>> relation(edited, merged.stamp)
+    <Relation.BEFORE: 'before'>
 
 Properties: every stamp is exact, names its event, and lists its past (`AutonomousStamp`). A duplication is the last
 event of the instance that duplicates, a combination the first of the one that results (paper, section 4). An instance's

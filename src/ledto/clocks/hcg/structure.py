@@ -3,12 +3,20 @@
 Inside a subgroup (a local network) processes stamp with a physical clock RT and a linear clock LT, O(1) bytes for each
 message. One gateway of each subgroup talks to the other gateways, over a wide-area network, under a vector VT with one
 element for each *subgroup*, not for each process. `Group` is the structure that all agree on; `GroupMember` and
-`Gateway` are its processes. They have no network: the caller sends what they return::
+`Gateway` are its processes. They have no network: the caller sends the stamps that they return:
 
-    member.send()            LocalStamp     to members of the same subgroup, and to its gateway for the whole group
-    gateway.receive_local()  GlobalStamp    to the other gateways
-    gateway.receive_global() LocalStamp     to the members of that gateway's subgroup
-    member.receive()
+    >>> from ledto.clocks import Gateway, Group, GroupMember, Subgroup
+    >>> near = Subgroup("gate-a", ("p1", "p2"), delta_ns=1_000, max_delay_ns=None)
+    >>> far = Subgroup("gate-b", ("q1", "q2"), delta_ns=1_000, max_delay_ns=None)
+    >>> group = Group({"A": near, "B": far}, tau_ns=10)
+    >>> local = GroupMember("p1", group, physical=lambda: 1_000_000).send()
+    >>> [forwarded] = Gateway("A", group, physical=lambda: 1_002_000).receive_local(local)
+    >>> [relay] = Gateway("B", group, physical=lambda: 1_003_000).receive_global(forwarded.stamp)
+    >>> GroupMember("q1", group, physical=lambda: 1_005_000).receive(relay.stamp)
+    B/q1@2 at 1005000ns
+
+`local` goes to the members of A and to A's gateway, `forwarded.stamp` to the other gateways, and `relay.stamp` to the
+members of B. A gateway may hold a message, so it gives lists.
 
 **Happened-before of messages.** ``m1 -> m2`` when the process that sent m2 had sent or received m1, or a message after
 it, before. A gateway that passes a message on adds nothing to it.

@@ -6,14 +6,15 @@ it is as exporters write it, and else by `exact`, with `values`, which knows eve
 record means is said once, in `records` and, for events that ledto itself exported, in `own`. A test holds the quick and the
 exact way equal.
 
-One literal span, as its two rows (columns that are null left out, ids shortened)::
+One literal span, as its two rows (without columns that are null and the place in the file; ids shortened)::
 
     {"computation": "", "process": "cart@pod-7", "time": 1544712660000000000, "kind": "receive",
      "sends": "span 5b8e/eee1", "receives": "span 5b8e/0a01", "id": "eee1/start", "name": "GET /cart starts",
      "line": "5b8e/eee1", "line_parent": "5b8e/0a01", "line_phase": "start"}
     {"computation": "", "process": "cart@pod-7", "time": 1544712661000000000, "kind": "send",
      "sends": "ledto:answer to 5b8e/0a01", "receives": "ledto:answer to 5b8e/eee1", "id": "eee1",
-     "name": "GET /cart ends", "attributes": "{...}", "line": "5b8e/eee1", "line_phase": "end"}
+     "name": "GET /cart ends", "attributes": "{...}", "line": "5b8e/eee1", "line_phase": "end",
+     "line_since": 1544712660000000000}
 """
 
 from ledto.sources.otlp.source import Otlp
