@@ -1,17 +1,18 @@
 """GoVector's messages and its log, against another MessagePack library and against the truth about what precedes what."""
 
-import io
 import json
+import subprocess
+import sys
 from random import Random
 
-import msgpack
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgpack import ExtType, Timestamp
 
 from ledto.clocks import ClockError, Relation, StampError, VectorClock, VectorStamp, relation
-from ledto.interop.govector import GoVector, GoVectorMessage
-from ledto.interop.msgpack_values import MOST_DEPTH, Extension, MsgpackReader, pack_value
+from ledto.interop.govector import MOST_DEPTH, GoVector, GoVectorMessage
 from ledto.sources.shiviz.source import ShiViz
 from tests.clocks.test_decoders import EXAMPLES, INPUTS_EACH, mutated
 from tests.sources.reading import rows
@@ -21,7 +22,7 @@ SCALARS = (
     st.none() | st.booleans() | INTEGERS | st.floats(allow_nan=False) | st.text(max_size=40) | st.binary(max_size=300)
 )
 VALUES = st.recursive(
-    SCALARS | st.builds(Extension, st.integers(0, 127), st.binary(max_size=20)),
+    SCALARS | st.builds(ExtType, st.integers(0, 127), st.binary(max_size=20)),
     lambda inner: (
         st.lists(inner, max_size=20)
         | st.dictionaries(st.text(max_size=6) | INTEGERS | st.binary(max_size=4), inner, max_size=20)
@@ -31,9 +32,9 @@ VALUES = st.recursive(
 
 
 def theirs(value):
-    """The same value for the library that ours is compared with."""
-    if isinstance(value, Extension):
-        return msgpack.ExtType(*value)
+    """The same value for the library that ours is compared with, which is not the one that it uses."""
+    if isinstance(value, ExtType):
+        return msgspec.msgpack.Ext(*value)
     if isinstance(value, list):
         return [theirs(each) for each in value]
     if isinstance(value, dict):
@@ -41,34 +42,38 @@ def theirs(value):
     return value
 
 
+START, END = b"\xa1a", b"\x81\xa1a\x01"
+"""The sender and the clock of a message, around its payload."""
+
+
+def pack(value):
+    data = GoVectorMessage("a", value, VectorStamp({"a": 1})).to_bytes()
+    assert data.startswith(START)
+    assert data.endswith(END)
+    return data.removeprefix(START).removesuffix(END)
+
+
 def read(data):
-    reader = MsgpackReader(data)
-    value = reader.value()
-    reader.end()
-    return value
-
-
-def unpacked(data):
-    return list(msgpack.Unpacker(io.BytesIO(data), strict_map_key=False))
+    return GoVectorMessage.from_bytes(START + data + END).payload
 
 
 @settings(max_examples=300, deadline=None)
 @given(VALUES)
 def test_values_are_spelled_as_another_library_spells_them(value):
     """A payload would arrive as something else, or not at all."""
-    data = pack_value(value)
-    assert data == msgpack.packb(theirs(value))
+    data = pack(value)
+    assert data == msgspec.msgpack.encode(theirs(value))
     back = read(data)
     assert back == value
-    assert pack_value(back) == data, "types are kept: True is not 1, and 1 is not 1.0"
+    assert pack(back) == data, "types are kept: True is not 1, and 1 is not 1.0"
 
 
 @pytest.mark.parametrize("size", [0, 15, 16, 31, 32, 255, 256, 65_535, 65_536])
 def test_every_length_has_its_spelling(size):
     """A message that is one byte longer than the last one that worked would be unreadable to the peer."""
-    for value in ("x" * size, b"x" * size, [None] * size, dict.fromkeys(range(size)), Extension(5, b"x" * size)):
-        assert pack_value(value) == msgpack.packb(theirs(value))
-        assert read(pack_value(value)) == value
+    for value in ("x" * size, b"x" * size, [None] * size, dict.fromkeys(range(size)), ExtType(5, b"x" * size)):
+        assert pack(value) == msgspec.msgpack.encode(theirs(value))
+        assert read(pack(value)) == value
 
 
 LONG_SPELLINGS = {
@@ -87,9 +92,15 @@ LONG_SPELLINGS = {
 def test_longer_spellings_are_read(spelling):
     """Go writes a uint64 in nine bytes, whatever its value: a reader of shortest forms would refuse every token."""
     data, value = LONG_SPELLINGS[spelling]
-    assert read(data) == value == unpacked(data)[0]
+    assert read(data) == value == msgspec.msgpack.decode(data)
     message = GoVectorMessage.from_bytes(b"\xa1a" + data + b"\xdf\x00\x00\x00\x01\xd9\x01a\xcf" + bytes(7) + b"\x02")
     assert message == ("a", value, VectorStamp({"a": 2}))
+
+
+def test_a_time_is_read():
+    """Times that Go writes would be refused, or arrive as bytes."""
+    assert read(b"\xd6\xff\x00\x00\x00\x07") == Timestamp(7)
+    assert pack(Timestamp(7)) == b"\xd6\xff\x00\x00\x00\x07"
 
 
 def test_a_message_is_three_values_in_a_row():
@@ -98,7 +109,7 @@ def test_a_message_is_three_values_in_a_row():
     shop.clock.local()
     data = shop.prepare_send(7)
     assert data.hex(" ") == "a4 73 68 6f 70 07 81 a4 73 68 6f 70 02"
-    assert unpacked(data) == ["shop", 7, {"shop": 2}]
+    assert msgspec.msgpack.decode(b"\x93" + data) == ["shop", 7, {"shop": 2}], "the same as one array"
 
 
 @settings(max_examples=150, deadline=None)
@@ -188,7 +199,11 @@ BAD = {
     "a map as a key": A + b"\x81\x80\x01\x81" + A + b"\x01",
     "too deep": A + b"\x91" * (MOST_DEPTH + 1) + b"\xc0\x81" + A + b"\x01",
     "deep without end": A + b"\x91" * 500_000,
-    "too long": A + pack_value(b"x" * 2**20) + b"\x81" + A + b"\x01",
+    "deep, and each with as many items as the message has bytes": A
+    + b"\xdd\x00\x0f\xff\x00" * 500
+    + bytes(2**20 - 2_502),
+    "a time that is none": A + b"\xd4\xff\x00\x81" + A + b"\x01",
+    "too long": A + pack(b"x" * 2**20) + b"\x81" + A + b"\x01",
 }
 
 
@@ -199,6 +214,14 @@ def test_what_is_no_message_is_refused(name):
     with pytest.raises(StampError):
         receiver.unpack_receive(BAD[name])
     assert receiver.clock.count == 0
+
+
+def test_without_msgpack_the_error_says_what_to_install():
+    """An application that has only the base install would be left with the name of a package that it never heard of."""
+    code = "import sys; sys.modules['msgpack'] = None; import ledto.interop"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "pip install 'ledto[interop]'" in done.stderr.splitlines()[-1]
 
 
 def nested(depth):

@@ -6,8 +6,12 @@ message, of ``shop`` at its second event, with the payload 7:
     >>> GoVectorMessage("shop", 7, VectorStamp({"shop": 2})).to_bytes().hex(" ")
     'a4 73 68 6f 70 07 81 a4 73 68 6f 70 02'
 
-Properties: GoVector's own decoder reads what `GoVector.prepare_send` gives, and the other way round. A receive counts
-one event and keeps the larger counter of every other process, as GoVector's "tick, then merge" does.
+A payload is made of None, booleans, integers of 64 bits, floats, text, bytes, `msgpack.ExtType`, `msgpack.Timestamp`, lists,
+and dicts whose keys are text, integers or bytes. Any spelling of a value is read, because Go writes ``5`` in nine bytes.
+What two readers could understand differently is refused: a key that comes twice, text that is not UTF-8.
+
+Needs ``ledto[interop]``. Properties: GoVector's own decoder reads what `GoVector.prepare_send` gives, and the other way
+round. A receive counts one event and keeps the larger counter of every other process, as GoVector's "tick, then merge" does.
 
 HAZARDS, all of them GoVector's:
 
@@ -30,10 +34,22 @@ from typing import Any, Final, NamedTuple
 from ledto.clocks.vector.clock import VectorClock
 from ledto.clocks.vector.stamp import VectorStamp
 from ledto.errors import ClockError, StampError
-from ledto.interop.msgpack_values import MsgpackReader, pack_value
+
+try:
+    import msgpack
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "messages of GoVector need the package msgpack: pip install 'ledto[interop]'", name=missing.name
+    ) from None
 
 MAX_MESSAGE_BYTES: Final = 1 << 20
 """The default limit for messages, sent and received."""
+MOST_DEPTH: Final = 64
+"""How deep the lists and dicts of a payload may be nested."""
+
+_SCALARS: Final = (type(None), bool, int, float)
+_KEYS: Final = (str, int, bytes)
+_MESSAGE_VALUES: Final = 3
 
 
 class GoVectorMessage(NamedTuple):
@@ -47,7 +63,12 @@ class GoVectorMessage(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """Encode for GoVector; raises `StampError` for a payload that MessagePack cannot express."""
-        return pack_value(self.process) + pack_value(self.payload) + pack_value(dict(self.stamp))
+        _check_payload(self.payload)
+        pack = msgpack.Packer(strict_types=False).pack
+        try:
+            return b"".join(map(pack, (self.process, self.payload, dict(self.stamp))))
+        except (ValueError, OverflowError) as error:
+            raise StampError(f"the payload cannot be sent: {error}") from None
 
     @staticmethod
     def from_bytes(data: bytes, *, max_bytes: int = MAX_MESSAGE_BYTES) -> GoVectorMessage:
@@ -56,12 +77,10 @@ class GoVectorMessage(NamedTuple):
             raise StampError(f"a GoVector message is bytes, not {type(data).__name__}")
         if len(data) > max_bytes:
             raise StampError(f"{len(data)} bytes are over the limit of {max_bytes} for a GoVector message")
-        read = MsgpackReader(bytes(data))
-        process = read.value()
+        process, payload, counters = _unpack(bytes(data))
         if not isinstance(process, str):
             raise StampError(f"a GoVector message begins with its sender's id, not {process!r:.60}")
-        payload, counters = read.value(), read.value()
-        read.end()
+        _check_payload(payload)
         if not isinstance(counters, dict):
             raise StampError(f"a GoVector message ends with a map of counters, not {counters!r:.60}")
         stamp = VectorStamp(counters)
@@ -144,3 +163,59 @@ class GoVector:
             raise ClockError("the log has one line for an event's text; replace its line ends")
         entries = ", ".join(f"{json.dumps(name, ensure_ascii=False)}:{count}" for name, count in stamp.items())
         return f"{process} {{{entries}}}\n{event}"
+
+
+def _unpack(data: bytes) -> list[Any]:
+    """Read the three values of a message; raises `StampError`, also for bytes after them.
+
+    A size that is announced is compared with the length of the message before anything of that size is made. Lists inside
+    lists may each announce that many items: address space is reserved for them, and memory is used as they are filled.
+    """
+    # A limit of 0 would be none.
+    unpacker = msgpack.Unpacker(
+        max_buffer_size=max(1, len(data)), strict_map_key=False, object_pairs_hook=_read_map, ext_hook=msgpack.ExtType
+    )
+    unpacker.feed(data)
+    try:
+        values = [unpacker.unpack() for _ in range(_MESSAGE_VALUES)]
+    except msgpack.OutOfData:
+        raise StampError(f"a GoVector message has three values; its {len(data)} bytes end within one") from None
+    except (ValueError, TypeError, MemoryError, msgpack.UnpackException) as error:
+        place = f"in the value that begins at byte {unpacker.tell()} of {len(data)}"
+        raise StampError(f"{place}: {error or type(error).__name__}") from None
+    if unpacker.tell() != len(data):
+        raise StampError(f"byte {unpacker.tell()} of {len(data)}: expected the end of a GoVector message")
+    return values
+
+
+def _read_map(entries: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Make the dict of a map; raises `StampError` for a key that comes twice or is of another type than `_KEYS`."""
+    for key, _ in entries:
+        _check_key(key)
+    values = dict(entries)
+    if len(values) != len(entries):
+        raise StampError("a map has the same key twice")
+    return values
+
+
+def _check_payload(value: object, depth: int = 0) -> None:
+    """Raise `StampError` for what MessagePack, or a peer that reads it, would not give back as it is."""
+    kind = type(value)
+    if kind in _SCALARS or isinstance(value, str | bytes | msgpack.ExtType | msgpack.Timestamp):
+        return
+    if kind is not list and kind is not dict:
+        raise StampError(f"a {kind.__name__} cannot be sent; a payload is made of plain values, lists and dicts")
+    if depth == MOST_DEPTH:
+        raise StampError(f"more than {MOST_DEPTH} lists and dicts inside each other")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_key(key)
+            _check_payload(item, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            _check_payload(item, depth + 1)
+
+
+def _check_key(key: object) -> None:
+    if type(key) not in _KEYS:
+        raise StampError(f"the keys of a map are text, integers or bytes, not {type(key).__name__}")
