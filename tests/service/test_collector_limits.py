@@ -72,7 +72,7 @@ def test_more_requests_than_allowed_are_told_to_wait(stage: Stage) -> None:
     head = f"POST /v1/reports HTTP/1.1\r\nHost: localhost\r\nContent-Type: {LINES}\r\nContent-Length: {len(REPORT)}\r\n\r\n"
     slow = [connected(stage, head) for _ in range(LIMITS.requests_in_flight)]
     try:
-        until(lambda: b"\nledto_collector_in_flight 2\n" in stage.get("/metrics").body)
+        until(lambda: b"\nledto_collector_in_flight 2.0\n" in stage.get("/metrics").body)
         refused = stage.post("/v1/reports", REPORT, LINES)
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
         for connection in slow:

@@ -133,7 +133,7 @@ def test_a_reader_that_takes_nothing_is_let_go(tmp_path: Path) -> None:
 
     with running(tmp_path, Limits(stall_s=0.2), router) as stage, connected(stage, GET % b"/large") as connection:
         assert connection.recv(100).startswith(b"HTTP/1.1 200")
-        until(lambda: b"ledto_collector_connections 1\n" in stage.get("/metrics").body)
+        until(lambda: b"ledto_collector_connections 1.0\n" in stage.get("/metrics").body)
         assert _received(connection) < 32 << 20
 
 

@@ -19,7 +19,7 @@ from ledto.history.manifest import Stream
 from ledto.service.broker.publisher import Publisher
 from ledto.service.http.limits import InFlight
 from ledto.service.http.tokens import Access
-from ledto.service.metrics import CONTENT_TYPE, Labels, Metrics, write_gauge, write_stream
+from ledto.service.metrics import CONTENT_TYPE, Metrics, gauge, stream_metrics
 
 log = logging.getLogger("ledto.service")
 
@@ -121,18 +121,17 @@ class HealthWatch:
             return "stalled"
         return "starting" if version == self._first_version else "advancing"
 
-    async def metrics_text(self) -> str:
+    async def metrics_text(self) -> bytes:
         """Write all metrics in Prometheus's text format."""
-        lines = [*self._metrics.lines()]
-        in_flight: list[tuple[float, Labels]] = [(self._in_flight.requests, ())]
-        lines += write_gauge("ledto_collector_in_flight", "Requests that are being read, parsed or stored.", in_flight)
+        in_flight = self._in_flight.requests
+        more = [gauge("ledto_collector_in_flight", "Requests that are being read, parsed or stored.", in_flight)]
         info = await self._publisher.info()
-        lines += write_gauge("ledto_broker_connected", "Whether the broker answers.", [(info is not None, ())])
+        more.append(gauge("ledto_broker_connected", "Whether the broker answers.", info is not None))
         if info is not None:
-            lines += write_gauge("ledto_broker_messages", "Messages in the broker.", [(info.state.messages, ())])
-            lines += write_gauge("ledto_broker_bytes", "Bytes in the broker.", [(info.state.bytes, ())])
-        lines += write_stream(await self.state())
-        return "\n".join(lines) + "\n"
+            more.append(gauge("ledto_broker_messages", "Messages in the broker.", info.state.messages))
+            more.append(gauge("ledto_broker_bytes", "Bytes in the broker.", info.state.bytes))
+        more += stream_metrics(await self.state())
+        return self._metrics.write(more)
 
 
 def watching_router(watch: HealthWatch, access: Access) -> APIRouter:

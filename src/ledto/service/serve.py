@@ -115,10 +115,7 @@ async def serve(
         )
         # Listen first: a port that is in use should fail before anything runs.
         server = HttpServer(app, plan.settings)
-        metrics.gauges["ledto_collector_connections"] = (
-            "Connections that are open.",
-            lambda: server.connections.count,
-        )
+        metrics.add_gauge("ledto_collector_connections", "Connections that are open.", lambda: server.connections.count)
         ending.callback(server.close)
         if own_broker is not None:
             await own_broker.start()
