@@ -38,6 +38,10 @@ class BadRecord(Exception):
         self.detail = detail
 
 
+class NeedsExactReader(ValueError):
+    """A quick reader leaves this record to the exact reader of its format. The record may be good or bad."""
+
+
 @dataclass(slots=True)
 class Row:
     """One row of `REPORTS`; the fields are its columns."""

@@ -24,14 +24,13 @@ from ledto.sources.json.typed import (
     COLON_OR_NUL_ESCAPED,
     NOT_TAKEN,
     KnownObject,
-    NeedsExactReader,
     Typed,
     check_all_is_there,
     check_plain,
     hex_ids,
     text_of,
 )
-from ledto.sources.rows import MOST_CAUSES, BadRecord
+from ledto.sources.rows import MOST_CAUSES, BadRecord, NeedsExactReader
 from ledto.sources.spans.fields import SPAN_DIGITS, TRACE_DIGITS, UNNAMED, inner_fields
 from ledto.sources.spans.spans import INTERNAL, SPAN_KINDS, Moment, Spans
 from ledto.sources.times import INT64_LEAST, INT64_MOST

@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw, Struct
 
+from ledto.sources.rows import NeedsExactReader
 from ledto.sources.times import INT64_LEAST, INT64_MOST
 
 NOT_TAKEN: Final = (msgspec.MsgspecError, ValueError, RecursionError)
@@ -41,10 +42,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 T = TypeVar("T")
-
-
-class NeedsExactReader(ValueError):
-    """The exact reader must look."""
 
 
 class KnownObject(Struct, forbid_unknown_fields=True, gc=False):

@@ -13,10 +13,11 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import astuple
 
-from ledto.sources.json.typed import MOST_AT_ONCE_BYTES, KnownObject, NeedsExactReader, check_all_is_there
+from ledto.sources.json.typed import MOST_AT_ONCE_BYTES, KnownObject, check_all_is_there
 from ledto.sources.otlp.model import LogRecord, Record, SpanEvent, SpanRecord
 from ledto.sources.otlp.records import LOGS, SPANS
 from ledto.sources.otlp.values import SPAN_BYTES, TRACE_BYTES
+from ledto.sources.rows import NeedsExactReader
 from ledto.sources.times import INT64_LEAST, INT64_MOST
 
 MOST_NESTED: Final = 8

@@ -33,7 +33,7 @@ from ledto.sources.otlp.records import (
     unreadable_resource,
 )
 from ledto.sources.otlp.values import SPAN_BYTES, TRACE_BYTES
-from ledto.sources.rows import BadRecord, values_of
+from ledto.sources.rows import BadRecord, NeedsExactReader, values_of
 from ledto.sources.spans.spans import Found
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
@@ -59,10 +59,6 @@ _IDS = {"traceId": "trace_id", "spanId": "span_id", "parentSpanId": "parent_span
 _BITS_64 = (1 << 64) - 1
 _SHOWN_BYTES = 400
 _MESSAGES: dict[str, type[Message]] = {SPANS: trace_pb2.Span, LOGS: logs_pb2.LogRecord}
-
-
-class _NotRegular(Exception):
-    """The exact reader must look."""
 
 
 def wire_resource(raw: bytes) -> Resource:
@@ -96,7 +92,7 @@ def _rows(raw: bytes, resource: Resource, file: str, place: int, record_of: Call
 def _quick_record(signal: str, message: Any) -> Record:
     try:
         return _span(message) if signal == SPANS else _log(message)
-    except _NotRegular:
+    except NeedsExactReader:
         return _exact_record(signal, message)
 
 
@@ -182,7 +178,7 @@ def _id(value: bytes, size_bytes: int) -> str | None:
     if value in _NO_IDS:
         return None
     if len(value) != size_bytes:
-        raise _NotRegular
+        raise NeedsExactReader
     return value.hex()
 
 
@@ -208,12 +204,12 @@ def _value(value: AnyValue, depth: int) -> Any:
     if kind == "bytes_value":
         return base64.b64encode(value.bytes_value).decode()
     if depth >= MOST_NESTED:
-        raise _NotRegular
+        raise NeedsExactReader
     if kind == "array_value":
         return [_value(each, depth + 1) for each in value.array_value.values]
     if kind == "kvlist_value":
         return _attributes(value.kvlist_value.values, depth + 1)
-    raise _NotRegular
+    raise NeedsExactReader
 
 
 def _refusal(raw: bytes, message: Descriptor) -> BadRecord:

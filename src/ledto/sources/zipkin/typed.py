@@ -8,8 +8,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from ledto.sources.json.documents import DocumentValue
-from ledto.sources.json.typed import NOT_TAKEN, KnownObject, NeedsExactReader, Typed, hex_ids, hex_ids_or_none, text_of
-from ledto.sources.rows import BadRecord
+from ledto.sources.json.typed import NOT_TAKEN, KnownObject, Typed, hex_ids, hex_ids_or_none, text_of
+from ledto.sources.rows import BadRecord, NeedsExactReader
 from ledto.sources.spans.fields import SPAN_DIGITS, TRACE_DIGITS, UNNAMED, inner_fields
 from ledto.sources.spans.process_names import IDENTIFYING
 from ledto.sources.spans.spans import INTERNAL, SERVER, Spans
