@@ -3,12 +3,14 @@ from __future__ import annotations
 import doctest
 import json
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import ledto
+from ledto.reporting import Reporter
 from ledto.sources import source
 from ledto.sources.conformance import piece_of
 
@@ -42,10 +44,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def reporter(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reporter]:
+    """A reporter for examples that need one. Nobody listens to it, so no reporter waits for that when it ends."""
+    assert Reporter.__init__.__kwdefaults__ is not None
+    monkeypatch.setitem(Reporter.__init__.__kwdefaults__, "exit_timeout_s", 0.0)
+    made = Reporter("shop")
+    yield made
+    made.close(timeout_s=0.0)
+
+
 @pytest.mark.parametrize("module", MODULES)
-def test_the_examples_of_a_docstring_run(module: str, folder: Path) -> None:
+def test_the_examples_of_a_docstring_run(module: str, folder: Path, reporter: Reporter) -> None:
     """A reader who types what `help` shows gets what it shows."""
-    result = doctest.testmod(import_module(module))
+    result = doctest.testmod(import_module(module), extraglobs={"reporter": reporter})
     assert result.attempted > 0
     assert result.failed == 0, "see the output above"
 

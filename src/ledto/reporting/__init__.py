@@ -1,9 +1,7 @@
 """Report an application's events to the service, and pass their causes on with its messages.
 
-::
-
-    reporter = Reporter("shop")
-    reporter.report("order.placed", order=42)
+    >>> reporter = Reporter("shop")
+    >>> event = reporter.report("order.placed", order=42)
 
 sends this record, in a batch with others, to ``POST /v1/reports``::
 

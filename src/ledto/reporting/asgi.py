@@ -1,8 +1,7 @@
 """Report requests and responses of an ASGI application; read and write the cause in their headers.
 
-::
-
-    app = ReportingMiddleware(app, reporter)
+    >>> from fastapi import FastAPI
+    >>> app = ReportingMiddleware(FastAPI(), reporter)
 
 A call has four events: the client's ``call``, ``serve`` and ``answer`` here, and the client's ``answered``. Each request is
 a line of its own, such as ``GET /orders #k2m7xe-17``. The middleware works with any ASGI application and imports none. Put

@@ -1,9 +1,7 @@
 """Report the requests of httpx clients: send a cause with each request, and read one from each response.
 
-::
-
-    httpx.Client(transport=ReportingTransport(reporter))
-    httpx.AsyncClient(transport=AsyncReportingTransport(reporter))
+    >>> client = httpx.Client(transport=ReportingTransport(reporter))
+    >>> async_client = httpx.AsyncClient(transport=AsyncReportingTransport(reporter))
 
 These are transports, not event hooks: httpx calls no hook when no response comes. A redirect is a request of its own.
 """

@@ -1,9 +1,16 @@
 """Put stamps on OpenTelemetry's spans, and causes on the messages between traced services.
 
-::
+    >>> from opentelemetry.propagators.composite import CompositePropagator
+    >>> from opentelemetry.sdk.trace import TracerProvider
+    >>> from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+    >>> propagator = CompositePropagator([TraceContextTextMapPropagator(), CausePropagator(reporter)])
+    >>> provider = TracerProvider()
+    >>> provider.add_span_processor(StampingSpanProcessor(reporter))
+    >>> with provider.get_tracer("shop").start_as_current_span("order") as span:
+    ...     span.attributes["ledto.event"] == f"{reporter.process}:1"
+    True
 
-    set_global_textmap(CompositePropagator([TraceContextTextMapPropagator(), CausePropagator(reporter)]))
-    provider.add_span_processor(StampingSpanProcessor(reporter))
+Give the propagator to ``opentelemetry.propagate.set_global_textmap``, and the provider to ``trace.set_tracer_provider``.
 
 The start of a span is an event. Its id and stamp become the span's attributes ``ledto.event`` and ``ledto.stamp`` (as
 JSON); the event has the span's ``trace_id`` and ``span_id``. The first span that is started from an extracted context

@@ -1,11 +1,13 @@
 """Report the calls of gRPC clients and servers. A call is two messages: the request and the reply (Berry, 3.3).
 
-::
-
-    channel = grpc.intercept_channel(channel, ClientInterceptor(reporter))
-    server = grpc.server(pool, interceptors=[ServerInterceptor(reporter)])
-    channel = grpc.aio.insecure_channel(target, interceptors=aio_client_interceptors(reporter))
-    server = grpc.aio.server(interceptors=[AioServerInterceptor(reporter)])
+    >>> import asyncio, concurrent.futures, grpc
+    >>> channel = grpc.intercept_channel(grpc.insecure_channel("localhost:50051"), ClientInterceptor(reporter))
+    >>> pool = concurrent.futures.ThreadPoolExecutor(4)
+    >>> server = grpc.server(pool, interceptors=[ServerInterceptor(reporter)])
+    >>> async def with_asyncio():
+    ...     channel = grpc.aio.insecure_channel("localhost:50051", interceptors=aio_client_interceptors(reporter))
+    ...     server = grpc.aio.server(interceptors=[AioServerInterceptor(reporter)])
+    >>> asyncio.run(with_asyncio())
 
 A call has four events: ``call`` at the client, ``serve`` and ``answer`` at the server, ``answered`` at the client. The
 request's cause is in its metadata, and the reply's in its trailing metadata, also in that of an error. If a reply has no
