@@ -190,11 +190,10 @@ def test_the_token_stays_in_files_of_its_owner_and_one_service_has_a_history(tmp
 SERVICE = """
 import asyncio, json, sys
 from pathlib import Path
-from ledto.service.http.app import Settings
-from ledto.service.serve import Plan, stream_command
-from ledto.service.serve import Plan, serve
+from ledto.service.http.app import HttpSettings
+from ledto.service.serve import ServicePlan, serve
 
-plan = Plan(history=Path(sys.argv[1]), settings=Settings(port=0, expects_stream=False), stream=False)
+plan = ServicePlan(history=Path(sys.argv[1]), settings=HttpSettings(port=0, expects_stream=False), stream=False)
 asyncio.run(serve(plan, on_ready=lambda running: print(running.http, running.broker_pid, flush=True)))
 """
 
