@@ -26,7 +26,7 @@ def opened(path: Path) -> History:
 
 def ask(kept: History, event: int) -> list[int]:
     """Positions of the last causes, the latest first."""
-    return [cause.position for cause in reversed(kept.why(event, k=LAST).events)]
+    return [cause.position for cause in reversed(kept.why(event, k=LAST).causes)]
 
 
 def drawn_events(kept: History, count: int) -> list[int]:

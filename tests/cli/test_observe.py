@@ -56,7 +56,7 @@ def test_a_killed_run_leaves_the_old_history_and_the_next_one_works(tmp_path: Pa
     driver.wait()
 
     answer = ledto.open(history).why("b:1")
-    assert [event.name for event in answer.events] == ["cause"]
+    assert [event.name for event in answer.causes] == ["cause"]
     again = run("observe", log, "--to", history, "--json")
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["ledger"] == ledger

@@ -77,7 +77,7 @@ def test_every_question_answers_in_json_what_the_library_answers(ask: Ask, made:
     assert ask("check", json_too=True)["ledger"]["quarantined"] == 1
     assert [each["reason"] for each in ask("quarantine", json_too=True)] == [REASON]
     assert ask("sql", "SELECT count(*) AS n FROM events", json_too=True) == [{"n": 60}]
-    for event in ask("why", name, json_too=True)["events"]:
+    for event in ask("why", name, json_too=True)["causes"]:
         assert {"id", "process", "seq", "name", "time"} <= set(event)
 
 

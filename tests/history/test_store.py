@@ -63,7 +63,7 @@ def test_a_history_lives_on_file_systems_that_are_not_local(tmp_path: Path, monk
         assert [event.id for event in history.order()] == [event.id for event in events]
         past = [event.position for event in events if event.happened_before(events[-1])]
         answer = history.why(str(events[-1].id), k=30)
-        assert [event.position for event in answer.events] == past
+        assert [event.position for event in answer.causes] == past
         assert not (tmp_path / "h" / "run.lock").exists()
 
 

@@ -231,7 +231,7 @@ def test_a_message_that_is_received_again_long_after_still_has_its_send(tmp_path
             with LiveWriter(folder) as writer:
                 writer.step(_reports([again]), now=BASE + 5_000 * MS)
         answer = LiveHistory(folder).current().why("c:1")
-        assert [event.id for event in answer.events] == ["a:1"]
+        assert [event.id for event in answer.causes] == ["a:1"]
         assert not answer.missing
 
 

@@ -30,7 +30,7 @@ def test_a_trace_in_two_processes_tells_of_no_order_between_them(declined_ms: in
     found = history.related("web:1", "pay:1")
     assert found.relation is Standing.UNKNOWN
     assert {each.process for each in found.missing} == {"web", "pay"}
-    assert not history.why("web:1").events
+    assert not history.why("web:1").causes
 
 
 def test_a_trace_in_one_process_is_a_line(tmp_path: Path) -> None:
@@ -43,4 +43,4 @@ def test_a_trace_in_one_process_is_a_line(tmp_path: Path) -> None:
     )
     assert history.relation("shop:1", "shop:3") is Standing.BEFORE
     assert history.relation("shop:2", "shop:3") is Standing.POSSIBLE
-    assert [event.name for event in history.why("shop:3").events] == ["card declined"]
+    assert [event.name for event in history.why("shop:3").causes] == ["card declined"]

@@ -254,8 +254,8 @@ def test_causes_are_recorded_and_possible_ones_are_told_apart(seed, processes, e
         position = {event.position: event.id for event in history.order()}
         for event in execution.random.sample(execution.done, min(8, len(execution.done))):
             answer = history.why(event.id, k=1_000, possible=1_000)
-            assert {by_id[each.id] for each in answer.events} == recorded[event]
-            assert [each.position for each in answer.events] == sorted(each.position for each in answer.events)
+            assert {by_id[each.id] for each in answer.causes} == recorded[event]
+            assert [each.position for each in answer.causes] == sorted(each.position for each in answer.causes)
             steps = {(by_id[position[each.cause]], by_id[position[each.effect]]): each.kind for each in answer.edges}
             assert steps.keys() == {(cause, each) for each in (event, *recorded[event]) for cause in each.recorded}
             for (cause, effect), kind in steps.items():
@@ -273,22 +273,22 @@ def test_causes_are_recorded_and_possible_ones_are_told_apart(seed, processes, e
                 assert by_id[each.event.id] in {start, *recorded[start]}
                 assert end in {event, *wide[event]}
             came = history.impact(event.id, k=1_000, possible=1_000)
-            assert {by_id[each.id] for each in came.events} == {
+            assert {by_id[each.id] for each in came.effects} == {
                 each for each in execution.done if event in recorded[each]
             }
             assert {by_id[each.id] for each in came.possible} == {
                 each for each in execution.done if event in wide[each] - recorded[each]
             }
-            assert came.total == len(came.events) + len(came.possible)
+            assert came.total == len(came.effects) + len(came.possible)
             assert not came.more
             assert not came.more_possible
             assert history.cut(event.id).total == len(wide[event]) + 1
             some = history.impact(event.id, k=1, possible=1)
-            assert (some.events, some.possible) == (came.events[:1], came.possible[:1])
-            assert (some.more, some.more_possible) == (len(came.events) > 1, len(came.possible) > 1)
+            assert (some.effects, some.possible) == (came.effects[:1], came.possible[:1])
+            assert (some.more, some.more_possible) == (len(came.effects) > 1, len(came.possible) > 1)
             few = history.why(event.id, k=2, possible=1)
-            assert [each.id for each in few.events] == [each.id for each in answer.events[-2:]]
-            assert few.more == (len(answer.events) > 2)
+            assert [each.id for each in few.causes] == [each.id for each in answer.causes[-2:]]
+            assert few.more == (len(answer.causes) > 2)
             assert few.possible == answer.possible[:1]
             assert few.more_possible == (len(rest) > 1)
 
@@ -313,7 +313,7 @@ def test_assumed_answers_count_as_recorded_where_one_asks_so(seed, processes, ev
         by_id = {event.id: event for event in execution.done}
         for event in execution.random.sample(execution.done, min(6, len(execution.done))):
             answer = history.why(event.id, k=1_000, possible=1_000, answered=True)
-            assert {by_id[each.id] for each in answer.events} == led[event]
+            assert {by_id[each.id] for each in answer.causes} == led[event]
             listed = {by_id[each.event.id] for each in answer.possible}
             assert listed == wide[event] - led[event]
             for other in execution.random.sample(execution.done, min(12, len(execution.done))):

@@ -35,7 +35,7 @@ def test_why_gives_the_last_causes(drawn: Drawn) -> None:
             past = [other.position for other in events if other.happened_before(event)]
             for k in (0, 3, len(events)):
                 answer = history.why(event.position, k=k)
-                assert positions(answer.events) == past[max(0, len(past) - k) :]
+                assert positions(answer.causes) == past[max(0, len(past) - k) :]
                 assert answer.more == (len(past) > k)
                 assert answer.event.id == (event.id or event.key)
 
@@ -54,10 +54,10 @@ def test_why_with_conditions_gives_the_last_causes_that_meet_them(drawn: Drawn) 
                 if (other.attributes or {}).get("status", 0) >= 4 and other.process == process and other.name == "pay"
             ]
             answer = history.why(event.position, k=2, where="status >= 4", processes=[process], names=["pay"])
-            assert positions(answer.events) == wanted[-2:]
+            assert positions(answer.causes) == wanted[-2:]
             assert answer.more == (len(wanted) > 2)
             sent = [other.position for other in past if other.kind == "send"]
-            assert positions(history.why(event.position, k=3, where="kind = 'send'").events) == sent[-3:]
+            assert positions(history.why(event.position, k=3, where="kind = 'send'").causes) == sent[-3:]
 
 
 @few
@@ -93,7 +93,7 @@ def test_impact_counts_all_effects_and_lists_the_first(drawn: Drawn) -> None:
         for event in events:
             future = [other for other in events if event.happened_before(other)]
             answer = history.impact(event.position, k=4)
-            assert positions(answer.events) == [other.position for other in future[:4]]
+            assert positions(answer.effects) == [other.position for other in future[:4]]
             assert answer.total == len(future)
             assert answer.more == (len(future) > 4)
             by_process = {each.process: each.events for each in answer.processes}
@@ -166,7 +166,7 @@ def check_cut(history: History, events: list[Made], inside: set[int], **asked: i
     answer = history.cut(**asked, k=5)
     assert answer.total == len(inside)
     last = {(event.computation, event.process): event.position for event in events if event.position in inside}
-    assert positions(answer.last) == [last[name] for name in sorted(last)]
+    assert positions(answer.last_events) == [last[name] for name in sorted(last)]
     flying = sorted(
         (event.position, cause.position)
         for event in events

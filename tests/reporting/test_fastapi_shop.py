@@ -42,8 +42,8 @@ def test_the_history_of_the_shop_says_what_the_reports_say(tmp_path: Path) -> No
     history = observe(files, tmp_path / "history")
     assert len(history) == len(rows)
     answer = history.why(truth.failure)
-    assert {event.id for event in answer.events} == recorded(rows)[truth.failure]
-    assert [event.name for event in answer.events] == ["shop.opened", "serve POST /orders/30", "order.checked"]
+    assert {event.id for event in answer.causes} == recorded(rows)[truth.failure]
+    assert [event.name for event in answer.causes] == ["shop.opened", "serve POST /orders/30", "order.checked"]
     assert truth.change in [each.event.id for each in answer.possible[:10]]
     found = history.related(truth.change, truth.failure)
     assert (found.relation, found.direction) == (Standing.POSSIBLE, Standing.BEFORE)

@@ -83,14 +83,14 @@ def test_what_is_recorded_of_the_refusal_is_what_its_trace_leads_through(shop: S
     ancestors = {span}
     while span := spans[span][1]:
         ancestors.add(span)
-    assert {lines[event.position] for event in answer.events} == {f"{trace}/{each}" for each in ancestors}
-    assert [event.process.split("@")[0] for event in answer.events] == ["oweb"] * 2 + ["oorders"] * 3 + ["opay"] * 2
-    assert {"order taken", "payment asked"} < {event.name for event in answer.events}
+    assert {lines[event.position] for event in answer.causes} == {f"{trace}/{each}" for each in ancestors}
+    assert [event.process.split("@")[0] for event in answer.causes] == ["oweb"] * 2 + ["oorders"] * 3 + ["opay"] * 2
+    assert {"order taken", "payment asked"} < {event.name for event in answer.causes}
     assert {gap.kind for gap in answer.missing} == {"caller"}, "only who called the services from outside"
     assert not answer.more
 
     failed = shop.history.why(shop.one(FAILURE), k=1_000)
-    assert {lines[event.position].split("/")[0] for event in failed.events} == {trace}
+    assert {lines[event.position].split("/")[0] for event in failed.causes} == {trace}
 
 
 @pytest.mark.parametrize("asked", [REFUSAL, FAILURE])
@@ -99,7 +99,7 @@ def test_the_change_is_among_the_first_ten_possible_causes(shop: Shop, asked: st
     told = shop.ask("why", shop.one(asked))
     assert CHANGE in [each["event"]["name"] for each in told["possible"][:10]]
     [position] = [each["event"]["position"] for each in told["possible"] if each["event"]["name"] == CHANGE]
-    assert position not in [event["position"] for event in told["events"]]
+    assert position not in [event["position"] for event in told["causes"]]
 
 
 def test_three_services_of_one_machine_come_out_as_one_clock(shop: Shop) -> None:

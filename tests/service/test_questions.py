@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -25,7 +26,8 @@ from ledto.events.schema import ANSWER
 from ledto.history import BadCondition, NoHistory
 from ledto.history.clocks.measure import added, measure_segment
 from ledto.history.clocks.tables import store_clocks
-from ledto.questions import History
+from ledto.questions import Check, Concurrent, Cut, Explanation, History, Impact, Related, Why
+from ledto.questions.clocks import Clocks
 from ledto.service.http.limits import RequestRefused
 from ledto.service.questions import bounds as answer_bounds
 from ledto.service.questions import documents as answers
@@ -136,6 +138,26 @@ def test_http_answers_what_the_command_line_answers_and_what_openapi_says(
     schema = described["responses"]["200"]["content"]["application/json"]["schema"]
     (single,) = get_args(model) or (model,)
     assert (schema if model is single else schema["items"])["$ref"] == f"#/components/schemas/{single.__name__}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "document"),
+    [
+        (Why, answers.WhyDocument),
+        (Impact, answers.ImpactDocument),
+        (Related, answers.RelationDocument),
+        (Explanation, answers.ExplanationDocument),
+        (Concurrent, answers.ConcurrentDocument),
+        (Cut, answers.CutDocument),
+        (Check, answers.CheckDocument),
+        (Clocks, answers.ClocksDocument),
+    ],
+)
+def test_a_document_has_the_names_of_the_python_answer(answer: type, document: type[answers.Document]) -> None:
+    """Who moves a program from Python to JSON, or back, would look for the same list under another name."""
+    described = set(document.model_fields) - {"truncated"}
+    assert described <= set(dir(answer))
+    assert {field.name for field in dataclasses.fields(answer)} <= described
 
 
 def test_every_page_of_the_order_is_a_part_of_the_command_line_s(made: tuple[Path, list[Made]], get: Get) -> None:
@@ -376,23 +398,23 @@ def test_answers_of_long_events_are_cut_and_say_so(
     assert whole == json.loads(json.dumps(History(folder).why(last, k=1_000).to_json()))
     budget = 100_000
     answered = asking(application(Newest(folder), limits=QuestionLimits(answer_bytes=budget)))
-    for path, parameters in (
-        ("why", {"event": last, "k": 1_000}),
-        ("impact", {"event": "@0", "k": 1_000}),
-        ("concurrent", {"event": "@20", "k": 1_000}),
-        ("cut", {"event": last}),
+    for path, listed, parameters in (
+        ("why", "causes", {"event": last, "k": 1_000}),
+        ("impact", "effects", {"event": "@0", "k": 1_000}),
+        ("concurrent", "events", {"event": "@20", "k": 1_000}),
+        ("cut", "last_events", {"event": last}),
     ):
         answer = answered(f"/v1/history/{path}", **parameters)
         document = answer.json()
         assert answer.status_code == 200, answer.text
         # Six characters say one that is not ASCII; what surrounds texts is small.
         assert len(answer.text) < 3 * budget + 40 * 1_000
-        shown = [each["attributes"] for each in document.get("events", [])]
+        shown = [each["attributes"] for each in document[listed]]
         cut = [each for each in shown if "…" in str(each)]
         assert int(answer.headers.get("Ledto-Truncated", 0)) == document.get("truncated", 0) >= len(cut)
     document = answered("/v1/history/why", event=last, k=1_000).json()
     assert document["truncated"] > 0
-    for cut, full in zip(document["events"], whole["events"], strict=True):
+    for cut, full in zip(document["causes"], whole["causes"], strict=True):
         if full["attributes"]["text"] == "t":
             assert cut == full
         else:
@@ -424,7 +446,7 @@ def test_possible_causes_are_within_the_bounds_of_an_answer(tmp_path: Path) -> N
     budget = 100_000
     get = asking(application(Newest(tmp_path / "h"), limits=QuestionLimits(answer_bytes=budget)))
     found = get("/v1/history/why", event="web:60", k=1, possible=60)
-    assert [each["id"] for each in found.json()["events"]] == ["web:59"]
+    assert [each["id"] for each in found.json()["causes"]] == ["web:59"]
     assert {each["event"]["process"] for each in found.json()["possible"]} == {"pay"}
     assert len(found.json()["possible"]) == 60
     assert found.json()["truncated"] > 0
@@ -437,7 +459,7 @@ def test_possible_causes_are_within_the_bounds_of_an_answer(tmp_path: Path) -> N
     answers.RelationDocument.model_validate(told)
     answered = get("/v1/history/relation", first="pay:5", second="web:60", answered=True).json()
     assert answered["relation"] == history.relation("pay:5", "web:60", answered=True) == "before"
-    assert len(get("/v1/history/why", event="web:60", k=200, answered=True).json()["events"]) == 2 * 60 - 1
+    assert len(get("/v1/history/why", event="web:60", k=200, answered=True).json()["causes"]) == 2 * 60 - 1
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=12), st.integers(0, 300))

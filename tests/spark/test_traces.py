@@ -92,7 +92,7 @@ def test_a_failure_is_followed_through_links_calls_and_logs(history: ledto.Histo
     """The answer a user waits for: both messages, the query, and nothing of what ran beside them."""
     answer = history.why(name(5))
     recorded = {name(number, start=True) for number in (1, 2, 3, 4, 5)}
-    assert {event.id for event in answer.events} == recorded
+    assert {event.id for event in answer.causes} == recorded
     assert answer.possible[0].event.id == name(6), "the call was most likely waited for"
     waited = history.why(name(5), answered=True)
     query = {name(6, start=True), name(7, start=True), name(7), name(6)}
@@ -129,7 +129,7 @@ def test_corrected_times_respect_causality_and_wall_times_stay(history: ledto.Hi
 def test_a_service_is_asked_for_by_its_name(history: ledto.History) -> None:
     """A service that did two things at once is one process of two lines: none of them is left out."""
     answer = history.why(name(5), processes=["web"])
-    assert {(event.process, event.line) for event in answer.events} == {
+    assert {(event.process, event.line) for event in answer.causes} == {
         *(("web", f"{ORDER}/{number:016x}") for number in (1, 2)),
         *(("web", f"{OTHER}/{number:016x}") for number in (3, 4)),
     }

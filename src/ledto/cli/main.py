@@ -26,12 +26,12 @@ COMMANDS: Final[Mapping[str, str]] = {
     "explain": "questions",
     "concurrent": "questions",
     "cut": "questions",
-    "order": "questions_tables",
-    "processes": "questions_history",
-    "check": "questions_history",
+    "order": "tables",
+    "processes": "check",
+    "check": "check",
     "clocks": "clocks",
-    "quarantine": "questions_history",
-    "sql": "questions_tables",
+    "quarantine": "check",
+    "sql": "tables",
 }
 """The module of ``ledto.cli`` that has the function of each command, in the order of the help."""
 

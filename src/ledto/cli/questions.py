@@ -75,7 +75,7 @@ def why(
             computation=computation,
             on_progress=tell,
         )
-        nothing = bool(where or process or name) and not answer.events and not answer.possible
+        nothing = bool(where or process or name) and not answer.causes and not answer.possible
         if as_json:
             print_json(answer.to_json())
         if nothing:
@@ -83,7 +83,7 @@ def why(
             raise typer.Exit(1)
         if as_json:
             return
-        print_events(answer.events, asked.unit, shown=answer.event, times=times)
+        print_events(answer.causes, asked.unit, shown=answer.event, times=times)
         if answer.more:
             say(f"and more before these: -k {4 * max(k, 1)} shows them")
         if answer.possible:
@@ -100,7 +100,7 @@ def _nothing_met(asked: History, event: Event, names: Sequence[str]) -> str:
     if not names:
         return said
     near = asked.why(event, k=MOST_NAMES, possible=MOST_NAMES)
-    known = sorted({each.name for each in (*near.events, *(each.event for each in near.possible)) if each.name})
+    known = sorted({each.name for each in (*near.causes, *(each.event for each in near.possible)) if each.name})
     if set(names) & set(known):
         return said
     alike = difflib.get_close_matches(names[0], known, SHOWN, 0.5) or known[:SHOWN]
@@ -128,7 +128,7 @@ def impact(
         if as_json:
             print_json(answer.to_json())
             return
-        print_events((answer.event, *answer.events), asked.unit, times=times)
+        print_events((answer.event, *answer.effects), asked.unit, times=times)
         if answer.more:
             say(f"and more after these: -k {4 * max(k, 1)} shows them")
         if answer.possible:
@@ -244,7 +244,7 @@ def cut(
             return
         are = "is" if answer.total == 1 else "are"
         title = f"{counted(answer.total, 'event')} {are} in the cut; the last of each process:"
-        print_events(answer.last, asked.unit, title=title, times=times)
+        print_events(answer.last_events, asked.unit, title=title, times=times)
         print_rows(
             ["message", "from", "to"],
             [(message_words(each.key), brief(each.sent), brief(each.received)) for each in answer.in_flight],

@@ -131,7 +131,7 @@ def ask(stage: Stage, command: list[str], history: Path, truth: ShopTruth) -> No
     stage.act("Ask what led to the failure")
     options = ["--history", str(history)]
     stage.run([*command, "why", truth.failure, *options, "-k", "8", "--where", WHERE])
-    causes = {event.id for event in ledto.open(history).why(truth.failure, k=8, where=WHERE).events}
+    causes = {event.id for event in ledto.open(history).why(truth.failure, k=8, where=WHERE).causes}
     stage.check(
         f"{truth.cause} is what really led to it, and every step from there is listed", causes >= set(truth.chain[:-1])
     )

@@ -65,7 +65,7 @@ def choose(
     run = history.run
     if around is not None:
         answer = history.why(around, k=k, processes=processes or None, computation=computation)
-        positions = np.array([event.position for event in (*answer.events, answer.event)], np.int64)
+        positions = np.array([event.position for event in (*answer.causes, answer.event)], np.int64)
         return _select_at(run, np.unique(positions))
     codes = np.ones(len(run.processes), np.bool_)
     if computation is not None:

@@ -3,7 +3,7 @@
     >>> import ledto
     >>> history = ledto.open("shop.history")
     >>> answer = history.why("shop:2", k=10)
-    >>> answer.events[-1]    # doctest: +ELLIPSIS
+    >>> answer.causes[-1]    # doctest: +ELLIPSIS
     Event(id='cart:1', process='cart', seq=1, name='checkout', time=1700000000120000000, ...)
 
 One module a question: `why`, `impact`, `concurrent`, `cut`, `relation`, `explain`, `order`, `clocks`, `sql`. `history`

@@ -55,7 +55,7 @@ class Cut:
     """The time up to which events are in the cut by their causal times; None for a cut by an event."""
     total: int
     """How many events are in the cut."""
-    last: tuple[Event, ...]
+    last_events: tuple[Event, ...]
     """The last event of each process that has one in the cut, by computation and process."""
     in_flight: tuple[MessageUnderWay, ...]
     """Messages sent inside and received outside, by receive: as many as were asked for."""
@@ -67,7 +67,7 @@ class Cut:
         by = {"time": self.time} if self.event is None else {"event": self.event.to_json()}
         return {
             **by,
-            "events": [event.to_json() for event in self.last],
+            "last_events": [event.to_json() for event in self.last_events],
             "total": self.total,
             "in_flight": [message.to_json() for message in self.in_flight],
             "in_flight_total": self.in_flight_total,

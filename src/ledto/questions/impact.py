@@ -38,7 +38,7 @@ class Impact:
     """The answer of `History.impact`."""
 
     event: Event
-    events: tuple[Event, ...]
+    effects: tuple[Event, ...]
     """The first events that it is recorded to have led to, in an order in which each comes before its own effects."""
     total: int
     """How many there are in all: recorded ones and possible ones."""
@@ -55,7 +55,7 @@ class Impact:
         """For `json.dumps`."""
         return {
             "event": self.event.to_json(),
-            "events": [event.to_json() for event in self.events],
+            "effects": [event.to_json() for event in self.effects],
             "more": self.more,
             "total": self.total,
             "processes": [each.to_json() for each in self.processes],

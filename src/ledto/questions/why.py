@@ -30,7 +30,7 @@ class Why:
     """The answer of `History.why`."""
 
     event: Event
-    events: tuple[Event, ...]
+    causes: tuple[Event, ...]
     """Events that happened before it, in an order in which each comes before its effects; the nearest ones."""
     more: bool
     """Whether there are further ones before those."""
@@ -51,7 +51,7 @@ class Why:
         """For `json.dumps`."""
         return {
             "event": self.event.to_json(),
-            "events": [event.to_json() for event in self.events],
+            "causes": [event.to_json() for event in self.causes],
             "more": self.more,
             "missing": [gap.to_json() for gap in self.missing],
             "complete": self.complete,

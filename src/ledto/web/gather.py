@@ -108,13 +108,13 @@ def gather(
     check = history.check()
     others = find_bystanders(history, answer.event, beside)
     possible = tuple(sorted((cause.event for cause in answer.possible), key=lambda cause: cause.position))
-    shown = [one.position for one in (*answer.events, *possible, answer.event, *others)]
+    shown = [one.position for one in (*answer.causes, *possible, answer.event, *others)]
     drawn = find_connections(history.run, shown)
     return Incident(
         history=str(history.run.store),
         unit=history.unit,
         event=answer.event,
-        past=answer.events,
+        past=answer.causes,
         bystanders=others,
         causes=drawn.causes,
         missing=answer.missing,

@@ -65,8 +65,8 @@ def test_a_followed_folder_is_delivered_as_the_batch_delivers_it(spark: SparkSes
             event.id for event in at_once.order(policy=policy)
         ]
     last = order[-1]
-    assert [event.id for event in grown.why(last, k=50).events] == [
-        event.id for event in at_once.why(last, k=50).events
+    assert [event.id for event in grown.why(last, k=50).causes] == [
+        event.id for event in at_once.why(last, k=50).causes
     ]
 
 

@@ -113,7 +113,7 @@ class WhyDocument(AnsweredDocument):
     """What led to an event."""
 
     event: EventDocument
-    events: list[EventDocument] = Field(
+    causes: list[EventDocument] = Field(
         description="The last k events that are recorded to have led to it, each after its own causes."
     )
     more: bool = Field(description="Whether there are more before those.")
@@ -142,7 +142,7 @@ class ImpactDocument(AnsweredDocument):
     """The effects of an event."""
 
     event: EventDocument
-    events: list[EventDocument] = Field(description="The first k recorded effects, each after its own causes.")
+    effects: list[EventDocument] = Field(description="The first k recorded effects, each after its own causes.")
     more: bool
     total: int = Field(description="How many effects there are in all, possible ones included.")
     processes: list[AffectedDocument] = Field(description="The processes with effects, the one with most first.")
@@ -196,7 +196,7 @@ class CutDocument(AnsweredDocument):
     event: EventDocument | None = Field(None, description="The event whose causal past this is.")
     time: int | None = Field(None, description="The time; events with causal times up to it are in the state.")
     total: int = Field(description="How many events are in it.")
-    events: list[EventDocument] = Field(description="The last event of each process that has one in it.")
+    last_events: list[EventDocument] = Field(description="The last event of each process that has one in it.")
     in_flight: list[MessageDocument] = Field(description="The first k messages sent inside and received outside.")
     in_flight_total: int
 

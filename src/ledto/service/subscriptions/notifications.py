@@ -302,7 +302,7 @@ def answer_document(live: HistorySource, subscription: Subscription, row: dict[s
             "subscription": subscription.id,
             "number": row["number"],
             "event": why.event.to_json(),
-            "causes": [cause.to_json() for cause in why.events],
+            "causes": [cause.to_json() for cause in why.causes],
             "more": why.more,
             "missing": [hole.to_json() for hole in why.missing],
             "missing_at_delivery": list(row["missing"] or ()),
