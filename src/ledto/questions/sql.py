@@ -2,8 +2,8 @@
 
 - ``events``: one row an event, in the columns of the files, ``line`` and ``error`` among them, with ``position`` and a
   column for each attribute;
-- ``causes``: one row a cause, ``effect`` and ``cause`` as positions, and ``kind``: ``message`` and ``line`` are recorded,
-  ``assumed`` is an answer that somebody is taken to have waited for. That an event shares its ``process`` with the one
+- ``causes``: one row a cause, ``effect`` and ``cause`` as positions, and ``kind``, as of a `PathStep`: ``message`` is recorded, and so
+  is ``line``, which includes starts and joins; ``answer`` is assumed; ``tie`` is possible. That an event shares its ``process`` with the one
   before it in ``position`` has no row. In a history without lines that, too, is recorded, and there are no rows of lines;
 - ``deliveries``: ``policy``, ``position``, ``at``, ``waited``, ``late``;
 - ``quarantine``: reports that were set aside; ``processes``: one row a process.
@@ -27,6 +27,7 @@ from collections.abc import Collection
 from typing import ClassVar
 
 import duckdb
+import numpy as np
 
 from ledto.history import layout
 from ledto.history.damage import require_intact
@@ -168,12 +169,21 @@ class _Selects(ABC):
     def causes(self) -> str:
         if not self.segments:
             return self.empty(effect="BIGINT", cause="BIGINT", kind="VARCHAR")
+        doubtful = (layout.SKELETON_ASSUMED, layout.SKELETON_TIED)
+        by_columns: dict[tuple[bool, ...], list[tuple[int, str]]] = {}
+        for file in self._skeletons():
+            columns = self._columns(file)
+            by_columns.setdefault(tuple(name in columns for name in doubtful), []).append(file)
         selects = []
-        for assumes in (False, True):
-            files = [each for each in self._skeletons() if assumes == (layout.SKELETON_ASSUMED in self._columns(each))]
-            known = f"{self.length('causes')} - CAST({layout.SKELETON_ASSUMED} AS BIGINT)" if assumes else "NULL"
-            kind = "CASE WHEN nth >= known THEN 'assumed' ELSE 'message' END"
-            selects += self._edges(files, f"{self.distances('causes')}, {known} AS known", kind)
+        for present, files in by_columns.items():
+            # The last causes of a row are assumed, and the last of these are ties.
+            first_answer, first_tie = (
+                f"{self.length('causes')} - CAST({name} AS BIGINT)" if has_column else "NULL"
+                for name, has_column in zip(doubtful, present, strict=True)
+            )
+            columns_read = f"{self.distances('causes')}, {first_answer} AS first_answer, {first_tie} AS first_tie"
+            kind = "CASE WHEN nth >= first_tie THEN 'tie' WHEN nth >= first_answer THEN 'answer' ELSE 'message' END"
+            selects += self._edges(files, columns_read, kind)
         return "\nUNION ALL\n".join([*selects, *self._crossings(), *self._along_lines()])
 
     def _edges(self, files: list[tuple[int, str]], columns: str, kind: str) -> list[str]:
@@ -184,22 +194,24 @@ class _Selects(ABC):
         ]
 
     def _crossings(self) -> list[str]:
-        """Messages from earlier segments. The files do not tell which are assumed: these are told one by one."""
+        """Select messages from earlier segments.
+
+        The table of crossings does not say which are assumed, so the statement lists those pairs.
+        """
         crossings = self.table(self.run.table_file("crossings"))
-        if not self.run.has_lines:
-            return [f"SELECT effect, cause, 'message' AS kind FROM ({crossings})"]
-        assumed: list[tuple[int, int]] = []
-        for number in range(len(self.run.segments)):
+        assumed: list[tuple[int, int, str]] = []
+        for number in range(len(self.run.segments)) if self.run.has_lines else ():
             first = int(self.run.segments.first_position[number])
             into = self.run.messages_into(number)
-            assumed += zip((into.row + first)[into.assumed].tolist(), into.position[into.assumed].tolist(), strict=True)
-        found = f"SELECT effect, cause, 'message' AS kind FROM ({crossings})"
-        if assumed:
-            found = (
-                f"SELECT effect, cause, coalesce(kind, 'message') AS kind FROM ({crossings}) AS crossing\n"
-                f"LEFT JOIN ({_pairs(assumed, 'assumed')}) AS told USING (effect, cause)"
-            )
-        return [found]
+            for place in np.flatnonzero(into.assumed).tolist():
+                kind = "tie" if into.tied[place] else "answer"
+                assumed.append((first + int(into.row[place]), int(into.position[place]), kind))
+        if not assumed:
+            return [f"SELECT effect, cause, 'message' AS kind FROM ({crossings})"]
+        return [
+            f"SELECT effect, cause, coalesce(kind, 'message') AS kind FROM ({crossings}) AS crossing\n"
+            f"LEFT JOIN ({_pairs(assumed)}) AS assumed USING (effect, cause)"
+        ]
 
     def _along_lines(self) -> list[str]:
         """What events follow along lines: events, and lists, which hold several (`ledto.causality.lines`)."""
@@ -347,10 +359,11 @@ class _Spark(_Selects):
         return f"size({column})"
 
 
-def _pairs(pairs: list[tuple[int, int]], kind: str) -> str:
-    listed = ", ".join(f"({effect}, {cause})" for effect, cause in pairs)
-    columns = f"CAST(effect AS BIGINT) AS effect, CAST(cause AS BIGINT) AS cause, {_literal(kind)} AS kind"
-    return f"SELECT {columns} FROM (VALUES {listed}) AS pairs(effect, cause)"
+def _pairs(pairs: list[tuple[int, int, str]]) -> str:
+    """Select pairs of effect and cause, each with its kind."""
+    listed = ", ".join(f"({effect}, {cause}, {_literal(kind)})" for effect, cause, kind in pairs)
+    columns = "CAST(effect AS BIGINT) AS effect, CAST(cause AS BIGINT) AS cause, kind"
+    return f"SELECT {columns} FROM (VALUES {listed}) AS pairs(effect, cause, kind)"
 
 
 def _literal(text: str) -> str:
