@@ -1,7 +1,9 @@
-"""All that may have led to an event and is not recorded to: from the event back to the start, the newest first.
+"""Find all possible causes of an event, from the event back to the start, the newest first.
 
-One pass over the rows finds, by event, the fewest steps towards the asked one that only the wide order knows, and the first
-of these steps.
+One pass over the rows finds, for each event, the path to the asked event with the fewest *guesses*, which are steps that
+are not recorded, and the first guess on that path.
+
+A *reference* is one number for an event or for the list of an event (`ledto.causality.lines`): see `_event_reference`.
 """
 
 from __future__ import annotations
@@ -18,73 +20,96 @@ from ledto.history.recorded import edges_into
 from ledto.history.run import Run
 from ledto.history.tables import Longs
 from ledto.kernels import inlined, kernel
-from ledto.questions.why import Filter, by_event_groups, kept
+from ledto.questions.why import Filter, by_event_groups, keep_wanted
 
 NONE: Longs = np.empty(0, np.int64)
 
 
+@inlined
+def _event_reference(row: int) -> int:
+    """Encode a reference to an event by its row or position: an even number."""
+    return 2 * row
+
+
+@inlined
+def _list_reference(row: int) -> int:
+    """Encode a reference to the list of an event: the odd number after that of the event."""
+    return 2 * row + 1
+
+
+@inlined
+def _row_of_reference(reference: int) -> int:
+    """Decode the row or position of the event, whether the reference is to the event or to its list."""
+    return reference // 2
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Further:
-    """Events, the newest first, and the first step from each towards the asked one that is not recorded."""
+class FurtherCauses:
+    """Possible causes, the newest first, each with the first guess on its path to the asked event."""
 
     position: Longs
     cause: Longs
+    """The position where the guess starts."""
     effect: Longs
+    """The position where the guess ends."""
     all_seen: bool
     """Whether there are no others."""
 
 
 def further_causes(
     run: Run, position: int, most: int, most_groups: int, wanted: Filter, known: Longs, *, answered: bool = False
-) -> Further:
-    """Find up to `most` of them that are wanted and not among the `known`, in up to `most_groups` row groups.
+) -> FurtherCauses:
+    """Find up to `most` wanted possible causes that are not among `known`. Read at most `most_groups` row groups.
 
-    `answered`: answers that are only assumed count as recorded.
+    `answered`: count assumed answers as recorded.
     """
-    search = _Backwards(run, position, answered)
+    search = _BackwardSearch(run, position, answered)
     pieces: list[tuple[Longs, Longs, Longs]] = []
     count = groups = 0
     while not search.done and count < most and groups < most_groups:
-        found, cause, effect = search.step()
+        positions, cause, effect = search.step()
         groups += 1
-        new = ~np.isin(found, known)
+        new = ~np.isin(positions, known)
         if not wanted.takes_all:
-            stretches = [kept(run, each, wanted) for each in by_event_groups(run, found[new])]
-            new &= np.isin(found, np.concatenate([NONE, *stretches]))
-        pieces.append((found[new][::-1], cause[new][::-1], effect[new][::-1]))
+            kept = [keep_wanted(run, group, wanted) for group in by_event_groups(run, positions[new])]
+            new &= np.isin(positions, np.concatenate([NONE, *kept]))
+        pieces.append((positions[new][::-1], cause[new][::-1], effect[new][::-1]))
         count += len(pieces[-1][0])
-    columns = [np.concatenate([NONE, *(piece[each] for piece in pieces)])[:most] for each in range(3)]
-    return Further(columns[0], columns[1], columns[2], all_seen=search.done and count <= most)
+    columns = [np.concatenate([NONE, *(piece[column] for piece in pieces)])[:most] for column in range(3)]
+    return FurtherCauses(columns[0], columns[1], columns[2], all_seen=search.done and count <= most)
 
 
 @dataclass(slots=True, eq=False)
-class _Steps:
-    """Ways to the asked event, by where they start: steps that are not recorded, and the first of these."""
+class _Paths:
+    """Paths to the asked event, one for each event or list that they start from."""
 
     reference: Longs
-    """To an event or a list of events, as in `ledto.causality.lines`: twice the position, and one more for the list."""
+    """Where the path starts, by position."""
     guesses: Longs
+    """How many guesses it has."""
     cause: Longs
     effect: Longs
+    """The positions of its first guess; -1 if it has none."""
 
-    def taken(self, which: NDArray[np.bool_] | Longs) -> _Steps:
-        return _Steps(self.reference[which], self.guesses[which], self.cause[which], self.effect[which])
+    def select(self, which: NDArray[np.bool_] | Longs) -> _Paths:
+        """Select some of them by mask or index."""
+        return _Paths(self.reference[which], self.guesses[which], self.cause[which], self.effect[which])
 
-    def with_more(self, more: _Steps) -> _Steps:
-        """The best way from each place; of equals, the one that was found first."""
+    def with_more(self, more: _Paths) -> _Paths:
+        """Merge both; keep the path with the fewest guesses from each start. Of equals, keep the one of `self`."""
         both = zip(
             (self.reference, self.guesses, self.cause, self.effect),
             (more.reference, more.guesses, more.cause, more.effect),
             strict=True,
         )
-        whole = _Steps(*(np.concatenate(pair) for pair in both))
+        whole = _Paths(*(np.concatenate(pair) for pair in both))
         order = np.lexsort((whole.guesses, whole.reference))
         first = np.diff(whole.reference[order], prepend=-1) != 0
-        return whole.taken(order[first])
+        return whole.select(order[first])
 
 
-class _Backwards:
-    """The row groups up to an event, the newest first."""
+class _BackwardSearch:
+    """Goes through the row groups up to an event, the newest first."""
 
     def __init__(self, run: Run, position: int, answered: bool) -> None:
         self._run, self._answered = run, answered
@@ -93,48 +118,51 @@ class _Backwards:
         first = int(run.segments.first_position[self._number])
         self._group = (position - first) // layout.SKELETON_ROWS
         none = np.array([-1], np.int64)
-        self._waiting = _Steps(np.array([2 * position], np.int64), np.zeros(1, np.int64), none, none)
+        start = np.array([_event_reference(position)], np.int64)
+        self._waiting = _Paths(start, np.zeros(1, np.int64), none, none)
+        """Paths from events and lists of row groups that are still to come."""
         self._least: Ints = np.full(len(run.processes), UNREACHED, np.int32)
+        """By process: the fewest guesses of any of its events so far, and the position of that event."""
         self._least_at: Longs = np.full(len(run.processes), -1, np.int64)
         self.done = False
 
     def step(self) -> tuple[Longs, Longs, Longs]:
-        """Go through a row group: its possible causes, ascending, and the cause and effect of the step of each."""
+        """Search a row group; return its possible causes, ascending, and the cause and effect of the first guess of each."""
         run, number = self._run, self._number
         start = int(run.segments.first_position[number]) + self._group * layout.SKELETON_ROWS
         skeleton = run.skeleton_group(number, self._group)
-        # By reference: events stand at even places, their lists at odd ones.
-        guesses = np.full(2 * len(skeleton), UNREACHED, np.int32)
+        # Indexed by reference, counted from the first row of the group.
+        guesses = np.full(_event_reference(len(skeleton)), UNREACHED, np.int32)
         cause, effect = np.full(len(guesses), -1, np.int64), np.full(len(guesses), -1, np.int64)
-        here = self._waiting.reference >= 2 * start
-        arriving = self._waiting.taken(here)
-        at = arriving.reference - 2 * start
+        is_here = self._waiting.reference >= _event_reference(start)
+        arriving = self._waiting.select(is_here)
+        at = arriving.reference - _event_reference(start)
         guesses[at], cause[at], effect[at] = arriving.guesses, arriving.cause, arriving.effect
-        leaving = self._swept(skeleton, start, guesses, cause, effect)
-        self._waiting = self._waiting.taken(~here).with_more(leaving)
+        leaving = self._sweep(skeleton, start, guesses, cause, effect)
+        self._waiting = self._waiting.select(~is_here).with_more(leaving)
         self._go_back()
         guesses, cause, effect = guesses[::2], cause[::2], effect[::2]
         only_possible = np.flatnonzero((guesses > 0) & (guesses != UNREACHED))
         return only_possible + start, cause[only_possible], effect[only_possible]
 
-    def _swept(self, skeleton: Skeleton, start: int, guesses: Ints, cause: Longs, effect: Longs) -> _Steps:
-        """Fill in the rows and lists of a group; what leads to them from before it."""
+    def _sweep(self, skeleton: Skeleton, start: int, guesses: Ints, cause: Longs, effect: Longs) -> _Paths:
+        """Fill in the arrays of a row group; return the paths that start before the group."""
         run, number = self._run, self._number
         recorded = run.recorded_group(number, self._group, answered=self._answered)
         base = start - int(run.segments.first_position[number])
         into = edges_into(run, number).between(base, base + len(skeleton))
-        counted = len(skeleton.back) + len(recorded.back) + len(recorded) + len(into.row)
-        left = np.empty((4, counted), np.int64)
+        most = len(skeleton.back) + len(recorded.back) + len(recorded) + len(into.row)
+        leaving = np.empty((4, most), np.int64)
         count = _possible_rows(
             run.segments.codes_of(number)[skeleton.process].astype(np.int64),
             skeleton.offsets, skeleton.back, recorded.offsets, recorded.back, recorded.rest, start,
             into.row - base, into.reference, into.counts(answered=self._answered),
-            guesses, cause, effect, self._least, self._least_at, left,
+            guesses, cause, effect, self._least, self._least_at, leaving,
         )  # fmt: skip
-        return _Steps(*(left[each, :count].copy() for each in range(4)))
+        return _Paths(*(leaving[column, :count].copy() for column in range(4)))
 
     def _go_back(self) -> None:
-        """To the row group before this one; the end where nothing is left that may lead here."""
+        """Go to the row group before this one; be done if no earlier event can lead here."""
         run = self._run
         if self._group > 0:
             self._group -= 1
@@ -153,7 +181,7 @@ class _Backwards:
 
 @inlined
 def _offer(at: int, steps: int, cause: int, effect: int, guesses: Ints, causes: Longs, effects: Longs) -> None:
-    """Take this way from a row or list, if it is better than what is known."""
+    """Note a path from the event or list at an index, if it has fewer guesses than the one noted before."""
     if steps < guesses[at]:
         guesses[at], causes[at], effects[at] = steps, cause, effect
 
@@ -178,52 +206,59 @@ def _possible_rows(
     effects: Longs,
     least: Ints,
     least_at: Longs,
-    left: Longs,
+    leaving: Longs,
 ) -> int:
-    """Fill in the ways from rows and lists, the newest first; give how many begin before the rows, which `left` takes."""
+    """Fill in the paths from events and lists, the newest first; return how many were written to `leaving`.
+
+    `leaving` gets the paths that start before the rows: reference, guesses, cause and effect.
+    """
     count, edge = 0, len(edge_row) - 1
     for row in range(len(codes) - 1, -1, -1):
-        own, at, place, listed = codes[row], start + row, 2 * row, 2 * row + 1
+        process, at, place, listed = codes[row], start + row, _event_reference(row), _list_reference(row)
         if guesses[listed] != UNREACHED:
-            # A list holds its row, and what it goes on with.
+            # A list contains its own row, and what `rest` refers to.
             _offer(place, guesses[listed], causes[listed], effects[listed], guesses, causes, effects)
             if rest[row] > 0 and place - rest[row] >= 0:
                 before = place - rest[row]
                 _offer(before, guesses[listed], causes[listed], effects[listed], guesses, causes, effects)
             elif rest[row] > 0:
-                left[0, count], left[1, count] = 2 * start + place - rest[row], guesses[listed]
-                left[2, count], left[3, count] = causes[listed], effects[listed]
+                leaving[0, count], leaving[1, count] = _event_reference(start) + place - rest[row], guesses[listed]
+                leaving[2, count], leaving[3, count] = causes[listed], effects[listed]
                 count += 1
-        if least[own] != UNREACHED:
-            _offer(place, least[own] + 1, at, least_at[own], guesses, causes, effects)
-        mine = guesses[place]
+        if least[process] != UNREACHED:
+            _offer(place, least[process] + 1, at, least_at[process], guesses, causes, effects)
+        fewest = guesses[place]
         while edge >= 0 and edge_row[edge] >= row:
-            if edge_row[edge] == row and mine != UNREACHED:
-                left[0, count] = edge_reference[edge]
+            if edge_row[edge] == row and fewest != UNREACHED:
+                leaving[0, count] = edge_reference[edge]
                 if edge_recorded[edge]:
-                    left[1, count], left[2, count], left[3, count] = mine, causes[place], effects[place]
+                    leaving[1, count], leaving[2, count], leaving[3, count] = fewest, causes[place], effects[place]
                 else:
-                    left[1, count], left[2, count], left[3, count] = mine + 1, edge_reference[edge] // 2, at
+                    leaving[1, count], leaving[2, count], leaving[3, count] = (
+                        fewest + 1,
+                        _row_of_reference(edge_reference[edge]),
+                        at,
+                    )
                 count += 1
             edge -= 1
-        if mine == UNREACHED:
+        if fewest == UNREACHED:
             continue
-        if mine <= least[own]:
-            least[own], least_at[own] = mine, at
+        if fewest <= least[process]:
+            least[process], least_at[process] = fewest, at
         for entry in range(recorded_offsets[row], recorded_offsets[row + 1]):
             before = place - recorded_back[entry]
             if before >= 0:
-                _offer(before, mine, causes[place], effects[place], guesses, causes, effects)
+                _offer(before, fewest, causes[place], effects[place], guesses, causes, effects)
             else:
-                left[0, count], left[1, count] = 2 * start + before, mine
-                left[2, count], left[3, count] = causes[place], effects[place]
+                leaving[0, count], leaving[1, count] = _event_reference(start) + before, fewest
+                leaving[2, count], leaving[3, count] = causes[place], effects[place]
                 count += 1
         for entry in range(offsets[row], offsets[row + 1]):
             before = row - back[entry]
             if before >= 0:
-                _offer(2 * before, mine + 1, start + before, at, guesses, causes, effects)
+                _offer(_event_reference(before), fewest + 1, start + before, at, guesses, causes, effects)
             else:
-                left[0, count], left[1, count] = 2 * (start + before), mine + 1
-                left[2, count], left[3, count] = start + before, at
+                leaving[0, count], leaving[1, count] = _event_reference(start + before), fewest + 1
+                leaving[2, count], leaving[3, count] = start + before, at
                 count += 1
     return count

@@ -1,4 +1,4 @@
-"""What is concurrent with an event: it can neither have led to it nor come of it."""
+"""Answer which events are concurrent with an event: neither can have led to the other."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Concurrent:
 
     event: Event
     events: tuple[Event, ...]
-    """The nearest in history order, in that order."""
+    """The nearest concurrent events, in history order."""
     total: int
-    """How many there are in the computation."""
+    """How many concurrent events the computation has."""
     unknown: int = 0
-    """Events that nothing leads to or from, but reports are missing that might."""
+    """How many events may be concurrent or not, because reports are missing."""
     numbered: bool = True
-    """Whether sources number all events. Where they do not, this holds if no report was lost: nobody would notice."""
+    """Whether sources number all events. If not, a lost report may go unnoticed, and the answer holds only if none was."""
 
     @property
     def more(self) -> bool:
-        """Whether there are further ones."""
+        """Whether there are more than those listed."""
         return self.total > len(self.events)
 
     def to_json(self) -> dict[str, Any]:
@@ -50,16 +50,15 @@ class Concurrent:
 
 
 def concurrent(run: Run, position: int, k: int) -> Concurrent:
-    """The `k` nearest events of the computation that provably are neither before nor after the event, and their number."""
+    """Find the `k` nearest events of the computation that are provably concurrent with an event; count all."""
     number, _ = row_of(run, position)
     companions = _companions(run, number, code_at(run, position))
     members = run.segments.codes_of(number)[companions]
     events = run.processes.events[members]
     past = past_vector_at(run, position)[companions]
     unrelated = events - past - future(run, position)[0][companions]
-    own = members == code_at(run, position)
-    unrelated[own] = 0
-    # Of what is neither past nor future of a process, the events from its first tainted one on are in doubt.
+    unrelated[members == code_at(run, position)] = 0
+    # Of the events of a process between past and future, those from its first tainted one on are in doubt.
     doubtful = np.clip(past + unrelated - np.maximum(past, first_tainted(run)[members] - 1), 0, unrelated)
     if is_tainted(run, position):
         doubtful = unrelated
@@ -75,46 +74,47 @@ def concurrent(run: Run, position: int, k: int) -> Concurrent:
 def _nearest(
     run: Run, position: int, companions: Longs, k: int, pieces: Callable[[Run, int, Longs], Iterator[Longs]]
 ) -> Longs:
-    """The first `k` of events that come in pieces, the nearest first, without those in doubt."""
-    found = np.empty(0, np.int64)
+    """Return the first `k` untainted positions of pieces that come nearest first."""
+    nearest = np.empty(0, np.int64)
     if not k:
-        return found
+        return nearest
     for piece in pieces(run, position, companions):
-        found = np.concatenate((found, piece[~are_tainted(run, piece)]))
-        if len(found) >= k:
+        nearest = np.concatenate((nearest, piece[~are_tainted(run, piece)]))
+        if len(nearest) >= k:
             break
-    return found[:k]
+    return nearest[:k]
 
 
 def _companions(run: Run, number: int, code: int) -> Longs:
-    """Local codes of the processes of one computation of a segment."""
+    """Find the processes of a segment, by local code, in the computation of a process."""
     computation = run.processes.computation_number
     return np.flatnonzero(computation[run.segments.codes_of(number)] == computation[code])
 
 
 def _unrelated(part: SegmentRows, related: Longs, companions: Longs) -> Longs:
+    """Find the positions of rows of the companions that are not among the related rows."""
     others = np.isin(part.skeleton.process, companions)
     others[related] = False
     return np.flatnonzero(others) + part.first_position
 
 
 def _before(run: Run, position: int, companions: Longs) -> Iterator[Longs]:
-    """Events before it in history order that are not in its past, the nearest first."""
+    """Yield events before it in history order that are not in its past, the nearest first."""
     sweep = PastSweep(len(run.segments.codes_of(row_of(run, position)[0])), position)
     for part in parts_until(run, position):
-        found = sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
-        piece = _unrelated(part, found, companions)
+        related = sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
+        piece = _unrelated(part, related, companions)
         yield piece[piece < position][::-1]
         if sweep.reached[companions].all():
             return
 
 
 def _after(run: Run, position: int, companions: Longs) -> Iterator[Longs]:
-    """Events after it in history order that are not in its future, the nearest first."""
+    """Yield events after it in history order that are not in its future, the nearest first."""
     sweep = FutureSweep(len(run.segments.codes_of(row_of(run, position)[0])), position)
     for part in parts_from(run, position):
-        found = sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
-        piece = _unrelated(part, found, companions)
+        related = sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
+        piece = _unrelated(part, related, companions)
         yield piece[piece > position]
         if (sweep.entered[companions] >= 0).all():
             return

@@ -1,4 +1,4 @@
-"""A consistent state of the system: what every process had done by an event or a time, and what was under way."""
+"""Answer what state the system was in: what each process had done by an event or a time, and the messages under way."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ledto.questions.relation import positions_of
 
 @dataclass(frozen=True, slots=True)
 class MessageUnderWay:
-    """A message that was sent inside a cut and received outside of it."""
+    """A message that was sent inside a cut and received outside it."""
 
     key: str | None
     sent: Event
@@ -30,37 +30,37 @@ class MessageUnderWay:
 
     @property
     def assumed(self) -> bool:
-        """Whether it is an answer of which it is only assumed that it was received."""
+        """Whether it is an answer that is only assumed to have been received."""
         return self.key is not None and self.key.startswith(ANSWER)
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`; ``assumed`` only where it is so."""
-        found = {
+        """For `json.dumps`; has ``assumed`` only if it is true."""
+        document = {
             "key": self.key,
             "from": self.sent.process,
             "to": self.received.process,
             "sent": self.sent.to_json(),
             "received": self.received.to_json(),
         }
-        return {**found, "assumed": True} if self.assumed else found
+        return {**document, "assumed": True} if self.assumed else document
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The answer of `History.cut`: a set of events that holds, with each event, everything that may have led to it."""
+    """The answer of `History.cut`: a set of events that contains everything that may have led to any of them."""
 
     event: Event | None
-    """The event up to which this is, with all that may have led to it; None for a cut by time."""
+    """The event whose causal past this is; None for a cut by time."""
     time: int | None
-    """The time up to which events are in the cut by their causal times; None for a cut by an event."""
+    """Events with causal times up to this one are in the cut; None for a cut by an event."""
     total: int
     """How many events are in the cut."""
     last_events: tuple[Event, ...]
     """The last event of each process that has one in the cut, by computation and process."""
     in_flight: tuple[MessageUnderWay, ...]
-    """Messages sent inside and received outside, by receive: as many as were asked for."""
+    """The first messages sent inside and received outside, in the order of their receives."""
     in_flight_total: int
-    """How many there are. A message whose receive nobody reported is not among them."""
+    """How many such messages there are. A message whose receive nobody reported does not count."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
@@ -75,7 +75,7 @@ class Cut:
 
 
 def cut_at_event(run: Run, position: int, k: int) -> Cut:
-    """All that may have led to an event, itself included: whole processes up to some event of each."""
+    """Cut at an event: take all that may have led to it, and the event itself."""
     number, _ = row_of(run, position)
     inside = np.zeros(len(run.processes), np.int64)
     inside[run.segments.codes_of(number)] = past_vector_at(run, position)
@@ -84,11 +84,14 @@ def cut_at_event(run: Run, position: int, k: int) -> Cut:
 
 
 def cut_at_time(run: Run, time: int, k: int, codes: Longs) -> Cut:
-    """Events of these processes, which make up whole computations, whose causal times are not after `time`."""
+    """Cut at a time: take the events of these processes with causal times up to it.
+
+    `codes` are global, and must be all processes of one or more computations.
+    """
     inside = np.zeros(len(run.processes), np.int64)
     segments = run.segments
     for number in range(len(segments)):
-        # Events without any time in their past come first, and are in every cut.
+        # Events without any time in their past come first in a segment, and are in every cut.
         if segments.first_causal_time[number] > time and _causal_times(run, number, 0, 1)[0] != NO_TIME:
             continue
         counts = segments.counts_of(number)
@@ -102,7 +105,7 @@ def cut_at_time(run: Run, time: int, k: int, codes: Longs) -> Cut:
 
 
 def _processes_until(run: Run, number: int, time: int) -> Longs:
-    """The processes of a segment's rows whose causal times, which ascend, are not after `time`."""
+    """Return the process of each row with a causal time up to `time`, by binary search: causal times ascend."""
     rows = int(run.segments.rows[number])
     low, high = 0, -(-rows // layout.EVENT_ROWS)
     while low < high:
@@ -118,30 +121,35 @@ def _processes_until(run: Run, number: int, time: int) -> Longs:
 
 
 def _causal_times(run: Run, number: int, start: int, stop: int) -> Longs:
+    """Read the times that order the rows of a segment; `NO_TIME` where there is none."""
     by = layout.PLACED_BY if run.has_column(number, layout.PLACED_BY) else "causal_time"
     column = run.events(number, [by], start, stop)[by]
-    found: Longs = column.fill_null(NO_TIME).to_numpy()
-    return found
+    times: Longs = column.fill_null(NO_TIME).to_numpy()
+    return times
 
 
 def _cut(run: Run, inside: Longs, k: int, *, event: Event | None, time: int | None) -> Cut:
+    """Make the answer from how many events of each process, by global code, are in the cut."""
     present = np.flatnonzero(inside)
     last = sorted(
-        events_at(run, positions_of(run, present, inside[present])), key=lambda each: (each.computation, each.process)
+        events_at(run, positions_of(run, present, inside[present])),
+        key=lambda event: (event.computation, event.process),
     )
     sends, receives = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for found in _in_flight(run, inside):
-        sends.append(found[0])
-        receives.append(found[1])
+    for segment_sends, segment_receives in _in_flight(run, inside):
+        sends.append(segment_sends)
+        receives.append(segment_receives)
     sent, received = np.concatenate(sends), np.concatenate(receives)
     shown = events_at(run, np.concatenate((sent[:k], received[:k])))
     half = len(shown) // 2
-    messages = tuple(MessageUnderWay(shown[each].sends, shown[each], shown[half + each]) for each in range(half))
+    messages = tuple(
+        MessageUnderWay(send.sends, send, receive) for send, receive in zip(shown[:half], shown[half:], strict=True)
+    )
     return Cut(event, time, int(inside.sum()), tuple(last), messages, len(sent))
 
 
 def _in_flight(run: Run, inside: Longs) -> Iterator[tuple[Longs, Longs]]:
-    """Sends and receives by position, segment by segment; segments that cannot have any are not read."""
+    """Yield positions of sends and receives in flight, one segment at a time. Segments that cannot have any are not read."""
     segments = run.segments
     for number in range(len(segments)):
         codes, before, counts = segments.codes_of(number), segments.before_of(number), segments.counts_of(number)

@@ -1,4 +1,4 @@
-"""How one event stands to another, and why that can be said."""
+"""Answer how one event led to another, or may have: their relation, and the steps between them."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ class Related:
     first: Event
     second: Event
     relation: Standing
-    """How the first stands to the second."""
+    """The relation of the first event to the second."""
     through: PathStep | None = None
-    """Where it is only possible that one led to the other: the first step from one to the other that is not recorded."""
+    """If the relation is possible: the first step from one to the other that is not recorded."""
     missing: tuple[Missing, ...] = ()
-    """Where it is unknown: what is missing, in either's past."""
+    """If the relation is unknown: what is missing in the past of either."""
     numbered: bool = True
-    """Whether sources number all events. Where they do not, `concurrent` holds if no report was lost."""
+    """Whether sources number all events. If not, `concurrent` holds only if no report was lost."""
 
     @property
     def direction(self) -> Standing | None:
-        """Which way it is possible: `Standing.BEFORE` where the first may have led to the second, or `AFTER`; else None."""
+        """If the relation is possible: `BEFORE` if the first may have led to the second, otherwise `AFTER`; else None."""
         if self.relation is not Standing.POSSIBLE:
             return None
         return Standing.BEFORE if self.first.position < self.second.position else Standing.AFTER
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`: what does not apply is left out."""
-        found: dict[str, Any] = {
+        """For `json.dumps`. Keys that do not apply are left out."""
+        document: dict[str, Any] = {
             "first": self.first.to_json(),
             "second": self.second.to_json(),
             "relation": self.relation.value,
             "numbered": self.numbered,
         }
         if self.direction is not None:
-            found["direction"] = self.direction.value
+            document["direction"] = self.direction.value
         if self.through is not None:
-            found["through"] = self.through.to_json()
+            document["through"] = self.through.to_json()
         if self.relation is Standing.UNKNOWN:
-            found["missing"] = [each.to_json() for each in self.missing]
-        return found
+            document["missing"] = [gap.to_json() for gap in self.missing]
+        return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Explanation(Related):
     """The answer of `History.explain`."""
 
     steps: tuple[PathStep, ...] = ()
-    """The way from the one to the other, whichever is the cause; none where nothing leads there."""
+    """The steps from the cause to the effect, whichever of the two that is; empty if no path leads there."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
@@ -65,36 +65,39 @@ class Explanation(Related):
 
 
 def related(run: Run, first: int, second: int, *, answered: bool = False) -> Related:
-    """How the event at one position stands to the one at another, and why; `answered`: assumed answers count as recorded."""
-    found = relation(run, first, second, answered=answered)
-    one, other = events_at(run, [first, second])
+    """Find the relation of two events by position, and what it depends on.
+
+    `answered`: count assumed answers as recorded.
+    """
+    standing = relation(run, first, second, answered=answered)
+    events = events_at(run, [first, second])
     through = None
-    if found is Standing.POSSIBLE:
+    if standing is Standing.POSSIBLE:
         steps = path(run, min(first, second), max(first, second), answered=answered) or ()
-        through = _guess(steps, answered)
-    return Related(one, other, found, through, _missing(run, found, first, second), run.has_numbers)
+        through = _first_guess(steps, answered)
+    return Related(*events, standing, through, _missing(run, standing, first, second), run.has_numbers)
 
 
 def explain(run: Run, first: int, second: int, *, answered: bool = False) -> Explanation:
-    """The same, with the way from the one to the other."""
+    """Do as `related`, and find the steps between the events."""
     steps = path(run, min(first, second), max(first, second), answered=answered) or ()
-    through = _guess(steps, answered)
+    through = _first_guess(steps, answered)
     if through is not None:
-        found = Standing.POSSIBLE
+        standing = Standing.POSSIBLE
     elif steps:
-        found = Standing.BEFORE if first < second else Standing.AFTER
+        standing = Standing.BEFORE if first < second else Standing.AFTER
     else:
-        found = relation(run, first, second, answered=answered)
-    one, other = events_at(run, [first, second])
-    return Explanation(one, other, found, through, _missing(run, found, first, second), run.has_numbers, steps)
+        standing = relation(run, first, second, answered=answered)
+    events = events_at(run, [first, second])
+    return Explanation(*events, standing, through, _missing(run, standing, first, second), run.has_numbers, steps)
 
 
-def _guess(steps: tuple[PathStep, ...], answered: bool) -> PathStep | None:
+def _first_guess(steps: tuple[PathStep, ...], answered: bool) -> PathStep | None:
+    """Find the first step that is not recorded; None if all are."""
     return next((step for step in steps if not (step.recorded or (answered and step.kind == ANSWERED))), None)
 
 
-def _missing(run: Run, found: Standing, first: int, second: int) -> tuple[Missing, ...]:
-    if found is not Standing.UNKNOWN:
+def _missing(run: Run, standing: Standing, first: int, second: int) -> tuple[Missing, ...]:
+    if standing is not Standing.UNKNOWN:
         return ()
-    told = (*missing_in_past(run, first), *missing_in_past(run, second))
-    return tuple(dict.fromkeys(told))
+    return tuple(dict.fromkeys((*missing_in_past(run, first), *missing_in_past(run, second))))

@@ -1,4 +1,4 @@
-"""What came of an event: all of its effects counted, and the next of them listed."""
+"""Answer what came of an event: count all of its effects, and list the first of them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ledto.questions.parts import parts_from
 from ledto.questions.path import guesses_between
 
 FIRST_LOOK, LAST_LOOK = 1 << 15, 1 << 18
-"""Events after an event in which its effects are told apart, at first and at most."""
+"""How many events after an event are searched for recorded and possible effects: at first, and at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """A process that an event had effects in."""
+    """A process with effects of an event."""
 
     process: str
     events: int
-    """How many of its events the asked event led to, or may have."""
+    """How many of its events are effects, possible ones included."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
@@ -39,17 +39,17 @@ class Impact:
 
     event: Event
     effects: tuple[Event, ...]
-    """The first events that it is recorded to have led to, in an order in which each comes before its own effects."""
+    """The first events that it is recorded to have led to. Causes come before their effects."""
     total: int
-    """How many there are in all: recorded ones and possible ones."""
+    """How many effects there are in all, possible ones included."""
     processes: tuple[Affected, ...]
-    """The processes they belong to, the one with most first."""
+    """The processes with effects, the one with most first."""
     possible: tuple[Event, ...] = ()
-    """The first events that it may have led to, though nothing recorded says so, in the same order."""
+    """The first events that it may have led to, though no report says so, in the same order."""
     more: bool = False
-    """Whether there may be further recorded effects."""
+    """Whether there may be more recorded effects."""
     more_possible: bool = False
-    """Whether there may be further possible ones."""
+    """Whether there may be more possible effects."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
@@ -58,20 +58,23 @@ class Impact:
             "effects": [event.to_json() for event in self.effects],
             "more": self.more,
             "total": self.total,
-            "processes": [each.to_json() for each in self.processes],
+            "processes": [process.to_json() for process in self.processes],
             "possible": [event.to_json() for event in self.possible],
             "more_possible": self.more_possible,
         }
 
 
 def future(run: Run, position: int) -> tuple[Longs, Longs]:
-    """How many events of each process, by local code, an event happened before; and where its future enters each."""
-    sweep = _swept_until_complete(run, position)
+    """Count, by local code of the process, the events that an event may have led to; and find the first position of each.
+
+    The first position is -1 for a process without effects.
+    """
+    sweep = _sweep_until_complete(run, position)
     return _counts(run, position, sweep.entered), sweep.entered
 
 
 def impact(run: Run, position: int, k: int, most_possible: int) -> Impact:
-    """The first `k` effects, up to `most_possible` of those that are only possible, and the number of all."""
+    """Find the first `k` recorded effects and up to `most_possible` possible ones; count all."""
     number, _ = row_of(run, position)
     sweep = FutureSweep(len(run.segments.codes_of(number)), position)
     pieces: list[Longs] = [np.empty(0, np.int64)]
@@ -86,39 +89,42 @@ def impact(run: Run, position: int, k: int, most_possible: int) -> Impact:
     counts = _counts(run, position, sweep.entered)
     total = int(counts.sum())
     codes = run.segments.codes_of(number)
-    affected = [Affected(run.processes.name(int(codes[each])), int(counts[each])) for each in np.flatnonzero(counts)]
-    affected.sort(key=lambda each: (-each.events, each.process))
-    led, may, all_seen = np.concatenate(pieces), np.empty(0, np.int64), True
+    affected = [Affected(run.processes.name(int(codes[code])), int(counts[code])) for code in np.flatnonzero(counts)]
+    affected.sort(key=lambda process: (-process.events, process.process))
+    recorded, possible, all_seen = np.concatenate(pieces), np.empty(0, np.int64), True
     if run.has_lines:
-        led, may, all_seen = _told_apart(run, position, k, most_possible, total)
-    event, *effects = events_at(run, np.concatenate(([position], led[:k])))
+        recorded, possible, all_seen = _tell_apart(run, position, k, most_possible, total)
+    event, *effects = events_at(run, np.concatenate(([position], recorded[:k])))
     return Impact(
         event,
         tuple(effects),
         total,
         tuple(affected),
-        events_at(run, may[:most_possible]),
-        more=len(led) > k or not all_seen if run.has_lines else total > len(led),
-        more_possible=len(may) > most_possible or not all_seen,
+        events_at(run, possible[:most_possible]),
+        more=len(recorded) > k or not all_seen if run.has_lines else total > len(recorded),
+        more_possible=len(possible) > most_possible or not all_seen,
     )
 
 
-def _told_apart(run: Run, position: int, k: int, most_possible: int, total: int) -> tuple[Longs, Longs, bool]:
-    """Positions of recorded effects and of possible ones, ascending, and whether these are all there are."""
+def _tell_apart(run: Run, position: int, k: int, most_possible: int, total: int) -> tuple[Longs, Longs, bool]:
+    """Find the positions of recorded effects and of possible ones, ascending, and whether these are all `total` effects.
+
+    Looks further ahead until there are enough of both, or `LAST_LOOK` events were searched.
+    """
     rows = FIRST_LOOK
     while True:
         last = min(position + rows, run.events_total - 1)
         guesses = guesses_between(run, position, last)[1:]
-        led = np.flatnonzero(guesses == 0) + position + 1
-        may = np.flatnonzero((guesses > 0) & (guesses != UNREACHED)) + position + 1
-        enough = len(led) > k and len(may) > most_possible
-        all_seen = len(led) + len(may) == total
+        recorded = np.flatnonzero(guesses == 0) + position + 1
+        possible = np.flatnonzero((guesses > 0) & (guesses != UNREACHED)) + position + 1
+        enough = len(recorded) > k and len(possible) > most_possible
+        all_seen = len(recorded) + len(possible) == total
         if enough or all_seen or rows >= LAST_LOOK:
-            return led, may, all_seen
+            return recorded, possible, all_seen
         rows *= 8
 
 
-def _swept_until_complete(run: Run, position: int) -> FutureSweep:
+def _sweep_until_complete(run: Run, position: int) -> FutureSweep:
     sweep = FutureSweep(len(run.segments.codes_of(row_of(run, position)[0])), position, limit=None)
     for part in parts_from(run, position):
         sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
@@ -128,12 +134,12 @@ def _swept_until_complete(run: Run, position: int) -> FutureSweep:
 
 
 def _counts(run: Run, position: int, entered: Longs) -> Longs:
-    """Events of each process from where the future entered it, without the event itself."""
+    """Count the events of each process from the first effect in it on, without the event itself."""
     number, _ = row_of(run, position)
     counts = np.zeros(len(entered), np.int64)
     reached = np.flatnonzero(entered >= 0)
     codes = run.segments.codes_of(number)[reached]
     counts[reached] = run.processes.events[codes] - indices_at(run, entered[reached]) + 1
-    own = np.flatnonzero(run.segments.codes_of(number) == code_at(run, position))
-    counts[own] -= 1
+    of_event = np.flatnonzero(run.segments.codes_of(number) == code_at(run, position))
+    counts[of_event] -= 1
     return counts

@@ -1,4 +1,4 @@
-"""The stretches of a history that a sweep passes over: row groups of one computation's segments; and vector clocks."""
+"""Read a history in parts for sweeps: row groups of the segments of one computation. Also compute vector clocks."""
 
 from __future__ import annotations
 
@@ -19,40 +19,42 @@ class SegmentRows(NamedTuple):
     """Rows ``start <= row < start + len(skeleton)`` of a segment."""
 
     number: int
+    """The segment."""
     start: int
     first_position: int
+    """The position of the first row."""
     skeleton: Skeleton
     edges_across: tuple[Longs, Longs]
-    """Rows of the part with causes before the segment, and the positions of those."""
+    """Rows of the part with causes before the segment, and the positions of those causes."""
 
 
 def segments_with(run: Run, number: int, row: int) -> list[int]:
-    """The segments, ascending, of the computation that a row belongs to."""
+    """List the segments, ascending, of the computation of a row."""
     group, place = divmod(row, layout.SKELETON_ROWS)
     code = run.segments.codes_of(number)[run.process_group(number, group)[place]]
     entries = run.segments.entries_of(int(code))
-    found: list[int] = (np.searchsorted(run.segments.offsets, entries, side="right") - 1).tolist()
-    return found
+    numbers: list[int] = (np.searchsorted(run.segments.offsets, entries, side="right") - 1).tolist()
+    return numbers
 
 
 def parts_until(run: Run, position: int) -> Iterator[SegmentRows]:
-    """From the event at a position back to the start of its computation; the first part ends with the event."""
+    """Yield parts from an event back to the start of its computation; the first part ends with the event."""
     number, row = row_of(run, position)
     yield from segment_parts_until(run, number, row)
     if not run.segments.starts_computation[number]:
-        for earlier in reversed([each for each in segments_with(run, number, row) if each < number]):
+        for earlier in reversed([segment for segment in segments_with(run, number, row) if segment < number]):
             yield from segment_parts_until(run, earlier, int(run.segments.rows[earlier]) - 1)
 
 
 def segment_parts_until(run: Run, number: int, row: int) -> Iterator[SegmentRows]:
-    """From a row of a segment back to the segment's start."""
+    """Yield parts from a row of a segment back to the start of the segment; the first part ends with the row."""
     for group in range(row // layout.SKELETON_ROWS, -1, -1):
         start = group * layout.SKELETON_ROWS
         yield part_of(run, number, start, min(row + 1, start + layout.SKELETON_ROWS))
 
 
 def parts_from(run: Run, position: int) -> Iterator[SegmentRows]:
-    """From the event at a position on to the end of its computation; the first part begins with the event."""
+    """Yield parts from an event to the end of its computation; the first part begins with the event."""
     number, row = row_of(run, position)
     yield from _segment_parts_from(run, number, row)
     for later in segments_with(run, number, row):
@@ -69,7 +71,7 @@ def _segment_parts_from(run: Run, number: int, row: int) -> Iterator[SegmentRows
 
 
 def part_of(run: Run, number: int, start: int, stop: int) -> SegmentRows:
-    """One stretch of a segment."""
+    """Read rows ``start <= row < stop`` of a segment."""
     return SegmentRows(
         number,
         start,
@@ -80,7 +82,7 @@ def part_of(run: Run, number: int, start: int, stop: int) -> SegmentRows:
 
 
 def past_vector_at(run: Run, position: int) -> Longs:
-    """How many events of each process of the event's segment, by local code, are in its past; it is in its own."""
+    """Compute the vector clock of an event: by local code of its segment, the number of events in its past and itself."""
     number, row = row_of(run, position)
     sweep = PastSweep(len(run.segments.codes_of(number)), position)
     for part in segment_parts_until(run, number, row):

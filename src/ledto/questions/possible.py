@@ -1,7 +1,7 @@
-"""What may have led to an event although nothing recorded says so: through the state of a process, or by an assumed answer.
+"""Find possible causes of an event: through the shared state of a process, an assumed answer, or events at one time.
 
-Those that one step of shared state leads from come first, by what is most telling: what warns and is rare. Whoever asks
-for more gets all others, the newest first.
+Near ones, with a single guess, come first: those that warn and are rare before the others. If more are asked for, all the
+others follow, the newest first (`ledto.questions.all_possible`).
 """
 
 from __future__ import annotations
@@ -22,37 +22,39 @@ from ledto.history.recorded import past_by_stretches, recorded_past
 from ledto.history.run import Run
 from ledto.history.tables import Longs
 from ledto.kernels import kernel
-from ledto.questions.all_possible import Further, further_causes
+from ledto.questions.all_possible import FurtherCauses, further_causes
 from ledto.questions.event import Event, events_at
 from ledto.questions.path import PROCESS, PathStep, path, unrecorded_step
-from ledto.questions.why import Filter, by_event_groups, kept
+from ledto.questions.why import Filter, by_event_groups, keep_wanted
 
 MOST_CANDIDATES = 512
-"""Of each sort: those in the same process as something recorded, and those that an assumed answer may have told of."""
+"""The most candidates of each sort: those that share a process with a recorded cause, and those before assumed answers."""
 MOST_GROUPS = 4
-"""Row groups of the skeleton that are looked through for them."""
+"""How many row groups of the skeleton are searched for candidates."""
 MOST_ROWS = MOST_GROUPS * layout.SKELETON_ROWS
 ASKED_A_GROUP = 16
-"""Who asks for many is given the time to look through one more row group for so many of them."""
-TELLING_NAME = (
+"""One more row group is searched for each so many causes that are asked for."""
+WARNING_NAME = (
     r"(?i)chang|config|limit|restart|deploy|fail|error|timeout|timed out|migrat|roll(ed|ing|s)?.?(back|out)|reload|"
     r"rotat|evict|expire|refus|reject|denied|abort|crash|kill|panic|exception|degrad|flush|switch|scale|upgrade"
 )
-LOUD_ATTRIBUTE = (
+"""Names of events that warn: they tell of a change or a failure."""
+WARNING_ATTRIBUTE = (
     r'(?i)"(severity|level|severity_text|status)" *: *'
     r'"(warn|warning|error|err|severe|critical|crit|fatal|alert|emergency|panic)"'
 )
+NO_FOLLOWER = -1
 RARE_SHARE = 50
-"""A name is rare that at most one in so many candidates has, or only one of them."""
+"""A name is rare if at most one in so many candidates has it, or only one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Possible:
-    """An event that may have led to another."""
+    """A possible cause of an event."""
 
     event: Event
     through: PathStep
-    """The first step towards the other that is not recorded: which process or answer, and how close in time."""
+    """The first step from it to the event that is not recorded."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
@@ -61,9 +63,12 @@ class Possible:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Candidates:
+    """Near possible causes, by position."""
+
     position: Longs
     follower: Longs
-    """By candidate: the next event of its process that led to the asked one; -1 where an answer is assumed."""
+    """By candidate: the position of the next event of its process that led to the asked one; `NO_FOLLOWER` for a candidate
+    that an assumed answer leads from."""
     all_seen: bool
     """Whether there are no others."""
 
@@ -71,75 +76,82 @@ class _Candidates:
 def possible_causes(
     run: Run, position: int, most: int, wanted: Filter, *, answered: bool = False
 ) -> tuple[tuple[Possible, ...], bool]:
-    """Find up to `most` of them, the most telling first; and tell whether there may be others.
+    """Find up to `most` wanted possible causes, the most useful first; return them, and whether there may be more.
 
-    Where there are no more than `most` in all, and time to look through the past was given, all of them are found.
-
-    `answered`: answers that are only assumed count as recorded.
+    If there are no more than `most`, and the past is within the row groups that are searched, all of them are found.
+    `answered`: count assumed answers as recorded.
     """
     if not most:
         return (), True
     lines = _lines_of(run, position, answered)
-    found = _candidates(run, position, answered)
-    if len(waits := found.position[_are_awaited(run, found.position, lines)]):
-        # What the spans did that were most likely waited for counts as near, too.
-        found = _candidates(run, position, answered, waits.tolist())
-    if not wanted.takes_all and len(found.position):
-        starts = run.segments.first_position
-        number = np.searchsorted(starts, found.position, side="right")
-        pieces = [
-            kept(run, stretch, wanted)
-            for each in np.unique(number)
-            for stretch in by_event_groups(run, np.sort(found.position[number == each]))
-        ]
-        chosen = np.isin(found.position, np.concatenate([np.empty(0, np.int64), *pieces]))
-        found = _Candidates(found.position[chosen], found.follower[chosen], found.all_seen)
-    best = _most_telling(run, found, lines)[:most]
-    places, followers = found.position[best], found.follower[best]
-    both = events_at(run, np.concatenate((places, followers[followers >= 0])))
+    near = _candidates(run, position, answered)
+    if len(waits := near.position[_are_awaited(run, near.position, lines)]):
+        # What led to spans that were probably waited for counts as near, too.
+        near = _candidates(run, position, answered, waits.tolist())
+    near = _keep_wanted_candidates(run, near, wanted)
+    best = _rank(run, near, lines)[:most]
+    positions, followers = near.position[best], near.follower[best]
+    both = events_at(run, np.concatenate((positions, followers[followers != NO_FOLLOWER])))
     events, after = both[: len(best)], {event.position: event for event in both[len(best) :]}
     nearest = tuple(
-        Possible(event, _assumed_step(run, event, position) if follower < 0 else _shared(event, after[follower]))
+        Possible(
+            event,
+            _assumed_step(run, event, position)
+            if follower == NO_FOLLOWER
+            else PathStep(PROCESS, event, after[follower], None),
+        )
         for event, follower in zip(events, followers.tolist(), strict=True)
     )
-    if len(found.position) > most:
+    if len(near.position) > most:
         return nearest, True
-    left = most - len(nearest)
+    remaining = most - len(nearest)
     groups = max(MOST_GROUPS, most // ASKED_A_GROUP)
-    further = further_causes(run, position, left + 1, groups, wanted, found.position, answered=answered)
-    return (*nearest, *_told(run, further, left)), len(further.position) > left or not further.all_seen
+    further = further_causes(run, position, remaining + 1, groups, wanted, near.position, answered=answered)
+    more = len(further.position) > remaining or not further.all_seen
+    return (*nearest, *_make_possible(run, further, remaining)), more
 
 
-def _told(run: Run, further: Further, most: int) -> Iterator[Possible]:
+def _keep_wanted_candidates(run: Run, candidates: _Candidates, wanted: Filter) -> _Candidates:
+    if wanted.takes_all or not len(candidates.position):
+        return candidates
+    numbers = np.searchsorted(run.segments.first_position, candidates.position, side="right")
+    kept = [
+        keep_wanted(run, group, wanted)
+        for number in np.unique(numbers)
+        for group in by_event_groups(run, np.sort(candidates.position[numbers == number]))
+    ]
+    chosen = np.isin(candidates.position, np.concatenate([np.empty(0, np.int64), *kept]))
+    return _Candidates(candidates.position[chosen], candidates.follower[chosen], candidates.all_seen)
+
+
+def _make_possible(run: Run, further: FurtherCauses, most: int) -> Iterator[Possible]:
+    """Read the events of up to `most` further causes."""
     position, cause, effect = further.position[:most], further.cause[:most], further.effect[:most]
     places = np.unique(np.concatenate((position, cause, effect)))
     events = dict(zip(places.tolist(), events_at(run, places), strict=True))
-    for own, start, end in zip(position.tolist(), cause.tolist(), effect.tolist(), strict=True):
-        yield Possible(events[own], unrecorded_step(run, events[start], events[end]))
-
-
-def _shared(cause: Event, effect: Event) -> PathStep:
-    return PathStep(PROCESS, cause, effect, None)
+    for asked, start, end in zip(position.tolist(), cause.tolist(), effect.tolist(), strict=True):
+        yield Possible(events[asked], unrecorded_step(run, events[start], events[end]))
 
 
 def _assumed_step(run: Run, event: Event, position: int) -> PathStep:
+    """Find the first step that is not recorded on the path from an event to a position."""
     return next(step for step in path(run, event.position, position) or () if not step.recorded)
 
 
 def _candidates(run: Run, position: int, answers_count: bool, waits: Sequence[int] = ()) -> _Candidates:
-    """The nearest events of the wide past that are not in the recorded one, as far as one step of either kind leads.
+    """Find the nearest events of the wide past that are not in the recorded past, with a single guess.
 
-    `waits` are events of it that most likely led to the event, and what led to these is near as well.
+    `waits`: further events that probably led to the event; their causes are near, too.
     """
     following = np.full(len(run.processes), -1, np.int64)
     shared: list[tuple[Longs, Longs]] = []
     answered: list[Longs] = []
     shared_count = answered_count = 0
-    looked_through = 0
+    searched_rows = 0
     for number, begin, stop, led, recorded in past_by_stretches(run, position, answered=answers_count, besides=waits):
-        if looked_through >= MOST_ROWS or shared_count >= MOST_CANDIDATES or answered_count >= MOST_CANDIDATES:
+        if searched_rows >= MOST_ROWS or shared_count >= MOST_CANDIDATES or answered_count >= MOST_CANDIDATES:
             return _Candidates(*_concatenated(shared, answered), all_seen=False)
-        looked_through += stop - begin
+        searched_rows += stop - begin
         start = int(run.segments.first_position[number]) + begin
         group, row = divmod(begin, layout.SKELETON_ROWS)
         process = run.process_group(number, group)[row : row + stop - begin].astype(np.int32)
@@ -160,11 +172,12 @@ def _candidates(run: Run, position: int, answers_count: bool, waits: Sequence[in
 
 
 def _concatenated(shared: list[tuple[Longs, Longs]], answered: list[Longs]) -> tuple[Longs, Longs]:
-    told = np.concatenate([np.empty(0, np.int64), *answered])
-    rows, followers = ([each[part] for each in shared] for part in (0, 1))
+    """Join both sorts of candidates; return positions and followers."""
+    without_follower = np.concatenate([np.empty(0, np.int64), *answered])
+    positions, followers = ([piece[column] for piece in shared] for column in (0, 1))
     return (
-        np.concatenate([np.empty(0, np.int64), *rows, told]),
-        np.concatenate([np.empty(0, np.int64), *followers, np.full(len(told), -1)]),
+        np.concatenate([np.empty(0, np.int64), *positions, without_follower]),
+        np.concatenate([np.empty(0, np.int64), *followers, np.full(len(without_follower), NO_FOLLOWER)]),
     )
 
 
@@ -178,20 +191,23 @@ def _in_led_processes(
     rows: Longs,
     followers: Longs,
 ) -> int:
-    """Find rows, the newest first, in whose process a later event leads on; `following` has the next such of each."""
+    """Find rows, the newest first, that are followed in their process by an event that led on; return how many.
+
+    `following` has, by process, the position of the next event that led on; -1 for none so far. It is updated.
+    """
     count = 0
     for row in range(len(process) - 1, -1, -1):
-        own = codes[process[row]]
+        code = codes[process[row]]
         if is_led[row]:
-            following[own] = start + row
-        elif following[own] >= 0 and count < len(rows):
-            rows[count], followers[count] = row, following[own]
+            following[code] = start + row
+        elif following[code] >= 0 and count < len(rows):
+            rows[count], followers[count] = row, following[code]
             count += 1
     return count
 
 
 def _lines_of(run: Run, position: int, answered: bool) -> pa.Array:
-    """The lines of the events that last led to an event, as far as one row group tells."""
+    """Collect the lines of the last recorded causes of an event, within one row group."""
     past = next(recorded_past(run, np.array([position], np.int64), answered=answered))
     if "line" not in run.event_schema().names:
         return pa.array([], pa.string())
@@ -199,43 +215,43 @@ def _lines_of(run: Run, position: int, answered: bool) -> pa.Array:
 
 
 def _are_awaited(run: Run, positions: Longs, lines: pa.Array) -> NDArray[np.bool_]:
-    """By event: whether it ends a span that one of these lines started, and was likely waited for."""
+    """Tell for each event whether it ends a span that one of these lines started, and so was probably waited for."""
     if not len(lines) or not len(positions):
         return np.zeros(len(positions), np.bool_)
-    by_place = np.argsort(positions)
-    sends = run.rows(positions[by_place], ["sends"])["sends"].cast(pa.string())
-    found = np.empty(len(positions), np.bool_)
-    found[by_place] = _flags(pc.is_in(sends, value_set=pc.binary_join_element_wise(ANSWER, lines, "")))
-    return found
+    order = np.argsort(positions)
+    sends = run.rows(positions[order], ["sends"])["sends"].cast(pa.string())
+    awaited = np.empty(len(positions), np.bool_)
+    awaited[order] = _flags(pc.is_in(sends, value_set=pc.binary_join_element_wise(ANSWER, lines, "")))
+    return awaited
 
 
-def _most_telling(run: Run, found: _Candidates, lines: pa.Array) -> Longs:
-    """Places of the candidates: those that warn and are rare, those that warn, those that are rare, all others; each by
-    how soon, in history order, something recorded followed.
+def _rank(run: Run, candidates: _Candidates, lines: pa.Array) -> Longs:
+    """Return the indices of the candidates, the most useful first.
 
-    Of all these, ends of spans come first that one of these lines started: it most likely waited for them.
+    First come ends of spans that one of the lines started: it probably waited for them. Then come those that warn and are
+    rare, those that warn, those that are rare, and all others; each by how soon a recorded cause followed.
     """
-    if not len(found.position):
+    if not len(candidates.position):
         return np.empty(0, np.int64)
-    by_place = np.argsort(found.position)
+    by_position = np.argsort(candidates.position)
     columns = ["name", "attributes"]
     columns += ["error"] if "error" in run.event_schema().names else []
-    rows = run.rows(found.position[by_place], columns)
+    rows = run.rows(candidates.position[by_position], columns)
     names = pc.fill_null(rows["name"].cast(pa.string()), "").combine_chunks().dictionary_encode()
     code = names.indices.to_numpy(zero_copy_only=False)
-    warns = _flags(pc.match_substring_regex(names.dictionary, TELLING_NAME))[code]
-    warns |= _flags(pc.match_substring_regex(rows["attributes"].cast(pa.string()), LOUD_ATTRIBUTE))
+    warns = _flags(pc.match_substring_regex(names.dictionary, WARNING_NAME))[code]
+    warns |= _flags(pc.match_substring_regex(rows["attributes"].cast(pa.string()), WARNING_ATTRIBUTE))
     if "error" in columns:
         warns |= _flags(rows["error"])
     count = np.bincount(code)[code]
     rare = (count == 1) | (count * RARE_SHARE <= len(code))
-    place, follower = found.position[by_place], found.follower[by_place]
-    soon = np.where(follower >= 0, follower - place, 0)
-    waited = _are_awaited(run, place, lines)
-    order = np.lexsort((-place, soon, ~rare, ~warns, ~waited))
-    return by_place[order]
+    position, follower = candidates.position[by_position], candidates.follower[by_position]
+    distance = np.where(follower != NO_FOLLOWER, follower - position, 0)
+    awaited = _are_awaited(run, position, lines)
+    return by_position[np.lexsort((-position, distance, ~rare, ~warns, ~awaited))]
 
 
 def _flags(values: Any) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = pc.fill_null(values, False).to_numpy(zero_copy_only=False).astype(np.bool_)
-    return found
+    """Turn Arrow booleans into NumPy's; null is False."""
+    flags: NDArray[np.bool_] = pc.fill_null(values, False).to_numpy(zero_copy_only=False).astype(np.bool_)
+    return flags

@@ -1,4 +1,4 @@
-"""How events stand to each other: one pair, or many millions."""
+"""Find the relation of two events, or of many millions of pairs at once."""
 
 from __future__ import annotations
 
@@ -18,26 +18,35 @@ from ledto.history.errors import EventNotFound
 from ledto.history.recorded import are_recorded_before, is_recorded_before
 from ledto.history.run import Run
 from ledto.questions.locate import code_at, codes_at, index_at, row_of
-from ledto.questions.many_pairs import by_earlier, by_later, localise, note, numbers_within, tell
+from ledto.questions.many_pairs import (
+    note_before,
+    number_earlier,
+    numbers_within,
+    sort_by_earlier,
+    sort_by_later,
+    to_local,
+)
 from ledto.questions.missing import are_tainted, first_tainted, is_tainted
 from ledto.questions.parts import past_vector_at, segment_parts_until
 from ledto.questions.standing import AFTER, BEFORE, CONCURRENT, POSSIBLY_AFTER, POSSIBLY_BEFORE, UNKNOWN, Standing
 
 MOST_THREADS = min(4, os.cpu_count() or 1)
 BLOCK_PAIRS = 1 << 24
-"""Pairs related at a time, at about 80 bytes each."""
+"""How many pairs are related at a time. A pair takes about 80 bytes meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Numbered:
-    """Events by process and number: codes as `History.processes` lists them, and numbers within each, from 1."""
+    """Events by process and number within the process."""
 
     process: ArrayLike
+    """Codes of processes, as `History.processes` lists them."""
     index: ArrayLike
+    """Numbers within those processes, from 1."""
 
 
 def relation(run: Run, first: int, second: int, *, answered: bool = False) -> Standing:
-    """How the event at one position stands to the one at another; `answered`: assumed answers count as recorded."""
+    """Find the relation of two events by position; `answered`: count assumed answers as recorded."""
     if first == second:
         return Standing.EQUAL
     earlier, later = min(first, second), max(first, second)
@@ -52,7 +61,7 @@ def relation(run: Run, first: int, second: int, *, answered: bool = False) -> St
 
 
 def _may_have_led_to(run: Run, earlier: int, later: int) -> bool:
-    """Tell whether the wide order leads from one event to another, which stands after it."""
+    """Tell whether an event may have led to a later one in the wide order."""
     code = code_at(run, earlier)
     number, row = row_of(run, later)
     if code == code_at(run, later):
@@ -60,54 +69,55 @@ def _may_have_led_to(run: Run, earlier: int, later: int) -> bool:
     if earlier >= run.segments.first_position[number]:
         sweep = PastSweep(len(run.segments.codes_of(number)), later)
         for part in segment_parts_until(run, number, row):
-            found = sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
+            rows = sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
             if part.first_position <= earlier:
-                return bool((found + part.first_position == earlier).any())
+                return bool((rows + part.first_position == earlier).any())
     local = np.flatnonzero(run.segments.codes_of(number) == code)
     return bool(len(local)) and bool(past_vector_at(run, later)[local[0]] >= index_at(run, earlier))
 
 
 def relations(run: Run, first: ArrayLike | Numbered, second: ArrayLike | Numbered) -> NDArray[np.int8]:
-    """How each of the first events stands to the second in the same place: indices into `ledto.questions.RELATIONS`.
+    """Find the relation of each first event to the second at the same index, as indices into `RELATIONS`.
 
-    The pairs are dealt out twice: to the segments of their earlier events, which are told by process and number, and to
-    the segments of their later events, where one pass answers all pairs. Each segment is read at most twice a block.
+    The pairs are sorted twice: by the segment of the earlier event, to find its process and number, and by the segment
+    of the later event, to answer all its pairs in one pass. Each segment is read at most twice for a block of pairs.
     """
-    one, other = (_positions(run, each) for each in (first, second))
+    one, other = (_positions(run, events) for events in (first, second))
     if one.shape != other.shape:
         raise ValueError(f"pairs are two columns of one length, not {len(one)} and {len(other)}")
-    found = np.full(len(one), CONCURRENT, np.int8)
+    relation_codes = np.full(len(one), CONCURRENT, np.int8)
     for start in range(0, len(one), BLOCK_PAIRS):
         block = slice(start, start + BLOCK_PAIRS)
-        _relate(run, one[block], other[block], found[block])
+        _relate(run, one[block], other[block], relation_codes[block])
     if run.has_lines:
-        _keep_recorded(run, one, other, found)
+        _weaken_to_possible(run, one, other, relation_codes)
     if (first_tainted(run) != NEVER).any():
-        _keep_provable(run, one, other, found)
-    return found
+        _weaken_to_unknown(run, one, other, relation_codes)
+    return relation_codes
 
 
-def _keep_recorded(run: Run, one: Longs, other: Longs, found: NDArray[np.int8]) -> None:
-    """Turn what only the wide order says into "possible"."""
-    pairs = np.flatnonzero((found == BEFORE) | (found == AFTER))
+def _weaken_to_possible(run: Run, one: Longs, other: Longs, relation_codes: NDArray[np.int8]) -> None:
+    """Turn before and after into possible for pairs that only the wide order connects."""
+    pairs = np.flatnonzero((relation_codes == BEFORE) | (relation_codes == AFTER))
     earlier, later = np.minimum(one[pairs], other[pairs]), np.maximum(one[pairs], other[pairs])
     doubtful = pairs[~are_recorded_before(run, earlier, later)]
-    found[doubtful] = np.where(found[doubtful] == BEFORE, POSSIBLY_BEFORE, POSSIBLY_AFTER)
+    relation_codes[doubtful] = np.where(relation_codes[doubtful] == BEFORE, POSSIBLY_BEFORE, POSSIBLY_AFTER)
 
 
-def _keep_provable(run: Run, one: Longs, other: Longs, found: NDArray[np.int8]) -> None:
-    """Turn "concurrent" into "unknown" where a report is missing that might say otherwise."""
-    pairs = np.flatnonzero(found == CONCURRENT)
+def _weaken_to_unknown(run: Run, one: Longs, other: Longs, relation_codes: NDArray[np.int8]) -> None:
+    """Turn concurrent into unknown for pairs with a missing report in the past of either."""
+    pairs = np.flatnonzero(relation_codes == CONCURRENT)
     tainted = are_tainted(run, one[pairs]) | are_tainted(run, other[pairs])
     pairs = pairs[tainted]
     computation = run.processes.computation_number
     same = computation[codes_at(run, one[pairs])] == computation[codes_at(run, other[pairs])]
-    found[pairs[same]] = UNKNOWN
+    relation_codes[pairs[same]] = UNKNOWN
 
 
-def _relate(run: Run, one: Longs, other: Longs, found: NDArray[np.int8]) -> None:
+def _relate(run: Run, one: Longs, other: Longs, relation_codes: NDArray[np.int8]) -> None:
+    """Fill in before, after and equal, by the wide order."""
     starts_at = run.segments.first_position.astype(np.int64)
-    low, high, place, bounds = by_earlier(starts_at, run.events_total, one, other, found)
+    low, high, slot, bounds = sort_by_earlier(starts_at, run.events_total, one, other, relation_codes)
     process, index = np.empty(len(low), np.int64), low
 
     def name_earlier(part: tuple[int, slice]) -> None:
@@ -115,31 +125,35 @@ def _relate(run: Run, one: Longs, other: Longs, found: NDArray[np.int8]) -> None
         skeleton = run.skeleton(number, 0, int(run.segments.rows[number]))
         numbers = numbers_within(skeleton.process, run.segments.before_of(number).astype(np.int64))
         codes = run.segments.codes_of(number).astype(np.int64)
-        tell(low[pairs], int(starts_at[number]), skeleton.process, numbers, codes, process[pairs], index[pairs])
+        number_earlier(
+            low[pairs], int(starts_at[number]), skeleton.process, numbers, codes, process[pairs], index[pairs]
+        )
 
     def answer(part: tuple[int, slice]) -> tuple[Longs, NDArray[np.bool_]]:
         number, pairs = part
         codes = run.segments.codes_of(number)
         local_code = np.full(len(run.processes), -1, np.int64)
         local_code[codes] = np.arange(len(codes))
-        localise(int(starts_at[number]), local_code, process[pairs], index[pairs], high[pairs])
+        to_local(int(starts_at[number]), local_code, process[pairs], index[pairs], high[pairs])
         skeleton = run.skeleton(number, 0, int(run.segments.rows[number]))
-        return place[pairs], happened_before(skeleton, run.boundary(number), process[pairs], index[pairs], high[pairs])
+        return slot[pairs], happened_before(skeleton, run.boundary(number), process[pairs], index[pairs], high[pairs])
 
-    # The loops run without Python's lock, and parts do not overlap.
+    # The kernels release Python's lock, and the parts do not overlap.
     with ThreadPoolExecutor(MOST_THREADS) as threads:
         list(threads.map(name_earlier, _parts(bounds)))
-        process, index, high, place, bounds = by_later(starts_at, run.events_total, process, index, high, place)
-        for places, before in threads.map(answer, _parts(bounds)):
-            note(places, before, found)
+        process, index, high, slot, bounds = sort_by_later(starts_at, run.events_total, process, index, high, slot)
+        for slots, before in threads.map(answer, _parts(bounds)):
+            note_before(slots, before, relation_codes)
 
 
 def _parts(bounds: Longs) -> Iterator[tuple[int, slice]]:
+    """Yield each segment that has pairs, and where its pairs are."""
     for number in np.flatnonzero(np.diff(bounds)).tolist():
         yield number, slice(int(bounds[number]), int(bounds[number + 1]))
 
 
 def _positions(run: Run, events: ArrayLike | Numbered) -> Longs:
+    """Turn events into positions; raise `EventNotFound` if there is no such event."""
     if isinstance(events, Numbered):
         return positions_of(run, np.asarray(events.process, np.int64), np.asarray(events.index, np.int64))
     position = np.ascontiguousarray(events, np.int64)
@@ -153,7 +167,7 @@ def _positions(run: Run, events: ArrayLike | Numbered) -> Longs:
 
 
 def positions_of(run: Run, process: Longs, index: Longs) -> Longs:
-    """Positions of events by process, as global codes, and number within the process.
+    """Find the positions of events by global code of the process and number within it.
 
     Raises `EventNotFound` for a number that a process does not have.
     """
@@ -167,20 +181,20 @@ def positions_of(run: Run, process: Longs, index: Longs) -> Longs:
         raise EventNotFound(
             f"process {run.processes.name(code)!r} has events 1 to {run.processes.events[code]}, not {index[wrong[0]]}"
         )
-    found = np.full(len(process), -1, np.int64)
+    positions = np.full(len(process), -1, np.int64)
     for number in range(len(run.segments)):
         local = np.full(len(run.processes), -1, np.int64)
         codes, before = run.segments.codes_of(number), run.segments.before_of(number)
         local[codes] = np.arange(len(codes))
-        mine = np.flatnonzero(local[process] >= 0)
-        within = index[mine] - before[local[process[mine]]] - 1
-        inside = (within >= 0) & (within < run.segments.counts_of(number)[local[process[mine]]])
-        mine, within = mine[inside], within[inside]
-        if not len(mine):
+        chosen = np.flatnonzero(local[process] >= 0)
+        within = index[chosen] - before[local[process[chosen]]] - 1
+        inside = (within >= 0) & (within < run.segments.counts_of(number)[local[process[chosen]]])
+        chosen, within = chosen[inside], within[inside]
+        if not len(chosen):
             continue
         rows = run.process_column(number)
         by_process = np.argsort(rows, kind="stable")
         starts = np.cumsum(run.segments.counts_of(number)) - run.segments.counts_of(number)
-        place = by_process[starts[local[process[mine]]] + within]
-        found[mine] = place + run.segments.first_position[number]
-    return found
+        place = by_process[starts[local[process[chosen]]] + within]
+        positions[chosen] = place + run.segments.first_position[number]
+    return positions

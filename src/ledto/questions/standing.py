@@ -1,4 +1,4 @@
-"""The answers to how one event stands to another."""
+"""The relations of two events, as words and as the numbers of `History.relations`."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from enum import StrEnum
 
 
 class Standing(StrEnum):
-    """How one event stands to another by what a history has recorded. Compares with its word: ``== "before"``."""
+    """The relation of one event to another. Compares equal to its word: ``== "before"``."""
 
     EQUAL = "equal"
-    """They are one event."""
+    """They are the same event."""
     BEFORE = "before"
-    """What is recorded leads from the first to the second."""
+    """Recorded causes lead from the first to the second."""
     AFTER = "after"
-    """What is recorded leads from the second to the first."""
+    """Recorded causes lead from the second to the first."""
     CONCURRENT = "concurrent"
     """Neither can have led to the other."""
     POSSIBLE = "possible"
-    """The one that stands earlier in history order may have led to the other: only through the shared state of a process, or
-    by an answer that is assumed."""
+    """The one that is earlier in history order may have led to the other, but only through the shared state of a process,
+    an assumed answer, or events at one time."""
     UNKNOWN = "unknown"
-    """Nothing leads from one to the other, but reports are missing that might."""
+    """No path leads from one to the other, but missing reports might make one."""
 
 
 RELATIONS = (
     *(Standing.EQUAL, Standing.BEFORE, Standing.AFTER, Standing.CONCURRENT),
     *(Standing.POSSIBLE, Standing.POSSIBLE, Standing.UNKNOWN),
 )
-"""What the numbers that `History.relations` gives mean. 4: the first possibly led to the second; 5: the other way round."""
+"""The meaning of each number of `History.relations`. 4: the first may have led to the second; 5: the second to the first."""
 EQUAL, BEFORE, AFTER, CONCURRENT, POSSIBLY_BEFORE, POSSIBLY_AFTER, UNKNOWN = range(len(RELATIONS))
-"""Those numbers."""
+"""The numbers, by name."""

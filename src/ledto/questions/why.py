@@ -1,4 +1,4 @@
-"""What led to an event: its nearest causal predecessors, and its vector clock."""
+"""Answer what led to an event: list its nearest recorded causes, possible ones, and what is missing."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ class Why:
 
     event: Event
     causes: tuple[Event, ...]
-    """Events that happened before it, in an order in which each comes before its effects; the nearest ones."""
+    """The nearest events that are recorded to have led to it. Causes come before their effects."""
     more: bool
-    """Whether there are further ones before those."""
+    """Whether there are more causes before those."""
     missing: tuple[Missing, ...]
-    """What is known to be missing of what may have led to it: first between those events, then further back."""
+    """Reports that are missing in what may have led to it: first between the causes, then further back."""
     complete: bool = False
-    """Whether nothing is missing, as far as reports tell."""
+    """Whether no report is known to be missing."""
     numbered: bool = True
-    """Whether sources number all events. Where they do not, nobody notices that a report was lost."""
+    """Whether sources number all events. If not, a lost report may go unnoticed."""
     possible: tuple[Possible, ...] = ()
-    """Events that may have led to it besides, though nothing recorded says so: the most telling first."""
+    """Other events that may have led to it; no report says that they did. The most useful come first."""
     more_possible: bool = False
-    """Whether there may be further ones of those."""
+    """Whether there may be more possible causes."""
     edges: tuple[ListedEdge, ...] = ()
-    """How those events, and the event, lead to each other at one step; not where some were filtered out."""
+    """The steps between the causes and the event. Empty with a filter. A step that others lead around may be left out."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
@@ -56,23 +56,26 @@ class Why:
             "missing": [gap.to_json() for gap in self.missing],
             "complete": self.complete,
             "numbered": self.numbered,
-            "possible": [each.to_json() for each in self.possible],
+            "possible": [possible.to_json() for possible in self.possible],
             "more_possible": self.more_possible,
-            "edges": [each.to_json() for each in self.edges],
+            "edges": [edge.to_json() for edge in self.edges],
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which events are wanted: of these processes (global codes), and meeting a test of some columns."""
+    """Selects events by process and by a test."""
 
     codes: Longs | None = None
+    """The global codes of the wanted processes; None for all."""
     columns: tuple[str, ...] = ()
+    """The columns that the test reads."""
     test: Callable[[pa.Table], NDArray[np.bool_]] | None = None
+    """Returns for each row whether it is wanted; None accepts all."""
 
     @property
     def takes_all(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether every event is wanted."""
         return self.codes is None and self.test is None
 
 
@@ -86,18 +89,18 @@ def why(
     *,
     answered: bool = False,
 ) -> Why:
-    """The last `k` events of the recorded past that are wanted, and up to `most_possible` of what is only possible.
+    """Find the last `k` wanted events of the recorded past, and up to `most_possible` possible causes.
 
-    `answered`: answers that are only assumed count as recorded.
+    `answered`: count assumed answers as recorded. `on_progress` gets the position reached, now and then.
     """
     if run.has_lines:
         parts = _past_along_lines(run, position, wanted, answered)
     else:
         parts = _past_unfiltered(run, position, k + 1) if wanted.takes_all else _past(run, position, wanted)
-    found = _last(parts, k + 1, on_progress)
-    more = len(found) > k
-    found = found[len(found) - k :] if more else found
-    event, *causes = events_at(run, np.concatenate(([position], found)))
+    positions = _last(parts, k + 1, on_progress)
+    more = len(positions) > k
+    positions = positions[len(positions) - k :] if more else positions
+    event, *causes = events_at(run, np.concatenate(([position], positions)))
     listed = (*causes, event) if wanted.takes_all else tuple(causes)
     consecutive = wanted.takes_all and not run.has_lines
     between = (*_gaps(run, listed, consecutive=consecutive), *_unreported((*causes, event)))
@@ -115,19 +118,19 @@ def why(
 
 
 def _past_along_lines(run: Run, position: int, wanted: Filter, answered: bool) -> Iterator[tuple[int, Longs]]:
-    """The wanted events of the recorded past, newest pieces first."""
+    """Yield the wanted events of the recorded past, newest piece first. Each piece comes with its first position."""
     for piece in recorded_past(run, np.array([position], np.int64), answered=answered):
         below = int(piece[0])
         piece = piece[piece != position]
         if wanted.takes_all:
             yield below, piece
         else:
-            for stretch in by_event_groups(run, piece):
-                yield below, kept(run, stretch, wanted)
+            for group in by_event_groups(run, piece):
+                yield below, keep_wanted(run, group, wanted)
 
 
 def _last(parts: Iterator[tuple[int, Longs]], k: int, on_progress: Callable[[int], None] | None) -> Longs:
-    """The last `k` of positions that come in ascending pieces, newest piece first."""
+    """Return the last `k` positions of ascending pieces, which come newest first. Read no more pieces than needed."""
     pieces: list[Longs] = []
     count = 0
     for below, piece in parts:
@@ -137,16 +140,17 @@ def _last(parts: Iterator[tuple[int, Longs]], k: int, on_progress: Callable[[int
         count += len(piece)
         if count >= k:
             break
-    found = np.concatenate([np.empty(0, np.int64), *reversed(pieces)])
-    return found[max(0, len(found) - k) :]
+    positions = np.concatenate([np.empty(0, np.int64), *reversed(pieces)])
+    return positions[max(0, len(positions) - k) :]
 
 
 def _past_unfiltered(run: Run, position: int, limit: int) -> Iterator[tuple[int, Longs]]:
-    sweep = PastSweep(_processes(run, position), position, limit=limit)
-    yield from _swept(run, sweep, position)
+    """Yield the past in a history without lines, newest piece first. Stop after about `limit` events."""
+    sweep = PastSweep(_count_processes(run, position), position, limit=limit)
+    yield from _sweep_back(run, sweep, position)
 
 
-def _swept(run: Run, sweep: PastSweep, position: int) -> Iterator[tuple[int, Longs]]:
+def _sweep_back(run: Run, sweep: PastSweep, position: int) -> Iterator[tuple[int, Longs]]:
     for part in parts_until(run, position):
         rows = sweep.step(part.skeleton, part.first_position, edges_across=part.edges_across)
         yield part.first_position, rows + part.first_position
@@ -157,15 +161,15 @@ def _swept(run: Run, sweep: PastSweep, position: int) -> Iterator[tuple[int, Lon
 
 
 def _past(run: Run, position: int, wanted: Filter) -> Iterator[tuple[int, Longs]]:
-    """The wanted events of the past, by row groups of events, newest first."""
-    sweep = PastSweep(_processes(run, position), position)
-    for below, positions in _swept(run, sweep, position):
-        for stretch in by_event_groups(run, positions):
-            yield below, kept(run, stretch, wanted)
+    """Yield the wanted events of the past in a history without lines, newest row group first."""
+    sweep = PastSweep(_count_processes(run, position), position)
+    for below, positions in _sweep_back(run, sweep, position):
+        for group in by_event_groups(run, positions):
+            yield below, keep_wanted(run, group, wanted)
 
 
 def by_event_groups(run: Run, positions: Longs) -> Iterator[Longs]:
-    """Ascending positions of one segment by row groups of events, the newest first."""
+    """Split ascending positions of one segment by row groups of the events' file; yield the newest group first."""
     if not len(positions):
         return
     first = int(run.segments.first_position[run.segments.segment_of(int(positions[0]))])
@@ -173,8 +177,8 @@ def by_event_groups(run: Run, positions: Longs) -> Iterator[Longs]:
     yield from reversed(np.split(positions, np.flatnonzero(np.diff(group)) + 1))
 
 
-def kept(run: Run, positions: Longs, wanted: Filter) -> Longs:
-    """Those of ascending positions, all in one row group of events, whose events are wanted."""
+def keep_wanted(run: Run, positions: Longs, wanted: Filter) -> Longs:
+    """Keep the positions whose events are wanted. Positions must ascend and lie in one row group of the events' file."""
     number, first = row_of(run, int(positions[0]))
     rows = positions - positions[0] + first
     if wanted.codes is not None:
@@ -187,24 +191,25 @@ def kept(run: Run, positions: Longs, wanted: Filter) -> Longs:
         stop = min(start + layout.EVENT_ROWS, int(run.segments.rows[number]))
         table = run.events(number, wanted.columns, start, stop)
         if 2 * len(rows) > len(table):
-            # Taking most rows of a table of strings costs more than testing the others with them.
+            # Taking most rows out of a table of strings costs more than testing all of its rows.
             positions = positions[wanted.test(table)[rows - start]]
         else:
             positions = positions[wanted.test(table.take(pa.array(rows - start)))]
     return positions
 
 
-def _processes(run: Run, position: int) -> int:
+def _count_processes(run: Run, position: int) -> int:
+    """Count the processes of the segment of a position."""
     return len(run.segments.codes_of(row_of(run, position)[0]))
 
 
 def direct_causes(run: Run, position: int) -> Longs:
-    """Positions of what led to an event at one step, besides the event before it in its process."""
+    """Find the direct causes of an event, without the previous event of its process."""
     return direct_steps(run, np.array([position], np.int64))[1]
 
 
 def direct_steps(run: Run, positions: Longs) -> tuple[Longs, Longs]:
-    """The same for events at ascending positions: effects and causes, in ascending pairs."""
+    """Do as `direct_causes` for many ascending positions; return effects and causes, in ascending pairs."""
     effects, causes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for number, group, rows in by_groups(run, positions):
         first = int(run.segments.first_position[number])
@@ -212,17 +217,20 @@ def direct_steps(run: Run, positions: Longs) -> tuple[Longs, Longs]:
         places = rows - group * layout.SKELETON_ROWS
         lengths = skeleton.offsets[places + 1] - skeleton.offsets[places]
         at = np.arange(int(lengths.sum())) + np.repeat(skeleton.offsets[places + 1] - np.cumsum(lengths), lengths)
-        own = np.repeat(first + rows, lengths)
+        effect = np.repeat(first + rows, lengths)
         into = run.messages_into(number)
         low, high = np.searchsorted(into.row, [rows[0], rows[-1] + 1])
         chosen = np.isin(into.row[low:high], rows)
-        effects += [own, first + into.row[low:high][chosen]]
-        causes += [own - skeleton.back[at], into.position[low:high][chosen]]
+        effects += [effect, first + into.row[low:high][chosen]]
+        causes += [effect - skeleton.back[at], into.position[low:high][chosen]]
     return distinct_pairs(np.concatenate(effects), np.concatenate(causes))
 
 
 def _gaps(run: Run, events: tuple[Event, ...], *, consecutive: bool) -> Iterator[Missing]:
-    """Numbers that were left out between listed events of one process."""
+    """Find gaps in the numbers of listed events of one process.
+
+    `consecutive`: the list has every event of each process from its first to its last.
+    """
     last: dict[tuple[str, str], Event] = {}
     dense: dict[tuple[str, str], bool] = {}
     for event in events:
@@ -241,7 +249,7 @@ def _gaps(run: Run, events: tuple[Event, ...], *, consecutive: bool) -> Iterator
 
 
 def _unreported(events: tuple[Event, ...]) -> Iterator[Missing]:
-    """Causes that events name and nobody reported."""
+    """Find causes that events name and that nobody reported."""
     for event in events:
         for key in event.missing:
             yield Missing(None, None, None, 1, key, event.id)
