@@ -131,7 +131,7 @@ def test_order_writes_every_event(form: str, ask: Ask, made: tuple[Path, list[Ma
     ("arguments", "code", "says"),
     [
         (["why", "p9:1"], 1, "there is no process 'p9'"),
-        (["why", "p0:9999"], 1, "is none of them"),
+        (["why", "p0:9999"], 1, "there is no event 9999"),
         (["relation", "@0", "nothing"], 1, "PROCESS:SEQ"),
         (["why", "@3", "--where", "colour = 1"], 2, "there is no column 'colour'"),
         (["why", "@3", "--process", "p9"], 1, "there is no process 'p9'"),

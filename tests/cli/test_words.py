@@ -194,12 +194,12 @@ def test_what_is_missing_makes_it_unknown_and_is_counted(run: Run, tmp_path: Pat
     told = run("relation", "a:2", "b:4", "--history", history)
     assert told.startswith("unknown: ")
     assert told.endswith("reports are missing that might: 2 of b between 1 and 4\n")
-    assert "all messages of c, which tells of none" in run("relation", "a:2", "c:1", "--history", history)
+    assert "all messages of c, which reports none" in run("relation", "a:2", "c:1", "--history", history)
     assert run("relation", "a:2", "b:1", "--history", history).startswith("concurrent: ")
     why = run("why", "b:4", "-k", 0, "--history", history)
     assert why.splitlines()[-3:] == [
         "missing: 2 of b between 1 and 4",
-        "missing: all messages of c, which tells of none",
+        "missing: all messages of c, which reports none",
         "not complete: reports are missing of what could have led to it",
     ]
     told = run("why", "b:4", "--history", history, json_too=True)
@@ -274,7 +274,7 @@ def test_a_report_that_was_set_aside_is_told_of(tmp_path: Path) -> None:
     itself = {"process": "a", "seq": 1, "sends": "m", "receives": "m", "id": "loop"}
     history, _ = observed(tmp_path, lines_of(itself, {"process": "a", "seq": 2}))
     for asked in ("a:1", "loop"):
-        assert f"the report of '{asked}' was set aside: cycle" in refused("why", asked, "--history", history)
+        assert f"the report of '{asked}' is quarantined: cycle" in refused("why", asked, "--history", history)
 
 
 def test_spans_that_nothing_connects_are_shouted_about(run: Run, tmp_path: Path) -> None:

@@ -26,13 +26,13 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
 @pytest.mark.parametrize(
     ("asked", "computation", "says"),
     [
-        ("p0:999", "bank", "process 'p0' of computation 'bank' has events 1 to "),
+        ("p0:999", "bank", "there is no event 999 of process 'p0' of computation 'bank': it has events 1 to "),
         ("p0:999", "shop", "with gaps: reports of it are missing"),
         ("p7:1", None, "there is no process 'p7'; there are 3, such as 'p"),
         ("nothing", None, "name it by PROCESS:SEQ"),
         ("p0:1", "bnak", "there is no computation 'bnak'; there are 3, such as 'bank'"),
-        ("@100000", None, "positions run from 0 to 57"),
-        (-1, None, "positions run from 0 to 57"),
+        ("@100000", None, "positions are 0 to 57"),
+        (-1, None, "positions are 0 to 57"),
     ],
 )
 def test_a_name_that_nothing_has_is_answered_with_what_there_is(

@@ -2,55 +2,62 @@
 
 import subprocess
 import sys
+from types import ModuleType
+
+import pytest
 
 import ledto.history
+import ledto.questions
 
-NAMES = [
+QUESTIONS = [
     "Affected",
-    "AmbiguousEvent",
-    "Aside",
-    "BadCondition",
     "Check",
     "Concurrent",
     "Cut",
-    "DamagedHistory",
-    "Draft",
     "Event",
-    "EventNotFound",
     "Explanation",
     "History",
-    "HistoryError",
-    "HistoryInUse",
-    "HistoryReplaced",
     "Impact",
-    "Message",
+    "MessageUnderWay",
     "Missing",
-    "NoHistory",
     "Numbered",
+    "PathStep",
     "Possible",
     "Process",
+    "QuarantinedReport",
     "RELATIONS",
     "Related",
     "Standing",
-    "Step",
-    "UnknownPolicy",
-    "UnsupportedFormat",
     "Why",
     "connect",
     "open_history",
     "views",
 ]
+HISTORY = [
+    "AmbiguousEvent",
+    "BadCondition",
+    "DamagedHistory",
+    "Draft",
+    "EventNotFound",
+    "HistoryError",
+    "HistoryInUse",
+    "HistoryReplaced",
+    "NoHistory",
+    "UnknownPolicy",
+    "UnsupportedFormat",
+]
 
 
-def test_public_names_are_pinned() -> None:
+@pytest.mark.parametrize(("package", "names"), [(ledto.questions, QUESTIONS), (ledto.history, HISTORY)])
+def test_public_names_are_pinned(package: ModuleType, names: list[str]) -> None:
     """An upgrade must not break an import."""
-    assert sorted(ledto.history.__all__) == sorted(NAMES)
-    assert all(hasattr(ledto.history, name) for name in NAMES)
-    assert not hasattr(ledto.history, "nothing")
+    assert sorted(package.__all__) == sorted(names)
+    assert all(hasattr(package, name) for name in names)
+    assert not hasattr(package, "nothing")
 
 
 def test_opening_a_history_is_the_first_thing_that_loads_anything() -> None:
     """An application that stamps events imports ledto, too, and must not pay for the history."""
     code = "import sys, ledto; ledto.open; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert {"numpy", "pyarrow", "duckdb", "ledto.history"}.isdisjoint(loaded)
+    assert {"numpy", "pyarrow", "duckdb", "ledto.history", "ledto.questions"}.isdisjoint(loaded)

@@ -135,7 +135,9 @@ def test_a_message_between_events_at_one_time_is_a_tie_and_no_answer(tmp_path: P
         assert (cause in effect.recorded) == (kind == "message") or kind == "line"
         assert (cause in effect.assumed) == (kind == "answer")
         if kind == "tie":
-            sent = {sender for sender in execution.done if sender.time == cause.time and sender.process == cause.process}
+            sent = {
+                sender for sender in execution.done if sender.time == cause.time and sender.process == cause.process
+            }
             received = [
                 receiver
                 for receiver in execution.done

@@ -182,7 +182,7 @@ def test_every_page_of_the_order_is_a_part_of_the_command_line_s(made: tuple[Pat
 @pytest.mark.parametrize(
     ("path", "parameters", "status", "reason", "told"),
     [
-        ("why", {"event": "p1:1000000"}, 404, "event-not-found", "is none of them"),
+        ("why", {"event": "p1:1000000"}, 404, "event-not-found", "there is no event 1000000"),
         ("why", {"event": "po:1"}, 404, "event-not-found", "'p0'"),
         ("why", {"event": "{shared}"}, 409, "ambiguous-event", "'two'"),
         ("why", {"event": "@3", "where": "nope > 1"}, 400, "bad-condition", "status"),

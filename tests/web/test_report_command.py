@@ -35,7 +35,7 @@ def test_a_page_is_written_for_any_event(made: tuple[Path, list[Made]], tmp_path
 @pytest.mark.parametrize(
     ("arguments", "status", "says"),
     [
-        (["p0:999"], 1, "999 is none of them"),
+        (["p0:999"], 1, "there is no event 999"),
         (["@1", "--where", "colour = 1"], 2, "there is no column 'colour'"),
         (["@1", "--beside=-1"], 2, "greater than or equal to 0"),
         (["@1", "--to", "/dev/null/page.html"], 2, "cannot write /dev/null/page.html"),

@@ -1,4 +1,4 @@
-"""Takes a committed history; gives answers: what led to an event, what came of it, and how two events stand to each other.
+"""Take a committed history; give answers: what led to an event, what came of it, and how two events are related.
 
     >>> import ledto
     >>> history = ledto.open("shop.history")
@@ -6,8 +6,9 @@
     >>> answer.causes[-1]    # doctest: +ELLIPSIS
     Event(id='cart:1', process='cart', seq=1, name='checkout', time=1700000000120000000, ...)
 
-One module a question: `why`, `impact`, `concurrent`, `cut`, `relation`, `explain`, `order`, `clocks`, `sql`. `history`
-has the class `History`, which gives them all. Names are loaded when they are used: tasks that only write need no DuckDB.
+There is one module for each question: `why`, `impact`, `concurrent`, `cut`, `relation`, `explain`, `order`, `clocks`,
+`sql`. `History` in `history` has a method for each. Names are imported when they are used: tasks that only write a
+history need no DuckDB.
 """
 
 from __future__ import annotations

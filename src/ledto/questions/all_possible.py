@@ -234,11 +234,8 @@ def _possible_rows(
                 if edge_recorded[edge]:
                     leaving[1, count], leaving[2, count], leaving[3, count] = fewest, causes[place], effects[place]
                 else:
-                    leaving[1, count], leaving[2, count], leaving[3, count] = (
-                        fewest + 1,
-                        _row_of_reference(edge_reference[edge]),
-                        at,
-                    )
+                    leaving[1, count] = fewest + 1
+                    leaving[2, count], leaving[3, count] = _row_of_reference(edge_reference[edge]), at
                 count += 1
             edge -= 1
         if fewest == UNREACHED:

@@ -1,4 +1,4 @@
-"""How wrong each clock is: the answer of `History.clocks`."""
+"""Answer how wrong each clock is."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ledto.skew.same_clocks import SameClocks
 
 @dataclass(frozen=True, slots=True)
 class ClockReport:
-    """A clock of the history. Offsets are how far it is ahead of the reference, in the history's unit."""
+    """A clock of the history. Its offset says how far it is ahead of the reference, in the history's unit."""
 
     estimate: ClockEstimate
     events: int
-    """Events that have a time of this clock."""
+    """How many events have a time of this clock."""
 
     @property
     def broken(self) -> bool:
-        """Whether it is wrong where the others agree."""
+        """Whether it is wrong while the others agree."""
         return self.estimate.verdict in BROKEN
 
     @property
     def confidence(self) -> str:
-        """What the estimate rests on, in words."""
+        """What the estimate is derived from, in words."""
         it = self.estimate
         if not it.peers:
             return "cannot be known: no messages with other clocks"
@@ -50,60 +50,60 @@ class ClockReport:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """The clocks of a history, and the bounds for eps and delta that follow."""
+    """The answer of `History.clocks`: the clocks of a history, and the bounds for eps that follow from them."""
 
     clocks: tuple[ClockReport, ...]
-    """By name."""
+    """All clocks, by name."""
     eps: dict[str, Any]
-    """``at_least``, ``at_most`` (None: not known) by which two clocks differ, and the number of clocks ``unbounded``."""
+    """By how much two clocks differ: ``at_least``, ``at_most`` (None: not known), and how many are ``unbounded``."""
     lag: int | None
-    """The eps that the history needs: the largest excess of an event's causal time over its time."""
+    """The eps that the history needs: the most by which the causal time of an event exceeds its time."""
     eps_used: int | None
     """The eps that the history was made with."""
     groups: int
-    """Sets of clocks that exchange messages, if indirectly; between two of them nothing is known."""
+    """How many sets of clocks exchange messages, directly or not. Clocks of different sets cannot be compared."""
     message_delays: dict[str, Any]
-    """``count``, ``p50``, ``p95``, ``p99`` and ``max`` of messages between clocks, by these clocks; and ``corrected_max``
-    without the estimated offsets, of the ``corrected_count`` between clocks whose offsets do not change."""
+    """How long messages between clocks took by these clocks: ``count``, ``p50``, ``p95``, ``p99`` and ``max``. After
+    subtracting the offsets: ``corrected_max`` of the ``corrected_count`` messages between clocks with constant offsets."""
     report_delays: dict[str, Any]
-    """The same from events to the arrivals of their reports, and how many arrived ``before_event``."""
+    """The same for the time from an event to the arrival of its report, and how many arrived ``before_event``."""
     same: tuple[SameClocks, ...] = ()
-    """Sets of clocks that cannot be told apart, the largest first."""
+    """Sets of clocks that may be one and the same clock, the largest first."""
 
     @property
     def broken(self) -> tuple[ClockReport, ...]:
-        """Clocks that are wrong where the others agree."""
-        return tuple(each for each in self.clocks if each.broken)
+        """Clocks that are wrong while the others agree."""
+        return tuple(clock for clock in self.clocks if clock.broken)
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
         return {
-            "clocks": [each.to_json() for each in self.clocks],
-            "broken": [each.estimate.name for each in self.broken],
+            "clocks": [clock.to_json() for clock in self.clocks],
+            "broken": [clock.estimate.name for clock in self.broken],
             "eps": self.eps,
             "lag": self.lag,
             "eps_used": self.eps_used,
             "groups": self.groups,
             "message_delays": self.message_delays,
             "report_delays": self.report_delays,
-            "same": [asdict(each) for each in self.same],
+            "same": [asdict(clocks) for clocks in self.same],
         }
 
 
 def clocks_of(run: Run) -> Clocks:
-    """The clocks of a committed run."""
-    told = run.manifest.clocks
-    if told is None:
-        raise HistoryError(f"the history at {run.store} says nothing of its clocks: make it again with ledto observe")
+    """Read the clocks of a run; raise `HistoryError` if it was made without them."""
+    summary = run.manifest.clocks
+    if summary is None:
+        raise HistoryError(f"the history at {run.store} does not describe its clocks: make it again with ledto observe")
     return Clocks(
         tuple(ClockReport(estimate, events) for estimate, events in read_clocks(run)),
-        told.eps,
+        summary.eps,
         run.manifest.lag,
         run.manifest.eps,
-        told.groups,
-        told.message_delays,
-        told.report_delays,
-        tuple(SameClocks(each.names, each.apart, each.by_answers) for each in told.same),
+        summary.groups,
+        summary.message_delays,
+        summary.report_delays,
+        tuple(SameClocks(clocks.names, clocks.apart, clocks.by_answers) for clocks in summary.same),
     )
 
 

@@ -1,4 +1,4 @@
-"""An event of a history as a value, and the reading of a few of them."""
+"""Read events of a history as values."""
 
 from __future__ import annotations
 
@@ -14,65 +14,61 @@ from ledto.history.run import Run
 from ledto.history.tables import Longs
 
 ALWAYS = ("id", "process", "seq", "name", "time")
-"""Keys that an event's JSON has even if they say nothing; of the others, those that do."""
+"""Keys that the JSON of every event has, null or not."""
 KEYS = (
-    *(
-        *ALWAYS,
-        "corrected_time",
-        "computation",
-        "clock_name",
-        "line",
-        "causal_time",
-        "kind",
-        "message",
-        "position",
-        "missing",
-    ),
+    *ALWAYS,
+    *("corrected_time", "computation", "clock_name", "line", "causal_time", "kind", "message", "position", "missing"),
     *("error", "attributes", "file", "place"),
 )
+"""All keys, in the order of the JSON."""
 COLUMNS = (
     *("process", "seq", "name", "time", "correction", "causal_time", "kind", "sends", "receives", "attributes"),
     *("error", "clock_name", "line", "missing", "file", "place"),
 )
+"""The stored columns that every history has and an `Event` is made of."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event as the history has it."""
+    """An event of a history."""
 
     id: str
-    """The source's own, or ``process:seq``."""
+    """The id that its source gave it, or ``process:seq``."""
     process: str
     seq: int
-    """The source's number of the event within its process, or its place there, counted from 1."""
+    """The number that its source gave it within its process, or else its place there, from 1."""
     name: str | None
     time: int | None
-    """The wall time it came with, in the history's unit."""
+    """The wall time that was reported, in the history's unit."""
     computation: str
+    """The computation it is part of."""
     causal_time: int | None
-    """The largest wall time in its causal past, its own included; None where nothing in it has a time. A live history takes
-    other times for those that it does not believe (`ledto.live.dates`)."""
+    """The largest wall time in its causal past, its own included; None if there is none. A live history replaces times
+    that it does not believe (`ledto.live.dates`)."""
     kind: str
+    """``local``, ``send`` or ``receive``."""
     sends: str | None
     """The key of the message it sent."""
     receives: str | None
-    """The key of the message it received; of several, the first."""
+    """The key of the message it received, or of the first of several."""
     position: int
-    """Its place in history order, from 0."""
+    """Its number in history order, from 0."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    """What else was reported with it."""
     error: bool | None = None
-    """Whether it tells of a failure; None where nothing is known."""
+    """Whether it reports a failure; None if that is not known."""
     correction: int | None = None
-    """What is to be added to the wall time so that no effect comes before its cause; None where it has no time."""
+    """What to add to the wall time so that no effect comes before its cause; None without a time."""
     clock_name: str | None = None
-    """The clock that the time was read from, if it is not the process's own."""
+    """The clock that its time was read from, if that is not the clock of its process."""
     line: str | None = None
-    """What its process was doing: a request, a task, a span. None: the event is on the process's main line."""
+    """The line it is part of: a request, a task, a span; None for the main line of its process."""
     missing: tuple[str, ...] = ()
-    """Causes that the event names and nobody reported."""
+    """Causes that it names and that nobody reported."""
     file: str | None = None
+    """Where the report came from."""
     place: int | None = None
-    """Where the source has it: file, and line or row."""
+    """The line or row of that file."""
 
     @property
     def message(self) -> str | None:
@@ -85,44 +81,44 @@ class Event:
         return None if self.time is None else self.time + (self.correction or 0)
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`: the five keys of `ALWAYS`, and the others that say something, or something else."""
-        every = {name: getattr(self, name) for name in KEYS}
+        """For `json.dumps`. Keys that are not in `ALWAYS` are left out if they say nothing."""
+        values = {name: getattr(self, name) for name in KEYS}
         if not self.correction:
-            del every["corrected_time"]
+            del values["corrected_time"]
         if not self.error:
-            del every["error"]
-        return {name: value for name, value in every.items() if name in ALWAYS or value not in (None, "", {}, ())}
+            del values["error"]
+        return {name: value for name, value in values.items() if name in ALWAYS or value not in (None, "", {}, ())}
 
 
 def events_at(run: Run, positions: Longs | Sequence[int]) -> tuple[Event, ...]:
-    """The events at these positions, in the order given."""
-    asked = np.asarray(positions, np.int64)
-    if not len(asked):
+    """Read the events at these positions, in the same order."""
+    places = np.asarray(positions, np.int64)
+    if not len(places):
         return ()
     columns = event_columns(run)
-    rows = run.rows(asked, columns)
-    return events_from(run, {name: _values(rows[name]) for name in columns}, asked)
+    rows = run.rows(places, columns)
+    return events_from(run, {name: _values(rows[name]) for name in columns}, places)
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """As `to_pylist`, in less time for what most columns hold."""
+    """Do as `to_pylist`, but faster for common types."""
     if column.null_count == len(column):
         return [None] * len(column)
     if pa.types.is_string(column.type) or (pa.types.is_integer(column.type) and not column.null_count):
-        found: list[Any] = column.to_numpy().tolist()
-        return found
+        values: list[Any] = column.to_numpy().tolist()
+        return values
     return column.to_pylist()  # type: ignore[no-any-return]
 
 
 def event_columns(run: Run) -> list[str]:
-    """The columns that an `Event` is made of."""
+    """List the stored columns that an `Event` is made of in this history."""
     more = ["id"] if run.manifest.has_ids else []
     more += ["computation"] if run.manifest.computations != 1 else []
     return [*COLUMNS, *more, *run.manifest.native_columns]
 
 
 def events_from(run: Run, columns: dict[str, list[Any]], positions: Longs) -> tuple[Event, ...]:
-    """Events from lists of the columns that `event_columns` names."""
+    """Make events from lists of the columns of `event_columns`."""
     natives = run.manifest.native_columns
     only = run.processes.computation_of(0) if "computation" not in columns else ""
     return tuple(
@@ -152,9 +148,10 @@ def events_from(run: Run, columns: dict[str, list[Any]], positions: Longs) -> tu
 
 
 def _attributes(columns: dict[str, list[Any]], row: int, natives: Sequence[str]) -> dict[str, Any]:
+    """Collect the attributes of a row: from its JSON, and from the further columns of its source."""
     text = columns["attributes"][row]
-    found: dict[str, Any] = json.loads(text) if text else {}
+    attributes: dict[str, Any] = json.loads(text) if text else {}
     for name in natives:
         if (value := columns[name][row]) is not None:
-            found[name] = value if isinstance(value, (str, int, float, bool, list, dict)) else str(value)
-    return found
+            attributes[name] = value if isinstance(value, (str, int, float, bool, list, dict)) else str(value)
+    return attributes

@@ -70,12 +70,12 @@ def related(run: Run, first: int, second: int, *, answered: bool = False) -> Rel
     `answered`: count assumed answers as recorded.
     """
     standing = relation(run, first, second, answered=answered)
-    events = events_at(run, [first, second])
+    one, other = events_at(run, [first, second])
     through = None
     if standing is Standing.POSSIBLE:
         steps = path(run, min(first, second), max(first, second), answered=answered) or ()
         through = _first_guess(steps, answered)
-    return Related(*events, standing, through, _missing(run, standing, first, second), run.has_numbers)
+    return Related(one, other, standing, through, _missing(run, standing, first, second), run.has_numbers)
 
 
 def explain(run: Run, first: int, second: int, *, answered: bool = False) -> Explanation:
@@ -88,8 +88,8 @@ def explain(run: Run, first: int, second: int, *, answered: bool = False) -> Exp
         standing = Standing.BEFORE if first < second else Standing.AFTER
     else:
         standing = relation(run, first, second, answered=answered)
-    events = events_at(run, [first, second])
-    return Explanation(*events, standing, through, _missing(run, standing, first, second), run.has_numbers, steps)
+    one, other = events_at(run, [first, second])
+    return Explanation(one, other, standing, through, _missing(run, standing, first, second), run.has_numbers, steps)
 
 
 def _first_guess(steps: tuple[PathStep, ...], answered: bool) -> PathStep | None:

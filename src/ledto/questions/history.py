@@ -1,4 +1,4 @@
-"""`History`: the questions that a committed history answers."""
+"""Open a committed history and ask it questions: the class `History`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ledto.questions.locate import Asked, locate, unknown_name
 from ledto.questions.standing import Standing
 from ledto.questions.why import Filter, Why, why
 
-# The rest is imported by the method that needs it: one question must not wait for the modules of all.
+# Methods import the other questions themselves: one question need not wait for the modules of all.
 if TYPE_CHECKING:
     from ledto.questions.clocks import Clocks
     from ledto.questions.concurrent import Concurrent
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from ledto.questions.relation import Numbered
 
 DEFAULT_K = 25
+"""How many events an answer lists."""
 DEFAULT_POSSIBLE = 10
+"""How many possible events an answer lists besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +42,26 @@ class Process:
     """A process of the history."""
 
     code: int
-    """Its number, which `History.relations` takes."""
+    """Its number, as in `Numbered.process`."""
     computation: str
     process: str
     clock_name: str | None
-    """Whose clock its times are from, if not its own."""
+    """The clock that its times were read from, if that is not its own."""
     events: int
     first_time: int | None
     last_time: int | None
     dense_seq: bool
     """Whether no number is missing between its first event and its last."""
     messages: int = 0
-    """Events that send or receive something."""
+    """How many of its events send or receive a message."""
     first_hole: int | None = None
-    """The number of its first event before which a report is missing."""
+    """The number of its first event right before which a report is missing."""
     first_tainted: int | None = None
-    """The number of its first event that has such an event in its past: from there on nothing is provably concurrent."""
+    """The number of its first event with a report missing in its past: from there on nothing is provably concurrent."""
     first_gone: int | None = None
-    """The number of its first event that may come after a report which was set aside or came late."""
+    """The number of its first event that may come after a quarantined or late report."""
     gone_why: str | None = None
-    """Why that report was set aside, or that it came late."""
+    """Why that report is quarantined, or ``late``."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
@@ -68,12 +70,12 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedReport:
-    """A report that was set aside when the history was made."""
+    """A report that is counted and not used."""
 
     outcome: str
     """``quarantined`` or ``duplicate``."""
     reason: str | None
-    """A code and a detail: ``not-json: ...``."""
+    """A code and a detail, such as ``not-json: ...``."""
     computation: str | None
     process: str | None
     file: str | None
@@ -87,32 +89,33 @@ class QuarantinedReport:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was found when the history was made."""
+    """The answer of `History.check`: what was counted when the history was made."""
 
     events: int
     ledger: dict[str, Any]
-    """Reports, and what became of them."""
+    """The number of reports, and what was done with them."""
     wall_clock: dict[str, Any]
     """How the order by wall time contradicts causal order."""
     policies: dict[str, Any]
-    """The same, and the delays, for each policy of delivery."""
+    """The same, and the delays, for each delivery policy."""
     channels: dict[str, int]
-    """How sends and receives were matched that only share a channel."""
+    """How sends and receives without keys were matched along channels."""
     provable: Provable
-    """For how many events it is known what cannot have led to them."""
+    """For how many events it can be proved what cannot have led to them."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
-        every = {name: getattr(self, name) for name in Check.__slots__}
-        return {**every, "provable": self.provable.to_json()}
+        values = {name: getattr(self, name) for name in Check.__slots__}
+        return {**values, "provable": self.provable.to_json()}
 
 
 class History:
     """A committed history. Threads may share it.
 
-    Events are named by their source's id, as ``process:seq``, or as ``@position``, or they are events of other answers.
-    A name that several computations have needs ``computation=``. Raises subclasses of `HistoryError`: `EventNotFound`,
-    `AmbiguousEvent`, `BadCondition`, and `HistoryReplaced` once a newer run has taken the place of this one.
+    An event is named by the id that its source gave, as ``process:seq`` or as ``@position``, or given as an `Event` of
+    another answer. If several computations have events of that name, choose one with ``computation=``. Methods raise
+    subclasses of `HistoryError`: `EventNotFound`, `AmbiguousEvent`, `BadCondition`, and `HistoryReplaced` once a newer run
+    has replaced this one.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, cache_bytes: int | None = None) -> None:
@@ -121,7 +124,7 @@ class History:
 
     @property
     def unit(self) -> str:
-        """The unit of times: ns, or whatever the run said."""
+        """The unit of times: ns, unless the run was told another."""
         return self.run.manifest.unit
 
     def __len__(self) -> int:
@@ -131,9 +134,9 @@ class History:
         return f"History({self.run.store.root!r}): {len(self)} events of {len(self.run.processes)} processes"
 
     def event(self, event: Asked, *, computation: str | None = None) -> Event:
-        """The event of this name."""
-        (found,) = events_at(self.run, [locate(self.run, event, computation=computation)])
-        return found
+        """Read the event of this name."""
+        (one,) = events_at(self.run, [locate(self.run, event, computation=computation)])
+        return one
 
     def why(
         self,
@@ -148,14 +151,14 @@ class History:
         computation: str | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> Why:
-        """What led to an event: the last `k` events that are recorded to have led to it, oldest first.
+        """Find what led to an event: the last `k` events that are recorded to have led to it, oldest first.
 
-        Apart from those, up to `possible` events that may have led to it through the shared state of a process, or by an
-        answer that is assumed: the most telling first. `answered`: answers that are only assumed count as recorded.
+        Also find up to `possible` other events that may have led to it, the most useful first. `answered`: count assumed
+        answers as recorded.
 
-        `where` is a condition in SQL over columns and attributes (`ledto.questions.where`); `processes` and
-        `names` are the processes and names to look for. With any of them the sweep goes on until `k` events meet all, or
-        to the start; `on_progress` then gets the position reached, now and then.
+        `where` is a condition in SQL over columns and attributes (`ledto.questions.where`); `processes` and `names` select
+        events by process and by name. With any of these, the search goes back until `k` events meet all of them, or to the
+        start; `on_progress` gets the position reached, now and then.
         """
         _check_k(k)
         _check_k(possible)
@@ -171,10 +174,7 @@ class History:
         possible: int = DEFAULT_POSSIBLE,
         computation: str | None = None,
     ) -> Impact:
-        """What came of an event: the next `k` effects, and up to `possible` events that it may have led to besides.
-
-        How many there are, by process, counts both.
-        """
+        """Find what came of an event: the first `k` recorded effects, and up to `possible` possible ones; count all."""
         from ledto.questions.impact import impact
 
         _check_k(k)
@@ -184,28 +184,28 @@ class History:
     def relation(
         self, first: Asked, second: Asked, *, answered: bool = False, computation: str | None = None
     ) -> Standing:
-        """How the first event stands to the second. Events of different computations are concurrent.
+        """Find the relation of the first event to the second. Events of different computations are concurrent.
 
-        `answered`: answers that are only assumed count as recorded; so in `related` and `explain`.
+        `answered`: count assumed answers as recorded.
         """
         from ledto.questions.relation import relation
 
-        places = [locate(self.run, each, computation=computation) for each in (first, second)]
+        places = [locate(self.run, event, computation=computation) for event in (first, second)]
         return relation(self.run, *places, answered=answered)
 
     def related(
         self, first: Asked, second: Asked, *, answered: bool = False, computation: str | None = None
     ) -> Related:
-        """The same, with the two events: through what a possible cause would act, or what is missing."""
+        """Do as `relation`; return also the two events, the step that is not recorded, or what is missing."""
         from ledto.questions.explain import related
 
-        places = [locate(self.run, each, computation=computation) for each in (first, second)]
+        places = [locate(self.run, event, computation=computation) for event in (first, second)]
         return related(self.run, *places, answered=answered)
 
     def relations(self, first: ArrayLike | Numbered, second: ArrayLike | Numbered) -> NDArray[np.int8]:
-        """How each of many events stands to another, as indices into `ledto.questions.RELATIONS`.
+        """Find the relations of many pairs of events, as indices into `ledto.questions.RELATIONS`.
 
-        Each argument is a column of positions, or `Numbered`: a column of process codes and one of numbers within them.
+        Each argument is an array of positions, or `Numbered`. Both have the same length.
         """
         from ledto.questions.relation import relations
 
@@ -214,15 +214,17 @@ class History:
     def explain(
         self, first: Asked, second: Asked, *, answered: bool = False, computation: str | None = None
     ) -> Explanation:
-        """How one event led, or may have led, to another, step by step; no steps where nothing leads there."""
+        """Find the steps by which one event led to another, or may have; no steps if no path leads there."""
         from ledto.questions.explain import explain
 
-        places = [locate(self.run, each, computation=computation) for each in (first, second)]
+        places = [locate(self.run, event, computation=computation) for event in (first, second)]
         return explain(self.run, *places, answered=answered)
 
     def concurrent(self, event: Asked, *, k: int = DEFAULT_K, computation: str | None = None) -> Concurrent:
-        """What is provably concurrent with an event: the `k` nearest in history order, how many there are, and how many
-        of which that cannot be known, because reports are missing."""
+        """Find the `k` nearest events that are provably concurrent with an event; count all.
+
+        Count apart those that may be concurrent or not, because reports are missing.
+        """
         from ledto.questions.concurrent import concurrent
 
         _check_k(k)
@@ -236,9 +238,9 @@ class History:
         k: int = DEFAULT_K,
         computation: str | None = None,
     ) -> Cut:
-        """A consistent state: everything up to an event, or up to a time; and the first `k` messages under way.
+        """Find a consistent state: everything up to an event or a time, and the first `k` messages under way.
 
-        A cut by time holds the events whose causal time is not after it, of all computations unless one is named.
+        A cut by time has the events with causal times up to it, of all computations unless one is named.
         """
         from ledto.questions.cut import cut_at_event, cut_at_time
 
@@ -255,23 +257,23 @@ class History:
         return cut_at_time(self.run, int(time or 0), k, codes)
 
     def order(self, *, policy: str | None = None) -> Iterator[Event]:
-        """All events in history order, or in the order in which a policy delivers them."""
+        """Yield all events in history order, or in the order in which a policy delivers them."""
         from ledto.questions.order import order_events
 
         return order_events(self.run, policy=policy)
 
     def order_tables(self, *, policy: str | None = None) -> Iterator[pa.Table]:
-        """The same as Arrow tables of some thousand rows, with the stored columns and ``position``."""
+        """Do as `order`; yield Arrow tables of some thousand rows, with the stored columns and ``position``."""
         from ledto.questions.order import order_tables
 
         return order_tables(self.run, policy=policy, columns=self.run.event_schema().names)
 
     def processes(self) -> tuple[Process, ...]:
-        """All processes, by code."""
+        """List all processes, by code."""
         return tuple(Process(**row) for row in self.run.processes.table.to_pylist())
 
     def check(self) -> Check:
-        """What the run found: reports accounted for, and what wall-clock order and each policy get wrong."""
+        """Account for all reports, and say what wall-clock order and each policy get wrong."""
         manifest = self.run.manifest
         policies = {name: to_json(policy) for name, policy in manifest.policies.items()}
         for policy in policies.values():
@@ -280,19 +282,19 @@ class History:
         return Check(len(self), ledger, wall_clock, policies, manifest.channels, self.provable())
 
     def provable(self) -> Provable:
-        """For how many events it is known what cannot have led to them."""
+        """Count the events for which it can be proved what cannot have led to them."""
         from ledto.questions.provable import provable
 
         return provable(self.run)
 
     def clocks(self) -> Clocks:
-        """How wrong each clock is, what that rests on, and which are broken."""
+        """Estimate how wrong each clock is, and which are broken."""
         from ledto.questions.clocks import clocks_of
 
         return clocks_of(self.run)
 
     def quarantine(self, *, outcome: str | None = "quarantined") -> Iterator[QuarantinedReport]:
-        """Reports that were set aside, with the reasons; `outcome` None gives duplicates, too."""
+        """Yield quarantined reports with the reasons; with `outcome` None, duplicates as well."""
         for name in self.run.manifest.aside_files:
             for batch in self.run.file_batches(name):
                 for row in batch.to_pylist():
@@ -303,9 +305,9 @@ class History:
         codes = None
         if processes is not None:
             asked = [(name, self.run.processes.called(name)) for name in processes]
-            if unknown := [name for name, found in asked if not len(found)]:
+            if unknown := [name for name, of_name in asked if not len(of_name)]:
                 raise EventNotFound(unknown_name(self.run, "process", unknown[0]))
-            codes = np.unique(np.concatenate([np.empty(0, np.int64), *(found for _, found in asked)]))
+            codes = np.unique(np.concatenate([np.empty(0, np.int64), *(of_name for _, of_name in asked)]))
         condition = None
         if where is not None:
             from ledto.questions.where import Condition  # DuckDB takes a while to load.
@@ -328,7 +330,10 @@ class History:
 
 
 def open_history(path: str | os.PathLike[str], *, cache_bytes: int | None = None) -> History:
-    """The history at a path or URI; `NoHistory` where there is none."""
+    """Open the history at a path or URI; raise `NoHistory` if there is none.
+
+    `cache_bytes` bounds the memory for what was read; 256 MB by default.
+    """
     return History(path, cache_bytes=cache_bytes)
 
 

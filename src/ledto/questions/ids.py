@@ -1,4 +1,4 @@
-"""What a name may stand for that is no event's own: an id in upper case, a span, a trace, a line, a report set aside."""
+"""Interpret names that are no event's id: an id in upper case, a span, a trace, a line, a quarantined report."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from ledto.questions.event import Event, events_at
 
 HEXADECIMAL = re.compile(r"[0-9a-f]{16}|[0-9a-f]{32}")
 MOST_ROWS = 5_000_000
-"""Events whose lines are looked through, the newest first."""
+"""How many events are searched for a line of a name that may be the id of a trace or span, the newest first."""
 FEW_ROWS = 1_000_000
-"""So many are looked through for any name; more only for what may be the id of a trace or span."""
+"""How many events are searched for a line of any other name."""
 SHOWN = 5
+"""How many events a message lists."""
 LOOKED_AT, MOST_GROUPS = 16_384, 16
-"""Events that are looked at together for errors, and how often."""
+"""How many events are searched for errors at a time, and how many times."""
 MOST_LISTED = 1_000
+"""How many events of a line are searched for those to list."""
 
 
 def other_spellings(asked: str) -> Iterator[tuple[str, str | None]]:
-    """Ids that the name may be meant for, and the line that such an event has to be on, if any.
+    """Yield ids that the name may mean, each with the line that the event has to be on, or None for any.
 
     Ids of spans and traces are written in lower case, and ``TRACE/SPAN`` and ``TRACE/SPAN/start`` name events of one span.
     """
@@ -41,16 +43,16 @@ def other_spellings(asked: str) -> Iterator[tuple[str, str | None]]:
 
 
 def on_line(run: Run, asked: str) -> Longs:
-    """Positions, ascending, of events on a line of this name, or on a line of a trace of this name."""
+    """Find the positions, ascending, of events on a line of this name, or on the lines of a trace of this name."""
     parts = asked.lower().split("/")
     is_trace = all(HEXADECIMAL.fullmatch(part) for part in parts)
     names = [asked, asked.lower()] if is_trace else [asked]
-    left = MOST_ROWS if is_trace else FEW_ROWS
-    found: list[Longs] = []
+    remaining = MOST_ROWS if is_trace else FEW_ROWS
+    positions: list[Longs] = []
     for number in reversed(range(len(run.segments))):
         rows = int(run.segments.rows[number])
-        left -= rows
-        if left < 0:
+        remaining -= rows
+        if remaining < 0:
             break
         if run.segments.lines_file[number] is None:
             continue
@@ -63,13 +65,13 @@ def on_line(run: Run, asked: str) -> Longs:
             met = pc.or_(met, pc.starts_with(texts, f"{asked.lower()}/"))
         codes = np.flatnonzero(met.to_numpy(zero_copy_only=False))
         if len(codes):
-            own = lines.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-            found.append(np.flatnonzero(np.isin(own, codes)) + int(run.segments.first_position[number]))
-    return np.concatenate([np.empty(0, np.int64), *reversed(found)])
+            line_codes = lines.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            positions.append(np.flatnonzero(np.isin(line_codes, codes)) + int(run.segments.first_position[number]))
+    return np.concatenate([np.empty(0, np.int64), *reversed(positions)])
 
 
-def choices(run: Run, asked: str, positions: Longs) -> str:
-    """What the name stands for, and some of its events: those that failed first, then the last ones."""
+def describe_choices(run: Run, asked: str, positions: Longs) -> str:
+    """Say what the name stands for, and list some of its events: first those that failed, then the last ones."""
     events = events_at(run, positions[-MOST_LISTED:])
     telling = sorted(events, key=lambda event: (not event.error, -event.position))[:SHOWN]
     parts = asked.split("/")
@@ -82,21 +84,21 @@ def choices(run: Run, asked: str, positions: Longs) -> str:
 
 
 def worth_asking(run: Run) -> tuple[Event, ...]:
-    """Up to `SHOWN` events, the newest first: some of the last errors, of different names, and the last event."""
+    """Find up to `SHOWN` events to ask about, the newest first: the last errors, of different names, and the last event."""
     if not run.events_total:
         return ()
     last = run.events_total - 1
-    found: dict[str, int] = {}
+    failures: dict[str, int] = {}
     for start in range(last - last % LOOKED_AT, max(-1, last - MOST_GROUPS * LOOKED_AT), -LOOKED_AT):
         places = np.arange(start, min(start + LOOKED_AT, run.events_total))
         rows = run.rows(places, ["error", "name"])
         failed = np.flatnonzero(pc.fill_null(rows["error"], False).to_numpy(zero_copy_only=False))[::-1]
         for row, name in zip(failed.tolist(), rows["name"].take(pa.array(failed)).to_pylist(), strict=True):
-            if len(found) < SHOWN - 1:
-                found.setdefault(name or "", start + row)
-        if len(found) == SHOWN - 1:
+            if len(failures) < SHOWN - 1:
+                failures.setdefault(name or "", start + row)
+        if len(failures) == SHOWN - 1:
             break
-    return events_at(run, sorted({*found.values(), last}, reverse=True))
+    return events_at(run, sorted({*failures.values(), last}, reverse=True))
 
 
 def _named(event: Event) -> str:
@@ -104,8 +106,8 @@ def _named(event: Event) -> str:
     return f"{event.id}{name}"
 
 
-def set_aside(run: Run, asked: str, process: str, seq: int | None) -> str | None:
-    """Why the report of an event was set aside, and where it is; None if no such report was."""
+def why_quarantined(run: Run, asked: str, process: str, seq: int | None) -> str | None:
+    """Say why the report of an event is quarantined, and where it is; None if there is no such report."""
     for file in run.manifest.aside_files:
         for batch in run.file_batches(file):
             table = pa.Table.from_batches([batch])
@@ -122,8 +124,9 @@ def set_aside(run: Run, asked: str, process: str, seq: int | None) -> str | None
 
 
 def _document(text: str | None) -> dict[str, object]:
+    """Parse the text of a report; empty if it is no JSON object."""
     try:
-        found = json.loads(text or "")
+        document = json.loads(text or "")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}

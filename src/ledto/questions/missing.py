@@ -1,4 +1,4 @@
-"""What is known to be missing: reports without which nobody can say that two events are concurrent."""
+"""Find missing reports. Where one is missing in the past of an event, nothing can be called concurrent with it."""
 
 from __future__ import annotations
 
@@ -21,46 +21,51 @@ from ledto.questions.many_pairs import numbers_within
 from ledto.questions.parts import past_vector_at
 
 MOST_TIED = 50
-"""Events at one time that are looked at for what is missing."""
+"""How many events at one time are searched for the one with a missing cause."""
 SHOWN = 10
-"""Processes whose missing reports are told, at most."""
+"""The most processes whose missing reports are listed."""
 KINDS = ("numbers", "report", "cause", "caller", "callee", "answer", "call", "time", "messages")
-"""What may be missing: events whose numbers are left out; a report that was set aside or came late; an event that another
-names as its cause; who called a server, and whom a client called, where these do not report; when an answer was sent; when a
-span of another process made a call; when something happened that stands before the start of its own span; all messages of
-a process."""
+"""What may be missing.
 
-
+- ``numbers``: events of a process whose numbers are left out
+- ``report``: a report that is quarantined or came late
+- ``cause``: an event that another names as its cause
+- ``caller``, ``callee``: who called a server, and whom a client called, if these do not report
+- ``answer``: when an answer was sent
+- ``call``: when a span of another process made a call
+- ``time``: when an event happened that has a time before the start of its span
+- ``messages``: all messages of a process
+"""
 WORDS = {CALLER: "caller", UNKNOWN_ANSWER: "answer", UNKNOWN_CALL: "call", UNKNOWN_PLACE: "time"}
-"""The kinds of what is missing and has no key."""
+"""The kind of each key that does not name a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Something that is known to have happened and of which the history has no report."""
+    """Something that happened and that the history has no report of."""
 
     process: str | None
-    """The process whose reports are missing; None where only a message tells of it."""
+    """The process whose reports are missing; None if only a message shows that."""
     after_seq: int | None
     before_seq: int | None
-    """The missing events lie between these two of the process."""
+    """The numbers of the events of the process before and after the missing ones."""
     events: int
-    """How many, at least."""
+    """How many events are missing, at least."""
     message: str | None = None
-    """A message that was received and whose sending nobody reported, or a span that something names as its cause."""
+    """A message that was received and whose send nobody reported, or a span that an event names as its cause."""
     received_by: str | None = None
-    """The id of the event that received it, or names it."""
+    """The id of the event that received the message, or names the span."""
     no_messages: bool = False
-    """The process tells of no message at all, so that nobody knows what reached it, and what it reached."""
-    set_aside: str | None = None
-    """Why a report of the process was set aside: the code of the reason, as `quarantine` lists it, or ``late``."""
+    """Whether the process reports no messages at all: what led to its events, and what they led to, is unknown."""
+    reason: str | None = None
+    """Why a report of the process is not used: the code of the reason, as `quarantine` lists it, or ``late``."""
 
     @property
     def kind(self) -> str:
-        """What sort of thing is missing, a word of `KINDS`."""
+        """What is missing, as a word of `KINDS`."""
         if self.no_messages:
             return "messages"
-        if self.set_aside is not None:
+        if self.reason is not None:
             return "report"
         if self.message is None:
             return "numbers"
@@ -75,17 +80,17 @@ class Missing:
         """What is missing, as part of a sentence."""
         match self.kind:
             case "messages":
-                return f"all messages of {self.process}, which tells of none"
-            case "report" if self.set_aside == LATE:
-                return f"the place of a report of {self.process} that came late"
+                return f"all messages of {self.process}, which reports none"
+            case "report" if self.reason == LATE:
+                return f"a report of {self.process} that came too late to be placed"
             case "report":
-                return f"a report of {self.process} that was set aside: {self.set_aside}"
+                return f"a quarantined report of {self.process}: {self.reason}"
             case "answer":
                 return f"when the answer was sent that {self.received_by} may have waited for"
             case "call":
                 return f"when {self.received_by} was called, which is not recorded"
             case "time":
-                return f"when {self.received_by} happened, which stands before the start of its span by its clock"
+                return f"when {self.received_by} happened, which has a time before the start of its span"
             case "caller":
                 return f"who called {self.received_by}, which nobody reports"
             case "callee":
@@ -100,25 +105,25 @@ class Missing:
         return f"the event that sent {key}, received by {self.received_by}"
 
     def to_json(self) -> dict[str, Any]:
-        """Its kind, and the fields that say something."""
-        every = {"kind": self.kind, **{name: getattr(self, name) for name in Missing.__slots__}}
-        return {name: value for name, value in every.items() if value is not None and value is not False}
+        """For `json.dumps`. Fields that do not apply are left out."""
+        values = {"kind": self.kind, **{name: getattr(self, name) for name in Missing.__slots__}}
+        return {name: value for name, value in values.items() if value is not None and value is not False}
 
 
 def _named_cause(key: str) -> str:
-    """What a key that begins with `SPAN` names: a span of a trace, or a thread or channel by the words of its mapping."""
+    """Describe what a key that begins with `SPAN` names: a span of a trace, or what a mapping file named."""
     trace, between, span = key.removeprefix(SPAN).partition("/")
     is_trace = between and re.fullmatch(r"[0-9a-f]{16,32}", trace)
     return f"span {span} of trace {trace}" if is_trace else key.removeprefix(SPAN)
 
 
 def first_holes(run: Run) -> Longs:
-    """By process: the number of its first event before which a report is missing; `NEVER` for none."""
+    """Read, by process, the number of its first event right before which a report is missing; `NEVER` for none."""
     return _numbers(run, "first_hole")
 
 
 def first_tainted(run: Run) -> Longs:
-    """By process: the number of its first event with such an event in its past; `NEVER` for none."""
+    """Read, by process, the number of its first event with a missing report in its past; `NEVER` for none."""
     return _numbers(run, "first_tainted")
 
 
@@ -129,46 +134,46 @@ def is_tainted(run: Run, position: int) -> bool:
 
 
 def are_tainted(run: Run, positions: Longs) -> NDArray[np.bool_]:
-    """`is_tainted` of many positions; each segment is read once."""
-    found = np.zeros(len(positions), np.bool_)
+    """Do as `is_tainted` for many positions. Each segment is read once."""
+    tainted = np.zeros(len(positions), np.bool_)
     first = first_tainted(run)
     numbers = np.searchsorted(run.segments.first_position, positions, side="right") - 1
     for number in np.unique(numbers).tolist():
         codes = run.segments.codes_of(number)
         if (first[codes] == NEVER).all():
             continue
-        mine = np.flatnonzero(numbers == number)
+        chosen = np.flatnonzero(numbers == number)
         process = run.process_column(number).astype(np.int32)
         index = numbers_within(process, run.segments.before_of(number).astype(np.int64))
-        rows = positions[mine] - run.segments.first_position[number]
-        found[mine] = index[rows] >= first[codes[process[rows]]]
-    return found
+        rows = positions[chosen] - run.segments.first_position[number]
+        tainted[chosen] = index[rows] >= first[codes[process[rows]]]
+    return tainted
 
 
 def missing_before(run: Run, codes: Longs, past: Longs) -> tuple[Missing, ...]:
-    """What is missing in a past, given how many events of each of these processes are in it: the latest first."""
+    """Find what is missing in a past, the latest first. `past` has the number of events of each process in it."""
     holes = first_holes(run)[codes]
     reached = codes[(past >= holes) & (past > 0)][: 4 * SHOWN].tolist()
     latest = sorted(((_first_hole_at(run, code), code) for code in reached), reverse=True)[:SHOWN]
-    return tuple(told for place, code in latest for told in _told_at_first_hole(run, code, place))
+    return tuple(gap for position, code in latest for gap in _missing_at_first_hole(run, code, position))
 
 
 def _first_hole_at(run: Run, code: int) -> int:
-    """The position of the first event of a process before which a report is missing."""
+    """Find the position of the first event of a process right before which a report is missing."""
     return run.kept(("hole", code), lambda: position_of_index(run, code, int(first_holes(run)[code])), lambda _: 64)
 
 
-def _told_at_first_hole(run: Run, code: int, position: int) -> tuple[Missing, ...]:
-    """What that event shows to be missing: found once, because it does not depend on the event that is asked about."""
+def _missing_at_first_hole(run: Run, code: int, position: int) -> tuple[Missing, ...]:
+    """Find what the first hole of a process shows to be missing. Cached: it does not depend on the event asked about."""
     return run.kept(
         ("missing", code),
         lambda: tuple(_missing_at(run, position, code, int(first_holes(run)[code]))),
-        lambda found: 512 * (1 + len(found)),
+        lambda gaps: 512 * (1 + len(gaps)),
     )
 
 
 def missing_in_past(run: Run, position: int) -> tuple[Missing, ...]:
-    """What is missing in what may have led to an event, one or two things of each process: the latest first."""
+    """Find what is missing in what may have led to an event, the latest first: the first hole of each process."""
     if not is_tainted(run, position):
         return ()
     number, _ = row_of(run, position)
@@ -176,7 +181,7 @@ def missing_in_past(run: Run, position: int) -> tuple[Missing, ...]:
 
 
 def silent_beside(run: Run, position: int) -> tuple[Missing, ...]:
-    """Processes of the same computation that tell of no message: nobody knows what they have to do with the event."""
+    """Find processes of the same computation that report no messages: any of them may have led to the event."""
     computation = run.processes.computation_number
     silent = (run.processes.table["messages"].to_numpy() == 0) & (first_holes(run) == 1)
     silent &= computation == computation[code_at(run, position)]
@@ -185,10 +190,10 @@ def silent_beside(run: Run, position: int) -> tuple[Missing, ...]:
 
 
 def _missing_at(run: Run, position: int, code: int, index: int) -> Iterator[Missing]:
-    """What an event shows to be missing, which is the first of its process that shows such a thing."""
+    """Find what the first hole of a process shows to be missing, from the event right after it."""
     name, table = run.processes.name(code), run.processes.table
     if table["first_gone"][code].as_py() == index:
-        yield Missing(name, None, None, 1, set_aside=table["gone_why"][code].as_py())
+        yield Missing(name, None, None, 1, reason=table["gone_why"][code].as_py())
     elif table["messages"][code].as_py() == 0:
         yield Missing(name, None, None, 0, no_messages=True)
         return
@@ -210,16 +215,16 @@ def _missing_at(run: Run, position: int, code: int, index: int) -> Iterator[Miss
 
 
 def _shown_by(run: Run, code: int, index: int) -> Event | None:
-    """Find the next event of a process at the time of its event of this number that misses a cause.
+    """Find an event with a missing cause at the same time as the event of this number in a process.
 
-    It may have happened before that one, which then counts as if it missed the cause, too.
+    Events at one time may have happened in either order, so a cause that one of them lacks is missing for all.
     """
     last = min(index + MOST_TIED, int(run.processes.events[code]))
-    first, *others = events_at(run, [position_of_index(run, code, each) for each in range(index, last + 1)])
-    tied = (each for each in others if each.time == first.time)
-    return next((each for each in tied if each.missing or (each.receives or "").startswith(ANSWER)), None)
+    first, *others = events_at(run, [position_of_index(run, code, number) for number in range(index, last + 1)])
+    tied = (event for event in others if event.time == first.time)
+    return next((event for event in tied if event.missing or (event.receives or "").startswith(ANSWER)), None)
 
 
 def _numbers(run: Run, column: str) -> Longs:
-    found: Longs = run.processes.table[column].fill_null(NEVER).to_numpy()
-    return found
+    numbers: Longs = run.processes.table[column].fill_null(NEVER).to_numpy()
+    return numbers

@@ -1,4 +1,4 @@
-"""The whole history in order: as it may have happened, or as an observer under a policy would have delivered it."""
+"""List the whole history: in history order, or in the order in which a policy delivers it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ledto.history.tables import Longs
 from ledto.questions.event import Event, event_columns, events_from
 
 DELIVERY_KEY = ("at", "lead", "tie")
-"""By these the deliveries of a computation are in order; the position decides between computations."""
+"""Columns that order deliveries; those of equal keys are ordered by position."""
 NEVER = int(np.iinfo(np.int64).max)
-"""In place of the time of delivery of events that a policy cannot place: they come last."""
+"""Sorts events without a time of delivery last: a policy cannot place them."""
 
 
 def order_tables(run: Run, *, policy: str | None, columns: list[str], skip: int = 0) -> Iterator[pa.Table]:
-    """All events, some thousands at a time: ``position``, the columns, and a policy's ``at``, ``waited`` and ``late``.
+    """Yield all events as tables: ``position``, the columns and, under a policy, ``at``, ``waited`` and ``late``.
 
-    The first `skip` events are left out, whose columns are not read.
+    A table has some thousand rows. The first `skip` events are left out; their columns are not read.
     """
     if policy is None:
         for number in range(len(run.segments)):
@@ -40,14 +40,14 @@ def order_tables(run: Run, *, policy: str | None, columns: list[str], skip: int 
         positions = table["position"].to_numpy()
         for start in range(0, len(positions), layout.EVENT_ROWS):
             chosen = positions[start : start + layout.EVENT_ROWS]
-            found = _with_position(run.rows(chosen, columns), chosen)
+            rows = _with_position(run.rows(chosen, columns), chosen)
             for name in ("at", "waited", "late"):
-                found = found.append_column(name, table[name].slice(start, len(chosen)))
-            yield found
+                rows = rows.append_column(name, table[name].slice(start, len(chosen)))
+            yield rows
 
 
 def order_events(run: Run, *, policy: str | None) -> Iterator[Event]:
-    """The same as values."""
+    """Yield all events as values."""
     columns = event_columns(run)
     for table in order_tables(run, policy=policy, columns=columns):
         lists: dict[str, list[Any]] = {name: table[name].to_pylist() for name in columns}
@@ -55,7 +55,7 @@ def order_events(run: Run, *, policy: str | None) -> Iterator[Event]:
 
 
 def order_documents(run: Run, *, policy: str | None, skip: int = 0) -> Iterator[dict[str, Any]]:
-    """The same for `json.dumps`: events and, under a policy, ``at``, ``waited`` and ``late``."""
+    """Yield all events for `json.dumps`; under a policy, with ``at``, ``waited`` and ``late``. Skip the first `skip`."""
     columns = event_columns(run)
     further = [name for name in ("at", "waited", "late") if policy is not None]
     for table in order_tables(run, policy=policy, columns=columns, skip=skip):
@@ -66,15 +66,15 @@ def order_documents(run: Run, *, policy: str | None, skip: int = 0) -> Iterator[
 
 
 def delivery_files(run: Run, policy: str) -> list[str]:
-    """The files of a policy's deliveries, one a segment."""
-    known = run.manifest.policies
-    if policy not in known:
-        there_are = ", ".join(sorted(known)) or "none"
+    """List the files of a policy's deliveries, one for each segment; raise `UnknownPolicy` if there are none."""
+    policies = run.manifest.policies
+    if policy not in policies:
+        names = ", ".join(sorted(policies)) or "none"
         raise UnknownPolicy(
-            f"the history has no deliveries under {policy!r}; it has {there_are}. "
+            f"the history has no deliveries under {policy!r}; it has {names}. "
             "Choose policies when the history is made: ledto observe --policy"
         )
-    return list(known[policy].files)
+    return list(policies[policy].files)
 
 
 def _with_position(table: pa.Table, positions: Longs) -> pa.Table:
@@ -82,9 +82,9 @@ def _with_position(table: pa.Table, positions: Longs) -> pa.Table:
 
 
 def _merged(run: Run, files: list[str]) -> Iterator[pa.Table]:
-    """Deliveries in order, in pieces.
+    """Merge the deliveries of all segments; yield them in order, in pieces.
 
-    Segments overlap little in time: what is held at once are the deliveries after the earliest of any later segment.
+    Deliveries are held in memory until no later segment has an earlier one. Segments overlap little in time.
     """
     earliest = np.array([_earliest(run.table(name)) for name in files] + [NEVER], np.int64)
     following = np.minimum.accumulate(earliest[::-1])[::-1]
@@ -104,8 +104,8 @@ def _merged(run: Run, files: list[str]) -> Iterator[pa.Table]:
 
 
 def _times(table: pa.Table) -> Longs:
-    found: Longs = table["at"].fill_null(NEVER).to_numpy()
-    return found
+    times: Longs = table["at"].fill_null(NEVER).to_numpy()
+    return times
 
 
 def _sorted(table: pa.Table) -> pa.Table:
@@ -117,7 +117,7 @@ def _sorted(table: pa.Table) -> pa.Table:
 
 
 def _earliest(file: pq.ParquetFile) -> int:
-    """The first time of delivery in a file, from its statistics, or else by reading the column."""
+    """Find the first time of delivery in a file, from its statistics or else by reading the column."""
     place = file.schema_arrow.get_field_index("at")
     least = NEVER
     for group in range(file.metadata.num_row_groups):

@@ -1,4 +1,8 @@
-"""How events of a list lead to each other, at one step."""
+"""Find the steps from one event to another, and those between the events of a list.
+
+A step is recorded, assumed or possible (`PathStep.known`). Steps that are not recorded are *guesses*; a path has as few
+of them as possible.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +28,13 @@ from ledto.questions.parts import part_of, parts_from
 from ledto.questions.why import direct_causes, direct_steps
 
 LINE, START, JOIN, MESSAGE = "line", "start", "join", "message"
-"""The kinds of steps that are recorded."""
+"""Kinds of steps that are recorded."""
 PROCESS, TIE, ANSWERED = "process", "tie", "answer"
-"""The kinds of steps that are only possible; the last one is assumed."""
+"""Kinds of steps that are not recorded: the first two are possible, the last is assumed."""
 LOOKED_BACK = 1_000
+"""How many earlier events of a process are searched for the start of a line."""
+Edge = tuple[int, int, str]
+"""The positions of cause and effect, and the kind of the step."""
 NO_EDGES = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
 
 
@@ -36,28 +43,31 @@ class PathStep:
     """One step of a path, from a cause to an effect."""
 
     kind: str
-    """``line``: both are of one thing that a process does; others of its events may lie between. ``start``: the effect's
-    line was started from the cause's; ``join``: the effect's line waited for the cause's. ``message``. ``process``: only
-    the process is the same, whose state the effect may have found changed. ``tie``: a message went between others that were
-    at the same time as they by the clocks of their processes. ``answer``: the effect is taken to have waited for it."""
+    """``line``: both events are on one line; other events of the line may be between them.
+    ``start``: the line of the cause started that of the effect.
+    ``join``: the line of the effect waited for that of the cause.
+    ``message``: the cause sent a message that the effect received.
+    ``process``: the events only share a process; the cause may have changed its state.
+    ``tie``: a message went between two events that have the same times as these by the clocks of their processes.
+    ``answer``: the effect is assumed to have waited for the answer that the cause sent."""
     cause: Event
     effect: Event
     message: str | None
-    """The key of the message, or of the answer that is assumed; None within a process."""
+    """The key of the message, or of the assumed answer; None for other kinds."""
 
     @property
     def recorded(self) -> bool:
-        """Whether it is known that the one led to the other."""
+        """Whether a report says that the cause led to the effect."""
         return self.kind in (LINE, START, JOIN, MESSAGE)
 
     @property
     def known(self) -> str:
-        """How sure it is that the one led to the other: ``recorded``, ``assumed`` or ``possible``."""
+        """How sure the step is: ``recorded``, ``assumed`` or ``possible``."""
         return "recorded" if self.recorded else "assumed" if self.kind == ANSWERED else "possible"
 
     @property
     def apart(self) -> int | None:
-        """The time between the two: by the clock of their process, or else by corrected times; None where one has none."""
+        """The time between the two: by the clock of their process, or else by corrected times. None if a time is missing."""
         times = (
             (self.cause.time, self.effect.time)
             if self.cause.process == self.effect.process
@@ -67,37 +77,40 @@ class PathStep:
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
-        found: dict[str, Any] = {
+        document: dict[str, Any] = {
             "kind": self.kind,
             "known": self.known,
             "cause": self.cause.to_json(),
             "effect": self.effect.to_json(),
         }
         if self.message is not None:
-            found["message"] = self.message
+            document["message"] = self.message
         if not self.recorded and self.apart is not None:
-            found["apart"] = self.apart
-        return found
+            document["apart"] = self.apart
+        return document
 
 
 def path(run: Run, earlier: int, later: int, *, answered: bool = False) -> tuple[PathStep, ...] | None:
-    """How one event led, or may have led, to another that is not before it in history order; None where it did not.
+    """Find the steps from an event to a later one in history order; None if no path leads there.
 
-    As few steps as can be are not recorded. Steps along a line are taken together. `answered`: answers that are only assumed
-    count as recorded; their steps are of the kind ``answer`` all the same.
+    As few steps as possible are not recorded. Steps along one line become one step. `answered`: count assumed answers as
+    recorded; their steps still have the kind ``answer``.
     """
     if earlier == later:
         return ()
-    found = _guessing_least(run, earlier, later, answered) if run.has_lines else _recorded(run, earlier, later)
-    if found is None:
+    edges = (
+        _edges_with_lines(run, earlier, later, answered) if run.has_lines else _edges_of_processes(run, earlier, later)
+    )
+    if edges is None:
         return None
-    edges = list(_joined(_told_apart(run, found) if run.has_lines else found))
+    edges = list(_joined(_tell_starts_and_joins(run, edges) if run.has_lines else edges))
     places = sorted({place for cause, effect, _ in edges for place in (cause, effect)})
     events = dict(zip(places, events_at(run, places), strict=True))
     return tuple(_step(run, events[cause], events[effect], kind, answered) for cause, effect, kind in edges)
 
 
 def _step(run: Run, cause: Event, effect: Event, kind: str, answered: bool) -> PathStep:
+    """Make a step of an edge; find out whether a tie is an answer."""
     counted = answered and kind == MESSAGE and (cause.sends or "").startswith(ANSWER)
     if counted or (kind == TIE and is_answer(run, cause.position, effect.position)):
         kind = ANSWERED
@@ -105,12 +118,12 @@ def _step(run: Run, cause: Event, effect: Event, kind: str, answered: bool) -> P
 
 
 def is_answer(run: Run, cause: int, effect: int) -> bool:
-    """Tell an answer that is assumed from a message between others at the same time."""
+    """Tell whether an edge that is not recorded is an assumed answer, and not a tie."""
     return bool((recorded_steps(run, np.array([effect], np.int64), answered=True)[1] == cause).any())
 
 
-def _told_apart(run: Run, edges: list[Edge]) -> list[Edge]:
-    """Tell steps along a line from those between lines."""
+def _tell_starts_and_joins(run: Run, edges: list[Edge]) -> list[Edge]:
+    """Change the kind of edges between two lines from line to start or join."""
     places = np.array(sorted({place for *pair, kind in edges if kind == LINE for place in pair}), np.int64)
     lines = dict(zip(places.tolist(), run.rows(places, ["line"])["line"].to_pylist(), strict=True))
     return [
@@ -122,32 +135,31 @@ def _told_apart(run: Run, edges: list[Edge]) -> list[Edge]:
 
 
 def begins_line(run: Run, position: int, line: str | None) -> bool:
-    """Tell whether an event is the first of its line, as far as the last `LOOKED_BACK` events of its process tell that led
-    to it."""
+    """Tell whether an event is the first of its line.
+
+    Searches the last `LOOKED_BACK` events of its process that led to it, within its row group.
+    """
     if line is None:
         return False
-    own = code_at(run, position)
-    mine = [
-        piece[codes_at(run, piece) == own] for piece in (recorded_causes(run, position), _nearest_past(run, position))
+    process = code_at(run, position)
+    same_process = [
+        piece[codes_at(run, piece) == process]
+        for piece in (recorded_causes(run, position), _nearest_past(run, position))
     ]
-    past = np.unique(np.concatenate(mine))
+    past = np.unique(np.concatenate(same_process))
     past = past[past < position][-LOOKED_BACK:]
     return not pc.any(pc.equal(run.rows(past, ["line"])["line"].cast(pa.string()), line)).as_py()
 
 
 def _nearest_past(run: Run, position: int) -> Longs:
-    """Positions of what is recorded to have led to an event, as far back as its row group of the skeleton goes."""
+    """Find the recorded past of an event within its row group of the skeleton."""
     _, row = row_of(run, position)
     group_start = position - row % layout.SKELETON_ROWS
     return np.concatenate([*recorded_past(run, np.array([position], np.int64), group_start)])
 
 
-Edge = tuple[int, int, str]
-"""Cause and effect by position, and the kind of the step."""
-
-
 def _joined(edges: Iterable[Edge]) -> Iterator[Edge]:
-    """Take steps along lines together that follow each other."""
+    """Join successive edges along a line into one."""
     waiting: Edge | None = None
     for cause, effect, kind in edges:
         if kind == LINE:
@@ -161,8 +173,8 @@ def _joined(edges: Iterable[Edge]) -> Iterator[Edge]:
         yield waiting
 
 
-def _recorded(run: Run, earlier: int, later: int) -> list[Edge] | None:
-    """Where processes have no lines."""
+def _edges_of_processes(run: Run, earlier: int, later: int) -> list[Edge] | None:
+    """Find a path in a history without lines, where each process does one thing at a time; None if there is none."""
     number, _ = row_of(run, earlier)
     codes = run.segments.codes_of(number)
     local = np.flatnonzero(codes == code_at(run, later))
@@ -178,59 +190,62 @@ def _recorded(run: Run, earlier: int, later: int) -> list[Edge] | None:
         if part.first_position + len(part.skeleton) > later:
             break
         if sweep.complete:
-            # Everything from here on is an effect: what lies between need not be read.
+            # All events from here on are effects, so those in between need not be read.
             last, row = row_of(run, later)
             end = part_of(run, last, row // layout.SKELETON_ROWS * layout.SKELETON_ROWS, row + 1)
             sweep.step(end.skeleton, end.first_position, edges_across=end.edges_across)
             break
     edges = sweep.path(later, int(local[0]), process_of=local_at)
-    return None if edges is None else [(each.cause, each.effect, MESSAGE if each.message else LINE) for each in edges]
+    return None if edges is None else [(edge.cause, edge.effect, MESSAGE if edge.message else LINE) for edge in edges]
 
 
-def _guessing_least(run: Run, earlier: int, later: int, answered: bool) -> list[Edge] | None:
-    """Where processes do several things at once."""
-    found = _searched(run, earlier, later, answered).path()
-    if found is None:
+def _edges_with_lines(run: Run, earlier: int, later: int, answered: bool) -> list[Edge] | None:
+    """Find a path with the fewest guesses in a history with lines; None if there is none."""
+    edges = _search(run, earlier, later, answered).path()
+    if edges is None:
         return None
-    steps = direct_steps(run, np.array([effect for _, effect, _ in found], np.int64))
-    by_message = set(zip(*(each.tolist() for each in steps), strict=True))
+    steps = direct_steps(run, np.array([effect for _, effect, _ in edges], np.int64))
+    by_message = set(zip(*(column.tolist() for column in steps), strict=True))
     return [
         (cause, effect, _kind((effect, cause) in by_message, is_recorded=is_recorded))
-        for cause, effect, is_recorded in found
+        for cause, effect, is_recorded in edges
     ]
 
 
 def guesses_between(run: Run, earlier: int, later: int) -> Ints:
-    """By event from one position to another: 0 where what is recorded leads to it from the first, more where only the wide
-    order does, and `UNREACHED` where nothing does."""
-    return _searched(run, earlier, later).guesses
+    """Count the guesses on the best path from an event to each event up to a later one, by position.
+
+    0: recorded steps lead there. More: only the wide order does. `UNREACHED`: no path does.
+    """
+    return _search(run, earlier, later).guesses
 
 
-def _searched(run: Run, earlier: int, later: int, answered: bool = False) -> FewestGuesses:
+def _search(run: Run, earlier: int, later: int, answered: bool = False) -> FewestGuesses:
+    """Search the rows from one position to another for paths with the fewest guesses."""
     search = FewestGuesses(len(run.processes), earlier, later)
     last, last_row = row_of(run, later)
     number, row = row_of(run, earlier)
-    for each in range(number, last + 1):
-        stop = last_row + 1 if each == last else int(run.segments.rows[each])
-        _step_over(run, search, each, row if each == number else 0, stop, answered)
+    for segment in range(number, last + 1):
+        stop = last_row + 1 if segment == last else int(run.segments.rows[segment])
+        _search_segment(run, search, segment, row if segment == number else 0, stop, answered)
     return search
 
 
 def _kind(by_message: bool, *, is_recorded: bool) -> str:
-    """The kind of an edge: `LINE` for all that is recorded in a process, `TIE` for all that is assumed."""
+    """Name the kind of an edge: `LINE` also for starts and joins, `TIE` also for assumed answers."""
     if is_recorded:
         return MESSAGE if by_message else LINE
     return TIE if by_message else PROCESS
 
 
 def unrecorded_step(run: Run, cause: Event, effect: Event) -> PathStep:
-    """The step from one event to another that only the wide order knows."""
+    """Make the step between two events that only the wide order connects."""
     by_message = bool((direct_causes(run, effect.position) == cause.position).any())
     return _step(run, cause, effect, _kind(by_message, is_recorded=False), answered=False)
 
 
-def _step_over(run: Run, search: FewestGuesses, number: int, start: int, stop: int, answered: bool) -> None:
-    """Go over rows ``start <= row < stop`` of a segment."""
+def _search_segment(run: Run, search: FewestGuesses, number: int, start: int, stop: int, answered: bool) -> None:
+    """Search rows ``start <= row < stop`` of a segment."""
     first, names = int(run.segments.first_position[number]), run.segments.codes_of(number)
     while start < stop:
         group, begin = divmod(start, layout.SKELETON_ROWS)
@@ -250,10 +265,11 @@ class ListedEdge:
     """One step from a cause to an effect."""
 
     cause: int
+    """The position of the cause."""
     effect: int
-    """Positions of the two."""
+    """The position of the effect."""
     kind: str
-    """As that of a `Step`."""
+    """As `PathStep.kind`."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
@@ -261,9 +277,10 @@ class ListedEdge:
 
 
 def edges_among(run: Run, events: Sequence[Event], *, whole: bool, answered: bool) -> tuple[ListedEdge, ...]:
-    """The steps between events, which are in history order and, where processes have no lines, without gaps in a process.
+    """Find the steps between listed events, which must be in history order.
 
-    `whole`: all that is recorded to have led to them is among them. `answered`: with answers that are only assumed.
+    In a history without lines, the list must have no gaps within a process. `whole`: the list has all recorded causes of
+    its events. `answered`: list steps of assumed answers, too.
     """
     by_position = {event.position: event for event in events}
     places = np.array(list(by_position), np.int64)
@@ -272,7 +289,7 @@ def edges_among(run: Run, events: Sequence[Event], *, whole: bool, answered: boo
     with_answers = _by_effect(recorded_steps(run, places, answered=True)) if run.has_lines and answered else {}
     last: dict[tuple[str, str], int] = {}
     begun: set[tuple[str, str, str | None]] = set()
-    found: list[ListedEdge] = []
+    edges: list[ListedEdge] = []
     for effect in events:
         direct = by_message.get(effect.position, [])
         key = (effect.computation, effect.process)
@@ -282,7 +299,7 @@ def edges_among(run: Run, events: Sequence[Event], *, whole: bool, answered: boo
             recorded = sorted({*direct, *([last[key]] if key in last else [])})
         last[key] = effect.position
         line = (*key, effect.line)
-        for cause in (by_position[each] for each in recorded if each in by_position):
+        for cause in (by_position[position] for position in recorded if position in by_position):
             if cause.position in direct:
                 kind = MESSAGE
             elif cause.line == effect.line:
@@ -292,16 +309,16 @@ def edges_among(run: Run, events: Sequence[Event], *, whole: bool, answered: boo
                     effect.line is not None if whole else begins_line(run, effect.position, effect.line)
                 )
                 kind = START if starts else JOIN
-            found.append(ListedEdge(cause.position, effect.position, kind))
+            edges.append(ListedEdge(cause.position, effect.position, kind))
         begun.add(line)
-        answers = [each for each in with_answers.get(effect.position, []) if each in by_position]
-        found += [ListedEdge(each, effect.position, ANSWERED) for each in answers if each not in recorded]
-    return tuple(found)
+        answers = [position for position in with_answers.get(effect.position, []) if position in by_position]
+        edges += [ListedEdge(position, effect.position, ANSWERED) for position in answers if position not in recorded]
+    return tuple(edges)
 
 
 def _by_effect(steps: tuple[Longs, Longs]) -> dict[int, list[int]]:
-    """Causes by effect, from pairs."""
-    found: dict[int, list[int]] = {}
-    for effect, cause in zip(*(each.tolist() for each in steps), strict=True):
-        found.setdefault(effect, []).append(cause)
-    return found
+    """Group the causes by effect."""
+    causes: dict[int, list[int]] = {}
+    for effect, cause in zip(*(column.tolist() for column in steps), strict=True):
+        causes.setdefault(effect, []).append(cause)
+    return causes

@@ -1,4 +1,4 @@
-"""How much of a history is provable: for how many events no report is known to be missing in what may have led to them."""
+"""Count the provable events of a history: those with no report known to be missing in what may have led to them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ledto.questions.locate import position_of_index
 from ledto.questions.missing import first_holes, first_tainted
 
 MOST_NAMED = 3
+"""How many silent processes are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +28,21 @@ class Provable:
     events: int
     processes: int
     provable: int
-    """Events of which it is known what cannot have led to them: no report is known to be missing in their past."""
+    """How many events have no report known to be missing in their past."""
     silent_processes: int
-    """Processes that tell of no message, beside others: nothing is known of what reached them."""
+    """How many processes report no messages, while others do: what led to their events is unknown."""
     silent_events: int
-    """Their events, none of which is provable."""
+    """How many events those have; none is provable."""
     silent: tuple[str, ...]
     """Some of their names."""
     numbered: bool
-    """Whether sources number all events. Where they do not, nobody notices that a report was lost."""
+    """Whether sources number all events. If not, a lost report may go unnoticed."""
     first_missing: str | None
-    """The id of an event before which a report is missing: the one with the smallest number in its process."""
+    """The id of an event right before which a report is missing: the one with the smallest number in its process."""
     connected: bool = True
-    """Whether anything leads from one process to another, where a computation has several."""
+    """False if a computation has several processes, and nothing leads from one to another."""
     spans: bool = False
-    """Where nothing does: whether there are spans."""
+    """If not connected: whether there are spans, whose parents would connect processes."""
 
     def to_json(self) -> dict[str, Any]:
         """For `json.dumps`."""
@@ -49,14 +50,14 @@ class Provable:
 
 
 def provable(run: Run) -> Provable:
-    """Count, from what the table of processes says."""
+    """Count from the table of processes; read skeletons only until something leads from one process to another."""
     table = run.processes.table
     events = table["events"].to_numpy()
     holes, tainted = first_holes(run), first_tainted(run)
     silent = (pc.equal(table["messages"], 0).to_numpy()) & (holes == 1)
     first = np.where(silent, NEVER, holes)
     code = int(first.argmin()) if len(first) and first.min() != NEVER else None
-    shows = () if code is None else events_at(run, [position_of_index(run, code, int(first[code]))])
+    after_hole = () if code is None else events_at(run, [position_of_index(run, code, int(first[code]))])
     connected = not _has_companions(run) or any(_leads_across(run, number) for number in range(len(run.segments)))
     return Provable(
         events=int(events.sum()),
@@ -66,7 +67,7 @@ def provable(run: Run) -> Provable:
         silent_events=int(events[silent].sum()),
         silent=tuple(run.processes.name(code) for code in np.flatnonzero(silent)[:MOST_NAMED].tolist()),
         numbered=run.has_numbers,
-        first_missing=shows[0].id if shows else None,
+        first_missing=after_hole[0].id if after_hole else None,
         connected=connected,
         spans=not connected and any(_has_spans(run, number) for number in range(len(run.segments))),
     )
@@ -78,7 +79,7 @@ def _has_companions(run: Run) -> bool:
 
 
 def _leads_across(run: Run, number: int) -> bool:
-    """Tell whether anything in a segment, or into it, leads from one process to another."""
+    """Tell whether a step within a segment, or into it, leads from one process to another."""
     into = run.messages_into(number)
     if len(into.row) and (run.process_column(number)[into.row] != into.process).any():
         return True
@@ -92,5 +93,6 @@ def _leads_across(run: Run, number: int) -> bool:
 
 
 def _has_spans(run: Run, number: int) -> bool:
+    """Tell whether the first row group of a segment has spans."""
     sends = run.events(number, ["sends"], 0, min(layout.EVENT_ROWS, int(run.segments.rows[number])))["sends"]
     return bool(pc.any(pc.starts_with(sends.cast(pa.string()), SPAN)).as_py())

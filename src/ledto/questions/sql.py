@@ -1,19 +1,18 @@
-"""A history as SQL views, for DuckDB and Spark: the files of the committed run, with positions and attributes.
+"""A history as SQL views for DuckDB and Spark, over the files of the committed run.
 
-- ``events``: one row an event, in the columns of the files, ``line`` and ``error`` among them, with ``position`` and a
-  column for each attribute;
-- ``causes``: one row a cause, ``effect`` and ``cause`` as positions, and ``kind``, as of a `PathStep`: ``message`` is recorded, and so
-  is ``line``, which includes starts and joins; ``answer`` is assumed; ``tie`` is possible. That an event shares its ``process`` with the one
-  before it in ``position`` has no row. In a history without lines that, too, is recorded, and there are no rows of lines;
-- ``deliveries``: ``policy``, ``position``, ``at``, ``waited``, ``late``;
-- ``quarantine``: reports that were set aside; ``processes``: one row a process.
+- ``events``: one row per event, with the stored columns, ``position``, and a column for each attribute.
+- ``causes``: one row per step, with ``effect`` and ``cause`` as positions, and ``kind`` in the words of `PathStep.kind`:
+  ``message`` and ``line`` are recorded (``line`` includes starts and joins), ``answer`` is assumed, ``tie`` is possible.
+  That an event follows another in its ``process`` has no row; in a history without lines that, too, is recorded.
+- ``deliveries``: ``policy``, ``position``, ``at``, ``waited``, ``late``.
+- ``quarantine``: one row per quarantined report. ``processes``: one row per process.
 
-Names of columns do not tell upper case from lower: attributes whose names differ only in that share a column, in which the
-first that an event has is shown. An attribute whose name is empty or that of a column has none of its own. All of them are
-in ``attributes``, as JSON.
+Names of columns are not case-sensitive. Attributes whose names differ only in case share a column, which shows the first
+one that an event has. An attribute with an empty name, or that of a stored column, has no column. The column
+``attributes`` has all of them, as JSON.
 
-Whoever runs the views reads the files without their checksums, so these are checked first, and files that are damaged raise
-`DamagedHistory`.
+DuckDB and Spark read the files without verifying checksums. So the files behind the views are verified when the views are
+made; a damaged file raises `DamagedHistory`.
 
 HAZARD: views name the files of one run. When a newer run replaces it, make them again.
 """
@@ -39,14 +38,14 @@ from ledto.questions.order import delivery_files
 
 DIALECTS = ("duckdb", "spark")
 _PLAIN = re.compile(r"[\w.:/-]+(?: [\w.:/-]+)*")
-"""Names that stand for themselves in a JSON path of Spark."""
+"""Names that need no escape in a JSON path of Spark."""
 VIEWS = ("events", "causes", "deliveries", "quarantine", "processes")
 
 
 def connect(path: str | os.PathLike[str], *, only: Collection[str] = VIEWS) -> duckdb.DuckDBPyConnection:
-    """A DuckDB connection, in memory, with the views of the history at a path or URI, or only some of them.
+    """Connect to an in-memory DuckDB that has the views of the history at a path or URI, or only some of them.
 
-    The files behind these views are read and checked first.
+    Reads and verifies the files behind these views first.
     """
     connection = duckdb.connect()
     connection.execute(views(path, only=only))
@@ -54,23 +53,23 @@ def connect(path: str | os.PathLike[str], *, only: Collection[str] = VIEWS) -> d
 
 
 def views(path: str | os.PathLike[str], *, dialect: str = "duckdb", only: Collection[str] = VIEWS) -> str:
-    """Statements that make the views, or only some of them, each ended by a semicolon.
+    """Make the statements that create the views, or only some of them. Each ends with a semicolon.
 
-    Raises `DamagedHistory` where a file behind them is not as it was written.
+    Raises `DamagedHistory` if a file behind them is not as it was written.
     """
     if dialect not in DIALECTS:
         raise ValueError(f"there are the dialects {', '.join(DIALECTS)}, not {dialect!r}")
     run = open_run(Store(path))
     selects = _Spark(run) if dialect == "spark" else _DuckDB(run)
-    made = {name: getattr(selects, name)() for name in VIEWS if name in only}
+    by_name = {name: getattr(selects, name)() for name in VIEWS if name in only}
     folder = layout.run_folder(run.name)
     require_intact(run.store, [f"{folder}/{name}" for name in sorted(selects.files)])
     create = f"CREATE OR REPLACE {'TEMPORARY ' if dialect == 'spark' else ''}VIEW"
-    return "\n".join(f"{create} {name} AS\n{select};" for name, select in made.items())
+    return "\n".join(f"{create} {name} AS\n{select};" for name, select in by_name.items())
 
 
 def views_in(query: str) -> Collection[str]:
-    """The views that a query names; all of them where that cannot be told."""
+    """List the views that a query names; all of them if it cannot be parsed or names none."""
     try:
         with duckdb.connect() as connection:
             named = {name.lower() for name in connection.get_table_names(query)}
@@ -80,17 +79,17 @@ def views_in(query: str) -> Collection[str]:
 
 
 class _Selects(ABC):
-    """What the dialects share. A view without files is an empty selection of nulls."""
+    """Makes the SELECT of each view; a subclass for each dialect. A view without files selects no rows."""
 
     mark = '"'
-    """What names are quoted with."""
+    """The quotation mark of names."""
     types: ClassVar[dict[str, str]] = {}
-    """Names of types that differ from DuckDB's."""
+    """Names of types that differ from those of DuckDB."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.files: set[str] = set()
-        """Those that the selections made so far read."""
+        """The files that the statements made so far read."""
         self.segments = [
             (
                 int(run.segments.first_position[number]),
@@ -104,44 +103,44 @@ class _Selects(ABC):
         return self.mark + name.replace(self.mark, 2 * self.mark) + self.mark
 
     def place(self, name: str) -> str:
-        """Where a file is that a selection reads."""
+        """Note that a statement reads a file; return its path or URI."""
         self.files.add(name)
         return self.run.place(name)
 
     @abstractmethod
     def table(self, name: str) -> str:
-        """All rows of a file."""
+        """Select all rows of a file."""
 
     @abstractmethod
     def rows(self, files: list[tuple[int, str]], columns: str) -> str:
-        """Rows of files that have a first position each, with ``position``."""
+        """Select rows of files, given with their first positions, and add ``position``."""
 
     @abstractmethod
     def attribute(self, name: str) -> str:
-        """The text of an attribute."""
+        """Make the expression of the text of an attribute."""
 
     @abstractmethod
     def distances(self, column: str) -> str:
-        """A row for each entry of a list, as ``back``, and its place in it from 0, as ``nth``."""
+        """Make the expression that unnests a list: a row per entry as ``back``, with its index from 0 as ``nth``."""
 
     @abstractmethod
     def length(self, column: str) -> str:
-        """The length of a list."""
+        """Make the expression of the length of a list."""
 
     def events(self) -> str:
         stored = [name for name in self.run.event_schema().names if name != "attributes"]
         if not self.segments:
             return self.empty(position="BIGINT", **dict.fromkeys(stored, "VARCHAR"))
-        taken = {name.lower() for name in (*stored, "position", "attributes")}
+        reserved = {name.lower() for name in (*stored, "position", "attributes")}
         seq = "seq" if self.run.has_numbers else f"coalesce(seq, {layout.COUNTED_BY} + before)"
-        told = {"seq": seq, "id": f"coalesce(id, concat(process, ':', {seq}))"}
+        computed = {"seq": seq, "id": f"coalesce(id, concat(process, ':', {seq}))"}
         columns = [
-            f"{told[name]} AS {self.quote(name)}" if name in told else self.quote(name)
+            f"{computed[name]} AS {self.quote(name)}" if name in computed else self.quote(name)
             for name in (*stored, "attributes")
         ]
         spellings: dict[str, list[str]] = {}
         for name in self.run.manifest.attributes:
-            if name and name.lower() not in taken:
+            if name and name.lower() not in reserved:
                 spellings.setdefault(name.lower(), []).append(name)
         for names in spellings.values():
             texts = [self.attribute(name) for name in names]
@@ -156,7 +155,7 @@ class _Selects(ABC):
         )
 
     def before(self) -> str:
-        """Events of each process before each segment, by name of the events' file."""
+        """Select the number of events of each process before each segment, by name of the segment's file."""
         return (
             f"SELECT events_file AS name_of_file, computation, process, before FROM (\n  {self.unnested()}\n)\n"
             f"JOIN ({self.table(self.run.table_file('processes'))}) AS named USING (code)"
@@ -164,7 +163,7 @@ class _Selects(ABC):
 
     @abstractmethod
     def unnested(self) -> str:
-        """The lists ``processes`` and ``before`` of the segments as rows: events_file, code, before."""
+        """Select the lists ``processes`` and ``before`` of the segments as rows: events_file, code, before."""
 
     def causes(self) -> str:
         if not self.segments:
@@ -187,6 +186,7 @@ class _Selects(ABC):
         return "\nUNION ALL\n".join([*selects, *self._crossings(), *self._along_lines()])
 
     def _edges(self, files: list[tuple[int, str]], columns: str, kind: str) -> list[str]:
+        """Select effect and cause from rows with ``back``; `kind` is an expression."""
         if not files:
             return []
         return [
@@ -214,10 +214,14 @@ class _Selects(ABC):
         ]
 
     def _along_lines(self) -> list[str]:
-        """What events follow along lines: events, and lists, which hold several (`ledto.causality.lines`)."""
+        """Select what events follow along lines.
+
+        The files have references (`ledto.causality.lines`): an even one is twice the position of an event, and the odd one
+        after it is the list of that event, which contains several events.
+        """
         if not self.run.has_lines:
             return []
-        files = [each for each in self._skeletons() if layout.SKELETON_FOLLOWS in self._columns(each)]
+        files = [file for file in self._skeletons() if layout.SKELETON_FOLLOWS in self._columns(file)]
         before: list[tuple[int, int]] = []
         not_started: list[int] = []
         for number in range(len(self.run.segments)):
@@ -260,8 +264,8 @@ class _Selects(ABC):
         return [(first, skeleton) for first, _, skeleton in self.segments]
 
     def _columns(self, file: tuple[int, str]) -> list[str]:
-        found: list[str] = self.run.table(file[1]).schema_arrow.names
-        return found
+        names: list[str] = self.run.table(file[1]).schema_arrow.names
+        return names
 
     def deliveries(self) -> str:
         selects = []
@@ -343,13 +347,13 @@ class _Spark(_Selects):
         )
 
     def _uri(self, name: str) -> str:
-        # Spark's own default may be another file system than this machine's.
+        # The default file system of Spark may be another than that of this machine.
         return f"file://{self.run.place(name)}" if self.run.store.is_local else self.run.place(name)
 
     def attribute(self, name: str) -> str:
         if _PLAIN.fullmatch(name):
             return f"get_json_object(attributes, '$[\\'{name}\\']')"
-        # A path cannot spell every name: quotes and question marks end it, and a star means all names.
+        # A path cannot express every name: quotes and question marks end it, and a star means all names.
         return f"element_at(from_json(attributes, 'MAP<STRING, STRING>'), {_spark_literal(name)})"
 
     def distances(self, column: str) -> str:

@@ -1,11 +1,11 @@
-"""Conditions in SQL over events, evaluated by DuckDB on the rows that a sweep comes by.
+"""Evaluate SQL conditions on rows of events with DuckDB.
 
-A condition is one expression: ``status >= 500 AND process LIKE 'shop%'``. It names columns of the events and attributes,
-no matter which; sub-queries and statements are refused, and DuckDB runs without access to files and the network.
+A condition is one expression: ``status >= 500 AND process LIKE 'shop%'``. It may name columns of the events
+and attributes. Sub-queries and statements are refused, and DuckDB runs without access to files and the network.
 
-Attributes have no declared types, so each is read as what it is compared with: as a number beside a number, as a truth
-value where one is expected, and otherwise as text. Compared with each other, two attributes are numbers where both are.
-A value that cannot be read so is missing (null), and a condition that is null is not met.
+Attributes have no declared types, so each is read as what it is compared with: as a number if compared with a number, as
+a boolean where one is expected, and otherwise as text. Two attributes are compared as numbers if both are numbers.
+A value that cannot be read so is null, and a row for which the condition is null does not meet it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DERIVED = {
     "id": ("coalesce(id, process || ':' || seq)", ("id", "process", "seq")),
     "message": ("coalesce(receives, sends)", ("receives", "sends")),
 }
-"""Columns that are not stored as events show them."""
+"""Columns that are computed from stored ones: the expression, and the stored columns."""
 NUMBER_KINDS = frozenset(
     {"INTEGER", "NUMERIC", "BIGINT", "HUGEINT", "DECIMAL", "DOUBLE", "FLOAT", "SMALLINT", "TINYINT"}
 )
@@ -40,22 +40,22 @@ READINGS = {
         "'text': CASE WHEN TRY_CAST({0} AS DOUBLE) IS NULL THEN {0} END}} END"
     ),
 }
-"""How the text of an attribute is read in each context."""
+"""How the text of an attribute is read in each context; ``{}`` is the text."""
 
 
 def closed_connection() -> duckdb.DuckDBPyConnection:
-    """DuckDB without access to files and the network; it has threads of its own, so many conditions share one."""
+    """Connect to DuckDB without access to files and the network. It has a thread, so share one among conditions."""
     connection = duckdb.connect(config={"enable_external_access": "false", "threads": "1"})
     connection.execute("SET lock_configuration = true")
     return connection
 
 
 class Condition:
-    """A condition over rows of a schema that has a column ``attributes`` of JSON.
+    """A condition over rows with a column ``attributes`` of JSON.
 
-    `attributes` are the names of the attributes there are; where they are None, nobody knows yet, and every name that is
-    no column is that of an attribute, spelt exactly. A row on which the condition fails, such as by an overflow, is not
-    met by a lenient one, and otherwise raises `BadCondition`. Uses a DuckDB connection, which threads do not share.
+    `attributes` are the names of all attributes. If it is None, they are not known yet: every name that is no column is an
+    attribute of exactly that name. If the condition fails on a row, such as by an overflow, a lenient one is not met, and
+    others raise `BadCondition`. Not for use by several threads: it has one DuckDB connection.
     """
 
     def __init__(
@@ -78,32 +78,33 @@ class Condition:
         self._connection = closed_connection() if connection is None else connection
         self._query = self._prepared(lenient=False)
         if lenient:
-            # A constant that does not fit, as in ``error = 'disk full'``, fails on every row: that is no row's fault.
+            # A constant of a wrong type, as in ``error = 'disk full'``, fails on every row: refuse it at once.
             self.test(pa.table({name: pa.nulls(1, self._types.get(name, pa.string())) for name in self.columns}))
             self._query = self._prepared(lenient=True)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns of the events that it needs; at least one."""
+        """The stored columns that it reads; at least one."""
         return tuple(sorted(self._columns)) or ("seq",)
 
     def unknown(self, attributes: Collection[str]) -> tuple[str, ...]:
-        """The names in it that are neither columns nor attributes among these, as they are spelt there."""
+        """List the names in the condition that are neither columns nor among these attributes."""
         asked = ((name, name.partition(".")[0]) for name in self._asked)
         return tuple(name for name, outer in asked if name not in attributes and outer not in attributes)
 
     def test(self, rows: pa.Table) -> NDArray[np.bool_]:
-        """Whether each row meets it."""
+        """Tell for each row whether it meets the condition; raise `BadCondition` if it fails and is not lenient."""
         self._connection.register("stored", rows)
         try:
-            (found,) = self._connection.execute(self._query).fetchnumpy().values()
+            (met,) = self._connection.execute(self._query).fetchnumpy().values()
         except duckdb.Error as fault:
             raise BadCondition(f"the condition {self._text!r} fails: {_first_line(fault)}{self._hint()}") from None
         finally:
             self._connection.unregister("stored")
-        return np.ma.filled(found, False).astype(np.bool_)
+        return np.ma.filled(met, False).astype(np.bool_)
 
     def _prepared(self, *, lenient: bool) -> str:
+        """Turn the condition into a query; raise `BadCondition` if it is not one boolean expression."""
         tree = self._parsed()
         expression = tree["where_clause"]
         self._visit(expression, "boolean")
@@ -127,14 +128,15 @@ class Condition:
         return query
 
     def _hint(self) -> str:
-        """How to reach an attribute that a column hides, where it may have been meant."""
+        """Say how to name an attribute that has the name of a column, in case that was meant."""
         hidden = [name for name in self._projections if name in (self._attributes or ("error",))]
         return "".join(f"; the attribute of the name {name} is attributes.{name}" for name in hidden)
 
     def _parsed(self) -> dict[str, Any]:
+        """Parse the condition into DuckDB's tree of a SELECT; raise `BadCondition` if it has more than a condition."""
         query = f"SELECT 1 FROM event WHERE {self._text}\n"
-        (found,) = self._connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()[0]
-        parsed = json.loads(found)
+        (text,) = self._connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()[0]
+        parsed = json.loads(text)
         if parsed.get("error"):
             raise BadCondition(f"the condition {self._text!r} is not SQL: {_first_line(parsed.get('error_message'))}")
         (first, *more) = parsed["statements"]
@@ -147,7 +149,7 @@ class Condition:
         return tree
 
     def _visit(self, node: dict[str, Any], context: str) -> None:
-        """Point every column at a projection that reads it as its context asks."""
+        """Replace every column of an expression by the projection that reads it for its context."""
         kind = node.get("class")
         if kind == "COLUMN_REF":
             node["column_names"] = [self._projection(node["column_names"], context)]
@@ -165,13 +167,15 @@ class Condition:
             self._visit(child, context)
 
     def _compared_as(self, operands: list[dict[str, Any]]) -> str:
-        found = {self._nature(operand) for operand in operands}
+        """Choose the context in which the attributes among the operands are read."""
+        natures = {self._nature(operand) for operand in operands}
         for context in ("number", "boolean", "text"):
-            if context in found:
+            if context in natures:
                 return context
         return "value"
 
     def _nature(self, node: dict[str, Any]) -> str:
+        """Say what an operand is: number, boolean, text, or an attribute, which may be any of them."""
         if node.get("class") == "CONSTANT":
             literal = node.get("literal") or node.get("value", {}).get("type", {})
             kind = str(literal.get("kind") or literal.get("id"))
@@ -183,14 +187,16 @@ class Condition:
         stored = self._stored(node["column_names"])
         if stored is None:
             return "attribute"
-        known = self._types[stored]
-        numeric = kinds.is_integer(known) or kinds.is_floating(known) or kinds.is_decimal(known)
-        return "number" if numeric else "boolean" if kinds.is_boolean(known) else "text"
+        declared = self._types[stored]
+        numeric = kinds.is_integer(declared) or kinds.is_floating(declared) or kinds.is_decimal(declared)
+        return "number" if numeric else "boolean" if kinds.is_boolean(declared) else "text"
 
     def _stored(self, names: list[str]) -> str | None:
+        """Find the column of this name; None if it is an attribute."""
         return _match(".".join(names), self._types)
 
     def _projection(self, names: list[str], context: str) -> str:
+        """Add the projection of a column or attribute; return its name."""
         if (stored := self._stored(names)) is not None:
             how, needed = DERIVED.get(stored, (_quoted(stored), (stored,)))
             self._columns.update(needed)
@@ -199,13 +205,13 @@ class Condition:
         pointers = self._pointers(names)
         name = f"{context} {pointers[0]}"
         self._columns.add("attributes")
-        texts = [f"json_extract_string(attributes, {_literal(each)})" for each in pointers]
+        texts = [f"json_extract_string(attributes, {_literal(pointer)})" for pointer in pointers]
         text = texts[0] if len(texts) == 1 else f"coalesce({', '.join(texts)})"
         self._projections[name] = READINGS[context].format(text)
         return name
 
     def _pointers(self, names: list[str]) -> list[str]:
-        """Where an attribute is in the JSON: by its whole name, or by the parts of a nested one."""
+        """Make JSON pointers to an attribute: by its whole name, or by the parts of a nested one."""
         parts = names[1:] if len(names) > 1 and names[0].casefold() == "attributes" else names
         self._asked[".".join(parts)] = None
         if self._attributes is None:
@@ -214,23 +220,24 @@ class Condition:
             return [_pointer([whole])]
         if (outer := _match(parts[0], self._attributes)) is not None:
             return [_pointer([outer, *parts[1:]])]
-        there_are = ", ".join(sorted({*self._types, *self._attributes}))
-        raise BadCondition(f"there is no column {'.'.join(names)!r}; there are {there_are}")
+        names_known = ", ".join(sorted({*self._types, *self._attributes}))
+        raise BadCondition(f"there is no column {'.'.join(names)!r}; there are {names_known}")
 
 
 def _pointer(parts: list[str]) -> str:
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
 
 
-def _match(name: str, known: Any) -> str | None:
-    if name in known:
+def _match(name: str, names: Any) -> str | None:
+    """Find a name among others: exactly, or else the only one that differs in case."""
+    if name in names:
         return name
-    alike = [each for each in known if each.casefold() == name.casefold()]
-    return alike[0] if len(alike) == 1 else None
+    matches = [candidate for candidate in names if candidate.casefold() == name.casefold()]
+    return matches[0] if len(matches) == 1 else None
 
 
 def children_of(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The expressions directly inside one."""
+    """Yield the expressions directly inside an expression."""
     for value in node.values():
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, dict):

@@ -74,7 +74,7 @@ class MissingDocument(Document):
     message: str | None = Field(None, description="A message that was received, and whose sending nobody reported.")
     received_by: str | None = Field(None, description="The event that received the message.")
     no_messages: bool = Field(False, description="Whether the process reports no messages at all.")
-    set_aside: str | None = Field(None, description="Why a report of the process was set aside, or `late`.")
+    reason: str | None = Field(None, description="Why a report of the process is not used: a code, or `late`.")
 
 
 KINDS_OF_STEPS = (

@@ -39,7 +39,7 @@ class Problem(BaseModel):
     reason: str = Field(description="A stable word for programs.", examples=["event-not-found"])
     message: str = Field(
         description="What is wrong and what to do next.",
-        examples=["process 'shop' has events 1 to 41, and 42 is none of them"],
+        examples=["there is no event 42 of process 'shop': it has events 1 to 41"],
     )
 
 
