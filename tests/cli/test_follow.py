@@ -29,10 +29,10 @@ def history(tmp_path: Path) -> str:
 
 def test_a_stream_goes_on_when_what_is_said_of_it_is_so(history: str) -> None:
     """A user would have to repeat every option of the first start, or be told of terms that are not other ones."""
-    nothing = TermsGiven(None, None, None, None, None, None)
+    nothing = TermsGiven(None, None, None)
     assert nothing.terms(history) is None
-    assert TermsGiven(None, None, EPS, None, None, None).terms(history) is None
-    assert TermsGiven(["exact", "cbd:40%"], None, None, DELTA, None, None).terms(history) is None
+    assert TermsGiven(None, EPS, None).terms(history) is None
+    assert TermsGiven(["exact", "cbd:40%"], None, DELTA).terms(history) is None
     with LiveWriter(history, nothing.terms(history)) as writer:
         assert writer.terms == terms(policies=("exact", "cbd:0.4"))
 
@@ -40,11 +40,9 @@ def test_a_stream_goes_on_when_what_is_said_of_it_is_so(history: str) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        TermsGiven(["cbd:0.4", "exact"], None, None, None, None, None),
-        TermsGiven(None, None, EPS + 1, None, None, None),
-        TermsGiven(None, None, None, DELTA + MS, None, None),
-        TermsGiven(None, None, None, None, 2, None),
-        TermsGiven(None, None, None, None, None, 7),
+        TermsGiven(["cbd:0.4", "exact"], None, None),
+        TermsGiven(None, EPS + 1, None),
+        TermsGiven(None, None, DELTA + MS),
     ],
 )
 def test_a_stream_does_not_go_on_under_other_terms(history: str, given: TermsGiven) -> None:

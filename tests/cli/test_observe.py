@@ -90,8 +90,8 @@ def test_times_in_the_wrong_unit_are_asked_about() -> None:
 def test_terms_that_do_not_fit_are_told_in_a_sentence(tmp_path: Path) -> None:
     """A number that is out of range would end in a trace-back of fifty lines."""
     (tmp_path / "log.jsonl").write_text('{"process": "a", "time": 1}\n{"process": "a", "time": 2}\n')
-    command = ["observe", str(tmp_path / "log.jsonl"), "--to", str(tmp_path / "h"), "--engine", "inline"]
-    refused = CliRunner().invoke(cli, [*command, "--elements", "0"])
+    ledto.observe(tmp_path / "log.jsonl", tmp_path / "h")
+    refused = CliRunner().invoke(cli, ["simulate", "--history", str(tmp_path / "h"), "--elements", "0"])
     assert (refused.exit_code, refused.output.count("\n")) == (1, 1)
     assert "elements is a whole number" in refused.output
 
@@ -103,6 +103,12 @@ def test_from_python_a_bound_is_written_as_on_the_command_line(tmp_path: Path) -
     assert history.run.manifest.eps == 20_000_000
     with pytest.raises(ValueError, match="such as 250ms"):
         ledto.observe(tmp_path / "log.jsonl", tmp_path / "h", eps="20 fortnights")
+
+
+def test_the_help_fits_one_screen() -> None:
+    """Who wants to read a log would have to look for the option among those of researchers."""
+    shown = CliRunner(env={"COLUMNS": "100"}).invoke(cli, ["observe", "--help"]).output
+    assert len(shown.splitlines()) <= 45
 
 
 def test_the_version_is_told() -> None:

@@ -34,11 +34,8 @@ class TermsGiven:
     """What the command line says of bounds and policies; None where it says nothing. Lengths are nanoseconds."""
 
     policies: list[str] | None
-    phi: str | None
     eps: int | None
     delta: int | None
-    elements: int | None
-    tick: int | None
 
     def terms(self, history: str) -> LiveTerms | None:
         """None where a stream has begun, which then goes on as it began.
@@ -55,11 +52,8 @@ class TermsGiven:
 
         given = {
             "policies": tuple(self.policies) if self.policies else None,
-            "phi": self.phi,
             "eps": self.eps,
             "delta": self.delta,
-            "elements": self.elements,
-            "tick": self.tick,
         }
         terms = LiveTerms(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
         store = Store(history)
@@ -79,8 +73,8 @@ class TermsGiven:
 
         named = [option.name for option in terms.delivering.options]
         first = next(iter(begun.values()))
-        lengths = {name: getattr(self, name) for name in ("eps", "delta", "tick", "elements")}
-        differs = any(given is not None and given != getattr(first, name) for name, given in lengths.items())
+        pairs = ((self.eps, first.eps), (self.delta, first.delta))
+        differs = any(given is not None and given != begun_with for given, begun_with in pairs)
         if differs or (self.policies is not None and named != [*begun]):
             raise OtherTerms(
                 f"the stream at {store} began with {', '.join(begun)}, eps {show_duration(first.eps, 'ns')} and "

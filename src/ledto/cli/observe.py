@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 TRIGGER = "1s"
 LOCAL = "local[*]"
 ENGINES = ("spark", "inline")
+LIVE_PANEL = "A live history, which grows as reports come"
 UNITS = ("ns", "us", "ms", "s", "tick")
 FIRST_YEARS_NS = 10 * 365 * 86_400 * 10**9
 OUR_TIME_NS = (30 * 365 * 86_400 * 10**9, 130 * 365 * 86_400 * 10**9)
@@ -49,97 +50,86 @@ STAGES = {
 
 def observe(
     inputs: Annotated[list[str], typer.Argument(help="Files, folders or patterns.", metavar="INPUT...")],
-    to: Annotated[
-        str, typer.Option("--to", help="The history: a folder or a URI. What is there is replaced at the end.")
-    ],
+    to: Annotated[str, typer.Option("--to", help="Folder or URI of the history; replaced at the end.", metavar="DIR")],
     format: Annotated[
         str | None,
         typer.Option(
-            help="ledto (JSON lines, Parquet), otlp, jaeger, zipkin, shiviz, tracing or mapped.",
-            show_default="what each file's first bytes say",
+            help="ledto, otlp, jaeger, zipkin, shiviz, tracing or mapped.", metavar="NAME", show_default="found"
         ),
     ] = None,
     mapping: Annotated[
-        str | None, typer.Option(help="mapped: a TOML file that says what is what in a JSON log, or falcon.")
+        str | None,
+        typer.Option(help="mapped: a TOML file that describes a JSON log, or falcon.", metavar="FILE"),
     ] = None,
     regex: Annotated[
-        str | None, typer.Option(help="shiviz: how an event looks; named groups host, clock, event.")
+        str | None, typer.Option(help="shiviz: an event, with groups host, clock, event.", metavar="TEXT")
     ] = None,
     delimiter: Annotated[
-        str | None, typer.Option(help="shiviz: what separates executions; a group trace names them.")
+        str | None, typer.Option(help="shiviz: what separates executions; group trace names them.", metavar="TEXT")
     ] = None,
+    unit: Annotated[str, typer.Option(help="Unit of plain numbers: ns, us, ms, s or tick.", metavar="UNIT")] = "ns",
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help="exact, dapw, cbd, physical-only, physical-and-c; NAME:PHI; may be repeated.", show_default="exact"
+            help="exact (default), or cbd:0.6 to wait 60%; may be repeated.", metavar="NAME", show_default=False
         ),
-    ] = None,
-    phi: Annotated[
-        str | None, typer.Option(help="Share of the full wait, for policies without one of their own.")
     ] = None,
     eps: Annotated[
         str | None,
-        typer.Option(help="How far clocks differ at most, such as 250ms.", show_default="found in the data; 50ms live"),
+        typer.Option(help="How far clocks differ at most.", metavar="TIME", show_default="found; live 50ms"),
     ] = None,
     delta: Annotated[
         str | None,
-        typer.Option(help="How long a report takes at most, such as 2s.", show_default="found in the data; 2s live"),
+        typer.Option(help="How long a report takes, as 2s.", metavar="TIME", show_default="found; live 2s"),
     ] = None,
-    elements: Annotated[int | None, typer.Option(help="Elements of kn compared.", show_default="all")] = None,
-    tick: Annotated[
-        str | None, typer.Option(help="The clock's step in policies.", show_default="a sixteenth of eps")
-    ] = None,
-    as_known: Annotated[
-        bool,
-        typer.Option("--as-known", help="Deliver as a live observer would have: by what had arrived when it was due."),
-    ] = False,
-    unit: Annotated[str, typer.Option(help="Of times given as numbers: ns, us, ms, s or tick.")] = "ns",
-    engine: Annotated[
-        str, typer.Option(help="spark, or inline: in this process, without Java, for logs that fit in memory.")
-    ] = "spark",
-    master: Annotated[str, typer.Option(help="Spark's master; local[*] takes this machine's cores.")] = LOCAL,
-    memory: Annotated[
-        str, typer.Option(help="Of Spark's driver, which does all the work where the master is local.")
-    ] = "2g",
-    epoch_rows: Annotated[int, typer.Option(help="Events of an epoch, about: what a task holds in memory.")] = 500_000,
-    explain_only: Annotated[bool, typer.Option("--explain", help="Show the plan, and change nothing.")] = False,
+    engine: Annotated[str, typer.Option(help="spark, or inline: without Java, in memory.", metavar="NAME")] = "spark",
+    master: Annotated[str, typer.Option(help="Spark's master; local[*] is all cores here.", metavar="URL")] = LOCAL,
+    memory: Annotated[str, typer.Option(help="Memory of Spark's driver.", metavar="SIZE")] = "2g",
+    epoch_rows: Annotated[int, typer.Option(help="Events that a task holds in memory, about.", metavar="N")] = 500_000,
+    explain_only: Annotated[bool, typer.Option("--explain", help="Show the plan, and write nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
     follow: Annotated[
         bool,
         typer.Option(
             "--follow",
-            help="Keep a live history of what comes: INPUT is a folder, nats://HOST:PORT/STREAM or kafka://HOST:PORT/TOPIC.",
+            help="Keep up with INPUT: a folder, nats://HOST:PORT/STREAM or kafka://HOST:PORT/TOPIC.",
+            rich_help_panel=LIVE_PANEL,
         ),
     ] = False,
-    once: Annotated[bool, typer.Option("--once", help="--follow: take what is there now, and end.")] = False,
-    trigger: Annotated[str, typer.Option(help="--follow: how often what has come is taken.")] = TRIGGER,
+    once: Annotated[
+        bool,
+        typer.Option("--once", help="Read the reports that have come so far, and end.", rich_help_panel=LIVE_PANEL),
+    ] = False,
+    trigger: Annotated[
+        str, typer.Option(help="How often to read new reports.", metavar="TIME", rich_help_panel=LIVE_PANEL)
+    ] = TRIGGER,
     option: Annotated[
-        list[str] | None, typer.Option(help="--follow: NAME=VALUE for the source; may be repeated.")
+        list[str] | None,
+        typer.Option(help="For the source; may be repeated.", metavar="NAME=VALUE", rich_help_panel=LIVE_PANEL),
     ] = None,
     most_processes: Annotated[
         int | None,
-        typer.Option(help="--follow: processes of a computation; more are set aside.", show_default="4000"),
+        typer.Option(
+            help="In a computation; more are quarantined.",
+            metavar="N",
+            show_default="4000",
+            rich_help_panel=LIVE_PANEL,
+        ),
     ] = None,
     most_computations: Annotated[
         int | None,
-        typer.Option(help="--follow: computations; more are set aside.", show_default="500"),
+        typer.Option(
+            help="In the history; more are quarantined.", metavar="N", show_default="500", rich_help_panel=LIVE_PANEL
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
 ) -> None:
-    r"""Turn logs into a history that answers questions: causally ordered, checked, and nothing lost.
+    r"""Turn logs into a history that answers questions, and account for every report.
 
-    Reports in = delivered + duplicate + quarantined. The old history stays readable until the new one is whole.
+    Reports in = delivered + duplicate + quarantined. The old history stays readable until the end.
 
-    For example:
-
-      ledto observe shop.jsonl --to shop.history
-
-      ledto observe logs/ --to h --policy exact --policy cbd:0.6 --eps 250ms --delta 2s
-
-      ledto observe traces.json logs.json.gz --to h
-
-      ledto observe chord.log --regex '(?<host>\S*) (?<clock>{.*})\n(?<event>.*)' --to h
-
-      ledto observe --follow incoming/ --to live --eps 50ms --delta 2s
+    ledto observe logs/ traces.json.gz --to h --policy exact --policy cbd:0.6
+    ledto observe chord.log --regex '(?<host>\S*) (?<clock>{.*})\n(?<event>.*)' --to h
+    ledto observe --follow incoming/ --to live --eps 50ms --delta 2s
     """
     check_master(master)
     if engine not in ENGINES:
@@ -160,21 +150,17 @@ def observe(
         raise typer.BadParameter(f"a size such as 2g or 512m, not {memory!r:.60}", param_hint="--memory")
     if epoch_rows < 1_000:
         raise typer.BadParameter(f"1000 or more, not {epoch_rows}", param_hint="--epoch-rows")
-    lengths = {name: _length(name, value, unit) for name, value in (("eps", eps), ("delta", delta), ("tick", tick))}
-    if lengths["tick"] == 0:
-        raise typer.BadParameter("1 or more, not 0", param_hint="--tick")
+    eps_length, delta_length = _length("eps", eps, unit), _length("delta", delta, unit)
     options = {"regex": regex, "delimiter": delimiter, "mapping": mapping}
     options |= {"unit": unit} if unit != "ns" else {}
     most = {"processes": most_processes, "computations": most_computations}
     limits = {name: value for name, value in most.items() if value is not None}
-    _check_together(
-        follow, once=once, trigger=trigger, option=option, limits=limits, as_known=as_known, explain=explain_only
-    )
+    _check_together(follow, once=once, trigger=trigger, option=option, limits=limits, explain=explain_only)
     if follow:
         follow_source(
             inputs,
             to,
-            settings=TermsGiven(policy, phi, lengths["eps"], lengths["delta"], elements, lengths["tick"]),
+            settings=TermsGiven(policy, eps_length, delta_length),
             format=format,
             options=options,
             source_options=option or [],
@@ -193,12 +179,12 @@ def observe(
     from ledto.sources.inputs import find_inputs
 
     started = time.monotonic()
-    delivering = Delivering(tuple(policy or ["exact"]), phi, lengths["delta"], elements, lengths["tick"], as_known)
+    delivering = Delivering(tuple(policy or ["exact"]), delta=delta_length)
     try:
         delivering.check()
     except ValueError as refused:
         raise typer.BadParameter(str(refused), param_hint="--policy") from None
-    settings = RunSettings(unit, lengths["eps"], epoch_rows, delivering)
+    settings = RunSettings(unit, eps_length, epoch_rows, delivering)
     try:
         files = find_inputs(inputs, format=format, options=options)
         with (
@@ -250,7 +236,6 @@ def _check_together(
     trigger: str,
     option: list[str] | None,
     limits: dict[str, int],
-    as_known: bool,
     explain: bool,
 ) -> None:
     """Refuse options that would have no effect, and limits that let nothing in."""
@@ -259,8 +244,7 @@ def _check_together(
     for name, value in limits.items():
         if value < 1:
             raise typer.BadParameter(f"1 or more, not {value}", param_hint=f"--most-{name}")
-    at_once = {"--as-known": as_known, "--explain": explain}
-    for name, given in (at_once if follow else live).items():
+    for name, given in ({"--explain": explain} if follow else live).items():
         if given:
             said = "is for a history that is made at once: leave out --follow" if follow else "needs --follow"
             raise typer.BadParameter(f"it {said}", param_hint=name)

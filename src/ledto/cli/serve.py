@@ -229,7 +229,7 @@ def _stream_options(history: str, policies: list[str] | None, **lengths: str | N
     """The stream's arguments. Raises `LedtoError` for what it would refuse: it would be started again and again."""
     given = {name: text for name, text in lengths.items() if text is not None}
     length = {name: _length(f"--{name}", text) for name, text in given.items()}
-    agreed_terms(TermsGiven(policies, None, length.get("eps"), length.get("delta"), None, None), history)
+    agreed_terms(TermsGiven(policies, length.get("eps"), length.get("delta")), history)
     options = [each for policy in policies or [] for each in ("--policy", policy)]
     return options + [each for name, text in given.items() for each in (f"--{name}", text)]
 

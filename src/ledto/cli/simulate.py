@@ -1,4 +1,4 @@
-"""``ledto simulate``: one cell of the observer paper's evaluation."""
+"""``ledto simulate``: deliver simulated messages, or a history's events again, and count what goes wrong."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from ledto.cli.output import console, ended_by_interrupts, print_json
+from ledto.cli.simulate_history import deliver_again
 
 if TYPE_CHECKING:
     from ledto.delivery.policies import StampPolicy
@@ -19,16 +20,199 @@ if TYPE_CHECKING:
     from ledto.papers.presets import Preset
     from ledto.simulation import Delay, Model
 
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ledto.simulation import Model
-
+TICKS = 10
+"""Default of eps and delta."""
+SHORT_NAMES = {"dpc1": "physical-only", "dpc2": "physical-and-c"}
+"""The paper's names of two policies."""
+MODEL_ONLY = ("processes", "rate", "delay", "preset", "messages", "loss", "seeds", "seed")
+"""Options that describe simulated messages."""
+HISTORY_ONLY = ("tick", "as_known", "to")
+"""Options that need a history."""
+MODEL_PANEL, HISTORY_PANEL = "Simulated messages", "A history"
 MOST_TICKS = 10**10
-"""Clock increments of a run; minutes of work."""
+"""The most clock increments of a run: minutes of work."""
 MOST_BYTES = 4 << 30
-"""Of a run's arrays."""
+"""The most bytes of a run's arrays."""
+
+
+def simulate(
+    context: typer.Context,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="dapw, cbd, exact, dpc1 (physical-only) or dpc2 (physical-and-c). With --history also NAME:PHI, and "
+            "may be repeated.",
+            show_default="cbd",
+        ),
+    ] = None,
+    phi: Annotated[
+        str | None, typer.Option(help="Share of the full wait, 0 to 1 or 0% to 100%.", show_default="1")
+    ] = None,
+    elements: Annotated[int | None, typer.Option(help="Elements of kn compared, from 1.", show_default="all")] = None,
+    eps: Annotated[
+        str | None,
+        typer.Option(
+            help="Largest difference between two clocks: ticks, or a time such as 250ms with --history.",
+            show_default=f"{TICKS}; the history's",
+        ),
+    ] = None,
+    delta: Annotated[
+        str | None,
+        typer.Option(
+            help="Longest delay of a message that arrives: ticks, or a time with --history.",
+            show_default=f"{TICKS}; the longest in the history",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    processes: Annotated[
+        int, typer.Option(help="Ordinary processes, besides the observer; from 2.", rich_help_panel=MODEL_PANEL)
+    ] = 10,
+    rate: Annotated[
+        float, typer.Option(help="Probability of a send at a tick; above 0, up to 1.", rich_help_panel=MODEL_PANEL)
+    ] = 0.1,
+    delay: Annotated[
+        str,
+        typer.Option(
+            help="half: N(delta/2, delta/4); quarter: N(delta/4, delta/8); or MEAN,SD in ticks.",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = "half",
+    preset: Annotated[
+        str, typer.Option(help="Reading of the paper: closest or literal.", rich_help_panel=MODEL_PANEL)
+    ] = "closest",
+    messages: Annotated[
+        int, typer.Option(help="Messages that reach the observer in each run.", rich_help_panel=MODEL_PANEL)
+    ] = 20_000,
+    loss: Annotated[
+        float,
+        typer.Option(help="Probability that a copy is lost besides; from 0, below 1.", rich_help_panel=MODEL_PANEL),
+    ] = 0.0,
+    seeds: Annotated[int, typer.Option(help="How many runs.", rich_help_panel=MODEL_PANEL)] = 10,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the first run; the others follow.", rich_help_panel=MODEL_PANEL)
+    ] = 1,
+    history: Annotated[
+        str | None,
+        typer.Option(
+            help="Deliver the events of this history instead; it stays as it is.",
+            metavar="DIR",
+            rich_help_panel=HISTORY_PANEL,
+        ),
+    ] = None,
+    as_known: Annotated[
+        bool,
+        typer.Option(
+            "--as-known",
+            help="Deliver as a live observer would have: by the reports that had arrived when an event was due.",
+            rich_help_panel=HISTORY_PANEL,
+        ),
+    ] = False,
+    tick: Annotated[
+        str | None,
+        typer.Option(
+            help="Step of the clocks in stamps.", show_default="a sixteenth of eps", rich_help_panel=HISTORY_PANEL
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Write a copy of the history with these deliveries, for ledto order and ledto sql.",
+            metavar="DIR",
+            rich_help_panel=HISTORY_PANEL,
+        ),
+    ] = None,
+) -> None:
+    """Deliver simulated messages, or a history's events again, and count violations of causal order.
+
+    For simulated messages, print means over the runs and standard deviations. average_pct is the
+    paper's average. Under closest: messages delivered before one of their causes plus messages
+    delivered after one of their effects, halved, per message, in percent. Under literal: inverted
+    pairs per message, in percent. messages_pct: messages that belong to at least one inverted pair,
+    in percent. pairs: inverted pairs, a cause delivered after its effect. delay: ticks of the
+    observer's clock between arrival and delivery.
+
+    Example: ledto simulate --history h --as-known --policy cbd:0.2 --policy cbd:0.6 --delta 2s
+    """
+    _check_together(context, history)
+    if history is not None:
+        deliver_again(
+            history,
+            policies=tuple(_long_name(name) for name in policy or ["cbd"]),
+            phi=phi or "1",
+            elements=elements,
+            lengths={"eps": eps, "delta": delta, "tick": tick},
+            as_known=as_known,
+            to=to,
+            as_json=as_json,
+        )
+        return
+    from ledto.papers.presets import PRESETS
+
+    if preset not in PRESETS:
+        raise typer.BadParameter(f"there are {', '.join(PRESETS)}, not {preset!r}", param_hint="--preset")
+    if policy is not None and len(policy) > 1:
+        raise typer.BadParameter("one policy at a time, unless --history is given", param_hint="--policy")
+    if seeds < 1:
+        raise typer.BadParameter(f"at least 1, not {seeds}", param_hint="--seeds")
+    if not 0 <= seed <= (1 << 64) - seeds:
+        raise typer.BadParameter(f"seeds run from 0 to 2**64 - 1, not {seed}", param_hint="--seed")
+    name = "cbd" if policy is None else policy[0]
+    eps_ticks, delta_ticks = _ticks("--eps", eps), _ticks("--delta", delta)
+    reading = PRESETS[preset]
+    try:
+        model = reading.model(
+            processes, eps_ticks, delta_ticks, rate, delay=_delay(delay), messages=messages, loss=loss
+        )
+        chosen = _policy(name, phi, model, elements)
+        check_size(model)
+    except ValueError as refused:
+        raise typer.BadParameter(str(refused)) from None
+    try:
+        with ended_by_interrupts():
+            outcomes = _run(model, chosen, range(seed, seed + seeds))
+    except MemoryError:
+        raise typer.BadParameter("memory ran out: lower --processes, --messages, --eps or --delta") from None
+    parameters = {
+        "processes": processes,
+        "eps": eps_ticks,
+        "delta": delta_ticks,
+        "rate": rate,
+        "delay": delay,
+        "loss": loss,
+        "policy": name,
+        "phi": float(getattr(chosen, "phi", 1)),
+        "elements": elements,
+        "preset": preset,
+        "messages": messages,
+        "seed": seed,
+        "seeds": seeds,
+    }
+    result = _result(reading, outcomes) | {"parameters": parameters}
+    if as_json:
+        print_json(result)
+    else:
+        console().print(_table(result))
+
+
+def _check_together(context: typer.Context, history: str | None) -> None:
+    """Refuse options that would have no effect."""
+    for name in HISTORY_ONLY if history is None else MODEL_ONLY:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name != "DEFAULT":
+            said = "it needs --history" if history is None else "it is for simulated messages: leave out --history"
+            raise typer.BadParameter(said, param_hint=f"--{name.replace('_', '-')}")
+
+
+def _ticks(option: str, text: str | None) -> int:
+    try:
+        return TICKS if text is None else int(text)
+    except ValueError:
+        raise typer.BadParameter(f"a whole number of ticks, not {text!r:.60}", param_hint=option) from None
+
+
+def _long_name(policy: str) -> str:
+    name, colon, phi = policy.partition(":")
+    return f"{SHORT_NAMES.get(name, name)}{colon}{phi}"
 
 
 def check_size(model: Model) -> None:
@@ -60,81 +244,6 @@ def expected_bytes(model: Model) -> int:
     stamps = model.messages + model.processes + on_their_way
     timelines = model.processes if model.arrives_by == "sender" else 1
     return entry * stamps * (model.compared + model.processes) + due * (timelines + 1) * model.longest_delay
-
-
-SHORT_NAMES = {"dpc1": "physical-only", "dpc2": "physical-and-c"}
-"""The paper's names of two policies."""
-
-
-def simulate(
-    processes: Annotated[int, typer.Option(help="Ordinary processes, besides the observer; from 2.")] = 10,
-    eps: Annotated[int, typer.Option(help="Largest difference between two clocks, in ticks; from 1.")] = 10,
-    delta: Annotated[int, typer.Option(help="Longest delay of a message that arrives, in ticks; from 1.")] = 10,
-    rate: Annotated[float, typer.Option(help="Probability of a send at a tick; above 0, up to 1.")] = 0.1,
-    delay: Annotated[
-        str, typer.Option(help="half: N(delta/2, delta/4); quarter: N(delta/4, delta/8); or MEAN,SD in ticks.")
-    ] = "half",
-    policy: Annotated[
-        str, typer.Option(help="dapw, cbd, exact, dpc1 (physical-only) or dpc2 (physical-and-c).")
-    ] = "cbd",
-    phi: Annotated[
-        str | None, typer.Option(help="Share of the full wait, 0 to 1 or 0% to 100%.", show_default="1")
-    ] = None,
-    elements: Annotated[int | None, typer.Option(help="Elements of kn compared, from 1.", show_default="all")] = None,
-    preset: Annotated[str, typer.Option(help="Reading of the paper: closest or literal.")] = "closest",
-    messages: Annotated[int, typer.Option(help="Messages that reach the observer in each run.")] = 20_000,
-    loss: Annotated[float, typer.Option(help="Probability that a copy is lost besides; from 0, below 1.")] = 0.0,
-    seeds: Annotated[int, typer.Option(help="How many runs.")] = 10,
-    seed: Annotated[int, typer.Option(help="Seed of the first run; the others follow.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Simulate, deliver, and count violations of causal order; means over the runs, with their standard deviations.
-
-    average_pct is the paper's average. Under closest: messages delivered before one of their causes plus messages
-    delivered after one of their effects, halved, per message, in percent. Under literal: inverted pairs per message, in
-    percent. messages_pct: messages that belong to at least one inverted pair, in percent. pairs: inverted pairs, a cause
-    delivered after its effect. delay: ticks of the observer's clock between arrival and delivery.
-    """
-    from ledto.papers.presets import PRESETS
-
-    if preset not in PRESETS:
-        raise typer.BadParameter(f"there are {', '.join(PRESETS)}, not {preset!r}", param_hint="--preset")
-    if seeds < 1:
-        raise typer.BadParameter(f"at least 1, not {seeds}", param_hint="--seeds")
-    if not 0 <= seed <= (1 << 64) - seeds:
-        raise typer.BadParameter(f"seeds run from 0 to 2**64 - 1, not {seed}", param_hint="--seed")
-    reading = PRESETS[preset]
-    try:
-        model = reading.model(processes, eps, delta, rate, delay=_delay(delay), messages=messages, loss=loss)
-        chosen = _policy(policy, phi, model, elements)
-        check_size(model)
-    except ValueError as refused:
-        raise typer.BadParameter(str(refused)) from None
-    try:
-        with ended_by_interrupts():
-            outcomes = _run(model, chosen, range(seed, seed + seeds))
-    except MemoryError:
-        raise typer.BadParameter("memory ran out: lower --processes, --messages, --eps or --delta") from None
-    parameters = {
-        "processes": processes,
-        "eps": eps,
-        "delta": delta,
-        "rate": rate,
-        "delay": delay,
-        "loss": loss,
-        "policy": policy,
-        "phi": float(getattr(chosen, "phi", 1)),
-        "elements": elements,
-        "preset": preset,
-        "messages": messages,
-        "seed": seed,
-        "seeds": seeds,
-    }
-    result = _result(reading, outcomes) | {"parameters": parameters}
-    if as_json:
-        print_json(result)
-    else:
-        console().print(_table(result))
 
 
 def _delay(text: str) -> Delay:

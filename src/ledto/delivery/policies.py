@@ -61,9 +61,7 @@ def read_policies(texts: Sequence[str], *, phi: Phi | None = None) -> list[Polic
             raise ValueError(f"policy {name} always waits for all of its time and takes no phi: write {name}")
         chosen = own_phi if colon else phi
         if takes_phi and chosen is None:
-            raise ValueError(
-                f"policy {name} needs phi, the share of the full wait from 0 to 1: write {name}:0.6, or give phi for all"
-            )
+            raise ValueError(f"policy {name} needs phi, the share of the full wait from 0 to 1: write {name}:0.6")
         checked = policy_from_name(name, eps=0, delta=0, **({"phi": chosen} if takes_phi else {}))
         option = PolicyOption(name, Fraction(checked.phi) if takes_phi else None)  # type: ignore[union-attr]
         if option in options:

@@ -1,0 +1,83 @@
+"""``ledto simulate --history``: deliver the events of a history again, under policies of the papers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import typer
+
+from ledto.cli.history_options import asking
+from ledto.cli.output import INTERRUPTED, console, print_json, quiet_interrupts, say
+from ledto.cli.render import print_table
+from ledto.cli.tables import orders_table
+from ledto.durations import read_duration
+
+
+def deliver_again(
+    history: str,
+    *,
+    policies: tuple[str, ...],
+    phi: str,
+    elements: int | None,
+    lengths: Mapping[str, str | None],
+    as_known: bool,
+    to: str | None,
+    as_json: bool,
+) -> None:
+    """Deliver a history's events, print what went wrong under each policy, and write a copy to `to` if it is given.
+
+    `lengths` are the texts of eps, delta and tick; None takes eps and delta from the history, and a tick that fits.
+    """
+    with asking(history) as asked:
+        from ledto.batch.observe import Delivering
+        from ledto.batch.redeliver import measure, redeliver
+        from ledto.errors import LedtoError
+        from ledto.history.manifest import to_json
+
+        unit = asked.unit
+        length = {name: _length(name, text, unit) for name, text in lengths.items()}
+        if length["tick"] == 0:
+            raise typer.BadParameter("1 or more, not 0", param_hint="--tick")
+        delivering = Delivering(policies, phi, length["delta"], elements, length["tick"], as_known)
+        try:
+            delivering.check()
+        except ValueError as refused:
+            raise typer.BadParameter(str(refused), param_hint="--policy") from None
+        eps = asked.run.manifest.eps if length["eps"] is None else length["eps"]
+        try:
+            with quiet_interrupts(), _progress() as on_progress:
+                if to is None:
+                    delivered = measure(asked.run, delivering, eps=eps, on_progress=on_progress)
+                else:
+                    delivered = redeliver(asked.run, to, delivering, eps=eps, on_progress=on_progress)
+        except KeyboardInterrupt:
+            say("Interrupted" if to is None else f"Interrupted: {to} is as it was", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        except LedtoError as refused:
+            say(refused, err=True)
+            raise typer.Exit(1) from None
+        policies_json, wall_clock = to_json(delivered.policies), to_json(delivered.wall_clock)
+        if as_json:
+            print_json({"history": history, "wall_clock": wall_clock, "policies": policies_json})
+            return
+        print_table(orders_table(wall_clock, policies_json, unit))
+
+
+def _length(name: str, text: str | None, unit: str) -> int | None:
+    try:
+        return None if text is None else read_duration(text, unit)
+    except ValueError as refused:
+        raise typer.BadParameter(str(refused), param_hint=f"--{name}") from None
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on stderr, where that is a terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    shown = console(stderr=True)
+    columns = (TextColumn("delivering"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=shown, disable=not shown.is_terminal, transient=True) as progress:
+        bar = progress.add_task("", total=None)
+        yield lambda done, total: progress.update(bar, completed=done, total=total)

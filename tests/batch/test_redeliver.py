@@ -1,0 +1,107 @@
+"""A history delivered again: as a stream delivered the same reports, and as a naive count finds it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from typer.testing import CliRunner
+
+from ledto.batch.observe import Delivering
+from ledto.batch.redeliver import measure, redeliver
+from ledto.cli.main import cli
+from ledto.events.schema import REPORTS
+from ledto.history.damage import check_files
+from ledto.history.manifest import to_json
+from ledto.history.store import Store
+from ledto.live import LiveHistory, LiveWriter
+from ledto.questions.history import History, open_history
+from tests.live.streams import DELTA, EPS, HOUR, MS, kind_stream, terms
+from tests.spark.running import observe
+
+POLICIES = ("exact", "cbd:0.5")
+
+
+@dataclass(frozen=True)
+class Made:
+    """The same reports as a history of several segments, made at once under `exact` alone, and as a live one."""
+
+    batch: Path
+    live: Path
+    messages: list[tuple[str, str]]
+    """The ids of the events that sent and received each message."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    folder = tmp_path_factory.mktemp("redeliver")
+    drawn, table = kind_stream(Random(11), processes=5, events=400)
+    (folder / "log.jsonl").write_text("".join(map(_line, table.to_pylist())))
+    observe(None, [str(folder / "log.jsonl")], folder / "batch", eps=EPS, epoch_rows=90)
+    with LiveWriter(str(folder / "live"), terms(policies=POLICIES, close_rows=90)) as writer:
+        writer.step(table, now=table["arrival"][-1].as_py(), positions={"rows": len(table)})
+        writer.step(REPORTS.empty_table(), now=writer.now + HOUR)
+    sender = {event.sends: f"{event.process}-{event.number}" for event in drawn if event.sends}
+    messages = [(sender[key], f"{event.process}-{event.number}") for event in drawn for key in event.receives]
+    return Made(folder / "batch", folder / "live", messages)
+
+
+def _line(row: dict[str, Any]) -> str:
+    names = ("process", "seq", "time", "arrival", "kind", "sends", "id", "name")
+    receives = [row["receives"], *(row["receives_more"] or [])] if row["receives"] else []
+    return json.dumps({**{name: row[name] for name in names if row[name] is not None}, "receives": receives}) + "\n"
+
+
+def order(history: History, policy: str) -> list[str]:
+    return [event.id for event in history.order(policy=policy)]
+
+
+def test_a_history_is_delivered_as_its_stream_was(made: Made, tmp_path: Path) -> None:
+    """A user finds out on yesterday's history what a policy would have cost live; the history itself stays as it is."""
+    batch, live = open_history(made.batch), LiveHistory(made.live).current()
+    assert len(batch.run.segments) > 1
+    before = order(batch, "exact")
+    redeliver(batch.run, tmp_path / "copy", Delivering(POLICIES, delta=DELTA, as_known=True), eps=EPS)
+    copy = open_history(tmp_path / "copy")
+    for policy in ("exact", "cbd-0.5"):
+        assert order(copy, policy) == order(live, policy)
+    assert order(open_history(made.batch), "exact") == before
+    assert not check_files(Store(tmp_path / "copy")).damaged
+    assert copy.clocks().to_json() == batch.clocks().to_json()
+
+
+def test_what_is_measured_is_what_is_kept_and_what_a_count_finds(made: Made, tmp_path: Path) -> None:
+    """A table of violations that the deliveries do not have would send its reader to the wrong policy."""
+    run = open_history(made.batch).run
+    delivering = Delivering(("cbd", "physical-only:0"), phi="0.6", delta=DELTA, elements=2, tick=7 * MS)
+    measured = measure(run, delivering, eps=EPS)
+    kept = redeliver(run, tmp_path / "copy", delivering, eps=EPS)
+    copy = open_history(tmp_path / "copy")
+    wrong = []
+    for name, found in measured.policies.items():
+        place = {event: number for number, event in enumerate(order(copy, name))}
+        wrong.append(sum(place[received] < place[sent] for sent, received in made.messages))
+        assert found.violations["messages_inverted"] == wrong[-1]
+        assert (found.files, found.tick) == ((), 7 * MS)
+        assert replace(kept.policies[name], files=()) == found
+    assert 0 < wrong[0] < wrong[1]
+    assert replace(kept.wall_clock, between_clocks=None) == measured.wall_clock
+
+
+def test_a_live_history_is_delivered_again(made: Made, tmp_path: Path) -> None:
+    """Who serves one need not make another history to find a better policy."""
+    command = ["simulate", "--history", str(made.live), "--as-known", "--delta", "500ms", "--policy", "cbd:0.5"]
+    done = CliRunner().invoke(cli, [*command, "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)["policies"]["cbd-0.5"]
+    own = to_json(LiveHistory(made.live).current().run.manifest.policies)["cbd-0.5"]
+    assert (told["violations"], told["delays"]) == (own["violations"], own["delays"])
+    assert told["violations"]["messages_inverted"] > 0
+    kept = CliRunner().invoke(cli, [*command, "--to", str(tmp_path / "copy")])
+    assert kept.exit_code == 0, kept.output
+    assert order(open_history(tmp_path / "copy"), "cbd-0.5") == order(LiveHistory(made.live).current(), "cbd-0.5")
