@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ledto.durations import show_duration
-from ledto.events.schema import ANSWER, SPAN
 
 if TYPE_CHECKING:
     from ledto.questions.concurrent import Concurrent
@@ -155,6 +154,8 @@ def _unless_lost(numbered: bool) -> str:
 
 def event_message(event: Event) -> str:
     """The message of an event, short; of spans only who started it, for its own is on its line already."""
+    from ledto.events.schema import ANSWER, SPAN  # Imports pyarrow, which help does not need.
+
     key = event.message or ""
     if not key.startswith((SPAN, ANSWER)):
         return key
@@ -168,6 +169,8 @@ def event_message(event: Event) -> str:
 
 def message_words(key: str | None) -> str:
     """A message's key, short."""
+    from ledto.events.schema import ANSWER, SPAN
+
     if key is None or not key.startswith((SPAN, ANSWER)):
         return key or ""
     return f"call from {_span_of(key.removeprefix(SPAN))}" if key.startswith(SPAN) else "answer"
