@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from ledto.cli.check import check
-from ledto.cli.clocks import clocks, sentences
+from ledto.cli.clocks import clocks, describe_clocks
 from ledto.events.schema import REPORTS
 from ledto.history.clocks.measure import added, measure_segment
 from ledto.history.clocks.tables import between_clocks, store_clocks
@@ -151,7 +151,7 @@ def test_the_plot_is_one_safe_file(ask: Ask, history: Path, tmp_path: Path) -> N
     groups = [each for each in root.iter() if "broken" in each.get("class", "").split()]
     assert len(groups) == 2
     assert "http" not in to.read_text().replace("http://www.w3.org/2000/svg", "")
-    assert "cannot write" in ask("clocks", str(history), "--plot", str(to / "under-a-file.svg"), code=2)
+    assert "cannot be written" in ask("clocks", str(history), "--plot", str(to / "under-a-file.svg"), code=1)
 
 
 def test_check_tells_what_wall_clocks_put_before_its_cause(ask: Ask, history: Path) -> None:
@@ -206,7 +206,7 @@ def test_clocks_that_messages_bound_on_one_side_say_so_with_the_bound() -> None:
     nothing = {"count": 0}
     eps = {"at_least": offsets.eps_low, "at_most": offsets.eps_high, "unbounded": offsets.unbounded}
     found = Clocks(tuple(ClockReport(each, 50) for each in offsets.clocks), eps, None, None, 1, nothing, nothing)
-    told = [line for line in sentences(found, "ns") if line.startswith("one side only: ")]
+    told = [line for line in describe_clocks(found, "ns") if line.startswith("one side only: ")]
     assert told == [
         "one side only: left is at least 500 ms behind hub; no message leads from it there, so no more is known",
         "one side only: right is at most 3.5 s ahead of hub; no message leads from it there, so no more is known",

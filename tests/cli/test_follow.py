@@ -89,23 +89,23 @@ def test_a_stream_does_not_go_on_with_another_source(
 
 
 def test_a_stream_says_how_much_of_it_is_provable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Who follows would take "not known" for a defect, and hear of a collector that loses reports only by asking."""
+    """Who follows would take "not known" for a defect, and hear of a collector that loses reports only by open_or_exit."""
     place = str(tmp_path / "h")
     _, rows = kind_stream(Random(3), processes=3, events=40)
     teller = _ProgressPrinter(place, as_json=False)
     with LiveWriter(place, terms()) as writer:
         writer.step(rows, now=rows["arrival"][-1].as_py())
-        teller.tell(writer)
+        teller.print_sometimes(writer)
         said = capsys.readouterr().err
         assert f"{len(rows)} events of 3 processes: for all of them it is provable" in said
         gone = rows["process"][0].as_py()
         writer.step(_from(gone, 100, rows), now=rows["arrival"][-1].as_py())
-        teller.tell(writer)
+        teller.print_sometimes(writer)
         assert not capsys.readouterr().err
-    teller.last()
+    teller.print_last()
     said = capsys.readouterr().err
     assert f"for 1 a report is missing in their past (first before {gone}:100)" in said
-    teller.last()
+    teller.print_last()
     assert not capsys.readouterr().err
 
 

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 
 import ledto.cli
 from ledto.cli.main import cli
-from ledto.cli.observe import _print
-from ledto.cli.output import SafeStream, data_to_stdout, say
+from ledto.cli.observe import _print_summary
+from ledto.cli.output import SafeStream, open_stdout_for_data, say
 from ledto.events.schema import REPORTS
 from ledto.history.clocks.measure import added, measure_segment
 from ledto.history.clocks.tables import between_clocks, store_clocks
@@ -140,7 +140,7 @@ def test_no_command_obeys_a_name(question: str, as_json: bool, history: Path, tm
 def test_the_summary_of_a_run_obeys_nothing(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The first thing a user sees of a log is what `ledto observe` says of it."""
     told = replace(read_manifest(run_store(history)), lag=5, lag_event=NAMES[1])
-    _print(told, f"{history}", 1.0)
+    _print_summary(told, f"{history}", 1.0)
     shown = capsys.readouterr().out
     assert OBEYED.search(shown) is None
     assert "\nforged" not in shown
@@ -163,7 +163,7 @@ def test_on_a_terminal_colours_pass_and_nothing_else(monkeypatch: pytest.MonkeyP
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", SafeStream(terminal))
     print("\x1b[1mbold\x1b[0m", *NAMES)
-    data_to_stdout().write("".join(NAMES).encode()[:-1])
+    open_stdout_for_data().write("".join(NAMES).encode()[:-1])
     say("".join(NAMES) + "\udc80")
     assert OBEYED.search(re.sub("\x1b\\[[0-9;]*m", "", terminal.getvalue())) is None
     assert terminal.getvalue().startswith("\x1b[1mbold\x1b[0m a\\x00\\x01")

@@ -156,6 +156,19 @@ def test_what_cannot_be_answered_is_said_with_the_right_code(
     assert says in " ".join(ask(*arguments, code=code).split())
 
 
+def test_a_pipe_is_written_to_and_not_replaced(ask: Ask, tmp_path: Path) -> None:
+    """`--to /dev/null` would leave a file where the device was, for every program of the machine."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        ask("order", "--to", str(pipe))
+        assert pipe.is_fifo()
+        assert os.read(reader, 6) == b'{"id":'
+    finally:
+        os.close(reader)
+
+
 def test_a_folder_without_history_is_said_so(tmp_path: Path) -> None:
     """The first mistake of every user."""
     done = CliRunner().invoke(cli, ["why", "a:1", "--history", str(tmp_path)])

@@ -305,8 +305,8 @@ def test_a_process_beside_its_instances_is_told_of(tmp_path: Path) -> None:
     """Logs of `pay` and spans of `pay@1` would stay apart, and nobody would know why they never meet."""
     names = ("pay", "pay@1", "pay@pod-2/pid-7", "web@1", "mail")
     _, said = observed(tmp_path, lines_of(*({"process": name, "seq": 1, "name": "works"} for name in names)))
-    (line,) = (line for line in said.splitlines() if "stands beside" in line)
-    assert line.startswith("  pay stands beside pay@1, pay@pod-2/pid-7 as a process of its own")
+    (line,) = (line for line in said.splitlines() if "is a process of its own" in line)
+    assert line.startswith("  pay is a process of its own, beside pay@1, pay@pod-2/pid-7: ")
 
 
 def test_one_is_one(run: Run, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_a_page_is_written_for_any_event(made: tuple[Path, list[Made]], tmp_path
         (["p0:999"], 1, "there is no event 999"),
         (["@1", "--where", "colour = 1"], 2, "there is no column 'colour'"),
         (["@1", "--beside=-1"], 2, "greater than or equal to 0"),
-        (["@1", "--to", "/dev/null/page.html"], 2, "cannot write /dev/null/page.html"),
+        (["@1", "--to", "/dev/null/page.html"], 1, "/dev/null/page.html cannot be written"),
     ],
 )
 def test_what_cannot_be_done_is_said(

@@ -1,4 +1,11 @@
-"""The command ``ledto``. Importing this package needs nothing; running a command needs its extra."""
+"""The command ``ledto``: takes a command line, and prints. One module is one command, or a group of them.
+
+::
+
+    ledto why web:2 --history shop.history    ->   ledto.cli.questions.why("web:2", "shop.history")
+
+Importing this package needs nothing. Running a command needs its extra.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +19,21 @@ EXTRAS = {"typer": "cli", "rich": "cli", "numpy": "spark", "numba": "spark", "py
 EXTRAS |= {"pyarrow": "spark", "duckdb": "spark", "pandas": "spark"}
 EXTRAS |= {"matplotlib": "papers", "grpc": "papers"}
 EXTRAS |= {"fastapi": "serve", "uvicorn": "serve", "nats": "serve"}
-"""Which extra brings a module that a command may miss."""
-
-
+"""By module that a command may miss: the extra that installs it."""
 OBJECTS_BEFORE_COLLECTING = 50_000
-"""Python looks for garbage after 700 new objects. Imports make 100,000 that stay: a seventh of the time of a question."""
+"""New objects after which Python looks for garbage. Its default, 700, costs a question a seventh of its time: imports make
+100,000 objects that stay."""
 
 
 def _end_quickly() -> None:
-    """Spare the last look at every object, a fifth of a question. DuckDB complains of objects that it did not see go."""
+    """Skip the last garbage collection: a fifth of a question's time. Not with DuckDB, which warns of open objects."""
     if "duckdb" not in sys.modules:
         gc.freeze()
 
 
 def app() -> None:
-    """Run the command line; a missing dependency is named with the extra that brings it, and so is a missing place."""
+    """Run the command line. Exit with 2 and name the extra if a dependency is missing; with 1 if no folder can be
+    written."""
     gc.set_threshold(OBJECTS_BEFORE_COLLECTING)
     atexit.register(_end_quickly)
     if not keep_compiled_code():
@@ -34,9 +41,9 @@ def app() -> None:
         sys.exit(1)
     try:
         from ledto.cli.main import cli
-        from ledto.cli.output import guarded_streams
+        from ledto.cli.output import guard_streams
 
-        with guarded_streams():
+        with guard_streams():
             cli()
     except ModuleNotFoundError as missing:
         extra = EXTRAS.get((missing.name or "").partition(".")[0])

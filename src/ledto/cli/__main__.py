@@ -1,4 +1,4 @@
-"""``python -m ledto.cli``: the command where it is not on the path."""
+"""Run ``ledto`` as ``python -m ledto.cli``, where the command is not on the path."""
 
 from ledto.cli import app
 

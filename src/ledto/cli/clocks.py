@@ -1,4 +1,4 @@
-"""``ledto clocks``: how wrong the clocks are that a history's times come from."""
+"""``ledto clocks``: say how wrong the clocks of a history are."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ledto.cli.history_options import JsonOption, asking
-from ledto.cli.output import print_json, say
-from ledto.cli.render import digits_of, format_time, print_rows
+from ledto.cli.history_options import JsonOption, open_or_exit
+from ledto.cli.output import print_json, replace_file, say
+from ledto.cli.render import count_digits, format_time, print_rows
 from ledto.durations import show_duration
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ledto.skew.steps import ClockStep
 
 PLOT_COLUMNS = 31
-MOST_TOLD = 5
-"""Clocks that sentences name; the table has all."""
+MOST_NAMED = 5
+"""The most clocks that a sentence names; the table has all."""
 REFERENCE, ONE_SIDED, UNKNOWN = "reference", "one side only", "unknown"
-"""Verdicts, see `ledto.skew.offsets.VERDICTS`, which is not imported before it is needed."""
+"""Verdicts of `ledto.skew.offsets.VERDICTS`, written out because that module is imported only when it is needed."""
 
 
 def clocks(
@@ -32,9 +32,9 @@ def clocks(
     plot: Annotated[Path | None, typer.Option(help="Draw it, too: an SVG file to write.", metavar="FILE.svg")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """How far each clock is ahead of the others, how sure that is, and which clock is broken.
+    """Say how far each clock is ahead of the others, within which bounds, and which clock is broken.
 
-    Only that no message arrives before it is sent is relied on, so bounds are proofs, and what cannot be known is said.
+    The bounds follow from one fact: no message arrives before it is sent. What cannot be known is said.
 
     Example: ledto clocks shop.history --plot clocks.svg
     """
@@ -42,34 +42,30 @@ def clocks(
         raise typer.BadParameter("name one history, as HISTORY or with --history", param_hint="HISTORY")
     if plot is not None and plot.suffix.lower() != ".svg":
         raise typer.BadParameter(f"a file that ends in .svg, which is what is written, not {plot}", param_hint="--plot")
-    with asking(place or history or "") as asked:
-        found, unit = asked.clocks(), asked.unit
+    with open_or_exit(place or history or "") as opened:
+        report, unit = opened.clocks(), opened.unit
     if plot is not None:
         from ledto.web.clocks_plot import draw_clocks
 
-        try:
-            plot.parent.mkdir(parents=True, exist_ok=True)
-            plot.write_text(draw_clocks(found, unit), encoding="utf-8")
-        except OSError as refused:
-            message = f"cannot write {plot}: {refused.strerror or refused}"
-            raise typer.BadParameter(message, param_hint="--plot") from None
+        with replace_file(plot) as file:
+            file.write(draw_clocks(report, unit).encode())
     if as_json:
-        print_json(found.to_json())
+        print_json(report.to_json())
         return
-    if not found.clocks:
+    if not report.clocks:
         say("no event of this history has a wall time: there are no clocks to compare")
         return
-    shown = sorted(found.clocks, key=_importance)[:k]
-    _print_table(shown, _same_as_reference(found), unit)
-    if len(shown) < len(found.clocks):
-        say(f"and {len(found.clocks) - len(shown):,} more: -k {len(found.clocks)} lists all")
-    for line in sentences(found, unit):
+    shown = sorted(report.clocks, key=_sort_key)[:k]
+    _print_table(shown, _same_as_reference(report), unit)
+    if len(shown) < len(report.clocks):
+        say(f"and {len(report.clocks) - len(shown):,} more: -k {len(report.clocks)} lists all")
+    for line in describe_clocks(report, unit):
         say(line)
     if plot is not None:
         say(f"drawn in {plot}")
 
 
-def _importance(clock: ClockReport) -> tuple[bool, bool, int, str]:
+def _sort_key(clock: ClockReport) -> tuple[bool, bool, int, str]:
     it = clock.estimate
     known = [abs(each) for each in (it.low, it.high) if each is not None]
     return not clock.broken, not it.peers, -max(known, default=0), it.name
@@ -78,40 +74,40 @@ def _importance(clock: ClockReport) -> tuple[bool, bool, int, str]:
 def _print_table(shown: Sequence[ClockReport], same: set[str], unit: str) -> None:
     drifting = any(each.estimate.drift_low_ppm is not None for each in shown)
     several = len({each.estimate.reference for each in shown} - {None}) > 1
-    axis = _axis(shown)
+    axis = _choose_axis(shown)
     columns = ["clock", "ahead by", "at least", "at most", *(["drift, ppm"] if drifting else [])]
-    columns += ["in", "out", "peers", *(["against"] if several else []), "verdict", _scale(axis, unit)]
+    columns += ["in", "out", "peers", *(["against"] if several else []), "verdict", _draw_scale(axis, unit)]
     rows = []
     for clock in shown:
         it = clock.estimate
-        drift = [_drift(it.drift_low_ppm, it.drift_high_ppm)] if drifting else []
+        drift = [_format_drift(it.drift_low_ppm, it.drift_high_ppm)] if drifting else []
         rows.append(
             (
                 it.name,
-                *(_signed(each, unit) for each in (it.offset, it.low, it.high)),
+                *(_format_signed(each, unit) for each in (it.offset, it.low, it.high)),
                 *drift,
                 f"{it.received:,}",
                 f"{it.sent:,}",
                 f"{it.peers:,}",
                 *([it.reference or ""] if several else []),
-                _verdict(clock, same),
-                _bar(it.low, it.high, axis) if it.peers else "",
+                _format_verdict(clock, same),
+                _draw_bar(it.low, it.high, axis) if it.peers else "",
             )
         )
     print_rows(columns, rows)
 
 
-def _verdict(clock: ClockReport, same: set[str]) -> str:
+def _format_verdict(clock: ClockReport, same: set[str]) -> str:
     it = clock.estimate
     if it.verdict == ONE_SIDED and it.name in same:
         return "agrees, by answers"
     return f"broken: {it.verdict}" if clock.broken else it.verdict
 
 
-def sentences(found: Clocks, unit: str) -> list[str]:
-    """What there is to say of the clocks together."""
-    references = [each.estimate.name for each in found.clocks if each.estimate.verdict == REFERENCE]
-    lines = [_broken(clock, unit) for clock in found.broken]
+def describe_clocks(report: Clocks, unit: str) -> list[str]:
+    """Say which clocks are broken, from which one offsets count, which agree, and how long messages and reports take."""
+    references = [each.estimate.name for each in report.clocks if each.estimate.verdict == REFERENCE]
+    lines = [_describe_broken(clock, unit) for clock in report.broken]
     if references:
         lines = lines or ["no clock stands out from the others as broken"]
         named = (
@@ -122,81 +118,82 @@ def sentences(found: Clocks, unit: str) -> list[str]:
         lines.append(f"offsets count from {named}, in the middle: no log tells which clock shows the true time")
     else:
         lines.append("no messages between clocks: how they differ cannot be known")
-    lines += _same(found, unit)
-    lines += _open_sides(found, unit)
-    lines.append(_eps(found, unit))
-    for what, delays in (("messages", found.message_delays), ("reports", found.report_delays)):
-        lines.append(_delays(what, delays, unit))
+    lines += _describe_same(report, unit)
+    lines += _describe_open_sides(report, unit)
+    lines.append(_describe_eps(report, unit))
+    for what, delays in (("messages", report.message_delays), ("reports", report.report_delays)):
+        lines.append(_describe_delays(what, delays, unit))
     return lines
 
 
-def _same(found: Clocks, unit: str) -> list[str]:
-    """One line for each set of clocks that cannot be told apart."""
+def _describe_same(report: Clocks, unit: str) -> list[str]:
+    """Write a sentence for each set of clocks that cannot be told apart."""
     lines = []
-    for each in found.same[:MOST_TOLD]:
-        named = ", ".join(each.names[:MOST_TOLD])
-        if len(each.names) > MOST_TOLD:
-            named += f" and {len(each.names) - MOST_TOLD:,} others"
-        rests_on = ", if clients that did not fail waited for their servers" if each.by_answers else ""
+    for same in report.same[:MOST_NAMED]:
+        named = ", ".join(same.names[:MOST_NAMED])
+        if len(same.names) > MOST_NAMED:
+            named += f" and {len(same.names) - MOST_NAMED:,} others"
+        rests_on = ", if clients that did not fail waited for their servers" if same.by_answers else ""
         lines.append(
-            f"one clock, as far as can be told: {named} are at most {show_duration(each.apart, unit)} apart{rests_on}"
+            f"one clock, as far as can be told: {named} are at most {show_duration(same.apart, unit)} apart{rests_on}"
         )
     return lines
 
 
-def _same_as_reference(found: Clocks) -> set[str]:
-    """Clocks that cannot be told apart from the one that they are compared with."""
-    together = {name: each.names for each in found.same for name in each.names}
+def _same_as_reference(report: Clocks) -> set[str]:
+    """Name the clocks that cannot be told apart from their reference."""
+    together = {name: each.names for each in report.same for name in each.names}
     return {
-        each.estimate.name for each in found.clocks if each.estimate.reference in together.get(each.estimate.name, ())
+        each.estimate.name for each in report.clocks if each.estimate.reference in together.get(each.estimate.name, ())
     }
 
 
-def _open_sides(found: Clocks, unit: str) -> list[str]:
-    """Of clocks that messages bound on one side or none: the bound, and why there is no other.
+def _describe_open_sides(report: Clocks, unit: str) -> list[str]:
+    """Write a sentence for each clock that messages bound on one side or not at all: its bound, and why there is no other.
 
-    Those that cannot be told apart from their reference are left out: for them, more is told.
+    Leaves out clocks that cannot be told apart from their reference: `_describe_same` says more of them.
     """
-    same = _same_as_reference(found)
+    same = _same_as_reference(report)
     one_sided = [
-        each.estimate for each in found.clocks if each.estimate.verdict == ONE_SIDED and each.estimate.name not in same
+        each.estimate for each in report.clocks if each.estimate.verdict == ONE_SIDED and each.estimate.name not in same
     ]
-    lines = [_one_side(it, unit) for it in one_sided[:MOST_TOLD]]
-    if len(one_sided) > MOST_TOLD:
+    lines = [_describe_one_side(it, unit) for it in one_sided[:MOST_NAMED]]
+    if len(one_sided) > MOST_NAMED:
         lines.append(
-            f"one side only: {len(one_sided) - MOST_TOLD:,} more clocks, each with its bound in the table above"
+            f"one side only: {len(one_sided) - MOST_NAMED:,} more clocks, each with its bound in the table above"
         )
     strangers = [
-        each.estimate.name for each in found.clocks if each.estimate.verdict == UNKNOWN and each.estimate.peers
+        each.estimate.name for each in report.clocks if each.estimate.verdict == UNKNOWN and each.estimate.peers
     ]
     if strangers:
-        named = ", ".join(strangers[:MOST_TOLD]) + (" and others" if len(strangers) > MOST_TOLD else "")
+        named = ", ".join(strangers[:MOST_NAMED]) + (" and others" if len(strangers) > MOST_NAMED else "")
         lines.append(f"unknown: {named}: messages only with clocks that contradict the others, or are far from them")
     return lines
 
 
-def _one_side(it: ClockEstimate, unit: str) -> str:
+def _describe_one_side(it: ClockEstimate, unit: str) -> str:
     if it.low is None:
-        bound = _side(it.high or 0, "at most", "ahead of", "at least", "behind", unit)
+        bound = _format_side(it.high or 0, "at most", "ahead of", "at least", "behind", unit)
         return (
             f"one side only: {it.name} is {bound} {it.reference}; no message leads from it there, so no more is known"
         )
-    bound = _side(-it.low, "at most", "behind", "at least", "ahead of", unit)
+    bound = _format_side(-it.low, "at most", "behind", "at least", "ahead of", unit)
     return f"one side only: {it.name} is {bound} {it.reference}; no message leads from there to it, so no more is known"
 
 
-def _side(value: int, limit: str, side: str, other_limit: str, other_side: str, unit: str) -> str:
+def _format_side(value: int, limit: str, side: str, other_limit: str, other_side: str, unit: str) -> str:
     if value >= 0:
         return f"{limit} {show_duration(value, unit)} {side}"
     return f"{other_limit} {show_duration(-value, unit)} {other_side}"
 
 
-def _broken(clock: ClockReport, unit: str) -> str:
+def _describe_broken(clock: ClockReport, unit: str) -> str:
     it = clock.estimate
     instead = f" (or {' or '.join(it.alternatives)}: the messages cannot tell)" if it.alternatives else ""
     if it.verdict == "steps":
         settings = [
-            f"{_step(step, unit)} between {_when(step.first, unit)} and {_when(step.last, unit)}" for step in it.steps
+            f"{_describe_step(step, unit)} between {_format_when(step.first, unit)} and {_format_when(step.last, unit)}"
+            for step in it.steps
         ]
         return f"broken: the clock of {it.name}{instead} was set: {'; '.join(settings)}"
     if it.verdict == "erratic":
@@ -209,26 +206,26 @@ def _broken(clock: ClockReport, unit: str) -> str:
     return f"broken: the clock of {it.name}{instead} is {amount} or more {side} the others, far more than they differ"
 
 
-def _step(step: ClockStep, unit: str) -> str:
+def _describe_step(step: ClockStep, unit: str) -> str:
     if step.low is not None and step.low > 0:
         return f"ahead by {show_duration(step.low, unit)} or more"
     return f"back by {show_duration(-(step.high or 0), unit)} or more"
 
 
-def _eps(found: Clocks, unit: str) -> str:
-    least, most, unbounded = (found.eps[name] for name in ("at_least", "at_most", "unbounded"))
-    if not found.groups:
+def _describe_eps(report: Clocks, unit: str) -> str:
+    least, most, unbounded = (report.eps[name] for name in ("at_least", "at_most", "unbounded"))
+    if not report.groups:
         return "eps: cannot be known"
     upper = (
         f"; how much at most cannot be known of {unbounded:,}, which are not bounded on both sides"
         if most is None
         else f" and {show_duration(most, unit)} at most"
     )
-    used = "" if found.eps_used is None else f" (used: {show_duration(found.eps_used, unit)})"
+    used = "" if report.eps_used is None else f" (used: {show_duration(report.eps_used, unit)})"
     return f"eps: clocks differ by {show_duration(least, unit)} at least{upper}{used}"
 
 
-def _delays(what: str, delays: dict[str, int], unit: str) -> str:
+def _describe_delays(what: str, delays: dict[str, int], unit: str) -> str:
     if not delays["count"]:
         missing = "no report has an arrival time" if what == "reports" else "no messages between clocks"
         return f"delay of {what}: cannot be known, {missing}"
@@ -247,22 +244,22 @@ def _delays(what: str, delays: dict[str, int], unit: str) -> str:
     )
 
 
-def _signed(value: int | None, unit: str) -> str:
+def _format_signed(value: int | None, unit: str) -> str:
     return "?" if value is None else f"{'-' if value < 0 else '+' if value else ''}{show_duration(abs(value), unit)}"
 
 
-def _drift(low: float | None, high: float | None) -> str:
+def _format_drift(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return ""
     return f"{(low + high) / 2:+.3g} ±{(high - low) / 2:.2g}"
 
 
-def _when(time: int, unit: str) -> str:
-    return format_time(time, unit, digits=min(6, digits_of([time], unit)))
+def _format_when(time: int, unit: str) -> str:
+    return format_time(time, unit, digits=min(6, count_digits([time], unit)))
 
 
-def _axis(shown: Sequence[ClockReport]) -> tuple[int, int]:
-    """From where to where bars are drawn: broken clocks do not decide, unless there are no others."""
+def _choose_axis(shown: Sequence[ClockReport]) -> tuple[int, int]:
+    """Choose the ends of the axis of the bars, from clocks that are not broken if there are any."""
     for chosen in ([each for each in shown if not each.broken], shown):
         ends = [end for each in chosen for end in (each.estimate.low, each.estimate.high) if end is not None]
         if any(ends):
@@ -270,13 +267,13 @@ def _axis(shown: Sequence[ClockReport]) -> tuple[int, int]:
     return -1, 1
 
 
-def _scale(axis: tuple[int, int], unit: str) -> str:
-    left, right = _signed(axis[0], unit), _signed(axis[1], unit)
+def _draw_scale(axis: tuple[int, int], unit: str) -> str:
+    left, right = _format_signed(axis[0], unit), _format_signed(axis[1], unit)
     return f"{left}{right:>{PLOT_COLUMNS - len(left)}}"
 
 
-def _bar(low: int | None, high: int | None, axis: tuple[int, int]) -> str:
-    """The bounds on a line; arrows where they lie beyond it, or are not known."""
+def _draw_bar(low: int | None, high: int | None, axis: tuple[int, int]) -> str:
+    """Draw the bounds on the axis; with arrows where they lie beyond it or are not known."""
     first, last = axis
     width = max(1, last - first)
     cells = [" "] * PLOT_COLUMNS

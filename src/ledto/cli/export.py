@@ -1,8 +1,7 @@
-"""``ledto export``: a history, or a part of it, as a file for another tool."""
+"""``ledto export``: write a history, or a part of it, as a file for another tool."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ledto.cli.history_options import HistoryOption, JsonOption, asking
-from ledto.cli.output import console, data_to_stdout, not_written, print_json, say
-from ledto.cli.wording import counted
+from ledto.cli.history_options import HistoryOption, JsonOption, open_or_exit
+from ledto.cli.output import console, open_stdout_for_data, print_json, replace_file, say
+from ledto.cli.wording import format_count
 
 if TYPE_CHECKING:
     from ledto.export import Exported
@@ -25,14 +24,14 @@ STDOUT = "-"
 def export(
     history: HistoryOption,
     form: Annotated[str, typer.Option("--format", help="shiviz, govector, perfetto, otlp, csv, parquet or dot.")],
-    to: Annotated[str, typer.Option(help="The file to write, replaced if it is there; - is stdout.")] = STDOUT,
+    to: Annotated[str, typer.Option(help="The file to write or replace; - is stdout.")] = STDOUT,
     times: Annotated[
         str | None,
-        typer.Option(help="wall or corrected; corrected unless told otherwise for perfetto and otlp, wall for others."),
+        typer.Option(help="wall or corrected.", show_default="corrected for perfetto and otlp, else wall"),
     ] = None,
     computation: Annotated[
         str | None,
-        typer.Option(help="Only this computation; with --around, the event's, where several have such a one."),
+        typer.Option(help="Only this computation; with --around, that of the event, if several have one of that name."),
     ] = None,
     process: Annotated[list[str] | None, typer.Option(help="Only events of this process; may be repeated.")] = None,
     around: Annotated[
@@ -43,9 +42,9 @@ def export(
     force_size: Annotated[bool, typer.Option("--force-size", help="Write a graph however large it is.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """A history as other tools read it, causes before effects; never all in memory.
+    """Write a history for other tools, causes before effects. Never holds all in memory.
 
-    Events may be left out: how the others stand to each other stays as it is. A file is there when it is complete.
+    If events are left out, the others stay related as they are. The file appears when it is complete.
 
     Example: ledto export --history shop.history --format perfetto --to shop.json --around web:2
     """
@@ -53,15 +52,17 @@ def export(
     from ledto.export import export as write
 
     _check_options(form, to, times, list(FORMATS))
-    with asking(history) as asked:
+    with open_or_exit(history) as opened:
         try:
-            chosen = choose(asked, computation=computation, processes=process, around=around, k=k)
-            with _written(to) as sink, _progress(chosen.events(asked.run)) as tell:
-                done = write(asked, form, sink, selection=chosen, times=times, any_size=force_size, on_progress=tell)
+            chosen = choose(opened, computation=computation, processes=process, around=around, k=k)
+            with _open_target(to) as sink, _progress(chosen.events(opened.run)) as on_progress:
+                done = write(
+                    opened, form, sink, selection=chosen, times=times, any_size=force_size, on_progress=on_progress
+                )
         except ExportRefused as refused:
             say(str(refused), err=True)
             raise typer.Exit(2) from None
-    _say(done, to, as_json=as_json)
+    _print_summary(done, to, as_json=as_json)
 
 
 def _check_options(form: str, to: str, times: str | None, forms: list[str]) -> None:
@@ -76,8 +77,8 @@ def _check_options(form: str, to: str, times: str | None, forms: list[str]) -> N
         raise typer.BadParameter(f"{form} is not for a terminal: name a file with --to", param_hint="--to")
 
 
-def _say(done: Exported, to: str, *, as_json: bool) -> None:
-    """What was written, on stdout unless that is where it was written to; what to tell the reader of it, on stderr."""
+def _print_summary(done: Exported, to: str, *, as_json: bool) -> None:
+    """Print what was written, on stderr if stdout has the file; print what its reader needs, on stderr."""
     to_stdout = to == STDOUT
     if as_json:
         summary = {**({} if to_stdout else {"file": to}), **done.to_json()}
@@ -85,7 +86,7 @@ def _say(done: Exported, to: str, *, as_json: bool) -> None:
         return
     if not to_stdout:
         of_computations = f" in {done.computations:,} computations" if done.computations > 1 else ""
-        say(f"{to}: {counted(done.events, 'event')} of {counted(done.processes, 'process')}{of_computations}")
+        say(f"{to}: {format_count(done.events, 'event')} of {format_count(done.processes, 'process')}{of_computations}")
     if done.regex is not None:
         say(f"expression for ShiViz, and for ledto observe --regex: {done.regex}", err=True)
     if done.delimiter is not None:
@@ -96,45 +97,23 @@ def _say(done: Exported, to: str, *, as_json: bool) -> None:
 
 
 @contextmanager
-def _written(to: str) -> Iterator[BinaryIO]:
-    """What to write to; a file is complete under its name, or not there."""
+def _open_target(to: str) -> Iterator[BinaryIO]:
+    """Open the file to write, or stdout."""
     if to == STDOUT:
-        yield data_to_stdout()  # type: ignore[misc]
+        yield open_stdout_for_data()  # type: ignore[misc]
         return
-    place = Path(to)
-    # What is no file, such as /dev/null or a pipe, cannot be replaced by one.
-    special = place.exists() and not place.is_file()
-    unfinished = place if special else place.with_name(f".{place.name}.{os.getpid()}")
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished.open("wb") as file:
-            yield file
-        if not special:
-            unfinished.replace(place)
-    except OSError as failure:
-        say(not_written(to, failure), err=True)
-        raise typer.Exit(1) from None
-    finally:
-        if not special:
-            _remove(unfinished)
-
-
-def _remove(file: Path) -> None:
-    try:
-        file.unlink(missing_ok=True)
-    except OSError:
-        # It was never made: its folder is no folder.
-        return
+    with replace_file(Path(to)) as file:
+        yield file
 
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, where that is a terminal."""
-    shown = console(stderr=True)
-    if not shown.is_terminal:
+    """Show a bar, if stderr is a terminal; yield what to call with the number of events written."""
+    stderr = console(stderr=True)
+    if not stderr.is_terminal:
         yield lambda _: None
         return
     columns = (TextColumn("exporting"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=shown, transient=True) as progress:
+    with Progress(*columns, console=stderr, transient=True) as progress:
         bar = progress.add_task("", total=total)
         yield lambda events: progress.update(bar, completed=events)

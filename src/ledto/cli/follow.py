@@ -1,4 +1,4 @@
-"""``ledto observe --follow``: a live history of what comes."""
+"""``ledto observe --follow``: keep a live history of a source."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ledto.cli.on_spark import session_on
-from ledto.cli.output import ended_by_interrupts, print_json, say
-from ledto.cli.wording import provable_lines
+from ledto.cli.on_spark import start_session
+from ledto.cli.output import end_at_interrupt, print_json, say
+from ledto.cli.wording import describe_provable
 from ledto.durations import read_duration, show_duration
 
 if TYPE_CHECKING:
@@ -24,38 +24,39 @@ if TYPE_CHECKING:
     from ledto.history.store import Store
     from ledto.live import LiveTerms, LiveWriter
 
-TOLD_EVERY_SECONDS = 10.0
+PRINT_EVERY_SECONDS = 10.0
+"""Seconds between two lines of progress."""
 BROKERS = ("nats", "tls", "kafka")
-"""Schemes of sources that remember by themselves what comes in which order; of files, a journal does."""
+"""Schemes of sources that remember the order of what has come. For files, a journal remembers it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TermsGiven:
-    """What the command line says of bounds and policies; None where it says nothing. Lengths are nanoseconds."""
+    """The bounds and policies of the command line, in nanoseconds; None for options that were left out."""
 
     policies: list[str] | None
     eps: int | None
     delta: int | None
 
     def terms(self, history: str) -> LiveTerms | None:
-        """None where a stream has begun, which then goes on as it began.
+        """Return the terms of a new stream; None if the folder has one, which keeps its terms.
 
-        Raises `ValueError` for what means nothing, `OtherTerms` where the stream began otherwise, and `HistoryError` where
-        the folder has a history that is no stream's, or something else.
+        Raises `ValueError` for terms without a meaning, `OtherTerms` if the stream has others, and `HistoryError` if the
+        folder has something else.
         """
-        with ended_by_interrupts():
+        with end_at_interrupt():
             from ledto.history.draft import refuse_other_folders
             from ledto.history.errors import HistoryError, NoHistory
             from ledto.history.manifest import read_manifest
             from ledto.history.store import Store
             from ledto.live import LiveTerms
 
-        given = {
+        options = {
             "policies": tuple(self.policies) if self.policies else None,
             "eps": self.eps,
             "delta": self.delta,
         }
-        terms = LiveTerms(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+        terms = LiveTerms(**{name: value for name, value in options.items() if value is not None})  # type: ignore[arg-type]
         store = Store(history)
         refuse_other_folders(store)
         try:
@@ -64,11 +65,11 @@ class TermsGiven:
             return terms
         if manifest.stream is None:
             raise HistoryError(f"{store} has a history that was made at once: name another folder for a live one")
-        self._refuse_others(store, terms, manifest.policies)
+        self._refuse_other_terms(store, terms, manifest.policies)
         return None
 
-    def _refuse_others(self, store: Store, terms: LiveTerms, begun: Mapping[str, PolicySummary]) -> None:
-        """Compare what is said, and nothing else, with what the stream began with."""
+    def _refuse_other_terms(self, store: Store, terms: LiveTerms, begun: Mapping[str, PolicySummary]) -> None:
+        """Raise `OtherTerms` if an option that was given differs from the terms that the stream began with."""
         from ledto.live import OtherTerms
 
         named = [option.name for option in terms.delivering.options]
@@ -98,7 +99,7 @@ def follow_source(
     memory: str,
     as_json: bool,
 ) -> None:
-    """Follow one source until it is told to stop."""
+    """Follow one source until a signal stops it, or to its end with `once`."""
     if len(inputs) != 1:
         raise typer.BadParameter(f"--follow takes one source, not {len(inputs)}", param_hint="INPUT")
     try:
@@ -107,32 +108,32 @@ def follow_source(
         raise typer.BadParameter(str(refused), param_hint="--trigger") from None
     if "://" not in inputs[0] and not any(sign in inputs[0] for sign in "*?[") and not Path(inputs[0]).exists():
         raise typer.BadParameter(f"{inputs[0]!r:.200} does not exist: make the folder first", param_hint="INPUT")
-    with ended_by_interrupts():
+    with end_at_interrupt():
         from ledto.errors import LedtoError
         from ledto.history.store import StorageError
         from ledto.live import LiveLimits
         from ledto.spark.stream import open_source
         from ledto.spark.stream.follow import follow, journal_of
 
-    given: dict[str, Any] = {"format": format} if format is not None else {}
+    given_options: dict[str, Any] = {"format": format} if format is not None else {}
     for text in source_options:
         name, equals, value = text.partition("=")
         if not equals:
             raise typer.BadParameter(f"NAME=VALUE, not {text!r:.60}", param_hint="--option")
-        given[name] = value
+        given_options[name] = value
     stop = Event()
-    teller = _ProgressPrinter(to, as_json)
+    printer = _ProgressPrinter(to, as_json)
     try:
-        terms = agreed_terms(settings, to)
-        if inputs[0].partition("://")[0].lower() not in BROKERS and "journal" not in given:
-            given["journal"] = str(_made_journal(journal_of(to), to))
-        source = open_source(inputs[0], given)
+        terms = agree_or_exit(settings, to)
+        if inputs[0].partition("://")[0].lower() not in BROKERS and "journal" not in given_options:
+            given_options["journal"] = str(_make_journal(journal_of(to), to))
+        source = open_source(inputs[0], given_options)
         _refuse_other_source(to, inputs[0])
         say(f"Following {source.describe()}; the history is {to}", err=True)
         with ExitStack() as ending:
-            # Nothing is lost by an end at once, as long as nothing has begun.
-            with ended_by_interrupts():
-                session = ending.enter_context(session_on(master, config={"spark.driver.memory": memory}))
+            # Before the stream begins, nothing is lost if the process ends at once.
+            with end_at_interrupt():
+                session = ending.enter_context(start_session(master, config={"spark.driver.memory": memory}))
             _stop_on_signals(stop)
             follow(
                 session,
@@ -144,16 +145,16 @@ def follow_source(
                 trigger_seconds=float(seconds),
                 once=once,
                 stop=stop,
-                on_commit=teller.tell,
+                on_commit=printer.print_sometimes,
             )
     except (LedtoError, StorageError, OSError) as failure:
         say(str(failure), err=True)
         raise typer.Exit(1) from None
-    teller.last()
+    printer.print_last()
 
 
-def agreed_terms(settings: TermsGiven, history: str) -> LiveTerms | None:
-    """The terms of a stream, as `TermsGiven.terms`; what means nothing is an error of the command line."""
+def agree_or_exit(settings: TermsGiven, history: str) -> LiveTerms | None:
+    """Return `TermsGiven.terms`; raise `typer.BadParameter` for terms without a meaning."""
     try:
         return settings.terms(history)
     except ValueError as refused:
@@ -161,7 +162,7 @@ def agreed_terms(settings: TermsGiven, history: str) -> LiveTerms | None:
 
 
 def _refuse_other_source(history: str, source: str) -> None:
-    """Raise `OtherTerms` where the stream that is there has positions that are not those of the source."""
+    """Raise `OtherTerms` if the history's stream has read from another source."""
     from ledto.live import LiveHistory, OtherTerms
     from ledto.spark.stream.files.source import PARTITION
 
@@ -175,7 +176,7 @@ def _refuse_other_source(history: str, source: str) -> None:
         raise OtherTerms(f"the stream at {history} began with another source: name that, or another folder")
 
 
-def _made_journal(journal: Path, to: str) -> Path:
+def _make_journal(journal: Path, to: str) -> Path:
     if "://" in to and not to.startswith("file://"):
         hint = "a local file that lasts as long as the history, where that is not on this machine"
         raise typer.BadParameter(f"give journal=FILE: {hint}", param_hint="--option")
@@ -184,37 +185,38 @@ def _made_journal(journal: Path, to: str) -> Path:
 
 
 def _stop_on_signals(stop: Event) -> None:
-    """End with a whole micro-batch at the first signal, and at once at the second: nothing is lost by either."""
+    """Stop after the current micro-batch at the first signal, and at once at the second. Neither loses anything."""
 
-    def asked(number: int, frame: FrameType | None) -> None:
+    def stop_soon(number: int, frame: FrameType | None) -> None:
         stop.set()
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, signal.SIG_DFL)
+        for handled in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(handled, signal.SIG_DFL)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, asked)
+        signal.signal(number, stop_soon)
 
 
 class _ProgressPrinter:
-    """Says now and then how far the stream is, and how much of its history is provable."""
+    """Prints from time to time how far the stream is, and how much of its history is provable."""
 
     def __init__(self, history: str, as_json: bool) -> None:
-        self._history, self._as_json, self._told = history, as_json, 0.0
+        self._history, self._as_json, self._printed_at = history, as_json, 0.0
         self._state: Stream | None = None
         self._shown: Stream | None = None
 
-    def tell(self, writer: LiveWriter) -> None:
+    def print_sometimes(self, writer: LiveWriter) -> None:
+        """Take the state after a commit; print it as JSON, or as text if the last line is old enough."""
         from ledto.history.manifest import to_json
 
         self._state = writer.state
         if self._as_json:
             print_json(None if self._state is None else to_json(self._state), indent=None)
-        elif time.monotonic() - self._told >= TOLD_EVERY_SECONDS:
-            self._told = time.monotonic()
-            self.last()
+        elif time.monotonic() - self._printed_at >= PRINT_EVERY_SECONDS:
+            self._printed_at = time.monotonic()
+            self.print_last()
 
-    def last(self) -> None:
-        """Say where it is, unless that was said."""
+    def print_last(self) -> None:
+        """Print the state, unless it was printed."""
         if self._as_json or (self._state is not None and self._state is self._shown):
             return
         if self._state is None:
@@ -225,11 +227,11 @@ class _ProgressPrinter:
         waits = self._state.delay_ns.p99
         say(
             f"{counts.reports:,} reports, {counts.delivered:,} delivered, {counts.waiting:,} waiting, "
-            f"{counts.late:,} late, {counts.duplicate:,} duplicate, {counts.quarantined:,} set aside"
+            f"{counts.late:,} late, {counts.duplicate:,} duplicate, {counts.quarantined:,} quarantined"
             + (f"; 99% waited at most {show_duration(waits, 'ns')}" if waits is not None else ""),
             err=True,
         )
         from ledto.live import LiveHistory
 
-        for line in provable_lines(LiveHistory(self._history).current().provable()):
+        for line in describe_provable(LiveHistory(self._history).current().provable()):
             say(line, err=True)

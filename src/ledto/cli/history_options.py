@@ -1,4 +1,4 @@
-"""What all questions share: their options, the history they open, and how failures are told."""
+"""The options that questions share, and how a question opens its history and ends when it fails."""
 
 from __future__ import annotations
 
@@ -24,35 +24,39 @@ ComputationOption = Annotated[
 ]
 KOption = Annotated[int, typer.Option("-k", "--k", min=0, help="How many events to list.")]
 TimesOption = Annotated[
-    ShownTimes, typer.Option("--times", help="Times as the clocks had them, or moved as little as causality demands.")
+    ShownTimes,
+    typer.Option("--times", help="Times of the clocks, or moved so that no effect comes before its cause."),
 ]
 EventArgument = Annotated[
     str, typer.Argument(help="An id of the source, PROCESS:SEQ, or @POSITION.", metavar="EVENT", show_default=False)
 ]
 PossibleOption = Annotated[
-    int, typer.Option("--possible", min=0, help="How many events to list that are only possible; 0 hides them.")
+    int, typer.Option("--possible", min=0, help="How many possible events to list; 0 hides them.")
 ]
 AnsweredOption = Annotated[
     bool,
     typer.Option(
         "--answered",
-        help="Take for recorded that a span waited for those that it started, as a call for its server, where it could.",
+        help="Count it as recorded that a span waited for the spans it started, where their times allow it.",
     ),
 ]
 
 
 @contextmanager
-def asking(path: str) -> Iterator[History]:
-    """The history; what is wrong with it or with the question is said on stderr, and a reader who has gone is let go."""
+def open_or_exit(path: str) -> Iterator[History]:
+    """Open the history for a question; end the command as `exit_on_failure` does."""
     import ledto
 
-    with failures_told():
+    with exit_on_failure():
         yield ledto.open(path)
 
 
 @contextmanager
-def failures_told() -> Iterator[None]:
-    """What is wrong with a history or with a question is said on stderr, and a reader who has gone is let go."""
+def exit_on_failure() -> Iterator[None]:
+    """End the command if the history or the question is at fault, with a sentence on stderr.
+
+    The exit code is 2 for a bad condition or policy, 1 for a history or a disk, and 0 if the reader of stdout has gone.
+    """
     from ledto.history.errors import BadCondition, HistoryError, UnknownPolicy
     from ledto.history.store import NoSpace, StorageError, is_full
 
@@ -67,31 +71,34 @@ def failures_told() -> Iterator[None]:
         say(failure, err=True)
         raise typer.Exit(1) from None
     except BrokenPipeError:
-        _let_go_of_stdout()
+        _discard_stdout()
         raise typer.Exit(0) from None
     except OSError as failure:
         if not is_full(failure):
             raise
-        _let_go_of_stdout()
+        _discard_stdout()
         say(NoSpace("the disk that the output goes to"), err=True)
         raise typer.Exit(1) from None
 
 
-def _let_go_of_stdout() -> None:
-    """Drop what is still to be written: nobody can take it, and the interpreter would complain at its end."""
+def _discard_stdout() -> None:
+    """Drop the output that is left. Nobody reads it, and the interpreter would complain at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
-def progress_until_start(asked: History, *, filtered: bool) -> Iterator[Callable[[int], None] | None]:
-    """A bar on stderr for a sweep that may go back to the start of the history."""
-    shown = console(stderr=True) if filtered else None
-    if shown is None or not shown.is_terminal:
+def show_search_progress(history: History, *, filtered: bool) -> Iterator[Callable[[int], None] | None]:
+    """Show a bar on stderr for a filtered search, which may go back to the start; yield what to call with each position.
+
+    Yields None, and shows nothing, without a filter or a terminal.
+    """
+    stderr = console(stderr=True) if filtered else None
+    if stderr is None or not stderr.is_terminal:
         yield None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("looking back"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=shown, transient=True) as progress:
-        bar = progress.add_task("", total=len(asked))
-        yield lambda position: progress.update(bar, completed=len(asked) - position)
+    with Progress(*columns, console=stderr, transient=True) as progress:
+        bar = progress.add_task("", total=len(history))
+        yield lambda position: progress.update(bar, completed=len(history) - position)

@@ -1,4 +1,4 @@
-"""The commands of ``ledto``: where each one is, so that running one imports that one."""
+"""The commands of ``ledto``, and the module of each. Running a command imports its module only."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ COMMANDS: Final[Mapping[str, str]] = {
     "quarantine": "check",
     "sql": "tables",
 }
-"""The module of ``ledto.cli`` that has the function of each command, in the order of the help."""
+"""By command, in the order of the help: the module of ``ledto.cli`` that has a function of that name."""
 
 
 class _Commands(TyperGroup):
-    """Commands that are imported when they are run, or listed with their help."""
+    """A group that imports a command when it is run, or listed with its help."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -60,8 +60,8 @@ cli = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         from ledto.cli.output import say
 
         say(f"ledto {__version__}")
@@ -75,7 +75,7 @@ def _commands(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Guard the streams of whatever command follows."""
-    from ledto.cli.output import guarded_streams
+    """Guard stdout and stderr for the command that follows."""
+    from ledto.cli.output import guard_streams
 
-    context.with_resource(guarded_streams())
+    context.with_resource(guard_streams())

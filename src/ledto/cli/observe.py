@@ -1,4 +1,4 @@
-"""``ledto observe``: from logs to a history."""
+"""``ledto observe``: make a history from logs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ledto.cli.clocks import sentences
+from ledto.cli.clocks import describe_clocks
 from ledto.cli.follow import TermsGiven, follow_source
-from ledto.cli.on_spark import check_master, context_on
-from ledto.cli.output import INTERRUPTED, console, not_written, print_json, quiet_interrupts, say, say_lines
-from ledto.cli.render import ERROR, print_table
-from ledto.cli.tables import channel_lines, ledger_lines, orders_table
-from ledto.cli.wording import counted, provable_lines
+from ledto.cli.on_spark import check_master, start_context
+from ledto.cli.output import INTERRUPTED, console, explain_write_failure, print_json, quiet_interrupts, say, say_lines
+from ledto.cli.render import ERROR, make_orders_table, print_table
+from ledto.cli.wording import describe_channels, describe_ledger, describe_provable, format_count
 from ledto.durations import NANOSECONDS, read_duration, show_duration
 from ledto.events.pandas import leave_pandas_out
 
@@ -150,7 +149,7 @@ def observe(
         raise typer.BadParameter(f"a size such as 2g or 512m, not {memory!r:.60}", param_hint="--memory")
     if epoch_rows < 1_000:
         raise typer.BadParameter(f"1000 or more, not {epoch_rows}", param_hint="--epoch-rows")
-    eps_length, delta_length = _length("eps", eps, unit), _length("delta", delta, unit)
+    eps_length, delta_length = _read_length("eps", eps, unit), _read_length("delta", delta, unit)
     options = {"regex": regex, "delimiter": delimiter, "mapping": mapping}
     options |= {"unit": unit} if unit != "ns" else {}
     most = {"processes": most_processes, "computations": most_computations}
@@ -189,13 +188,13 @@ def observe(
         files = find_inputs(inputs, format=format, options=options)
         with (
             quiet_interrupts(),
-            _stages(console(stderr=True)) as on_stage,
-            _engine(engine, files, master, memory) as chosen,
+            _show_stages(console(stderr=True)) as on_stage,
+            _start_engine(engine, files, master, memory) as running,
         ):
             if explain_only:
-                say_lines(explain(chosen, files, to, settings, on_stage=on_stage))
+                say_lines(explain(running, files, to, settings, on_stage=on_stage))
                 return
-            manifest = observe(chosen, files, to, settings, on_stage=on_stage)
+            manifest = observe(running, files, to, settings, on_stage=on_stage)
     except KeyboardInterrupt:
         say(f"Interrupted: {to} is as it was", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -203,7 +202,7 @@ def observe(
         say(str(failure), err=True)
         raise typer.Exit(1) from None
     except OSError as failure:
-        say(not_written(to, failure), err=True)
+        say(explain_write_failure(to, failure), err=True)
         raise typer.Exit(1) from None
     seconds = time.monotonic() - started
     if as_json:
@@ -212,12 +211,12 @@ def observe(
         provable = ledto.open(to).provable().to_json()
         print_json({**manifest.to_json(), "provable": provable, "history": to, "seconds": round(seconds, 3)})
     else:
-        _print(manifest, to, seconds)
+        _print_summary(manifest, to, seconds)
 
 
 @contextmanager
-def _engine(name: str, files: Inputs, master: str, memory: str) -> Iterator[Engine]:
-    """Give the engine that carries out the run; Spark's session ends with it."""
+def _start_engine(name: str, files: Inputs, master: str, memory: str) -> Iterator[Engine]:
+    """Start the engine of the run. Spark ends with the block."""
     if name == "inline":
         from ledto.batch.inline import InlineEngine
 
@@ -225,7 +224,7 @@ def _engine(name: str, files: Inputs, master: str, memory: str) -> Iterator[Engi
         return
     from ledto.spark.engine import SparkEngine, is_brief
 
-    with context_on(master, config={"spark.driver.memory": memory}, brief=is_brief(files)) as context:
+    with start_context(master, config={"spark.driver.memory": memory}, brief=is_brief(files)) as context:
         yield SparkEngine(context)
 
 
@@ -238,19 +237,19 @@ def _check_together(
     limits: dict[str, int],
     explain: bool,
 ) -> None:
-    """Refuse options that would have no effect, and limits that let nothing in."""
+    """Refuse options that would have no effect, and limits below 1."""
     live = {"--once": once, "--trigger": trigger != TRIGGER, "--option": bool(option)}
     live |= {f"--most-{name}": True for name in limits}
     for name, value in limits.items():
         if value < 1:
             raise typer.BadParameter(f"1 or more, not {value}", param_hint=f"--most-{name}")
-    for name, given in ({"--explain": explain} if follow else live).items():
-        if given:
-            said = "is for a history that is made at once: leave out --follow" if follow else "needs --follow"
-            raise typer.BadParameter(f"it {said}", param_hint=name)
+    for name, is_given in ({"--explain": explain} if follow else live).items():
+        if is_given:
+            reason = "is for a history that is made at once: leave out --follow" if follow else "needs --follow"
+            raise typer.BadParameter(f"it {reason}", param_hint=name)
 
 
-def _length(name: str, value: str | None, unit: str) -> int | None:
+def _read_length(name: str, value: str | None, unit: str) -> int | None:
     try:
         return None if value is None else read_duration(value, unit)
     except ValueError as refused:
@@ -258,11 +257,12 @@ def _length(name: str, value: str | None, unit: str) -> int | None:
 
 
 @contextmanager
-def _stages(shown: Console) -> Iterator[OnStage]:
+def _show_stages(stderr: Console) -> Iterator[OnStage]:
+    """Show a bar for each stage, if stderr is a terminal."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeElapsedColumn())
-    with Progress(*columns, console=shown, disable=not shown.is_terminal, transient=True) as progress:
+    with Progress(*columns, console=stderr, disable=not stderr.is_terminal, transient=True) as progress:
         bars: dict[str, TaskID] = {}
         current = progress.add_task("Starting", total=None, count="")
 
@@ -277,30 +277,29 @@ def _stages(shown: Console) -> Iterator[OnStage]:
         yield on_stage
 
 
-def _beside_instances(names: list[str]) -> list[str]:
-    """What is of a process whose instances are told apart elsewhere, as ``pay`` beside ``pay@1``, is of none of these."""
+def _warn_of_unnamed_instances(names: set[str]) -> list[str]:
+    """Warn of processes such as ``pay`` beside ``pay@1``: some of its reports do not say which instance they are of."""
     instances: dict[str, list[str]] = {}
-    known = set(names)
     for name in sorted(names):
-        whole, told_apart, _ = name.partition("@")
-        if told_apart and whole in known:
-            instances.setdefault(whole, []).append(name)
+        service, at, _ = name.partition("@")
+        if at and service in names:
+            instances.setdefault(service, []).append(name)
     return [
-        f"  {whole} stands beside {', '.join(found[:3])}{', ...' if len(found) > 3 else ''} as a process of its own: "
+        f"  {service} is a process of its own, beside {', '.join(named[:3])}{', ...' if len(named) > 3 else ''}: "
         "some of its reports do not say which instance they are of"
-        for whole, found in instances.items()
+        for service, named in instances.items()
     ]
 
 
 def _doubt_of_unit(last_time: int, unit: str) -> list[str]:
-    """A question, where the last event is in the years after 1970 and would be in our time in another unit."""
+    """Ask about the unit if it puts the last event in the 1970s, and another unit would put it in our time."""
     if unit not in NANOSECONDS or last_time * NANOSECONDS[unit] >= FIRST_YEARS_NS:
         return []
-    likely = [each for each in ("us", "ms", "s") if OUR_TIME_NS[0] <= last_time * NANOSECONDS[each] < OUR_TIME_NS[1]]
-    return [f"  the last event is in the 1970s by --unit {unit}: are the times in {each}?" for each in likely]
+    likely = [other for other in ("us", "ms", "s") if OUR_TIME_NS[0] <= last_time * NANOSECONDS[other] < OUR_TIME_NS[1]]
+    return [f"  the last event is in the 1970s by --unit {unit}: are the times in {other}?" for other in likely]
 
 
-def _print(manifest: Manifest, to: str, seconds: float) -> None:
+def _print_summary(manifest: Manifest, to: str, seconds: float) -> None:
     import ledto
     from ledto.history.manifest import to_json
     from ledto.questions.ids import worth_asking
@@ -308,35 +307,36 @@ def _print(manifest: Manifest, to: str, seconds: float) -> None:
     made = ledto.open(to)
     unit = manifest.unit
     lines = [
-        *provable_lines(made.provable()),
-        *ledger_lines(to_json(manifest.ledger)),
-        *channel_lines(manifest.channels),
+        *describe_provable(made.provable()),
+        *describe_ledger(to_json(manifest.ledger)),
+        *describe_channels(manifest.channels),
     ]
     sizes = [
-        counted(manifest.processes, "process"),
-        counted(manifest.computations, "computation"),
-        counted(manifest.segments, "segment"),
+        format_count(manifest.processes, "process"),
+        format_count(manifest.computations, "computation"),
+        format_count(manifest.segments, "segment"),
     ]
     if manifest.wall_clock.violations.get("events") == 0:
         lines.append(f"{', '.join(sizes)}; no event has a time")
     else:
         import pyarrow.compute as pc
 
-        found = made.clocks()
-        if len(found.clocks) < manifest.processes:
-            sizes[0] += f" on {counted(len(found.clocks), 'clock')}"
+        clocks = made.clocks()
+        if len(clocks.clocks) < manifest.processes:
+            sizes[0] += f" on {format_count(len(clocks.clocks), 'clock')}"
         lines.append(", ".join(sizes))
         if manifest.lag:
             amount = show_duration(manifest.lag, unit)
-            lines.append(f"  clocks disagree by up to {amount}: {manifest.lag_event} is that far behind its causes")
-        lines += [f"  {line}" for line in sentences(found, unit)]
+            lines.append(
+                f"  clocks disagree by up to {amount}: {manifest.lag_event} has a time that far before one of its causes"
+            )
+        lines += [f"  {line}" for line in describe_clocks(clocks, unit)]
         lines += _doubt_of_unit(pc.max(made.run.processes.table["last_time"]).as_py() or 0, unit)
-    lines += _beside_instances(made.run.processes.table["process"].unique().to_pylist())
+    lines += _warn_of_unnamed_instances(set(made.run.processes.table["process"].unique().to_pylist()))
     for line in lines:
         say(line)
-    print_table(orders_table(to_json(manifest.wall_clock), to_json(manifest.policies), unit))
-    asked = worth_asking(made.run)
+    print_table(make_orders_table(to_json(manifest.wall_clock), to_json(manifest.policies), unit))
     say(f"{to} is ready after {seconds:.1f} s. Ask it: ledto why EVENT --history {shlex.quote(to)}")
-    for event in asked:
-        known = ", ".join(filter(None, (event.name, ERROR if event.error else "")))
-        say(f"  ledto why {shlex.quote(event.id)} --history {shlex.quote(to)}" + (f"  # {known}" if known else ""))
+    for event in worth_asking(made.run):
+        comment = ", ".join(filter(None, (event.name, ERROR if event.error else "")))
+        say(f"  ledto why {shlex.quote(event.id)} --history {shlex.quote(to)}" + (f"  # {comment}" if comment else ""))

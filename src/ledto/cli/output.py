@@ -1,16 +1,18 @@
-"""What Ctrl-C does while a command works."""
+"""Print text that cannot control the terminal; and choose what Ctrl-C does while a command works."""
 
 from __future__ import annotations
 
 import codecs
 import json
 import logging
+import os
 import re
 import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import typer
@@ -18,40 +20,42 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+INTERRUPTED = 130
+"""Exit status after an interrupt, as shells show it: 128 and the signal's number."""
 _ELSEWHERE = "\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
-"""Besides the first 32: more controls, marks that turn the direction of writing, ends of lines, and halves of characters,
-which cannot be printed at all."""
+"""Besides the first 32 characters: more controls, marks that change the direction of writing, ends of lines, and halves of
+surrogate pairs, which cannot be printed."""
 _HOSTILE = re.compile(f"[\x00-\x1f{_ELSEWHERE}]")
 _HOSTILE_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f{_ELSEWHERE}]")
 _HOSTILE_BUT_COLOURS = re.compile(f"(\x1b\\[[0-9;]*m)|[\x00-\x08\x0b-\x1f{_ELSEWHERE}]")
 _HOSTILE_IN_JSON = re.compile(f"[{_ELSEWHERE}]")
 
 
-def spelt_out(text: str) -> str:
-    """The text as one line that does nothing to a terminal."""
-    return _HOSTILE.sub(_spelt, text)
+def escape_controls(text: str) -> str:
+    """Escape characters that control a terminal or end a line."""
+    return _HOSTILE.sub(_escape, text)
 
 
-def _spelt(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def say(text: object, *, err: bool = False) -> None:
-    """Print one line."""
-    typer.echo(spelt_out(str(text)), err=err)
+    """Print one line, escaped."""
+    typer.echo(escape_controls(str(text)), err=err)
 
 
 def say_lines(text: object, *, err: bool = False) -> None:
-    """Print a text of our own or of DuckDB's that has several lines. A name in it could feign a line: prefer `say`."""
+    """Print a text of several lines. HAZARD: a name in it could imitate a line of ours. Use `say` for texts with names."""
     for line in str(text).split("\n"):
         say(line, err=err)
 
 
 def json_text(value: Any, **options: Any) -> str:
-    """A value as JSON that a terminal shows as it is."""
+    """Encode a value as JSON, with characters escaped that control a terminal."""
     text = json.dumps(value, ensure_ascii=False, **options)
-    return _HOSTILE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _HOSTILE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def print_json(value: Any, *, indent: int | None = 2, err: bool = False, **options: Any) -> None:
@@ -59,8 +63,8 @@ def print_json(value: Any, *, indent: int | None = 2, err: bool = False, **optio
     typer.echo(json_text(value, indent=indent, **options), err=err)
 
 
-def not_written(place: object, failure: OSError) -> str:
-    """Why a file could not be written, and what to do."""
+def explain_write_failure(place: object, failure: OSError) -> str:
+    """Say why a file could not be written, and what to do."""
     from ledto.history.store import NoSpace, is_full
 
     if is_full(failure):
@@ -70,8 +74,32 @@ def not_written(place: object, failure: OSError) -> str:
     return f"{place} cannot be written: {failure.strerror or failure}"
 
 
+@contextmanager
+def replace_file(path: Path) -> Iterator[BinaryIO]:
+    """Write a file that appears under its name when the block ends, whole; make its folder if need be.
+
+    Exits with 1 and a sentence if it cannot be written. A pipe or a device, such as /dev/null, is written to directly.
+    """
+    special = path.exists() and not path.is_file()
+    unfinished = path if special else path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished.open("wb") as file:
+            yield file
+        if not special:
+            unfinished.replace(path)
+    except OSError as failure:
+        say(explain_write_failure(path, failure), err=True)
+        raise typer.Exit(1) from None
+    finally:
+        if not special:
+            # Its folder may be a file, so that it was never made.
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+
+
 def console(*, stderr: bool = False, width: int | None = None) -> Console:
-    """Where tables and bars are drawn. HAZARD: what is drawn must have been spelt out."""
+    """Make the console for tables and bars. HAZARD: escape texts before you draw them."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -79,13 +107,13 @@ def console(*, stderr: bool = False, width: int | None = None) -> Console:
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
-def data_to_stdout() -> BinaryIO | Spelling:
-    """Where data is written that is not JSON: as it is, unless a terminal would show it."""
-    return Spelling(sys.stdout) if sys.stdout.isatty() else sys.stdout.buffer
+def open_stdout_for_data() -> BinaryIO | EscapingWriter:
+    """Open stdout for data that is not JSON: raw, or escaped if it is a terminal."""
+    return EscapingWriter(sys.stdout) if sys.stdout.isatty() else sys.stdout.buffer
 
 
-class Spelling:
-    """Takes bytes in UTF-8, and shows them spelt out, line by line."""
+class EscapingWriter:
+    """A binary file that prints UTF-8 with control characters escaped."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -93,38 +121,38 @@ class Spelling:
         self.closed = False
 
     def write(self, data: bytes | memoryview) -> int:
-        """Show these bytes."""
-        self._stream.write(_HOSTILE_IN_LINES.sub(_spelt, self._decoder.decode(bytes(data))))
+        """Print these bytes."""
+        self._stream.write(_HOSTILE_IN_LINES.sub(_escape, self._decoder.decode(bytes(data))))
         return len(data)
 
     def flush(self) -> None:
-        """Show all of them now."""
+        """Print all of them now."""
         self._stream.flush()
 
     def close(self) -> None:
-        """Nothing more comes; the terminal stays open."""
+        """Print the rest; leave the terminal open."""
         self.flush()
 
 
 class SafeStream:
-    """A stream for text that spells out what a terminal would obey; of a terminal's own commands, colours are let pass."""
+    """A text stream that escapes control characters. Colours pass, if it is a terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
 
     def write(self, text: str) -> int:
-        """Write the text, made harmless."""
+        """Write the text, escaped; return the number of characters."""
         if not self.stream.isatty():
-            return self.stream.write(_HOSTILE_IN_LINES.sub(_spelt, text))
-        return self.stream.write(_HOSTILE_BUT_COLOURS.sub(lambda found: found[1] or _spelt(found), text))
+            return self.stream.write(_HOSTILE_IN_LINES.sub(_escape, text))
+        return self.stream.write(_HOSTILE_BUT_COLOURS.sub(lambda match: match[1] or _escape(match), text))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
 
 
 @contextmanager
-def guarded_streams() -> Iterator[None]:
-    """Guard stdout and stderr; within itself it does nothing."""
+def guard_streams() -> Iterator[None]:
+    """Replace stdout and stderr by `SafeStream`s within the block. A second guard inside changes nothing."""
     before = sys.stdout, sys.stderr
     for name, stream in zip(("stdout", "stderr"), before, strict=True):
         if not isinstance(stream, SafeStream):
@@ -135,16 +163,12 @@ def guarded_streams() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-INTERRUPTED = 130
-"""Exit status after an interrupt, as shells show it: 128 and the signal's number."""
-
-
 @contextmanager
-def ended_by_interrupts() -> Iterator[None]:
-    """An interrupt ends the process at once, without clean-up.
+def end_at_interrupt() -> Iterator[None]:
+    """Let Ctrl-C end the process at once, without clean-up.
 
-    For compiled loops, during which Python's own handler never gets its turn. Outside the main thread, which is the
-    only one that may choose, nothing changes.
+    For compiled loops, in which Python's own handler never runs. Changes nothing outside the main thread, which alone may
+    set handlers.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -158,7 +182,7 @@ def ended_by_interrupts() -> Iterator[None]:
 
 @contextmanager
 def quiet_interrupts() -> Iterator[None]:
-    """An interrupt raises `KeyboardInterrupt` as ever, without the trace-backs that py4j logs besides."""
+    """Hide the trace-backs that py4j logs at Ctrl-C. `KeyboardInterrupt` is raised as always."""
     logging.root.addFilter(_not_of_py4j)
     try:
         yield

@@ -1,4 +1,4 @@
-"""``ledto why`` and the other questions about events."""
+"""``ledto why`` and the other questions about events: ask the history, and print the answer."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ledto.cli.history_options import (
     KOption,
     PossibleOption,
     TimesOption,
-    asking,
-    progress_until_start,
+    open_or_exit,
+    show_search_progress,
 )
 from ledto.cli.output import print_json, say
 from ledto.cli.render import ShownTimes, print_events, print_missing, print_possible, print_rows
 from ledto.cli.wording import (
-    brief,
-    completeness,
-    concurrent_sentence,
-    counted,
-    known_by,
-    message_words,
-    relation_sentence,
+    describe_completeness,
+    describe_concurrent,
+    describe_relation,
+    describe_step,
+    format_count,
+    name_event,
+    shorten_key,
 )
 from ledto.history.times import time_or_event
 
@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from ledto.questions.event import Event
     from ledto.questions.history import History
 
-MOST_NAMES, SHOWN = 500, 5
-"""Events whose names are looked at for one that is near, and names that are shown."""
+MOST_NAMES = 500
+"""The most events whose names are compared with one that was not found."""
+SHOWN = 5
+"""The most names that are suggested."""
 
 
 def why(
@@ -56,15 +58,18 @@ def why(
     times: TimesOption = ShownTimes.WALL,
     as_json: JsonOption = False,
 ) -> None:
-    """What led to an event: the last K events that are recorded to have led to it, oldest first, then the event.
+    """List what led to an event: the last K events that are recorded to have led to it, oldest first.
 
-    Apart from those: what could have led to it through a process that does several things at once, or by an answer that is
-    only assumed; what is missing; and whether that is all.
+    Then events that could have led to it, through a shared process or by an assumed answer; missing
+    reports; and whether the answer is complete.
 
     Example: ledto why shop:42 --history shop.history --where "status >= 500"
     """
-    with asking(history) as asked, progress_until_start(asked, filtered=bool(where or process or name)) as tell:
-        answer = asked.why(
+    with (
+        open_or_exit(history) as opened,
+        show_search_progress(opened, filtered=bool(where or process or name)) as on_progress,
+    ):
+        answer = opened.why(
             event,
             k=k,
             possible=possible,
@@ -73,39 +78,40 @@ def why(
             names=name,
             answered=answered,
             computation=computation,
-            on_progress=tell,
+            on_progress=on_progress,
         )
-        nothing = bool(where or process or name) and not answer.causes and not answer.possible
+        is_empty = bool(where or process or name) and not answer.causes and not answer.possible
         if as_json:
             print_json(answer.to_json())
-        if nothing:
-            say(_nothing_met(asked, answer.event, name or ()), err=True)
+        if is_empty:
+            say(_explain_empty(opened, answer.event, name or ()), err=True)
             raise typer.Exit(1)
         if as_json:
             return
-        print_events(answer.causes, asked.unit, shown=answer.event, times=times)
+        print_events(answer.causes, opened.unit, shown=answer.event, times=times)
         if answer.more:
             say(f"and more before these: -k {4 * max(k, 1)} shows them")
         if answer.possible:
-            print_possible(answer.possible, asked.unit, times=times)
+            print_possible(answer.possible, opened.unit, times=times)
             if answer.more_possible:
                 say(f"and perhaps more: --possible {4 * possible} looks further back")
         print_missing(answer.missing)
-        say(completeness(answer))
+        say(describe_completeness(answer))
 
 
-def _nothing_met(asked: History, event: Event, names: Sequence[str]) -> str:
-    """That nothing is recorded or possible which meets the conditions, and names that are near to those given."""
-    said = f"nothing that led to {event.id}, or could have, meets the conditions"
+def _explain_empty(history: History, event: Event, names: Sequence[str]) -> str:
+    """Say that no cause meets the conditions, and suggest names that are like the first one given."""
+    sentence = f"nothing that led to {event.id}, or could have, meets the conditions"
     if not names:
-        return said
-    near = asked.why(event, k=MOST_NAMES, possible=MOST_NAMES)
-    known = sorted({each.name for each in (*near.causes, *(each.event for each in near.possible)) if each.name})
+        return sentence
+    near = history.why(event, k=MOST_NAMES, possible=MOST_NAMES)
+    causes = (*near.causes, *(cause.event for cause in near.possible))
+    known = sorted({cause.name for cause in causes if cause.name})
     if set(names) & set(known):
-        return said
+        return sentence
     alike = difflib.get_close_matches(names[0], known, SHOWN, 0.5) or known[:SHOWN]
-    there = f"; there are such names as {', '.join(map(repr, alike))}" if alike else ""
-    return f"{said}: none of the name {names[0]!r}{there}"
+    suggestion = f"; there are such names as {', '.join(map(repr, alike))}" if alike else ""
+    return f"{sentence}: none of the name {names[0]!r}{suggestion}"
 
 
 def impact(
@@ -117,30 +123,30 @@ def impact(
     times: TimesOption = ShownTimes.WALL,
     as_json: JsonOption = False,
 ) -> None:
-    """What came of an event: the next K events that it is recorded to have led to, and those that it could have led to.
+    """List what an event led to: the next K events by what is recorded, and events that it could have led to.
 
-    How many there are in each process counts both.
+    The count of each process includes both.
 
     Example: ledto impact shop:42 --history shop.history -k 10
     """
-    with asking(history) as asked:
-        answer = asked.impact(event, k=k, possible=possible, computation=computation)
+    with open_or_exit(history) as opened:
+        answer = opened.impact(event, k=k, possible=possible, computation=computation)
         if as_json:
             print_json(answer.to_json())
             return
-        print_events((answer.event, *answer.effects), asked.unit, times=times)
+        print_events((answer.event, *answer.effects), opened.unit, times=times)
         if answer.more:
             say(f"and more after these: -k {4 * max(k, 1)} shows them")
         if answer.possible:
             title = "also possible (it could have led to these, but nothing recorded says so):"
-            print_events(answer.possible, asked.unit, title=title, times=times)
+            print_events(answer.possible, opened.unit, title=title, times=times)
             if answer.more_possible:
                 say(f"and more: --possible {4 * possible} shows them")
-        which = ", recorded or possible," if asked.run.has_lines else ""
+        which = ", recorded or possible," if opened.run.has_lines else ""
         print_rows(
             ["process", "effects"],
-            [(each.process, f"{each.events:,}") for each in answer.processes[:50]],
-            title=f"{counted(answer.total, 'effect')}{which} in {counted(len(answer.processes), 'process')}",
+            [(process.process, f"{process.events:,}") for process in answer.processes[:50]],
+            title=f"{format_count(answer.total, 'effect')}{which} in {format_count(len(answer.processes), 'process')}",
         )
 
 
@@ -152,19 +158,20 @@ def relation(
     computation: ComputationOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """How one event stands to another: before, after, possible, concurrent, unknown or equal.
+    """Say how two events are related: before, after, possible, concurrent, unknown or equal.
 
-    Before and after: recorded causes lead from one to the other. Possible: only a shared process, or an answer that is
-    assumed, does. Concurrent: neither can have led to the other. Unknown: reports are missing that might say more.
+    Before and after: recorded causes lead from one to the other. Possible: only a shared process, or
+    an assumed answer, leads there. Concurrent: neither can have led to the other. Unknown: missing
+    reports might say more.
 
     Example: ledto relation shop:42 cart:17 --history shop.history
     """
-    with asking(history) as asked:
-        answer = asked.related(first, second, answered=answered, computation=computation)
+    with open_or_exit(history) as opened:
+        answer = opened.related(first, second, answered=answered, computation=computation)
         if as_json:
             print_json(answer.to_json())
             return
-        say(relation_sentence(answer, asked.unit, answered=answered))
+        say(describe_relation(answer, opened.unit, answered=answered))
 
 
 def explain(
@@ -175,20 +182,23 @@ def explain(
     computation: ComputationOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """How one event led, or could have led, to another: the steps between them, and whether each is recorded.
+    """List the steps by which one event led, or could have led, to another, and whether each is recorded.
 
     Example: ledto explain cart:17 shop:42 --history shop.history
     """
-    with asking(history) as asked:
-        answer = asked.explain(first, second, answered=answered, computation=computation)
+    with open_or_exit(history) as opened:
+        answer = opened.explain(first, second, answered=answered, computation=computation)
         if as_json:
             print_json(answer.to_json())
             return
-        say(relation_sentence(answer, asked.unit, answered=answered))
+        say(describe_relation(answer, opened.unit, answered=answered))
         if answer.steps:
             print_rows(
                 ["from", "to", "by", ""],
-                [(brief(step.cause), brief(step.effect), *known_by(step, asked.unit)) for step in answer.steps],
+                [
+                    (name_event(step.cause), name_event(step.effect), *describe_step(step, opened.unit))
+                    for step in answer.steps
+                ],
             )
 
 
@@ -200,17 +210,17 @@ def concurrent(
     times: TimesOption = ShownTimes.WALL,
     as_json: JsonOption = False,
 ) -> None:
-    """What is concurrent with an event: neither can have led to the other. How many events, and the K nearest.
+    """Count the events that are concurrent with an event, and list the K nearest. Neither can have led to the other.
 
     Example: ledto concurrent shop:42 --history shop.history
     """
-    with asking(history) as asked:
-        answer = asked.concurrent(event, k=k, computation=computation)
+    with open_or_exit(history) as opened:
+        answer = opened.concurrent(event, k=k, computation=computation)
         if as_json:
             print_json(answer.to_json())
             return
-        print_events(answer.events, asked.unit, shown=answer.event, times=times)
-        say(concurrent_sentence(answer))
+        print_events(answer.causes, opened.unit, shown=answer.event, times=times)
+        say(describe_concurrent(answer))
 
 
 def cut(
@@ -219,34 +229,37 @@ def cut(
         str | None,
         typer.Argument(help="An integer in the history's unit, a time in ISO 8601, or an event.", metavar="TIME"),
     ] = None,
-    event: Annotated[str | None, typer.Option(help="An event, where its name could be taken for a time.")] = None,
+    event: Annotated[str | None, typer.Option(help="An event, if its name could be read as a time.")] = None,
     k: KOption = 25,
     computation: ComputationOption = None,
     times: TimesOption = ShownTimes.WALL,
     as_json: JsonOption = False,
 ) -> None:
-    """A consistent state: the last event of each process up to a time or an event, and the messages under way.
+    """Show a consistent state: the last event of each process up to a time or an event, and the messages under way.
 
-    With each event it holds all that led to it, or could have.
+    A state has, with each event, all that led to it or could have.
 
     Example: ledto cut 2026-01-31T12:00:00Z --history shop.history
     """
     if (time is None) == (event is None):
         raise typer.BadParameter("give a TIME or an --event, one of them", param_hint="TIME")
-    with asking(history) as asked:
+    with open_or_exit(history) as opened:
         try:
-            moment, named = (None, event) if time is None else time_or_event(time, asked.unit)
-        except ValueError as neither:
-            raise typer.BadParameter(f"{neither}; an event of that name takes --event", param_hint="TIME") from None
-        answer = asked.cut(named, time=moment, k=k, computation=computation)
+            moment, event_name = (None, event) if time is None else time_or_event(time, opened.unit)
+        except ValueError as refused:
+            raise typer.BadParameter(f"{refused}; an event of that name takes --event", param_hint="TIME") from None
+        answer = opened.cut(event_name, time=moment, k=k, computation=computation)
         if as_json:
             print_json(answer.to_json())
             return
         are = "is" if answer.total == 1 else "are"
-        title = f"{counted(answer.total, 'event')} {are} in the cut; the last of each process:"
-        print_events(answer.last_events, asked.unit, title=title, times=times)
+        title = f"{format_count(answer.total, 'event')} {are} in the cut; the last of each process:"
+        print_events(answer.last_events, opened.unit, title=title, times=times)
         print_rows(
             ["message", "from", "to"],
-            [(message_words(each.key), brief(each.sent), brief(each.received)) for each in answer.in_flight],
-            title=f"{counted(answer.in_flight_total, 'message')} under way:",
+            [
+                (shorten_key(message.key), name_event(message.sent), name_event(message.received))
+                for message in answer.in_flight
+            ],
+            title=f"{format_count(answer.in_flight_total, 'message')} under way:",
         )

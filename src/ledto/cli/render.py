@@ -1,14 +1,14 @@
-"""Answers as text: tables for people, times in ISO 8601 where the history's unit is one of time."""
+"""Print answers as tables for people, with times in ISO 8601 unless the history's unit is a tick."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ledto.cli.output import console, say, spelt_out
-from ledto.cli.wording import event_message, shortened_line, through_words
+from ledto.cli.output import console, escape_controls, say
+from ledto.cli.wording import describe_message, describe_through, shorten_line
 from ledto.durations import show_duration
 from ledto.history.times import PER_SECOND
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 WIDTH_WITHOUT_TERMINAL = 160
 MOST_MISSING = 10
-"""Lines that tell what is missing."""
+"""The most lines about missing reports."""
 ERROR = "error"
-"""Beside an event that tells of a failure; where there are colours, it is red as well."""
+"""Printed beside an event that reports a failure. It is red where colours are shown."""
 DISAGREES = "clock behind its causes"
-"""Beside an event whose wall time is earlier than that of something that led to it."""
+"""Printed beside an event whose wall time is before that of one of its causes."""
 
 
 def format_time(time: int | None, unit: str, *, digits: int | None = None) -> str:
-    """In UTC, with all digits of the unit or so many; the plain number where the unit is not one of time."""
+    """Format a time in UTC, with `digits` after the second or all of the unit; a plain number if the unit is a tick."""
     if time is None:
         return ""
     per_second = PER_SECOND.get(unit)
@@ -46,8 +46,8 @@ def format_time(time: int | None, unit: str, *, digits: int | None = None) -> st
     return f"{whole}.{shown}Z" if shown else f"{whole}Z"
 
 
-def digits_of(times: Iterable[int | None], unit: str) -> int:
-    """How many digits after the second it takes to show these times exactly: 0, 3, 6 or 9."""
+def count_digits(times: Iterable[int | None], unit: str) -> int:
+    """Count the digits after the second that show these times exactly: 0, 3, 6 or 9."""
     per_second = PER_SECOND.get(unit, 1)
     every = len(str(per_second)) - 1
     fractions = [f"{time % per_second:0{every}d}".rstrip("0") for time in times if time is not None and every]
@@ -55,22 +55,22 @@ def digits_of(times: Iterable[int | None], unit: str) -> int:
 
 
 class ShownTimes(StrEnum):
-    """Which times are shown."""
+    """The times to show: those of the clocks, or corrected ones."""
 
     WALL = "wall"
     CORRECTED = "corrected"
 
     def of(self, event: Event) -> int | None:
-        """The event's time, of this kind."""
+        """Return the event's time of this kind."""
         return event.time if self is ShownTimes.WALL else event.corrected_time
 
     def note(self, event: Event, unit: str) -> str:
-        """What is to be said of it."""
+        """Return the note to print beside the time: its correction, or that the clock is behind; or nothing."""
         if self is ShownTimes.CORRECTED:
             sign = "+" if (event.correction or 0) > 0 else ""
             return f"corrected by {sign}{show_duration(event.correction, unit)}" if event.correction else ""
         behind = event.time is not None and event.causal_time is not None and event.causal_time > event.time
-        # What a live history did not believe has another causal time, and no correction.
+        # A time that a live history does not believe has another causal time, and no correction.
         behind = behind and event.correction != 0
         return DISAGREES if behind else ""
 
@@ -83,11 +83,11 @@ def print_events(
     shown: Event | None = None,
     times: ShownTimes = ShownTimes.WALL,
 ) -> None:
-    """A table of events, one a line; `shown` comes last, in bold."""
+    """Print a table of events; `shown` comes last, in bold."""
     rows = [*events, *([shown] if shown is not None else [])]
     computations = len({event.computation for event in rows}) > 1
     notes = [", ".join(filter(None, (ERROR if event.error else "", times.note(event, unit)))) for event in rows]
-    digits = digits_of((times.of(event) for event in rows), unit)
+    digits = count_digits((times.of(event) for event in rows), unit)
     lines = any(event.line for event in rows)
     columns = ["time", "process", *(["line"] if lines else []), "id", "name", "kind", "message"]
     table = _table(["computation", *columns] if computations else columns, notes=any(notes))
@@ -95,11 +95,11 @@ def print_events(
         cells = [
             format_time(times.of(event), unit, digits=digits),
             event.process,
-            *([shortened_line(event.line)] if lines else []),
+            *([shorten_line(event.line)] if lines else []),
             event.id,
             event.name or "",
             event.kind,
-            event_message(event),
+            describe_message(event),
         ]
         cells = [event.computation, *cells] if computations else cells
         cells += [note] if any(notes) else []
@@ -109,27 +109,27 @@ def print_events(
 
 
 def print_possible(possible: Sequence[Possible], unit: str, *, times: ShownTimes = ShownTimes.WALL) -> None:
-    """A table of events that are only possible causes, and through what; the most telling first."""
-    digits = digits_of((times.of(each.event) for each in possible), unit)
+    """Print possible causes, each with what it would have acted through, the most telling first."""
+    digits = count_digits((times.of(cause.event) for cause in possible), unit)
     print_rows(
         ["time", "process", "id", "name", "through", ""],
         [
             (
-                format_time(times.of(each.event), unit, digits=digits),
-                each.event.process,
-                each.event.id,
-                each.event.name,
-                through_words(each.through, unit),
-                ERROR if each.event.error else "",
+                format_time(times.of(cause.event), unit, digits=digits),
+                cause.event.process,
+                cause.event.id,
+                cause.event.name,
+                describe_through(cause.through, unit),
+                ERROR if cause.event.error else "",
             )
-            for each in possible
+            for cause in possible
         ],
         title="also possible (it could have led to it, but nothing recorded says so), the most telling first:",
     )
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
-    """A table of anything."""
+    """Print a table of any values."""
     table = _table(columns, notes=False)
     for row in rows:
         table.add_row(*map(_cell, row))
@@ -137,7 +137,7 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
 
 
 def print_missing(missing: Sequence[Missing]) -> None:
-    """What is known to be missing, a line each, and how much more there is."""
+    """Print one line for each missing report, and how many more there are."""
     for gap in missing[:MOST_MISSING]:
         say(f"missing: {gap.words}")
     if len(missing) > MOST_MISSING:
@@ -145,11 +145,11 @@ def print_missing(missing: Sequence[Missing]) -> None:
 
 
 def print_table(table: Table, *, title: str | None = None) -> None:
-    """On a terminal as it is; elsewhere wide, and without blanks at the ends of lines."""
+    """Print a table: as wide as the terminal, or wide and without trailing blanks if stdout is no terminal."""
     if title is not None:
         say(title)
-    if (shown := console()).is_terminal:
-        shown.print(table)
+    if (stdout := console()).is_terminal:
+        stdout.print(table)
         return
     plain = console(width=WIDTH_WITHOUT_TERMINAL)
     with plain.capture() as captured:
@@ -158,11 +158,49 @@ def print_table(table: Table, *, title: str | None = None) -> None:
         say(line.rstrip())
 
 
+def make_orders_table(wall_clock: dict[str, Any], policies: dict[str, Any], unit: str) -> Table:
+    """Make the table of violations and waits: the wall clock's order, then each policy's. Takes entries of a manifest."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(
+        title="Wrong in each order, and how long it waits",
+        title_justify="left",
+        caption="messages received before they were sent; events before one of their causes; pairs of cause and effect",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    table.add_column("order", no_wrap=True)
+    for name in ("messages", "events", "pairs", "p50", "p99", "longest", "late"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_row("wall clock", *_counts(wall_clock.get("violations", {})), "", "", "", "")
+    for name, policy in policies.items():
+        waits = [_wait(policy.get("delays", {}), which, unit) for which in ("p50", "p99", "max")]
+        table.add_row(name, *_counts(policy.get("violations", {})), *waits, f"{policy.get('late', 0):,}")
+    return table
+
+
+def _counts(violations: dict[str, Any]) -> tuple[str, ...]:
+    if violations.get("events") == 0:
+        return ("no times",) * 3
+    return tuple(_number(violations.get(name)) for name in ("messages_inverted", "before_cause", "pairs"))
+
+
+def _number(value: int | None) -> str:
+    return "not known" if value is None else f"{value:,}"
+
+
+def _wait(delays: dict[str, Any], which: str, unit: str) -> str:
+    value = delays.get(which)
+    return "" if value is None else show_duration(int(value), unit)
+
+
 def _cell(value: object) -> Text:
-    """A value as text that does nothing to a terminal."""
+    """Make a cell of a value, escaped."""
     from rich.text import Text
 
-    return Text(spelt_out("" if value is None else str(value)))
+    return Text(escape_controls("" if value is None else str(value)))
 
 
 def _table(columns: Sequence[str], *, notes: bool) -> Table:

@@ -1,4 +1,4 @@
-"""``ledto reproduce``: the papers' evaluations in one command, on Spark."""
+"""``ledto reproduce``: run the evaluations of the papers again, on Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ledto.cli.on_spark import check_master, context_on
+from ledto.cli.on_spark import check_master, start_context
 from ledto.cli.output import INTERRUPTED, console, quiet_interrupts, say
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ SEEDS, MESSAGES = 10, 20_000
 
 def reproduce(
     paper: Annotated[str, typer.Argument(help="observer, hcg, rpc, autonomous, or all.")],
-    to: Annotated[Path, typer.Option(help="Folder for the figures and REPORT.md; made if need be.")],
+    to: Annotated[Path, typer.Option(help="Folder for the figures and REPORT.md; made if it is missing.")],
     seeds: Annotated[
-        int | None, typer.Option(help="Runs a cell.", show_default=f"{SEEDS}; quick: {QUICK_SEEDS}")
+        int | None, typer.Option(help="Runs of each cell.", show_default=f"{SEEDS}; quick: {QUICK_SEEDS}")
     ] = None,
     messages: Annotated[
-        int | None, typer.Option(help="Messages a run.", show_default=f"{MESSAGES}; quick: {QUICK_MESSAGES}")
+        int | None, typer.Option(help="Messages of each run.", show_default=f"{MESSAGES}; quick: {QUICK_MESSAGES}")
     ] = None,
     master: Annotated[str, typer.Option(help="Spark's master; local[*] takes this machine's cores.")] = "local[*]",
     only: Annotated[
@@ -36,16 +36,16 @@ def reproduce(
     ] = None,
     quick: Annotated[bool, typer.Option(help="Seconds instead of minutes; rough numbers.")] = False,
 ) -> None:
-    """Run a paper's evaluation again: a CSV, an SVG and a PNG for each figure, and what was met and missed."""
+    """Run a paper's evaluation again. Write a CSV, an SVG and a PNG for each figure, and what was met and missed."""
     from ledto.papers.report import Effort
     from ledto.papers.reproduce import PAPERS, UnusableFolder, reproduce
 
     if paper != "all" and paper not in PAPERS:
         raise typer.BadParameter(f"there are {', '.join(PAPERS)} and all, not {paper!r}", param_hint="PAPER")
     papers = list(PAPERS) if paper == "all" else [paper]
-    known = dict.fromkeys(name for each in papers for name in PAPERS[each])
-    if unknown := [name for name in only or () if name not in known]:
-        raise typer.BadParameter(f"{paper} has {', '.join(known)}, not {unknown[0]!r}", param_hint="--only")
+    figures = dict.fromkeys(figure for name in papers for figure in PAPERS[name])
+    if unknown := [name for name in only or () if name not in figures]:
+        raise typer.BadParameter(f"{paper} has {', '.join(figures)}, not {unknown[0]!r}", param_hint="--only")
     if paper == "all" and only:
         raise typer.BadParameter("figures of different papers share names: name the paper", param_hint="--only")
     effort = Effort(
@@ -58,7 +58,7 @@ def reproduce(
             raise typer.BadParameter(f"from {least} to 2**31 - 1, not {value}", param_hint=name)
     check_master(master)
     started = time.monotonic()
-    shown = console(stderr=True)
+    stderr = console(stderr=True)
     try:
         with quiet_interrupts():
             chapters = reproduce(
@@ -66,7 +66,7 @@ def reproduce(
                 to,
                 effort,
                 only=frozenset(only or ()),
-                run_tasks=lambda tasks: _on_spark(tasks, master, shown),
+                run_tasks=lambda tasks: _run_on_spark(tasks, master, stderr),
             )
     except UnusableFolder as refused:
         raise typer.BadParameter(str(refused), param_hint="--to") from None
@@ -74,20 +74,20 @@ def reproduce(
         say(f"Interrupted: nothing was written to {to}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     for chapter in chapters.values():
-        met = sum(found.verdict.met for found in chapter.findings)
+        met = sum(finding.verdict.met for finding in chapter.findings)
         say(f"{chapter.title}: {met} of {len(chapter.findings)} statements met")
     say(f"{to / 'REPORT.md'}")
     say(f"{time.monotonic() - started:.0f} seconds", err=True)
 
 
-def _on_spark(tasks: Sequence[Task], master: str, shown: Console) -> Sequence[Any]:
+def _run_on_spark(tasks: Sequence[Task], master: str, stderr: Console) -> Sequence[Any]:
     if not tasks:
         return []
     from ledto.spark.sweep import sweep
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=shown, disable=not shown.is_terminal) as progress:
+    with Progress(*columns, console=stderr, disable=not stderr.is_terminal) as progress:
         bar = progress.add_task("Starting Spark", total=len(tasks))
-        with context_on(master) as context:
+        with start_context(master) as context:
             progress.update(bar, description="Sweep")
             return sweep(context, tasks, on_progress=lambda done: progress.update(bar, completed=done))

@@ -1,4 +1,4 @@
-"""``ledto serve``: the event reporting service."""
+"""``ledto serve``: run the service that collects reports and answers questions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ledto.cli.follow import TermsGiven, agreed_terms
-from ledto.cli.output import ended_by_interrupts, print_json, say, say_lines
+from ledto.cli.follow import TermsGiven, agree_or_exit
+from ledto.cli.output import end_at_interrupt, print_json, say, say_lines
 from ledto.durations import NANOSECONDS, read_duration
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def serve(
         ),
     ] = None,
     broker_port: Annotated[
-        int | None, typer.Option(min=1, max=65_535, help="Of our own broker.", show_default="a free one")
+        int | None, typer.Option(min=1, max=65_535, help="Port of our own broker.", show_default="a free one")
     ] = None,
     stream_name: Annotated[str, typer.Option(help="The broker's stream that holds reports.")] = "ledto",
     no_stream: Annotated[
@@ -46,7 +46,7 @@ def serve(
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help="How to deliver, as for ledto observe; subscribers hear in the first's order.", show_default="exact"
+            help="How to deliver, as for ledto observe; subscribers get the order of the first.", show_default="exact"
         ),
     ] = None,
     eps: Annotated[
@@ -72,18 +72,18 @@ def serve(
         bool,
         typer.Option(
             "--webhook-private",
-            help="Let webhooks go to this machine, and let the names given by --webhook-host mean private addresses.",
+            help="Let webhooks go to this machine, and names of --webhook-host be private addresses.",
         ),
     ] = False,
-    max_body: Annotated[str, typer.Option(help="Of a request, before and after decompression.")] = "16m",
-    max_reports: Annotated[int, typer.Option(min=1, help="Of a request.")] = 100_000,
+    max_body: Annotated[str, typer.Option(help="Largest request, before and after decompression.")] = "16m",
+    max_reports: Annotated[int, typer.Option(min=1, help="Most reports of a request.")] = 100_000,
     retention_bytes: Annotated[
-        str, typer.Option(help="What the broker holds at most; beyond that, senders are told to wait.")
+        str, typer.Option(help="Most bytes that the broker holds; then senders have to wait.")
     ] = "8g",
     retention_age: Annotated[
         str | None,
         typer.Option(
-            help="How long the broker holds a report at most, read or not: what is older is lost.",
+            help="How long the broker holds a report, read or not: older ones are lost.",
             show_default="for ever",
         ),
     ] = None,
@@ -91,8 +91,8 @@ def serve(
 ) -> None:
     """Collect reports over HTTP, deliver them in causal order, and answer questions about them, live.
 
-    Applications send OTLP to /v1/traces and /v1/logs, or reports to /v1/reports. What was answered with 200 is on disk.
-    Ctrl-C answers what came, and ends all that was started.
+    Applications send OTLP to /v1/traces and /v1/logs, or reports to /v1/reports. A report that was
+    answered with 200 is on disk. Ctrl-C finishes open requests and ends all processes.
 
     For example:
 
@@ -100,8 +100,8 @@ def serve(
 
       ledto serve h --host 0.0.0.0 --tokens tokens.txt --tls-cert cert.pem --tls-key key.pem --policy cbd:0.6 --eps 250ms
     """
-    # Nothing runs yet that would have to be ended; and compiled code that is interrupted while it is loaded crashes.
-    with ended_by_interrupts():
+    # Nothing has to be cleaned up yet, and compiled code crashes if it is interrupted while it is loaded.
+    with end_at_interrupt():
         from ledto.errors import LedtoError
         from ledto.service.broker.nats_server import Retention
         from ledto.service.http.app import HttpSettings
@@ -116,16 +116,16 @@ def serve(
         raise typer.BadParameter("a folder of this machine: the live history is written in place", param_hint="HISTORY")
     if broker is not None and re.match(r"(nats|tls)://[^/]+/?$", broker) is None:
         raise typer.BadParameter("a broker is named as nats://HOST:PORT", param_hint="--broker")
-    if strange := [host for host in webhook_host or [] if re.fullmatch(r"[\w.-]+(:\d+)?", host) is None]:
-        raise typer.BadParameter(f"HOST or HOST:PORT, not {strange[0]!r:.60}", param_hint="--webhook-host")
+    if invalid := [host for host in webhook_host or [] if re.fullmatch(r"[\w.-]+(:\d+)?", host) is None]:
+        raise typer.BadParameter(f"HOST or HOST:PORT, not {invalid[0]!r:.60}", param_hint="--webhook-host")
     age_s = 0.0
     if retention_age is not None:
-        age_s = _length("--retention-age", retention_age) / NANOSECONDS["s"]
+        age_s = _read_length("--retention-age", retention_age) / NANOSECONDS["s"]
         if age_s <= 0:
             raise typer.BadParameter("more than 0", param_hint="--retention-age")
     if no_stream and (policy or eps or delta):
         raise typer.BadParameter(
-            "the stream's: give it to ledto observe --follow", param_hint="--policy, --eps, --delta"
+            "it is for the stream: give it to ledto observe --follow", param_hint="--policy, --eps, --delta"
         )
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     try:
@@ -135,21 +135,21 @@ def serve(
                 host=host,
                 port=port,
                 access=Access() if tokens is None else read_tokens(tokens),
-                limits=_limits(Limits, max_body, max_reports),
+                limits=_make_limits(Limits, max_body, max_reports),
                 certificate=tls_cert,
                 key=tls_key,
                 open_to_all=open_to_all,
                 expects_stream=not no_stream,
             ),
-            retention=Retention(bytes=_size("--retention-bytes", retention_bytes), age_s=age_s),
+            retention=Retention(bytes=_read_size("--retention-bytes", retention_bytes), age_s=age_s),
             broker=broker.rstrip("/") if broker is not None else None,
             broker_port=broker_port,
             stream_name=stream_name,
             stream=not no_stream,
-            stream_options=[] if no_stream else _stream_options(history, policy, eps=eps, delta=delta),
+            stream_options=[] if no_stream else _make_stream_options(history, policy, eps=eps, delta=delta),
         )
         if not no_stream:
-            # The stream would end for want of it, and be started again and again.
+            # Without Java, the stream would end and be started again and again.
             find_java()
         _serve(plan, webhook_host or [], webhook_private=webhook_private, as_json=as_json)
     except LedtoError as failure:
@@ -161,7 +161,7 @@ def serve(
 
 
 def _serve(plan: ServicePlan, webhook_hosts: Sequence[str], *, webhook_private: bool, as_json: bool) -> None:
-    with ended_by_interrupts():
+    with end_at_interrupt():
         from ledto.live import LiveHistory
         from ledto.service.http.app import ServiceError
         from ledto.service.questions.routes import questions_router
@@ -175,8 +175,8 @@ def _serve(plan: ServicePlan, webhook_hosts: Sequence[str], *, webhook_private: 
     try:
         hosts = WebhookHosts(webhook_hosts, private=webhook_private)
         subscriptions = Subscriptions(live, plan.history / "broker" / "subscriptions", webhook_hosts=hosts)
-    except OSError as fault:
-        raise ServiceError(f"{plan.history} cannot be made or written to: {fault.strerror or fault}") from None
+    except OSError as failure:
+        raise ServiceError(f"{plan.history} cannot be made or written to: {failure.strerror or failure}") from None
     access = plan.settings.access
     asyncio.run(
         serve(
@@ -218,31 +218,31 @@ def _announce(plan: ServicePlan, running: Running, *, as_json: bool) -> None:
         say("Without TLS, tokens and reports cross the network in the clear: see --tls-cert", err=True)
 
 
-def _limits(limits: Any, max_body: str, max_reports: int) -> Any:
-    body_bytes = _size("--max-body", max_body)
+def _make_limits(limits: Any, max_body: str, max_reports: int) -> Any:
+    body_bytes = _read_size("--max-body", max_body)
     if not 1 << 10 <= body_bytes <= 60 << 20:
         raise typer.BadParameter("from 1k to 60m", param_hint="--max-body")
     return limits(body_bytes=body_bytes, reports=max_reports, bytes_in_flight=max(8 * body_bytes, 128 << 20))
 
 
-def _stream_options(history: str, policies: list[str] | None, **lengths: str | None) -> list[str]:
-    """The stream's arguments. Raises `LedtoError` for what it would refuse: it would be started again and again."""
-    given = {name: text for name, text in lengths.items() if text is not None}
-    length = {name: _length(f"--{name}", text) for name, text in given.items()}
-    agreed_terms(TermsGiven(policies, length.get("eps"), length.get("delta")), history)
-    options = [each for policy in policies or [] for each in ("--policy", policy)]
-    return options + [each for name, text in given.items() for each in (f"--{name}", text)]
+def _make_stream_options(history: str, policies: list[str] | None, **lengths: str | None) -> list[str]:
+    """Make the stream's arguments. Raises `LedtoError` for those it would refuse, or it would be started again and again."""
+    texts = {name: text for name, text in lengths.items() if text is not None}
+    length = {name: _read_length(f"--{name}", text) for name, text in texts.items()}
+    agree_or_exit(TermsGiven(policies, length.get("eps"), length.get("delta")), history)
+    options = [word for policy in policies or [] for word in ("--policy", policy)]
+    return options + [word for name, text in texts.items() for word in (f"--{name}", text)]
 
 
-def _length(option: str, text: str) -> int:
+def _read_length(option: str, text: str) -> int:
     try:
         return read_duration(text, "ns")
     except ValueError as refused:
         raise typer.BadParameter(str(refused), param_hint=option) from None
 
 
-def _size(option: str, text: str) -> int:
-    found = re.fullmatch(r"([1-9]\d{0,14})([kmgt]?)b?", text.strip(), re.IGNORECASE)
-    if found is None:
+def _read_size(option: str, text: str) -> int:
+    match = re.fullmatch(r"([1-9]\d{0,14})([kmgt]?)b?", text.strip(), re.IGNORECASE)
+    if match is None:
         raise typer.BadParameter(f"a size such as 512m or 8g, not {text!r:.60}", param_hint=option)
-    return int(found[1]) * _SIZES[found[2].lower()]
+    return int(match[1]) * _SIZES[match[2].lower()]

@@ -11,7 +11,7 @@ import typer
 from rich.progress import Progress
 from rich.table import Table
 
-from ledto.cli.output import console, ended_by_interrupts, print_json
+from ledto.cli.output import console, end_at_interrupt, print_json
 from ledto.cli.simulate_history import deliver_again
 
 if TYPE_CHECKING:
@@ -157,18 +157,18 @@ def simulate(
     if not 0 <= seed <= (1 << 64) - seeds:
         raise typer.BadParameter(f"seeds run from 0 to 2**64 - 1, not {seed}", param_hint="--seed")
     name = "cbd" if policy is None else policy[0]
-    eps_ticks, delta_ticks = _ticks("--eps", eps), _ticks("--delta", delta)
+    eps_ticks, delta_ticks = _read_ticks("--eps", eps), _read_ticks("--delta", delta)
     reading = PRESETS[preset]
     try:
         model = reading.model(
-            processes, eps_ticks, delta_ticks, rate, delay=_delay(delay), messages=messages, loss=loss
+            processes, eps_ticks, delta_ticks, rate, delay=_read_delay(delay), messages=messages, loss=loss
         )
-        chosen = _policy(name, phi, model, elements)
+        chosen = _make_policy(name, phi, model, elements)
         check_size(model)
     except ValueError as refused:
         raise typer.BadParameter(str(refused)) from None
     try:
-        with ended_by_interrupts():
+        with end_at_interrupt():
             outcomes = _run(model, chosen, range(seed, seed + seeds))
     except MemoryError:
         raise typer.BadParameter("memory ran out: lower --processes, --messages, --eps or --delta") from None
@@ -187,11 +187,11 @@ def simulate(
         "seed": seed,
         "seeds": seeds,
     }
-    result = _result(reading, outcomes) | {"parameters": parameters}
+    result = _summarize(reading, outcomes) | {"parameters": parameters}
     if as_json:
         print_json(result)
     else:
-        console().print(_table(result))
+        console().print(_make_table(result))
 
 
 def _check_together(context: typer.Context, history: str | None) -> None:
@@ -203,7 +203,7 @@ def _check_together(context: typer.Context, history: str | None) -> None:
             raise typer.BadParameter(said, param_hint=f"--{name.replace('_', '-')}")
 
 
-def _ticks(option: str, text: str | None) -> int:
+def _read_ticks(option: str, text: str | None) -> int:
     try:
         return TICKS if text is None else int(text)
     except ValueError:
@@ -232,12 +232,15 @@ def check_size(model: Model) -> None:
 
 
 def expected_ticks(model: Model) -> float:
-    """Increments of the processes' clocks until enough reports have arrived, if none but those of `loss` is lost."""
+    """Estimate the clock increments of all processes until enough reports have arrived, if only `loss` loses any."""
     return model.messages / (model.rate * (1 - model.loss))
 
 
 def expected_bytes(model: Model) -> int:
-    """Of the largest arrays: a stamp and a vector clock for each report, process and message on its way; due times."""
+    """Estimate the bytes of the largest arrays: stamps and vector clocks of reports, processes and messages on their way.
+
+    Due times are counted, too.
+    """
     entry, due = 4, 8
     sent = int(model.rate * model.processes * model.longest_delay)
     on_their_way = min(sent, model.messages)
@@ -246,7 +249,7 @@ def expected_bytes(model: Model) -> int:
     return entry * stamps * (model.compared + model.processes) + due * (timelines + 1) * model.longest_delay
 
 
-def _delay(text: str) -> Delay:
+def _read_delay(text: str) -> Delay:
     from ledto.papers.presets import DELAYS
     from ledto.simulation import Delay
 
@@ -261,7 +264,7 @@ def _delay(text: str) -> Delay:
         raise ValueError(f"delay is half, quarter or MEAN,SD in ticks (such as 5,2.5), not {text!r:.60}") from None
 
 
-def _policy(name: str, phi: str | None, model: Model, elements: int | None) -> StampPolicy:
+def _make_policy(name: str, phi: str | None, model: Model, elements: int | None) -> StampPolicy:
     from ledto.delivery.policies import POLICIES, policy_from_name
 
     long_name = SHORT_NAMES.get(name, name)
@@ -293,41 +296,41 @@ def _run(model: Model, policy: StampPolicy, seeds: range) -> list[CellOutcome]:
         lambda reports, *_: deliver_batch(reports, policy),
         lambda _: policy_bytes(policy, model),
     )
-    shown = console(stderr=True)
-    with Progress(console=shown, transient=True, disable=not shown.is_terminal) as progress:
-        shown.show_cursor(True)  # An interrupt ends the process at once, so nothing would bring the cursor back.
+    stderr = console(stderr=True)
+    with Progress(console=stderr, transient=True, disable=not stderr.is_terminal) as progress:
+        stderr.show_cursor(True)  # An interrupt ends the process at once, so nothing would bring the cursor back.
         steps = progress.track(seeds, description="Simulating")
-        return [run_cell(model, each, [(scheme, Fraction(1))]).outcomes[0] for each in steps]
+        return [run_cell(model, seed, [(scheme, Fraction(1))]).outcomes[0] for seed in steps]
 
 
-def _result(preset: Preset, outcomes: list[CellOutcome]) -> dict[str, Any]:
+def _summarize(preset: Preset, outcomes: list[CellOutcome]) -> dict[str, Any]:
     measures: dict[str, Any] = {
-        "messages": lambda found: found.violations.messages,
+        "messages": lambda outcome: outcome.violations.messages,
         "violations": {
-            "average_pct": lambda found: preset.average_pct(found.violations),
-            "messages_pct": lambda found: found.violations.messages_pct,
-            "pairs": lambda found: found.violations.pairs,
+            "average_pct": lambda outcome: preset.average_pct(outcome.violations),
+            "messages_pct": lambda outcome: outcome.violations.messages_pct,
+            "pairs": lambda outcome: outcome.violations.pairs,
         },
         "delay": {
-            name: (lambda found, name=name: getattr(found.delays, name)) for name in ("p50", "p95", "p99", "max")
+            name: (lambda outcome, name=name: getattr(outcome.delays, name)) for name in ("p50", "p95", "p99", "max")
         },
-        "stamp_bytes": lambda found: found.stamp_bytes,
+        "stamp_bytes": lambda outcome: outcome.stamp_bytes,
     }
 
     def apply(tree: Any, reduce: Callable[[list[float]], float | None]) -> Any:
         if isinstance(tree, dict):
             return {name: apply(part, reduce) for name, part in tree.items()}
-        return reduce([tree(found) for found in outcomes])
+        return reduce([tree(outcome) for outcome in outcomes])
 
     def mean(values: list[float]) -> float:
-        found = fmean(values)
-        return int(found) if found == int(found) and all(isinstance(value, int) for value in values) else found
+        value = fmean(values)
+        return int(value) if value == int(value) and all(isinstance(each, int) for each in values) else value
 
     spread = apply(measures, lambda values: stdev(values) if len(values) > 1 else None)
     return {**apply(measures, mean), "spread": spread}
 
 
-def _table(result: dict[str, Any]) -> Table:
+def _make_table(result: dict[str, Any]) -> Table:
     table = Table(title="Violations of causal order and what they were traded for")
     for column in ("measure", "mean", "standard deviation"):
         table.add_column(column, justify="left" if column == "measure" else "right")

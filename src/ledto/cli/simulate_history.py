@@ -7,10 +7,9 @@ from contextlib import contextmanager
 
 import typer
 
-from ledto.cli.history_options import asking
+from ledto.cli.history_options import open_or_exit
 from ledto.cli.output import INTERRUPTED, console, print_json, quiet_interrupts, say
-from ledto.cli.render import print_table
-from ledto.cli.tables import orders_table
+from ledto.cli.render import make_orders_table, print_table
 from ledto.durations import read_duration
 
 
@@ -29,14 +28,14 @@ def deliver_again(
 
     `lengths` are the texts of eps, delta and tick; None takes eps and delta from the history, and a tick that fits.
     """
-    with asking(history) as asked:
+    with open_or_exit(history) as opened:
         from ledto.batch.observe import Delivering
         from ledto.batch.redeliver import measure, redeliver
         from ledto.errors import LedtoError
         from ledto.history.manifest import to_json
 
-        unit = asked.unit
-        length = {name: _length(name, text, unit) for name, text in lengths.items()}
+        unit = opened.unit
+        length = {name: _read_length(name, text, unit) for name, text in lengths.items()}
         if length["tick"] == 0:
             raise typer.BadParameter("1 or more, not 0", param_hint="--tick")
         delivering = Delivering(policies, phi, length["delta"], elements, length["tick"], as_known)
@@ -44,13 +43,13 @@ def deliver_again(
             delivering.check()
         except ValueError as refused:
             raise typer.BadParameter(str(refused), param_hint="--policy") from None
-        eps = asked.run.manifest.eps if length["eps"] is None else length["eps"]
+        eps = opened.run.manifest.eps if length["eps"] is None else length["eps"]
         try:
-            with quiet_interrupts(), _progress() as on_progress:
+            with quiet_interrupts(), _show_progress() as on_progress:
                 if to is None:
-                    delivered = measure(asked.run, delivering, eps=eps, on_progress=on_progress)
+                    delivered = measure(opened.run, delivering, eps=eps, on_progress=on_progress)
                 else:
-                    delivered = redeliver(asked.run, to, delivering, eps=eps, on_progress=on_progress)
+                    delivered = redeliver(opened.run, to, delivering, eps=eps, on_progress=on_progress)
         except KeyboardInterrupt:
             say("Interrupted" if to is None else f"Interrupted: {to} is as it was", err=True)
             raise typer.Exit(INTERRUPTED) from None
@@ -58,13 +57,15 @@ def deliver_again(
             say(refused, err=True)
             raise typer.Exit(1) from None
         policies_json, wall_clock = to_json(delivered.policies), to_json(delivered.wall_clock)
+        for summary in policies_json.values():
+            del summary["files"]
         if as_json:
             print_json({"history": history, "wall_clock": wall_clock, "policies": policies_json})
             return
-        print_table(orders_table(wall_clock, policies_json, unit))
+        print_table(make_orders_table(wall_clock, policies_json, unit))
 
 
-def _length(name: str, text: str | None, unit: str) -> int | None:
+def _read_length(name: str, text: str | None, unit: str) -> int | None:
     try:
         return None if text is None else read_duration(text, unit)
     except ValueError as refused:
@@ -72,12 +73,12 @@ def _length(name: str, text: str | None, unit: str) -> int | None:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on stderr, where that is a terminal."""
+def _show_progress() -> Iterator[Callable[[int, int], None]]:
+    """Show a bar, if stderr is a terminal; yield what to call with the segments done and all."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    shown = console(stderr=True)
+    stderr = console(stderr=True)
     columns = (TextColumn("delivering"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=shown, disable=not shown.is_terminal, transient=True) as progress:
+    with Progress(*columns, console=stderr, disable=not stderr.is_terminal, transient=True) as progress:
         bar = progress.add_task("", total=None)
         yield lambda done, total: progress.update(bar, completed=done, total=total)
