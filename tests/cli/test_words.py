@@ -99,7 +99,7 @@ def otlp(spans: dict[str, list[dict[str, Any]]]) -> str:
         (
             CHARGE,
             CALL,
-            "possible: {0} charge ends could have led to {1} call pay ends: the latter is taken to have waited for the "
+            "possible: {0} charge ends could have led to {1} call pay ends: the latter is assumed to have waited for the "
             "answer of it; nothing recorded leads from one to the other",
         ),
         (
@@ -185,7 +185,7 @@ def test_what_is_missing_makes_it_unknown_and_is_counted(run: Run, tmp_path: Pat
     )
     first = (
         "5 events of 3 processes: for 60% of them it is provable what cannot have led to them; "
-        "for 1 a report is missing in their past (first before b:4); 1 is of a process that tells of no message (c)"
+        "for 1 a report is missing in their past (first before b:4); 1 is of a process that reports no message (c)"
     )
     assert said.splitlines()[0] == run("check", "--history", history).splitlines()[0] == first
     assert "if no report was lost" not in said
@@ -208,7 +208,7 @@ def test_what_is_missing_makes_it_unknown_and_is_counted(run: Run, tmp_path: Pat
     assert "1 event is concurrent with a:2; of 2 more it is not known" in run("concurrent", "a:2", "--history", history)
     told = run("processes", "--history", history)
     assert "numbers are missing, provable up to event 1" in told
-    assert "tells of no message: nothing is provable" in told
+    assert "reports no message: nothing is provable" in told
 
 
 @pytest.mark.parametrize("numbered", [True, False])

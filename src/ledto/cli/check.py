@@ -67,7 +67,7 @@ def processes(
 def _describe_doubts(process: Process) -> str:
     """Say what is not provable of a process, and why."""
     if process.messages == 0 and process.first_hole == 1:
-        return "tells of no message: nothing is provable"
+        return "reports no message: nothing is provable"
     doubts = [] if process.dense_seq else ["numbers are missing"]
     if process.first_tainted is not None:
         provable = process.first_tainted - 1

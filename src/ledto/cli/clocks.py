@@ -66,47 +66,47 @@ def clocks(
 
 
 def _sort_key(clock: ClockReport) -> tuple[bool, bool, int, str]:
-    it = clock.estimate
-    known = [abs(each) for each in (it.low, it.high) if each is not None]
-    return not clock.broken, not it.peers, -max(known, default=0), it.name
+    estimate = clock.estimate
+    bounds = [abs(bound) for bound in (estimate.low, estimate.high) if bound is not None]
+    return not clock.broken, not estimate.peers, -max(bounds, default=0), estimate.name
 
 
 def _print_table(shown: Sequence[ClockReport], same: set[str], unit: str) -> None:
-    drifting = any(each.estimate.drift_low_ppm is not None for each in shown)
-    several = len({each.estimate.reference for each in shown} - {None}) > 1
+    drifting = any(clock.estimate.drift_low_ppm is not None for clock in shown)
+    several = len({clock.estimate.reference for clock in shown} - {None}) > 1
     axis = _choose_axis(shown)
     columns = ["clock", "ahead by", "at least", "at most", *(["drift, ppm"] if drifting else [])]
     columns += ["in", "out", "peers", *(["against"] if several else []), "verdict", _draw_scale(axis, unit)]
     rows = []
     for clock in shown:
-        it = clock.estimate
-        drift = [_format_drift(it.drift_low_ppm, it.drift_high_ppm)] if drifting else []
+        estimate = clock.estimate
+        drift = [_format_drift(estimate.drift_low_ppm, estimate.drift_high_ppm)] if drifting else []
         rows.append(
             (
-                it.name,
-                *(_format_signed(each, unit) for each in (it.offset, it.low, it.high)),
+                estimate.name,
+                *(_format_signed(value, unit) for value in (estimate.offset, estimate.low, estimate.high)),
                 *drift,
-                f"{it.received:,}",
-                f"{it.sent:,}",
-                f"{it.peers:,}",
-                *([it.reference or ""] if several else []),
+                f"{estimate.received:,}",
+                f"{estimate.sent:,}",
+                f"{estimate.peers:,}",
+                *([estimate.reference or ""] if several else []),
                 _format_verdict(clock, same),
-                _draw_bar(it.low, it.high, axis) if it.peers else "",
+                _draw_bar(estimate.low, estimate.high, axis) if estimate.peers else "",
             )
         )
     print_rows(columns, rows)
 
 
 def _format_verdict(clock: ClockReport, same: set[str]) -> str:
-    it = clock.estimate
-    if it.verdict == ONE_SIDED and it.name in same:
+    estimate = clock.estimate
+    if estimate.verdict == ONE_SIDED and estimate.name in same:
         return "agrees, by answers"
-    return f"broken: {it.verdict}" if clock.broken else it.verdict
+    return f"broken: {estimate.verdict}" if clock.broken else estimate.verdict
 
 
 def describe_clocks(report: Clocks, unit: str) -> list[str]:
     """Say which clocks are broken, from which one offsets count, which agree, and how long messages and reports take."""
-    references = [each.estimate.name for each in report.clocks if each.estimate.verdict == REFERENCE]
+    references = [clock.estimate.name for clock in report.clocks if clock.estimate.verdict == REFERENCE]
     lines = [_describe_broken(clock, unit) for clock in report.broken]
     if references:
         lines = lines or ["no clock stands out from the others as broken"]
@@ -142,9 +142,11 @@ def _describe_same(report: Clocks, unit: str) -> list[str]:
 
 def _same_as_reference(report: Clocks) -> set[str]:
     """Name the clocks that cannot be told apart from their reference."""
-    together = {name: each.names for each in report.same for name in each.names}
+    together = {name: same.names for same in report.same for name in same.names}
     return {
-        each.estimate.name for each in report.clocks if each.estimate.reference in together.get(each.estimate.name, ())
+        clock.estimate.name
+        for clock in report.clocks
+        if clock.estimate.reference in together.get(clock.estimate.name, ())
     }
 
 
@@ -155,15 +157,17 @@ def _describe_open_sides(report: Clocks, unit: str) -> list[str]:
     """
     same = _same_as_reference(report)
     one_sided = [
-        each.estimate for each in report.clocks if each.estimate.verdict == ONE_SIDED and each.estimate.name not in same
+        clock.estimate
+        for clock in report.clocks
+        if clock.estimate.verdict == ONE_SIDED and clock.estimate.name not in same
     ]
-    lines = [_describe_one_side(it, unit) for it in one_sided[:MOST_NAMED]]
+    lines = [_describe_one_side(estimate, unit) for estimate in one_sided[:MOST_NAMED]]
     if len(one_sided) > MOST_NAMED:
         lines.append(
             f"one side only: {len(one_sided) - MOST_NAMED:,} more clocks, each with its bound in the table above"
         )
     strangers = [
-        each.estimate.name for each in report.clocks if each.estimate.verdict == UNKNOWN and each.estimate.peers
+        clock.estimate.name for clock in report.clocks if clock.estimate.verdict == UNKNOWN and clock.estimate.peers
     ]
     if strangers:
         named = ", ".join(strangers[:MOST_NAMED]) + (" and others" if len(strangers) > MOST_NAMED else "")
@@ -171,14 +175,14 @@ def _describe_open_sides(report: Clocks, unit: str) -> list[str]:
     return lines
 
 
-def _describe_one_side(it: ClockEstimate, unit: str) -> str:
-    if it.low is None:
-        bound = _format_side(it.high or 0, "at most", "ahead of", "at least", "behind", unit)
-        return (
-            f"one side only: {it.name} is {bound} {it.reference}; no message leads from it there, so no more is known"
-        )
-    bound = _format_side(-it.low, "at most", "behind", "at least", "ahead of", unit)
-    return f"one side only: {it.name} is {bound} {it.reference}; no message leads from there to it, so no more is known"
+def _describe_one_side(estimate: ClockEstimate, unit: str) -> str:
+    if estimate.low is None:
+        bound = _format_side(estimate.high or 0, "at most", "ahead of", "at least", "behind", unit)
+        missing = "from it there"
+    else:
+        bound = _format_side(-estimate.low, "at most", "behind", "at least", "ahead of", unit)
+        missing = "from there to it"
+    return f"one side only: {estimate.name} is {bound} {estimate.reference}; no message leads {missing}, so no more is known"
 
 
 def _format_side(value: int, limit: str, side: str, other_limit: str, other_side: str, unit: str) -> str:
@@ -188,22 +192,24 @@ def _format_side(value: int, limit: str, side: str, other_limit: str, other_side
 
 
 def _describe_broken(clock: ClockReport, unit: str) -> str:
-    it = clock.estimate
-    instead = f" (or {' or '.join(it.alternatives)}: the messages cannot tell)" if it.alternatives else ""
-    if it.verdict == "steps":
+    estimate = clock.estimate
+    name = (
+        f"{estimate.name} (or {' or '.join(estimate.alternatives)}: the messages cannot tell)"
+        if estimate.alternatives
+        else estimate.name
+    )
+    if estimate.verdict == "steps":
         settings = [
             f"{_describe_step(step, unit)} between {_format_when(step.first, unit)} and {_format_when(step.last, unit)}"
-            for step in it.steps
+            for step in estimate.steps
         ]
-        return f"broken: the clock of {it.name}{instead} was set: {'; '.join(settings)}"
-    if it.verdict == "erratic":
-        return (
-            f"broken: the clock of {it.name}{instead} contradicts the others, and neither drift nor steps explain how"
-        )
-    nearest = it.low if it.low is not None and it.low > 0 else it.high
+        return f"broken: the clock of {name} was set: {'; '.join(settings)}"
+    if estimate.verdict == "erratic":
+        return f"broken: the clock of {name} contradicts the others, and neither drift nor steps explain how"
+    nearest = estimate.low if estimate.low is not None and estimate.low > 0 else estimate.high
     side = "ahead of" if nearest is not None and nearest > 0 else "behind"
     amount = show_duration(abs(nearest or 0), unit)
-    return f"broken: the clock of {it.name}{instead} is {amount} or more {side} the others, far more than they differ"
+    return f"broken: the clock of {name} is {amount} or more {side} the others, far more than they differ"
 
 
 def _describe_step(step: ClockStep, unit: str) -> str:
@@ -260,8 +266,8 @@ def _format_when(time: int, unit: str) -> str:
 
 def _choose_axis(shown: Sequence[ClockReport]) -> tuple[int, int]:
     """Choose the ends of the axis of the bars, from clocks that are not broken if there are any."""
-    for chosen in ([each for each in shown if not each.broken], shown):
-        ends = [end for each in chosen for end in (each.estimate.low, each.estimate.high) if end is not None]
+    for chosen in ([clock for clock in shown if not clock.broken], shown):
+        ends = [end for clock in chosen for end in (clock.estimate.low, clock.estimate.high) if end is not None]
         if any(ends):
             return min(0, *ends), max(0, *ends)
     return -1, 1

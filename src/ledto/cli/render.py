@@ -164,7 +164,7 @@ def make_orders_table(wall_clock: dict[str, Any], policies: dict[str, Any], unit
     from rich.table import Table
 
     table = Table(
-        title="Wrong in each order, and how long it waits",
+        title="Violations of causal order, and how long events wait",
         title_justify="left",
         caption="messages received before they were sent; events before one of their causes; pairs of cause and effect",
         caption_justify="left",

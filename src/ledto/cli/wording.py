@@ -81,7 +81,7 @@ def _describe_shared(step: PathStep, earlier: Event, later: Event, unit: str) ->
         )
     if step.kind == "answer":
         waited = cause if _is_local(step) else f"the answer of {cause}"
-        return f"{effect} is taken to have waited for {waited}"
+        return f"{effect} is assumed to have waited for {waited}"
     near = "" if step.apart is None else f", {show_duration(step.apart, unit)} apart by its clock"
     both = "both" if (cause, effect) == ("it", "the latter") else f"{cause} and {effect} both"
     return f"{both} touched {step.effect.process}{near}"
@@ -204,12 +204,12 @@ def describe_provable(counts: Provable) -> list[str]:
     if counts.silent_events:
         names = ", ".join(counts.silent)
         more = ", ..." if counts.silent_processes > len(counts.silent) else ""
-        which = "a process that tells" if counts.silent_processes == 1 else "processes that tell"
+        which = "a process that reports" if counts.silent_processes == 1 else "processes that report"
         are = "is" if counts.silent_events == 1 else "are"
-        reasons.append(f"{counts.silent_events:,} {are} of {which} of no message ({names}{more})")
+        reasons.append(f"{counts.silent_events:,} {are} of {which} no message ({names}{more})")
     lines = [*warning, "; ".join([sentence, *reasons])]
     if not counts.numbered and counts.processes:
-        lines.append("  if no report was lost: not all events have numbers, and nobody can miss one that has none")
+        lines.append("  if no report was lost: not all events have numbers, so lost reports cannot be noticed")
     return lines
 
 
