@@ -105,3 +105,35 @@ def test_a_live_history_is_delivered_again(made: Made, tmp_path: Path) -> None:
     kept = CliRunner().invoke(cli, [*command, "--to", str(tmp_path / "copy")])
     assert kept.exit_code == 0, kept.output
     assert order(open_history(tmp_path / "copy"), "cbd-0.5") == order(LiveHistory(made.live).current(), "cbd-0.5")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (["--policy", "fifo"], 2, "there are exact, dapw, cbd"),
+        (["--delta", "2 parsecs"], 2, "such as 250ms"),
+        (["--tick", "0"], 2, "1 or more, not 0"),
+        (["--elements", "99"], 1, "from 1 to 17"),
+        (["--to", "{file}"], 1, "a file where a folder is needed"),
+    ],
+)
+def test_what_cannot_be_delivered_is_said(made: Made, tmp_path: Path, options: list[str], code: int, says: str) -> None:
+    """A number that is out of range would end in a trace-back of fifty lines."""
+    (tmp_path / "file").touch()
+    words = [option.replace("{file}", str(tmp_path / "file")) for option in options]
+    done = CliRunner(env={"COLUMNS": "400"}).invoke(cli, ["simulate", "--history", str(made.batch), *words])
+    assert (done.exit_code, "Traceback" in done.output) == (code, False)
+    assert says in " ".join(done.output.split())
+
+
+def test_an_eps_that_the_clocks_break_is_answered_with_one_that_they_keep(tmp_path: Path) -> None:
+    """Who is told to make the history again would do so for nothing: another option is enough."""
+    (tmp_path / "log.jsonl").write_text(
+        '{"process": "a", "time": 20, "sends": "m"}\n{"process": "b", "time": 5, "receives": "m"}\n'
+    )
+    observe(None, [str(tmp_path / "log.jsonl")], tmp_path / "h")
+    command = ["simulate", "--history", str(tmp_path / "h"), "--eps"]
+    refused = CliRunner(env={"COLUMNS": "400"}).invoke(cli, [*command, "14ns"])
+    assert refused.exit_code == 2
+    assert "has a time 15 ns before one of its causes: give 15ns or more" in refused.output
+    assert CliRunner().invoke(cli, [*command, "15ns"]).exit_code == 0

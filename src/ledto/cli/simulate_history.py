@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import typer
 
 from ledto.cli.history_options import open_or_exit
-from ledto.cli.output import INTERRUPTED, console, print_json, quiet_interrupts, say
+from ledto.cli.output import INTERRUPTED, console, explain_write_failure, print_json, quiet_interrupts, say
 from ledto.cli.render import make_orders_table, print_table
-from ledto.durations import read_duration
+from ledto.durations import read_duration, show_duration
 
 
 def deliver_again(
@@ -43,7 +43,15 @@ def deliver_again(
             delivering.check()
         except ValueError as refused:
             raise typer.BadParameter(str(refused), param_hint="--policy") from None
-        eps = opened.run.manifest.eps if length["eps"] is None else length["eps"]
+        manifest = opened.run.manifest
+        eps = manifest.eps if length["eps"] is None else length["eps"]
+        if eps < manifest.lag:
+            needed = f"{manifest.lag}{'' if unit == 'tick' else unit}"
+            raise typer.BadParameter(
+                f"{manifest.lag_event} has a time {show_duration(manifest.lag, unit)} before one of its causes: "
+                f"give {needed} or more",
+                param_hint="--eps",
+            )
         try:
             with quiet_interrupts(), _show_progress() as on_progress:
                 if to is None:
@@ -55,6 +63,11 @@ def deliver_again(
             raise typer.Exit(INTERRUPTED) from None
         except LedtoError as refused:
             say(refused, err=True)
+            raise typer.Exit(1) from None
+        except OSError as failure:
+            if to is None:
+                raise
+            say(explain_write_failure(to, failure), err=True)
             raise typer.Exit(1) from None
         policies_json, wall_clock = to_json(delivered.policies), to_json(delivered.wall_clock)
         for summary in policies_json.values():
