@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from ledto.batch.observe import Delivering
-from ledto.batch.redeliver import measure, redeliver
+from ledto.batch.redeliver import measure, redeliver, survey
 from ledto.cli.main import cli
 from ledto.events.schema import REPORTS
 from ledto.history.damage import check_files
@@ -21,7 +21,7 @@ from ledto.history.manifest import to_json
 from ledto.history.store import Store
 from ledto.live import LiveHistory, LiveWriter
 from ledto.questions.history import History, open_history
-from tests.live.streams import DELTA, EPS, HOUR, MS, kind_stream, terms
+from tests.live.streams import DELTA, EPS, HOUR, MS, hard_stream, kind_stream, terms
 from tests.spark.running import observe
 
 POLICIES = ("exact", "cbd:0.5")
@@ -79,7 +79,7 @@ def test_what_is_measured_is_what_is_kept_and_what_a_count_finds(made: Made, tmp
     """A table of violations that the deliveries do not have would send its reader to the wrong policy."""
     run = open_history(made.batch).run
     delivering = Delivering(("cbd", "physical-only:0"), phi="0.6", delta=DELTA, elements=2, tick=7 * MS)
-    measured = measure(run, delivering, eps=EPS)
+    measured = measure(run, survey(run), delivering, eps=EPS)
     kept = redeliver(run, tmp_path / "copy", delivering, eps=EPS)
     copy = open_history(tmp_path / "copy")
     wrong = []
@@ -126,6 +126,19 @@ def test_what_cannot_be_delivered_is_said(made: Made, tmp_path: Path, options: l
     assert says in " ".join(done.output.split())
 
 
+def test_a_live_history_whose_clocks_broke_eps_is_delivered_with_one_that_they_keep(tmp_path: Path) -> None:
+    """One late report would keep the user from comparing policies; and a bound that is not so must not be used silently."""
+    _, table = hard_stream(Random(9), off=(0,))
+    with LiveWriter(str(tmp_path / "live"), terms()) as writer:
+        writer.step(table, now=table["arrival"][-1].as_py(), positions={"rows": len(table)})
+    blocks = survey(LiveHistory(tmp_path / "live").current().run)
+    assert blocks.largest_lag.max() > EPS
+    done = CliRunner().invoke(cli, ["simulate", "--history", str(tmp_path / "live"), "--json"])
+    assert done.exit_code == 0, done.output
+    assert "more than the history's eps of 60 ms" in done.stderr
+    assert json.loads(done.stdout)["policies"]["cbd-1"]["eps"] == blocks.largest_lag.max()
+
+
 def test_an_eps_that_the_clocks_break_is_answered_with_one_that_they_keep(tmp_path: Path) -> None:
     """Who is told to make the history again would do so for nothing: another option is enough."""
     (tmp_path / "log.jsonl").write_text(
@@ -135,5 +148,5 @@ def test_an_eps_that_the_clocks_break_is_answered_with_one_that_they_keep(tmp_pa
     command = ["simulate", "--history", str(tmp_path / "h"), "--eps"]
     refused = CliRunner(env={"COLUMNS": "400"}).invoke(cli, [*command, "14ns"])
     assert refused.exit_code == 2
-    assert "has a time 15 ns before one of its causes: give 15ns or more" in refused.output
+    assert "an event has a time 15 ns before one of its causes: give 15ns or more" in refused.output
     assert CliRunner().invoke(cli, [*command, "15ns"]).exit_code == 0

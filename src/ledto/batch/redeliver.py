@@ -25,16 +25,30 @@ COPIED_BYTES = 1 << 20
 """Bytes that are copied at a time."""
 
 
+def survey(run: Run) -> Blocks:
+    """Read the times of all segments of a committed run, for `least_eps` and `measure`."""
+    return Blocks.joined([survey_segment(run, number) for number in range(len(run.segments))])
+
+
+def least_eps(blocks: Blocks) -> int:
+    """Return the least eps that the clocks keep. That of a live history may be less: it does not believe every clock."""
+    return int(blocks.largest_lag.max(initial=0))
+
+
 def measure(
-    run: Run, delivering: Delivering, *, eps: int, on_progress: OnProgress = lambda done, total: None
+    run: Run,
+    blocks: Blocks,
+    delivering: Delivering,
+    *,
+    eps: int,
+    on_progress: OnProgress = lambda done, total: None,
 ) -> Delivered:
     """Deliver every segment of a committed run, and count violations and delays; write nothing.
 
     Holds one segment in memory at a time. Raises `TermsRefused` for terms that do not fit the events, and `ClockDrift`
-    for an `eps` that they break.
+    for less than `least_eps`.
     """
     count = len(run.segments)
-    blocks = Blocks.joined([survey_segment(run, number) for number in range(count)])
     try:
         terms = agree_terms(
             delivering.policies,

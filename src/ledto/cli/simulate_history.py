@@ -30,7 +30,7 @@ def deliver_again(
     """
     with open_or_exit(history) as opened:
         from ledto.batch.observe import Delivering
-        from ledto.batch.redeliver import measure, redeliver
+        from ledto.batch.redeliver import least_eps, measure, redeliver, survey
         from ledto.errors import LedtoError
         from ledto.history.manifest import to_json
 
@@ -43,19 +43,12 @@ def deliver_again(
             delivering.check()
         except ValueError as refused:
             raise typer.BadParameter(str(refused), param_hint="--policy") from None
-        manifest = opened.run.manifest
-        eps = manifest.eps if length["eps"] is None else length["eps"]
-        if eps < manifest.lag:
-            needed = f"{manifest.lag}{'' if unit == 'tick' else unit}"
-            raise typer.BadParameter(
-                f"{manifest.lag_event} has a time {show_duration(manifest.lag, unit)} before one of its causes: "
-                f"give {needed} or more",
-                param_hint="--eps",
-            )
+        blocks = survey(opened.run)
+        eps = _choose_eps(length["eps"], opened.run.manifest.eps, least_eps(blocks), unit)
         try:
             with quiet_interrupts(), _show_progress() as on_progress:
                 if to is None:
-                    delivered = measure(opened.run, delivering, eps=eps, on_progress=on_progress)
+                    delivered = measure(opened.run, blocks, delivering, eps=eps, on_progress=on_progress)
                 else:
                     delivered = redeliver(opened.run, to, delivering, eps=eps, on_progress=on_progress)
         except KeyboardInterrupt:
@@ -76,6 +69,22 @@ def deliver_again(
             print_json({"history": history, "wall_clock": wall_clock, "policies": policies_json})
             return
         print_table(make_orders_table(wall_clock, policies_json, unit))
+
+
+def _choose_eps(given: int | None, of_history: int, least: int, unit: str) -> int:
+    """Return the eps to deliver with: the one given, or the history's if its clocks keep it, or the least they keep."""
+    if given is None:
+        if least > of_history:
+            differ = f"{show_duration(least, unit)}, more than the history's eps of {show_duration(of_history, unit)}"
+            say(f"clocks differ by up to {differ}: delivered with that", err=True)
+        return max(of_history, least)
+    if given < least:
+        enough = f"{least}{'' if unit == 'tick' else unit}"
+        raise typer.BadParameter(
+            f"an event has a time {show_duration(least, unit)} before one of its causes: give {enough} or more",
+            param_hint="--eps",
+        )
+    return given
 
 
 def _read_length(name: str, text: str | None, unit: str) -> int | None:
