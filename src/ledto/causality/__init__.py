@@ -1,18 +1,19 @@
-"""Takes rows of events with their messages; gives an order of them, and answers about what could have caused what.
+"""Put the events of one computation in causal order, and answer what can have led to what. NumPy and kernels only.
 
-From rows to a segment of a history:
+From rows of reports to a segment of a history:
 
-- `ledto.causality.canonical`, `.ordering`, `.cycles`, `.assembling`: every event once, in an order in which causes come
-  before their effects; contradictions are found, not followed;
-- `ledto.causality.bounded_stamps`: bounded stamps of events that carry none.
+- `canonical`, `order`, `place`: each event once, causes before effects; messages that form a cycle are reported;
+- `channels`, `channel_tables`: match sends and receives of messages that have no keys;
+- `lines`: what each event follows in its own process;
+- `corrected_times`, `bounded_stamps`: wall times that respect causality, and bounded stamps for events without.
 
-From segments to answers, with NumPy and `ledto.kernels` and without Spark or files:
+From segments to answers:
 
-- `ledto.causality.skeleton`: what is stored of a segment, and `ledto.causality.boundary`: what is known at its start;
-- `ledto.causality.vector_clocks`: vector clocks, and `Scan`, which goes over segments and gives their boundaries;
-- `ledto.causality.pairs`: whether one event happened before another, for many pairs at once;
-- `ledto.causality.sweeps`: the past and the future of one event, and the path from one event to another;
-- `ledto.causality.in_flight`: messages in flight across a cut.
+- `skeleton`: what is stored of a segment's order; `boundary`: what is known where it begins;
+- `vector_clocks`, `column_blocks`, `forward`: vector clocks, and `Scan`, which computes the boundaries of all segments;
+- `pairs`: whether one event happened before another, for many pairs at once;
+- `sweeps`: the past and the future of one event; `recorded_past`, `paths`: the same along lines and messages;
+- `taint`: events that may have unknown causes; `in_flight`: messages that cross a cut.
 
 One literal record, a segment of three rows:
 
@@ -22,7 +23,6 @@ One literal record, a segment of three rows:
     >>> vector_clocks(skeleton, Boundary.empty(processes=2))[2].tolist()
     [1, 2]
 
-says: process 0 had one event, process 1 two, and the last of them received what the first row sent, two rows back. Its
-vector clock counts events of process 0, then of process 1. The other two rows happened before it, and neither before the
-other.
+Process 0 had one event and process 1 two. The last row received what the first row sent, two rows back. Its vector clock
+is ``[1, 2]``: both other events happened before it. These two are concurrent.
 """

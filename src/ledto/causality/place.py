@@ -1,14 +1,15 @@
-"""From ordered rows to a segment: which rows belong to it, their places, and their causes as distances."""
+"""Make a segment of ordered rows: choose its rows, give them places, and store their causes as distances."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ledto.causality.order import Edges, OrderedRows, last_of
+from ledto.causality.order import NO_CAUSE, NO_LABEL, Edges, OrderedRows, last_of, process_of_last
 from ledto.causality.skeleton import Skeleton
 from ledto.kernels import kernel
 
@@ -16,178 +17,222 @@ Longs = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
+NONE = -1
+"""In place of a row, a place, a process or a key: there is none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenCauses:
+    """Pairs of cause and effect of which one is outside the segment; `NONE` where a column does not apply.
+
+    The effect is an event of the segment, or the next event of a process after it. The cause is an event of the segment, or
+    one outside, known by a key or as the last event of a process before the segment.
+    """
+
+    effect: Longs
+    """The place of the effect in the segment ..."""
+    next_of: Longs
+    """... or the process whose next event after the segment is the effect."""
+    cause: Longs
+    """The place of the cause in the segment ..."""
+    key: Longs
+    """... or the number of the key of its message ..."""
+    last_of: Longs
+    """... or the process whose last event before the segment is the cause. A cause may have a place and one of these."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlacedRows:
-    """Rows in history order with their causes, and what could not be settled among them."""
+    """The rows of a segment in history order, with their causes. A row's number there is its *place*."""
 
     rows: Longs
-    """By place: the row it came from."""
+    """By place: the canonical row."""
     skeleton: Skeleton
     nth: Longs
-    """By place: the event's number among those of its process here, from 1."""
-    open_place: Longs
-    """Places whose event has a cause outside; ``-1 - process`` for the next event of a process, outside itself ..."""
-    open_label: Longs
-    """... and what that cause goes by (`Edges.labels`) ..."""
-    open_cause: Longs
-    """... or, where the cause is here and the effect is not, its place; else -1."""
+    """By place: the event's number among those of its process in the segment, from 1."""
+    open: OpenCauses
+    """Causes that the skeleton cannot have."""
     assumed: Longs
-    """By place: how many of its causes in the skeleton are only assumed; these are the last of them ..."""
+    """By place: how many of its causes in the skeleton are only assumed. These come last."""
     tied: Longs
-    """... and how many of these, again the last, are no answers: events at one time may have happened in either order, or
-    two events sent one key."""
+    """By place: how many of the assumed ones, the last of them, are not answers: events at one time may have happened in
+    either order, or two events sent one key."""
+
+
+class Cause(NamedTuple):
+    """A cause as in `Edges`: a row, or `NO_CAUSE` and a label by which it is known outside the rows."""
+
+    row: int
+    label: int
+
+
+class InheritedCause(NamedTuple):
+    """A cause that a dropped row leaves to the next event of its process, which is after the segment."""
+
+    process: int
+    cause: Cause
 
 
 def assemble(
     process: Codes, ordered: OrderedRows, member: Flags, dropped: Flags, assumed: Flags, guessed: Flags
 ) -> PlacedRows:
-    """The segment of the canonical rows that are members and not dropped.
+    """Make the segment of the canonical rows that are members and not dropped.
 
-    `assumed` and `guessed` go by label of an edge; see `PlacedRows.assumed` and `PlacedRows.tied`.
+    A dropped row still carries causality: its effects get its causes. `assumed` and `guessed`, by key, say which causes
+    count for `PlacedRows.assumed` and `PlacedRows.tied`.
     """
     rows = ordered.times.order(np.flatnonzero(member & ~dropped))
     gone = member & dropped
     if not gone.any():
         return place_rows(process, ordered.edges, rows, (), assumed, guessed)
-    # A dropped row still carries causality: its effects get what precedes it.
     detour = Detour(process, ordered.edges, gone)
-    carried = detour.carried(last_rows(process, member))
-    return place_rows(process, detour.edges(), rows, carried, assumed, guessed)
+    inherited = detour.inherited(last_rows(process, member))
+    return place_rows(process, detour.edges(), rows, inherited, assumed, guessed)
 
 
 def place_rows(
     process: Codes,
     edges: Edges,
     rows: Longs,
-    carried: Sequence[tuple[int, int, int]],
+    inherited: Sequence[InheritedCause],
     assumed: Flags,
     guessed: Flags,
 ) -> PlacedRows:
-    """`rows`, in history order, with their causes; `carried` as `Detour.carried` gives it."""
-    place = np.full(len(process), -1, np.int64)
+    """Give places to `rows`, which are in history order, and find the places of their causes."""
+    place = np.full(len(process), NONE, np.int64)
     place[rows] = np.arange(len(rows))
     effect_place = place[edges.effects()]
-    mine = (effect_place >= 0) & ((edges.causes >= 0) | (edges.labels != -1))
-    effect_place, cause, label = effect_place[mine], edges.causes[mine], edges.labels[mine]
-    cause_place = np.where(cause >= 0, place[cause], -1)
+    used = (effect_place >= 0) & ((edges.causes != NO_CAUSE) | (edges.labels != NO_LABEL))
+    effect_place, cause, label = effect_place[used], edges.causes[used], edges.labels[used]
+    cause_place = np.where(cause >= 0, place[cause], NONE)
     inside = cause_place >= 0
     at = effect_place[inside]
-    doubtful = _told(assumed, label[inside])
-    tied = doubtful & _told(guessed, label[inside])
-    by_place = np.lexsort((tied, doubtful, at)) if doubtful.any() else np.argsort(at, kind="stable")
+    is_assumed = has_label_in(assumed, label[inside])
+    is_tied = is_assumed & has_label_in(guessed, label[inside])
+    by_place = np.lexsort((is_tied, is_assumed, at)) if is_assumed.any() else np.argsort(at, kind="stable")
     back = (at - cause_place[inside])[by_place]
     offsets = np.concatenate(([0], np.cumsum(np.bincount(at, minlength=len(rows))))).astype(np.int64)
-    own = process[rows]
-    handed = np.array(carried, np.int64).reshape(-1, 3)
-    handed_cause = np.where(handed[:, 1] >= 0, place[handed[:, 1]], -1)
     return PlacedRows(
         rows,
-        Skeleton(own, offsets, back),
-        _numbered(own),
-        np.concatenate((effect_place[~inside], -1 - handed[:, 0])),
-        np.concatenate((label[~inside], handed[:, 2])),
-        np.concatenate((np.full(int((~inside).sum()), -1), handed_cause)),
-        np.bincount(at[doubtful], minlength=len(rows)).astype(np.int64),
-        np.bincount(at[tied], minlength=len(rows)).astype(np.int64),
+        Skeleton(process[rows], offsets, back),
+        _count_within_process(process[rows]),
+        _open_causes(place, effect_place[~inside], label[~inside], inherited),
+        np.bincount(at[is_assumed], minlength=len(rows)).astype(np.int64),
+        np.bincount(at[is_tied], minlength=len(rows)).astype(np.int64),
     )
 
 
-def _told(assumed: Flags, label: Longs) -> Flags:
-    """By edge: whether its label is one of an assumed cause."""
-    if not assumed.any():
-        return np.zeros(len(label), np.bool_)
-    told: Flags = (label >= 0) & assumed[np.maximum(label, 0)]
-    return told
+def _open_causes(place: Longs, effect: Longs, label: Longs, inherited: Sequence[InheritedCause]) -> OpenCauses:
+    """List first the effects in the segment with their labels, then what is inherited; `place` is by row."""
+    process = np.array([each.process for each in inherited], np.int64)
+    cause = np.array([each.cause.row for each in inherited], np.int64)
+    labels = np.concatenate((label, np.array([each.cause.label for each in inherited], np.int64)))
+    by_key = labels >= 0
+    return OpenCauses(
+        np.concatenate((effect, np.full(len(process), NONE))),
+        np.concatenate((np.full(len(effect), NONE), process)),
+        np.concatenate((np.full(len(effect), NONE), np.where(cause >= 0, place[cause], NONE))),
+        np.where(by_key, labels, NONE),
+        np.where(by_key, NONE, process_of_last(labels)),
+    )
+
+
+def has_label_in(chosen: Flags, labels: Longs) -> Flags:
+    """Tell for each label whether it is a key that is `chosen`; `chosen` is by key."""
+    if not chosen.any():
+        return np.zeros(len(labels), np.bool_)
+    is_chosen: Flags = (labels >= 0) & chosen[np.maximum(labels, 0)]
+    return is_chosen
 
 
 class Detour:
-    """What stands for rows that are dropped: the nearest rows before them that are not, and causes outside by label."""
+    """Ways around dropped rows: their causes take their places, the row before in the process included."""
 
     def __init__(self, process: Codes, edges: Edges, dropped: Flags) -> None:
         self._process, self._edges, self._dropped = process, edges, dropped
         self._previous = previous_rows(process)
 
-    def around(self, row: int) -> list[tuple[int, int]]:
-        """Causes and labels (as in `Edges`) that stand for a dropped row."""
-        found: list[tuple[int, int]] = []
+    def around(self, row: int) -> list[Cause]:
+        """Find the nearest causes of a dropped row that are not dropped, or are outside the rows."""
+        nearest: list[Cause] = []
         waiting, seen = [row], {row}
         while waiting:
             row = waiting.pop()
             span = slice(self._edges.offsets[row], self._edges.offsets[row + 1])
-            before = list(zip(self._edges.causes[span].tolist(), self._edges.labels[span].tolist(), strict=True))
-            before.append((int(self._previous[row]), last_of(int(self._process[row]))))
-            for cause, label in before:
-                if cause >= 0 and self._dropped[cause]:
-                    if cause not in seen:
-                        seen.add(cause)
-                        waiting.append(cause)
-                elif cause >= 0 or label != -1:
-                    found.append((cause, label))
-        return found
+            causes = list(map(Cause, self._edges.causes[span].tolist(), self._edges.labels[span].tolist()))
+            causes.append(Cause(int(self._previous[row]), last_of(int(self._process[row]))))
+            for cause in causes:
+                if cause.row >= 0 and self._dropped[cause.row]:
+                    if cause.row not in seen:
+                        seen.add(cause.row)
+                        waiting.append(cause.row)
+                elif cause.row != NO_CAUSE or cause.label != NO_LABEL:
+                    nearest.append(cause)
+        return nearest
 
     def edges(self) -> Edges:
-        """The edges with every dropped cause replaced by what stands for it, rows after a dropped one included."""
+        """Replace every dropped cause by what `around` finds, also where a row follows a dropped one in its process."""
         edges = self._edges
-        effects = edges.effects().tolist()
+        effects = edges.effects()
         hit = (edges.causes >= 0) & self._dropped[np.maximum(edges.causes, 0)]
-        found = [
-            (effect, cause, label)
-            for effect, cause, label in zip(
-                np.array(effects)[~hit].tolist(), edges.causes[~hit].tolist(), edges.labels[~hit].tolist(), strict=True
-            )
-        ]
+        kept = (effects[~hit].tolist(), edges.causes[~hit].tolist(), edges.labels[~hit].tolist())
+        with_effects = list(zip(*kept, strict=True))
         for at in np.flatnonzero(hit).tolist():
-            found.extend((effects[at], *each) for each in self.around(int(edges.causes[at])))
+            with_effects.extend(_to(int(effects[at]), self.around(int(edges.causes[at]))))
         for row in np.flatnonzero((self._previous >= 0) & self._dropped[self._previous] & ~self._dropped).tolist():
-            found.extend((row, *each) for each in self._besides_own(int(self._previous[row])))
-        ordered = np.array(sorted(found, key=lambda each: each[0]), np.int64).reshape(-1, 3)
-        counts = np.bincount(ordered[:, 0], minlength=len(self._process))
-        offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        return Edges(offsets, np.ascontiguousarray(ordered[:, 1]), np.ascontiguousarray(ordered[:, 2]))
+            with_effects.extend(_to(row, self._around_elsewhere(int(self._previous[row]))))
+        with_effects.sort(key=lambda edge: edge[0])
+        effect, cause, label = np.array(with_effects, np.int64).reshape(-1, 3).T.copy()
+        counts = np.bincount(effect, minlength=len(self._process))
+        return Edges(np.concatenate(([0], np.cumsum(counts))).astype(np.int64), cause, label)
 
-    def carried(self, last_rows: Sequence[int]) -> list[tuple[int, int, int]]:
-        """Process, cause and label of what dropped rows among `last_rows` leave to the next event of their process."""
+    def inherited(self, last_rows: Sequence[int]) -> list[InheritedCause]:
+        """Find what dropped rows, if they are the last of their process, leave to its next event."""
         return [
-            (int(self._process[row]), *each)
+            InheritedCause(int(self._process[row]), cause)
             for row in last_rows
             if self._dropped[row]
-            for each in self._besides_own(row)
+            for cause in self._around_elsewhere(row)
         ]
 
-    def _besides_own(self, row: int) -> list[tuple[int, int]]:
-        """What stands for a dropped row and is not of its own process, whose order needs no edges."""
-        own = self._process[row]
+    def _around_elsewhere(self, row: int) -> list[Cause]:
+        """Find the same as `around` without the row's own process, whose order needs no edges."""
+        own = int(self._process[row])
         return [
-            (cause, label)
-            for cause, label in self.around(row)
-            if (self._process[cause] != own if cause >= 0 else label != last_of(int(own)))
+            cause
+            for cause in self.around(row)
+            if (self._process[cause.row] != own if cause.row >= 0 else cause.label != last_of(own))
         ]
+
+
+def _to(effect: int, causes: Iterable[Cause]) -> list[tuple[int, int, int]]:
+    """Put the effect before each cause."""
+    return [(effect, cause.row, cause.label) for cause in causes]
 
 
 def last_rows(process: Codes, member: Flags) -> list[int]:
-    """The last member row of each process that has one."""
+    """Find the last member row of each process that has one."""
     members = np.flatnonzero(member)
     return sorted({int(code): int(row) for row, code in zip(members, process[members], strict=True)}.values())
 
 
 @kernel("int64[::1](int32[::1])")
 def previous_rows(process: Codes) -> Longs:
-    """By row: the row before it in its process; -1 for the first."""
+    """Find for each row the row before it in its process; -1 for the first."""
     latest = np.full(process.max() + 1, -1, np.int64)
-    found = np.empty(len(process), np.int64)
+    previous = np.empty(len(process), np.int64)
     for row in range(len(process)):
-        found[row] = latest[process[row]]
+        previous[row] = latest[process[row]]
         latest[process[row]] = row
-    return found
+    return previous
 
 
 @kernel("int64[::1](int32[::1])")
-def _numbered(process: Codes) -> Longs:
-    """By place: how many events of its process stand here up to it."""
+def _count_within_process(process: Codes) -> Longs:
+    """Number the events of each process from 1, in their order; by place."""
     count = np.zeros((process.max() if len(process) else 0) + 1, np.int64)
-    found = np.empty(len(process), np.int64)
+    nth = np.empty(len(process), np.int64)
     for place in range(len(process)):
         count[process[place]] += 1
-        found[place] = count[process[place]]
-    return found
+        nth[place] = count[process[place]]
+    return nth

@@ -1,4 +1,4 @@
-"""What happened before what, as stored: events in an order in which every cause comes before its effects."""
+"""The stored order of a segment: for each event its process and its causes, which all come before it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ledto.kernels import kernel
+from ledto.kernels import inlined, kernel
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -17,20 +17,41 @@ Flags = NDArray[np.uint8]
 NO_ROWS: Longs = np.empty(0, np.int64)
 NO_EDGES: tuple[Longs, Longs] = (NO_ROWS, NO_ROWS)
 
+LOW_HALF = (1 << 32) - 1
+"""The largest number that the low half of a packed number holds."""
+
+
+@inlined
+def pack(high: Any, low: Any) -> Any:
+    """Put two numbers from 0 to `LOW_HALF` into one of 64 bits, which sorts by the first. For numbers and for arrays."""
+    return high << 32 | low
+
+
+@inlined
+def high_half(packed: Any) -> Any:
+    """Give the first of two packed numbers."""
+    return packed >> 32
+
+
+@inlined
+def low_half(packed: Any) -> Any:
+    """Give the second of two packed numbers."""
+    return packed & LOW_HALF
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Skeleton:
-    """A contiguous run of history order: a segment, or a part of one.
+    """Consecutive events of a history: a segment, or a part of one.
 
-    An event's predecessor in its own process is a cause that needs no entry; entries are messages. Causes before the
-    segment are not here but in its `ledto.causality.boundary.Boundary`.
+    `back` holds messages. That an event follows the one before it in its process needs no entry. Causes before the segment
+    are in its `ledto.causality.boundary.Boundary`.
 
-    Any integer arrays are accepted and kept as the types below, without a copy where they have them. Checked when
-    made, in about a millisecond a million rows, so that no kernel reads outside of the arrays: do not write to them.
+    Integer arrays of other types are converted; those of the types below are not copied. The arrays are checked here, in
+    about a millisecond per million rows, so that no kernel reads outside of them. Do not write to them.
     """
 
     process: Ints
-    """int32[n]: the process of each row, 0 or more; the codes are those of the segment."""
+    """int32[n]: each row's process, a code of the segment, 0 or more."""
     offsets: Longs
     """int64[n + 1]: where the causes of each row start in `back`."""
     back: Longs
@@ -38,7 +59,7 @@ class Skeleton:
     highest_process: int = field(init=False)
     """The largest code; -1 without rows."""
     reach_below: int = field(init=False)
-    """How many rows before the first the causes reach: 0 in a whole segment, and maybe more in a part of one."""
+    """How many rows before the first one the causes reach. Always 0 for a whole segment."""
 
     def __post_init__(self) -> None:
         process, offsets, back = ints(self.process), longs(self.offsets), longs(self.back)
@@ -60,42 +81,42 @@ class Skeleton:
         return len(self.process)
 
     def cause_rows(self) -> Longs:
-        """The causes as rows, in the order of `back`; negative for those before the first row of a part."""
+        """Give the rows of all causes, in the order of `back`; negative where a cause is before the first row."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.offsets)) - self.back
 
     def part(self, start: int, stop: int) -> Skeleton:
-        """Rows ``start <= row < stop``, numbered from 0; causes before `start` are kept as reaching below."""
+        """Take the rows ``start <= row < stop``, numbered from 0. Causes before `start` stay, as negative rows."""
         first, last = self.offsets[start], self.offsets[stop]
         return Skeleton(self.process[start:stop], self.offsets[start : stop + 1] - first, self.back[first:last])
 
 
 def longs(values: ArrayLike) -> Longs:
-    """The values as contiguous int64, not a copy where they are; `TypeError` for what is not whole numbers."""
-    return np.ascontiguousarray(_whole(values), np.int64)
+    """Convert to contiguous int64, without a copy where nothing changes. Raises `TypeError` unless all are integers."""
+    return np.ascontiguousarray(_integers(values), np.int64)
 
 
 def ints(values: ArrayLike) -> Ints:
-    """The values as contiguous int32, as `longs`; `ValueError` for values that do not fit."""
-    found = _whole(values)
-    if found.dtype.itemsize >= 4 and found.dtype != np.int32 and found.size:
-        least, largest = int(found.min()), int(found.max())
+    """Convert to contiguous int32, as `longs` does. Raises `ValueError` for values that do not fit."""
+    integers = _integers(values)
+    if integers.dtype.itemsize >= 4 and integers.dtype != np.int32 and integers.size:
+        least, largest = int(integers.min()), int(integers.max())
         if least < -(1 << 31) or largest >= 1 << 31:
             raise ValueError(f"values from {least} to {largest} do not fit 32 bits")
-    return np.ascontiguousarray(found, np.int32)
+    return np.ascontiguousarray(integers, np.int32)
 
 
-def _whole(values: ArrayLike) -> NDArray[Any]:
-    found = np.asarray(values)
-    if found.size and found.dtype.kind not in "iu":
-        raise TypeError(f"expected whole numbers, not {found.dtype}")
-    return found
+def _integers(values: ArrayLike) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"expected whole numbers, not {array.dtype}")
+    return array
 
 
 @kernel("Tuple((boolean, int64, int64))(int32[::1], int64[::1], int64[::1])")
 def _survey(process: Ints, offsets: Longs, back: Longs) -> tuple[bool, int, int]:
-    """Whether something is damaged, the largest code, and how far causes reach below the first row.
+    """Return whether the arrays are damaged, the largest code, and how many rows before the first the causes reach.
 
-    Several plain loops: each runs on whole registers, where one loop over rows and their causes would not.
+    Several simple loops run faster than one over rows and causes: the compiler vectorizes each.
     """
     lowest, highest = 0, -1
     for row in range(len(process)):
@@ -115,7 +136,7 @@ def _survey(process: Ints, offsets: Longs, back: Longs) -> tuple[bool, int, int]
 
 
 def _first_fault(process: Ints, offsets: Longs, back: Longs) -> str:
-    """What is wrong with a damaged skeleton, and where."""
+    """Describe the first fault of a damaged skeleton, and where it is."""
     if offsets[0] != 0 or offsets[-1] != len(back):
         return f"the causes go from {offsets[0]} to {offsets[-1]} and not from 0 to {len(back)}, as many as there are"
     if (process < 0).any():

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ledto.causality.boundary import Boundary
 from ledto.causality.place import previous_rows
-from ledto.causality.recorded_past import RecordedCauses, joined
+from ledto.causality.recorded_past import RecordedCauses, merge_causes
 from ledto.causality.skeleton import Skeleton
 from ledto.history import layout
 from ledto.history.column_files import counted_up, distances, lists_of, skeleton_from, vectors_from, without_last
@@ -161,11 +161,11 @@ class Run(RunFiles):
                 has_one = previous >= 0
                 offsets = np.concatenate(([0], np.cumsum(has_one))).astype(np.int64)
                 back = 2 * (np.arange(start, start + len(previous)) - previous)[has_one]
-                return joined(RecordedCauses(offsets, back, messages.rest), messages)
+                return merge_causes(RecordedCauses(offsets, back, messages.rest), messages)
             lines = RecordedCauses(*lists_of(table[layout.SKELETON_FOLLOWS]), distances(table[layout.LIST_REST]))
             not_started = rows_not_started(self, number) - start
             lines = lines.without_first(not_started[(not_started >= 0) & (not_started < len(table))])
-            return joined(lines, messages)
+            return merge_causes(lines, messages)
 
         return self._cache.get(
             ("recorded", number, group, answered),

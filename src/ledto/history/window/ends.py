@@ -1,6 +1,6 @@
-"""What crosses the ends of a window: causes that its segment names and lacks, and events that other segments may name.
+"""Find what crosses the ends of a window: causes that its segment lacks, and events that other segments may need.
 
-`ledto.history.open_ends` says what the rows of both tables mean, and how they are settled.
+`ledto.history.open_ends` says what the rows of both tables mean, and how causes are found for them.
 """
 
 from __future__ import annotations
@@ -13,45 +13,45 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ledto.causality.order import Edges
-from ledto.causality.place import Detour, PlacedRows
+from ledto.causality.order import Edges, process_of_last
+from ledto.causality.place import NONE, Detour, PlacedRows, has_label_in
 from ledto.events.schema import ANSWER
 from ledto.history.open_ends import RECEIVES, SENDS
 from ledto.history.window.columns import BETWEEN
-from ledto.history.window.span_edges import SpanEnds, edges_told, ends_of_groups
+from ledto.history.window.span_edges import SpanEnds, ends_of_groups
 
 Longs = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 TIED_KEY = f"{ANSWER}{BETWEEN}"
-"""What the keys begin with of messages that may have gone out later than they were sent, by a clock that is coarse."""
+"""Prefix of a second key for a message that may have gone out later: other events have the time of its send."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowRows:
-    """The rows of a window after they were ordered."""
+    """The rows of a window in canonical order, and what the solver found. Keys have numbers: the labels of edges."""
 
     keys: pa.Array
-    """By label of an edge: the key of the message."""
+    """By number: the key."""
     sends: Longs
-    """By row: the label of what it sends; -1 for nothing."""
+    """By row: the number of the key it sends; `NONE` for nothing."""
     time: Longs
     edges: Edges
     placed: PlacedRows
     member: Flags
     """By row: whether it belongs to the segment, and not to another window."""
     dropped: Flags
-    """By row: whether it was set aside."""
+    """By row: whether it was quarantined."""
     process: Codes
     assumed: Flags
-    """By label: whether causes of that key are only assumed."""
+    """By key: whether its causes are only assumed."""
     twice: Flags
-    """By label: whether two events send it."""
+    """By key: whether two events send it."""
 
     def places(self) -> Longs:
-        """By row: its place in the segment; -1 for none."""
-        place = np.full(len(self.process), -1, np.int64)
+        """Give the place of each row in the segment; `NONE` for rows that are not in it."""
+        place = np.full(len(self.process), NONE, np.int64)
         place[self.placed.rows] = np.arange(len(self.placed.rows))
         return place
 
@@ -59,71 +59,92 @@ class WindowRows:
 def open_ends(
     rows: WindowRows, spans: SpanEnds, high: int | None, home: Codes, within: Codes
 ) -> tuple[pa.Table, pa.Table]:
-    """Find what the segments of the other windows must settle: rows of `RECEIVES`, and of `SENDS`.
+    """Find what must be settled with other segments: rows of `RECEIVES`, and of `SENDS`.
 
-    `high`: where the window ends, if it does. `home` and `within`, by row, are those columns of the two tables; -1 for null.
+    `high`: the time where the window ends; None if it has no end. `home` and `within`: those columns by row; `NONE` for null.
     """
-    keys, sends, edges, placed = rows.keys, rows.sends, rows.edges, rows.placed
-    by_key = placed.open_label >= 0
-    label = np.where(by_key, placed.open_label, 0)
+    edges, place = rows.edges, rows.places()
+    received = _receives(rows, spans, home)
+    # A wait that began before the window may have had answers there, besides those in the window.
+    waits = np.flatnonzero(
+        (edges.causes >= 0) & has_label_in(rows.assumed, edges.labels) & spans.open_end[edges.effects()]
+    )
+    waits = waits[place[edges.effects()[waits]] >= 0]
+    if len(waits):
+        received = pa.concat_tables([received, _unnamed(rows, place[edges.effects()[waits]], edges.labels[waits])])
+    return received, _sends(rows, spans, high, within, place)
+
+
+def _receives(rows: WindowRows, spans: SpanEnds, home: Codes) -> pa.Table:
+    """Make the rows of `RECEIVES` for the open causes of the segment."""
+    keys, placed, crossing = rows.keys, rows.placed, rows.placed.open
+    in_segment, by_key = crossing.effect >= 0, crossing.key >= 0
+    effect_rows = _rows_at(placed, crossing.effect)
     received = pa.table(
         {
-            "place": pa.array(placed.open_place),
-            "key": pc.if_else(pa.array(by_key), keys.take(pa.array(label)), None),
-            "process": pa.array(np.where(by_key, -1, -2 - placed.open_label).astype(np.int32)),
-            "cause": pa.array(placed.open_cause),
-            "named": pa.array(by_key & _named(edges, placed)),
-            "home": _codes(home, np.where(placed.open_place >= 0, _rows_at(placed, placed.open_place), -1)),
+            "place": pa.array(np.where(in_segment, crossing.effect, _next_event_of(crossing.next_of))),
+            "key": pc.if_else(pa.array(by_key), keys.take(pa.array(np.maximum(crossing.key, 0))), None),
+            "process": pa.array(crossing.last_of.astype(np.int32)),
+            "cause": pa.array(crossing.cause),
+            "named": pa.array(in_segment & by_key & _named(rows.edges, effect_rows, crossing.key)),
+            "home": _codes(home, np.where(in_segment, effect_rows, NONE)),
         },
         RECEIVES,
     )
     if spans.closed_end.any():
-        here = placed.open_place >= 0
-        idle = edges_told(rows.assumed, placed.open_label) & here & (placed.open_cause < 0)
-        idle &= spans.closed_end[_rows_at(placed, placed.open_place)]
+        # The answers that such an end waited for came within the segment.
+        idle = has_label_in(rows.assumed, crossing.key) & in_segment & (crossing.cause < 0)
+        idle &= spans.closed_end[effect_rows]
         received = received.filter(pa.array(~idle))
-    # A message that was received here is nobody else's concern, unless it was sent to several, or so late that others
-    # may still receive it. Where that is not enough, the events themselves are looked through.
-    known = edges.causes >= 0
-    senders, effects = edges.causes[known], edges.effects()[known]
+    return received
+
+
+def _next_event_of(process: Longs) -> Longs:
+    """Code the next event of a process after the segment as the column ``place`` of `RECEIVES` has it: below 0."""
+    return -1 - process
+
+
+def _sends(rows: WindowRows, spans: SpanEnds, high: int | None, within: Codes, place: Longs) -> pa.Table:
+    """Make the rows of `SENDS`: keys that events of other segments may receive.
+
+    A message received once in the segment needs no row, unless another window may have a receive, too. This leaves out some
+    that are needed: those who need them search the events themselves.
+    """
+    keys, sends, edges = rows.keys, rows.sends, rows.edges
+    has_cause = edges.causes >= 0
+    senders, effects = edges.causes[has_cause], edges.effects()[has_cause]
     receives = np.bincount(senders, minlength=len(rows.process))
     settled = receives == 1
     settled[senders[~rows.member[effects]]] = False
     if high is not None and len(senders):
-        flight = int((rows.time[effects] - rows.time[senders]).max())
-        settled &= rows.time < high - max(0, flight)
-    # Hardly anybody follows the start of a span that ends here, too.
+        longest_flight = int((rows.time[effects] - rows.time[senders]).max())
+        settled &= rows.time < high - max(0, longest_flight)
+    # Hardly any event of another segment follows the start of a span that also ends in this one.
     settled |= spans.closed_start
-    doubled = edges_told(rows.twice, sends)
-    settled &= ~doubled
-    place = rows.places()
-    # A wait that began before may have had answers before, besides those here.
-    waits = np.flatnonzero(known & edges_told(rows.assumed, edges.labels) & spans.open_end[edges.effects()])
-    waits = waits[place[edges.effects()[waits]] >= 0]
-    if len(waits):
-        received = pa.concat_tables([received, _unnamed(rows, place[edges.effects()[waits]], edges.labels[waits])])
+    sent_twice = has_label_in(rows.twice, sends)
+    settled &= ~sent_twice
     offered = np.flatnonzero((sends >= 0) & rows.member & ~settled)
-    there, gone = offered[~rows.dropped[offered]], offered[rows.dropped[offered] & ~doubled[offered]]
-    sent = pa.table(
+    kept, dropped = offered[~rows.dropped[offered]], offered[rows.dropped[offered] & ~sent_twice[offered]]
+    by_kept = pa.table(
         {
-            "key": keys.take(pa.array(sends[there])),
-            "place": pa.array(place[there]),
-            "within": _codes(within, there),
-            "twice": pa.array(doubled[there]),
+            "key": keys.take(pa.array(sends[kept])),
+            "place": pa.array(place[kept]),
+            "within": _codes(within, kept),
+            "twice": pa.array(sent_twice[kept]),
         }
     )
-    instead = _stand_ins(rows, gone, place)
-    return received, pa.concat_tables([sent, instead], promote_options="default").select(SENDS.names).cast(SENDS)
+    sent = pa.concat_tables([by_kept, _stand_ins(rows, dropped, place)], promote_options="default")
+    return sent.select(SENDS.names).cast(SENDS)
 
 
 def with_open_ties(
     rows: WindowRows, group: Longs | None, received: pa.Table, sent: pa.Table
 ) -> tuple[pa.Table, pa.Table]:
-    """Add to what `open_ends` finds what may cross, since events at one time may have happened in either order.
+    """Add rows for messages of events at one time, which may have happened in either order; return both tables.
 
-    `group` is what `ledto.history.window.span_edges.with_ties` takes, which does the same within the window. What crosses
-    may have gone out from the last of its sender's group, under a key of its own, and come in at the first of its
-    receiver's. A receiver cannot know whether its sender was one of several.
+    `ledto.history.window.span_edges.with_ties` does the same within the window, for the same `group`. A message may have gone
+    out from the last event of its sender's group, and come in at the first event of its receiver's group. The first has a
+    second key for that, with the prefix `TIED_KEY`. A receiver cannot know whether its sender has a group, so it asks for both.
     """
     keys, sends, edges, place = rows.keys, rows.sends, rows.edges, rows.places()
     received = received.filter(pc.fill_null(pc.not_equal(received["key"], ANSWER), True))
@@ -131,33 +152,33 @@ def with_open_ties(
         first, last = ends_of_groups(group)
         effects = edges.effects()
         inside = (edges.causes >= 0) & (place[np.maximum(edges.causes, 0)] >= 0)
-        # The last key is that of ties within the window.
+        # The last key is the one that `with_ties` added: it does not leave the window.
         crossing = (edges.labels >= 0) & (edges.labels != len(keys) - 1) & ~inside
         late = np.flatnonzero(crossing & (first[effects] != effects) & (place[first[effects]] >= 0))
         received = pa.concat_tables([received, _unnamed(rows, place[first[effects[late]]], edges.labels[late])])
         early = np.flatnonzero((sends >= 0) & (last != np.arange(len(last))) & (place[last] >= 0))
         crosses = pc.is_in(keys.take(pa.array(sends[early])), value_set=sent["key"].combine_chunks())
         early = early[crosses.to_numpy(zero_copy_only=False) | (place[early] < 0)]
-        tied = pc.binary_join_element_wise(TIED_KEY, keys.take(pa.array(sends[early])).cast(pa.string()), "")
-        offered = pa.table({"key": tied, "place": place[last[early]], "twice": np.zeros(len(early), np.bool_)})
+        tied_keys = pc.binary_join_element_wise(TIED_KEY, keys.take(pa.array(sends[early])).cast(pa.string()), "")
+        offered = pa.table({"key": tied_keys, "place": place[last[early]], "twice": np.zeros(len(early), np.bool_)})
         sent = pa.concat_tables([sent, offered], promote_options="default")
     by_key = received.filter(pc.and_(received["key"].is_valid(), pc.less(received["cause"], 0)))
-    tied = pc.binary_join_element_wise(TIED_KEY, by_key["key"], "")
-    asked = by_key.set_column(1, RECEIVES.field("key"), tied).set_column(
+    tied_keys = pc.binary_join_element_wise(TIED_KEY, by_key["key"], "")
+    asked = by_key.set_column(1, RECEIVES.field("key"), tied_keys).set_column(
         4, RECEIVES.field("named"), pa.repeat(False, len(by_key))
     )
     return pa.concat_tables([received, asked]), sent
 
 
 def _unnamed(rows: WindowRows, places: Longs, labels: Longs) -> pa.Table:
-    """Rows of `RECEIVES` for events at places that may follow what sends keys which they do not name themselves."""
+    """Make rows of `RECEIVES` for the events at these places: they may have received these keys, and do not name them."""
     count = len(places)
     return pa.table(
         {
             "place": places,
             "key": rows.keys.take(pa.array(labels)),
-            "process": np.full(count, -1, np.int32),
-            "cause": np.full(count, -1, np.int64),
+            "process": np.full(count, NONE, np.int32),
+            "cause": np.full(count, NONE, np.int64),
             "named": np.zeros(count, np.bool_),
             "home": pa.nulls(count, pa.int32()),
         },
@@ -166,39 +187,38 @@ def _unnamed(rows: WindowRows, places: Longs, labels: Longs) -> pa.Table:
 
 
 def _codes(codes: Codes, rows: Longs) -> pa.Array:
-    """The codes of rows; null for -1, and for no row."""
-    found = np.where(rows >= 0, codes[np.maximum(rows, 0)] if len(codes) else -1, -1).astype(np.int32)
-    return pa.array(found, mask=found < 0)
+    """Take the codes of rows; null where the row or the code is `NONE`."""
+    taken = np.where(rows >= 0, codes[np.maximum(rows, 0)] if len(codes) else NONE, NONE).astype(np.int32)
+    return pa.array(taken, mask=taken < 0)
 
 
 def _rows_at(placed: PlacedRows, places: Longs) -> Longs:
-    """The rows at places; any for places that are none."""
+    """Take the rows at places; any row where the place is `NONE`."""
     return placed.rows[np.maximum(places, 0)] if len(placed.rows) else np.zeros(len(places), np.int64)
 
 
-def _named(edges: Edges, placed: PlacedRows) -> Flags:
-    """Of each open end: whether its event names the cause itself."""
-    here = placed.open_place >= 0
-    rows = np.where(here, _rows_at(placed, placed.open_place), -1)
-    keys = int(edges.labels.max(initial=0)) + 1
-    own = edges.effects() * keys + edges.labels
-    named: Flags = here & np.isin(rows * keys + placed.open_label, own[edges.labels >= 0])
+def _named(edges: Edges, rows: Longs, keys: Longs) -> Flags:
+    """Tell for each row and key whether an edge of the row has that key."""
+    factor = int(edges.labels.max(initial=0)) + 1
+    by_key = edges.labels >= 0
+    named: Flags = np.isin(rows * factor + keys, (edges.effects() * factor + edges.labels)[by_key])
     return named
 
 
-def _stand_ins(rows: WindowRows, gone: Longs, place: Longs) -> pa.Table:
-    """Find for sends that are set aside what those who receive them get instead: rows of `SENDS`."""
-    found = []
-    detour = Detour(rows.process, rows.edges, rows.member & rows.dropped) if len(gone) else None
-    for row in gone.tolist():
-        assert detour is not None
-        for cause, label in detour.around(row):
+def _stand_ins(rows: WindowRows, dropped: Longs, place: Longs) -> pa.Table:
+    """Find what those who receive the messages of dropped rows follow instead: rows of `SENDS`."""
+    if not len(dropped):
+        return SENDS.empty_table()
+    detour = Detour(rows.process, rows.edges, rows.member & rows.dropped)
+    entries: list[dict[str, Any]] = []
+    for row in dropped.tolist():
+        for cause in detour.around(row):
             entry: dict[str, Any] = {"key": rows.keys[rows.sends[row]].as_py()}
-            if cause >= 0 and place[cause] >= 0:
-                entry["place"] = int(place[cause])
-            elif label >= 0:
-                entry["alias"] = rows.keys[label].as_py()
+            if cause.row >= 0 and place[cause.row] >= 0:
+                entry["place"] = int(place[cause.row])
+            elif cause.label >= 0:
+                entry["alias"] = rows.keys[cause.label].as_py()
             else:
-                entry["process"] = -2 - label
-            found.append(entry)
-    return pa.Table.from_pylist(found, SENDS)
+                entry["process"] = process_of_last(cause.label)
+            entries.append(entry)
+    return pa.Table.from_pylist(entries, SENDS)
