@@ -1,4 +1,4 @@
-"""What must be known at the start of a segment to answer questions about it without reading what came before."""
+"""What processes know where a segment begins, so that the segment can be asked without reading earlier ones."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from ledto.causality.sparse_vectors import Vectors
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Boundary:
-    """The state of a computation at a consistent cut, where one of its segments starts.
+    """The state of a computation at a consistent cut, where one of its segments begins.
 
-    Arrays are accepted and kept as those of `Skeleton` are. Checked when made, apart from the vectors' values.
+    Arrays are converted and checked as those of `Skeleton` are; the values of vectors are not checked.
     """
 
     before: Longs
     """int64[P]: events of each process before the segment."""
     known: Vectors
-    """P rows: how many events of each process are in the past of p's last event before the segment, which counts among its
-    own. Nothing where p has none, and where p has no event in the segment: nobody asks then."""
+    """P vectors: that of p's last event before the segment. All zero if p has none, or has no event in the segment."""
     edge_row: Longs
-    """int64[k]: rows of the segment that have a cause before it, ascending; a row with several comes several times."""
+    """int64[k]: rows of the segment with a cause before it, ascending; a row with several comes several times."""
     edge_send: Longs
-    """int64[k]: which of the sends below that cause is."""
+    """int64[k]: the number of that cause among the sends below."""
     send_position: Longs
-    """int64[u]: positions of those causes in the whole history, ascending."""
+    """int64[u]: positions of those causes in the history, ascending."""
     send_process: Ints
     """int32[u]: their processes."""
     send_index: Longs
     """int64[u]: their numbers within their processes, from 1."""
     send_known: Vectors
-    """u rows: their vectors, themselves included."""
+    """u vectors: those of the sends."""
 
     def __post_init__(self) -> None:
         for name in ("before", "edge_row", "edge_send", "send_position", "send_index"):
@@ -48,9 +47,11 @@ class Boundary:
             "send_index": (self.send_index.shape, (sends,)),
             "send_known": (len(self.send_known), sends),
         }
-        for name, (found, expected) in shapes.items():
-            if found != expected:
-                raise ValueError(f"{name} of a boundary of {processes} processes and {sends} sends is {found}")
+        for name, (shape, expected) in shapes.items():
+            if shape != expected:
+                raise ValueError(
+                    f"{name} of a boundary of {processes} processes and {sends} sends has {shape} entries, not {expected}"
+                )
         for vectors in (self.known, self.send_known):
             if vectors.process.max(initial=-1) >= processes:
                 raise ValueError(f"a vector names process {vectors.process.max()}; the boundary has {processes}")
@@ -70,7 +71,7 @@ class Boundary:
 
     @classmethod
     def empty(cls, processes: int) -> Self:
-        """Where computations start: nothing is before."""
+        """Make the boundary of a first segment: nothing is before it."""
         nothing = np.empty(0, np.int32)
         return cls(
             np.zeros(processes, np.int64),
@@ -85,7 +86,7 @@ class Boundary:
 
     @property
     def processes(self) -> int:
-        """P."""
+        """P, the number of processes."""
         return len(self.before)
 
     @property
@@ -94,7 +95,7 @@ class Boundary:
         return not self.before.any()
 
     def edges(self, start: int, stop: int) -> tuple[Longs, Longs]:
-        """The causes before the segment of its rows ``start <= row < stop``: rows counted from `start`, positions."""
+        """Give the causes before the segment of its rows ``start <= row < stop``: rows, counted from `start`; positions."""
         first, last = np.searchsorted(self.edge_row, [start, stop])
         return self.edge_row[first:last] - start, self.send_position[self.edge_send[first:last]]
 

@@ -1,18 +1,17 @@
-"""Bounded stamps ``<r, c, kn>`` of events that carry none, from their causes and wall times.
+"""Compute bounded stamps ``<r, c, kn>`` for events that carry none, from their causes and wall times.
 
-The stamps are those that `ledto.clocks.BoundedClock` would have given, had every process run one whose reading is its wall
-time in ticks: ``r = time // tick``; ``r + c = causal_time // tick``, because the causal time is the largest time in the
-past and rounding down keeps the order; and ``kn[i]`` counts the events known of at reading ``r + c - i``. Where the
-clock would refuse (a wall time that goes back within a process) the stamps go on: all that `less` needs is
-``0 <= c <= eps``, in ticks. So ``e -> f`` implies that e's stamp is less.
+They are the stamps that a `ledto.clocks.BoundedClock` in every process would have given, if it read the wall time in ticks:
+``r = time // tick``; ``r + c = causal_time // tick``, because the causal time is the largest time in the past and rounding
+down keeps the order; and ``kn[i]`` counts the known events at reading ``r + c - i``. If a wall time goes back within a
+process, the clock would raise; here stamps go on, because `less` only needs ``0 <= c <= eps``, in ticks. So ``e -> f``
+implies that e's stamp is less.
 
-**Which rows a stamp depends on.** Written out, the merges by maximum say: ``kn[i]`` is the largest number of events at
-reading ``x = r + c - i`` on any one chain of causes that ends in the event. The first such event g on the chain has ``x``
-as its own reading, so from g on every event of the chain has a causal time of reading x or more; and x is at least
-``r + c - eps``. Hence rows whose causal time lies more than eps ticks before the event's do not matter. A run of rows
-in history order, preceded by all rows of the computation with a causal time of at least ``(first - eps) * tick``, where
-`first` is the reading of its first row's causal time, gets exactly the stamps of the whole history: however it is cut,
-and whatever causes outside these rows are left out.
+**Which rows a stamp depends on.** ``kn[i]`` is the largest number of events at reading ``x = r + c - i`` on any one chain of
+causes that ends in the event. The first such event g on the chain reads x itself, so from g on every event of the chain has
+a causal time of reading x or more; and x is at least ``r + c - eps``. So rows whose causal time is more than eps ticks
+before the event's do not matter. Consecutive rows therefore get exactly the stamps of the whole history if they are preceded
+by all rows of the computation with a causal time of ``(first - eps) * tick`` or more, where `first` is the reading of their
+first row's causal time. It does not matter where rows are cut, or which causes outside of them are left out.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from ledto.errors import ClockDrift
 from ledto.kernels import kernel
 
 MAX_ELEMENTS = 4096
-"""Elements of kn a stamp may carry here: 16 KiB a row."""
+"""The most elements of kn in a stamp: 16 KiB per row."""
 DEFAULT_EPS_TICKS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedStamps:
-    """Stamps as the columns of `ledto.events.columns.Reports`, row by row; readings in ticks."""
+    """Stamps by row, as columns of `ledto.events.columns.Reports`; readings are in ticks."""
 
     r: Longs
     c: Ints
@@ -42,12 +41,12 @@ class BoundedStamps:
 
 
 def default_tick(eps: int) -> int:
-    """The tick, in eps's unit, with which eps is at most 16 ticks: finer ones cost more and rarely tell more."""
+    """Choose the tick, in eps's unit, so that eps is at most 16 ticks: finer ones cost more and rarely help."""
     return max(1, -(-eps // DEFAULT_EPS_TICKS))
 
 
 def eps_ticks(eps: int, tick: int) -> int:
-    """The bound on c: rounding a time and a causal time down to ticks can add one tick to their difference."""
+    """Convert eps to ticks, rounded up: the largest c, since rounding can add one tick to a difference of times."""
     return -(-eps // tick)
 
 
@@ -60,10 +59,10 @@ def stamp_rows(
     tick: int,
     elements: int | None = None,
 ) -> BoundedStamps:
-    """Stamps of a skeleton's rows; causes below the first row are left out.
+    """Stamp the rows of a skeleton; causes before the first row are left out.
 
-    `eps` and `tick` are in the unit of the times; `elements` of kn are given, by default all that tell anything, which is
-    eps in ticks and 1. Raises `ClockDrift` for a causal time more than eps after its time.
+    `eps` and `tick` are in the unit of the times. `elements`: how many of kn to compute, by default all that matter: eps in
+    ticks, plus 1. Raises `ClockDrift` if a causal time is more than eps after its time.
     """
     if tick < 1:
         raise ValueError(f"tick is 1 or more of the history's unit, not {tick}")
@@ -89,7 +88,7 @@ def stamp_rows(
 
 @kernel("void(int32[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, int32[:, ::1])")
 def count_known(process: Ints, offsets: Longs, back: Longs, r: Longs, top: Longs, processes: int, kn: Ints) -> None:
-    """Fill `kn`: the counts of the causes, by reading, at their maximum, and the event itself at its own reading."""
+    """Fill `kn`: for each reading the largest count among the causes, plus 1 for the event itself at its own reading."""
     width = kn.shape[1]
     last = np.full(processes, -1, np.int64)
     for row in range(len(process)):
@@ -121,11 +120,11 @@ def stamp_known_rows(
     most_c: int,
     elements: int,
 ) -> BoundedStamps:
-    """Stamps as an observer can know them who has some reports too late: what is not `counted` is passed on to nobody, and
-    what is not `informed` knows of nothing but itself.
+    """Stamp rows as an observer can who gets some reports too late.
 
-    Readings are in ticks. A cause that is more than `most_c` ahead of its effect is as if it were not known: then the clocks
-    break their bound, and the order of these two is not promised.
+    Rows that are not `counted` are in no other row's stamp. Rows that are not `informed` know only of themselves. Readings
+    are in ticks. A cause more than `most_c` ticks ahead of its effect is ignored: the clocks then break their bound, and the
+    order of these two is not promised.
     """
     top, kn = np.empty(len(r), np.int64), np.empty((len(r), elements), np.int32)
     rows = (skeleton.process, skeleton.offsets, skeleton.back, r, counted, informed)
@@ -149,7 +148,7 @@ def count_known_of(
     top: Longs,
     kn: Ints,
 ) -> None:
-    """As `count_known`, from counted rows alone; fills `top`, the largest reading known of, too."""
+    """Fill `kn` as `count_known` does, but from counted rows only; and `top`, the largest known reading."""
     width = kn.shape[1]
     last = np.full(processes, -1, np.int64)
     for row in range(len(process)):

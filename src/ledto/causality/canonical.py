@@ -1,7 +1,7 @@
-"""Rows of a window in canonical order: process by process, each in its own order, every event once.
+"""Put the rows of a window in canonical order, process by process, and find copies: rows that report the same event.
 
-A process's own order is by the sequence numbers its source gave or, where it gave none, by wall time; rows that these
-leave equal stand as they stood in their files. Copies of a report have equal numbers and times, so they meet here.
+A process's rows are sorted by sequence number or, if its source gives none, by wall time. Rows that are equal in that stay
+in the order of their files. Copies of a report have equal numbers and times, so they come to lie together.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Columns of the rows as they came, texts as numbers that are equal iff the texts are; -1 is none."""
+    """Columns of the rows as they came. Texts are numbers that are equal iff the texts are; -1 for null."""
 
     process: NDArray[np.int32]
     key: Longs
-    """Sequence number or wall time: what orders the rows of the row's process."""
+    """The sequence number or wall time by which rows of one process are sorted."""
     numbered: Flags
-    """By process: its key is a sequence number, which names one event only."""
+    """By process: whether its keys are sequence numbers, so that each names one event."""
     source: Longs
-    """The row's file, by rank of its name."""
+    """The rank of the name of the row's file."""
     place: Longs
-    """Place in the file."""
+    """The row's place in the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Rows that repeat an event that another row reports."""
+    """Rows that report an event which another row reports, too."""
 
     rows: Longs
     of: Longs
     """By copy: the row that stays."""
     agrees: Flags
-    """By copy: whether it says the same."""
+    """By copy: whether its content is the same."""
 
 
 def canonical_order(raw: Raw, rank_ties: Callable[[Longs], Longs]) -> Longs:
-    """The rows in canonical order, copies included.
+    """Sort the rows, copies included.
 
-    `rank_ties` ranks rows that share process and key; those of one rank stand as in their files.
+    `rank_ties` ranks rows of equal process and key; rows of equal rank stay in the order of their files.
     """
     by_key = np.argsort(raw.key, kind="stable")
     narrow = raw.process.astype(np.uint16) if len(raw.numbered) <= 1 << 16 else raw.process
@@ -59,7 +59,7 @@ def canonical_order(raw: Raw, rank_ties: Callable[[Longs], Longs]) -> Longs:
 
 
 def tied_places(raw: Raw, order: Longs) -> Longs:
-    """Places of the order whose row shares process and key with a neighbour."""
+    """Find the places of the order whose row has the process and key of a neighbour."""
     process, key = raw.process[order], raw.key[order]
     same = (process[1:] == process[:-1]) & (key[1:] == key[:-1])
     tied = np.zeros(len(order), np.bool_)
@@ -69,11 +69,11 @@ def tied_places(raw: Raw, order: Longs) -> Longs:
 
 
 def find_copies(raw: Raw, rows: Longs, identity: Longs, content: Longs, arrival: Longs) -> Copies:
-    """Copies among `rows`, which are all rows that tie with another.
+    """Find the copies among `rows`: all rows that share process and key with another.
 
-    `identity` (a line a row): the event's own id and message keys; rows of an unnumbered process are copies only if one
-    of these is known (not -1) and all are equal: two local events at one time may well both have happened. `content`:
-    everything that two honest copies agree in. Of several copies the first to arrive stays, then the first in its file.
+    `identity`, a matrix with a line per row: the event's id and message keys. Rows of a process without numbers are copies
+    only if all of these are equal, and one is not -1: two local events at one time may both have happened. `content`: all
+    that true copies agree in. Of several copies, the first to arrive stays; if equal, the first in its file.
     """
     process, key = raw.process[rows], raw.key[rows]
     numbered = raw.numbered[process]

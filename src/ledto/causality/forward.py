@@ -1,13 +1,13 @@
-"""The forward pass: every row's vector clock in turn, of which only those asked for are written down.
+"""Compute the vector clock of every row in turn, and write down only those that are asked for.
 
-A process keeps one row of numbers, its vector as of its last receive; its own entry is a counter beside it. A send
-then costs no copy: it holds on to its process's numbers until its last receive. A receive takes a free row of numbers,
-and lets go of the one its process had. So memory is a row of numbers a process and one a message in flight, and those
-let go are used again while they are in the cache.
+Each process has a *vector row*: its vector as of its last receive. Its own count is kept beside that. So a send copies
+nothing: it shares the vector row of its process until its last receive. A receive takes a free vector row and gives up the
+one that its process had. Memory is one vector row per process and one per message in flight. Free ones are used again
+while they are in the cache.
 
-What bounds it: below some 100 processes, that no processor foresees which rows are receives; above, to read two rows of
-numbers and write one for each receive. No other branch depends on the data, which took a third off the time. Planning
-all receives first, and merging without any such branch, was slower: the merges no longer overlapped with anything.
+What limits the speed: up to about 100 processes, that processors cannot predict which rows are receives; above, that each
+receive reads two vector rows and writes one. No other branch depends on the data, which saved a third of the time. To plan
+all receives first and merge without branches was slower: merges then overlapped with nothing.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ledto.causality.skeleton import NO_ROWS, Ints, Longs, Skeleton
+from ledto.causality.skeleton import NO_ROWS, Ints, Longs, Skeleton, high_half, low_half, pack
 from ledto.kernels import kernel
 
 LARGEST_COUNT = (1 << 31) - 1
-LOW_HALF = (1 << 32) - 1
+"""Vectors count in 32 bits."""
 LANES = 16
-"""Rows of numbers are whole cache lines: loops over them have no remainder."""
+"""Vector rows are multiples of so many numbers, one cache line: loops over them have no remainder."""
 LINE_BYTES = 64
 AT_ROW, AT_EDGE, AT_WANTED, FREE = range(4)
-"""Places of a pass's cursor."""
+"""Fields of a pass's cursor: the next row, edge and wanted row, and the number of free vector rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskedPairs:
-    """Questions by wanted row: did an event happen before it?"""
+    """Questions about wanted rows: did this event happen before the row?"""
 
     start: Longs
-    """int64[w + 1]: where the questions of each wanted row start."""
+    """int64[w + 1]: where the questions about each wanted row start."""
     event: Longs
-    """int64[k]: the events asked about, by row; a process in the high half, a number within it in the low half."""
+    """int64[k]: the event of each question: its process and its number there, packed."""
     place: Longs
-    """int64[k]: where in `answers` each answer goes."""
+    """int64[k]: where in `answers` the answer goes."""
     answers: NDArray[np.bool_]
 
 
@@ -47,20 +47,20 @@ NO_PAIRS = AskedPairs(NO_ROWS, NO_ROWS, NO_ROWS, np.empty(0, np.bool_))
 
 @dataclass(slots=True)
 class ForwardState:
-    """What the pass knows between segments; changed in place."""
+    """The state of a pass between segments; changed in place."""
 
     count: Longs
-    """int64[P]: events of each process so far."""
+    """int64[P]: the number of events of each process so far."""
     known: Ints
-    """int32[K, W]: vectors of their last events."""
+    """int32[K, W]: the vectors of the last events."""
     column: Ints
-    """int32[P]: the column of each process in vectors. Processes whose events never meet may share one."""
+    """int32[P]: each process's column in vectors. Processes that never hear of each other may share one."""
     row: Longs | None = None
-    """int64[P]: which row of `known` each process has. None: each its own, which a pass to the end needs."""
+    """int64[P]: each process's row of `known`. None: process p has row p, which a pass to the end needs."""
 
 
 class ForwardPass:
-    """Runs passes, and keeps their memory: faulting in new pages costs more than the clocks."""
+    """Memory for passes, kept from one to the next: getting new pages takes longer than the clocks. Not for two threads."""
 
     def __init__(self) -> None:
         self._numbers = _whole_lines(0, LANES)
@@ -80,17 +80,17 @@ class ForwardPass:
         pairs: AskedPairs = NO_PAIRS,
         to_the_end: bool,
     ) -> None:
-        """Pass over a segment and write the vectors of the wanted rows to `out`, which may be empty if there are `pairs`.
+        """Pass over a segment; write the vectors of the wanted rows to `out`, which may be empty if there are `pairs`.
 
-        `edges` are the rows with causes before the segment, ascending; which of the vectors each cause has; and those
-        vectors. `wanted` ascends. Unless run to the end, the pass stops after the last wanted row and `state` is of
-        no further use.
+        `edges`: rows with causes before the segment, ascending; for each which of the vectors its cause has; and those
+        vectors. `wanted` ascends. Unless `to_the_end`, the pass stops after the last wanted row, and `state` is then
+        useless.
         """
         stop = len(skeleton) if to_the_end else int(wanted[-1]) + 1 if len(wanted) else 0
         check_counts_fit(skeleton, state.count, stop)
         row = np.arange(len(state.count), dtype=np.int64) if state.row is None else state.row
         cursor = self._prepare(skeleton, state, row)
-        current = row << 32 | state.count
+        current = pack(row, state.count)
         rows = (skeleton.process, skeleton.offsets, skeleton.back, stop)
         _count_uses(*rows[1:], self._uses)
         while not _advance(
@@ -113,12 +113,12 @@ class ForwardPass:
         ):
             self._add_numbers(cursor)
         if to_the_end:
-            state.count[:] = current & LOW_HALF
-            state.known[:] = self._numbers[current >> 32, : state.known.shape[1]]
+            state.count[:] = low_half(current)
+            state.known[:] = self._numbers[high_half(current), : state.known.shape[1]]
             state.known[np.arange(len(current)), state.column] = state.count
 
     def _prepare(self, skeleton: Skeleton, state: ForwardState, row: Longs) -> Longs:
-        """Make room for a segment; gives the cursor at its start."""
+        """Make room for a segment; return the cursor at its start."""
         rows, columns = state.known.shape
         width = -(-columns // LANES) * LANES
         if self._numbers.shape[1] != width or len(self._numbers) <= rows:
@@ -135,18 +135,18 @@ class ForwardPass:
         return np.array([0, 0, 0, len(free)], np.int64)
 
     def _add_numbers(self, cursor: Longs) -> None:
-        """Twice as many rows of numbers, for a pass that has used them all."""
-        had = len(self._numbers)
-        numbers, holders = _whole_lines(2 * had, self._numbers.shape[1]), np.empty(2 * had, np.int32)
-        numbers[:had], holders[:had] = self._numbers, self._holders
+        """Double the vector rows, for a pass that has used them all."""
+        before = len(self._numbers)
+        numbers, holders = _whole_lines(2 * before, self._numbers.shape[1]), np.empty(2 * before, np.int32)
+        numbers[:before], holders[:before] = self._numbers, self._holders
         self._numbers, self._holders = numbers, holders
-        self._free = np.empty(2 * had + 1, np.int32)
-        self._free[:had] = np.arange(2 * had - 1, had - 1, -1)
-        cursor[FREE] = had
+        self._free = np.empty(2 * before + 1, np.int32)
+        self._free[:before] = np.arange(2 * before - 1, before - 1, -1)
+        cursor[FREE] = before
 
 
 def _whole_lines(count: int, width: int) -> Ints:
-    """Rows of numbers that start where cache lines do: an eighth faster to merge than others."""
+    """Make rows of numbers that start where cache lines do: an eighth faster to merge than others."""
     raw = np.empty(count * width * 4 + LINE_BYTES, np.uint8)
     start = -raw.ctypes.data % LINE_BYTES
     return raw[start : start + count * width * 4].view(np.int32).reshape(count, width)
@@ -166,13 +166,13 @@ def check_counts_fit(skeleton: Skeleton, count: Longs, stop: int) -> None:
 
 @kernel("void(int64[::1], int64[::1], int64, int32[::1])")
 def _count_uses(offsets: Longs, back: Longs, stop: int, uses: Ints) -> None:
-    """How many receives each row has."""
+    """Count for each row how many rows before `stop` have it as a cause."""
     uses[:stop] = 0
     if len(back) == 0:
         return
     for row in range(stop):
         first, end = offsets[row], offsets[row + 1]
-        # The first cause is read without asking whether there is one: the answer is hard to foresee.
+        # No branch on whether there is a first cause: processors cannot predict it.
         uses[max(row - back[min(first, len(back) - 1)], 0)] += end > first
         for entry in range(first + 1, end):
             uses[row - back[entry]] += 1
@@ -206,11 +206,11 @@ def _advance(
     sent: Longs,
     cursor: Longs,
 ) -> bool:
-    """Go on from the cursor; true when done, false when a receive needs a row of numbers and none is free.
+    """Go on from the cursor; return whether it reached the end. False: a receive needs a vector row, and none is free.
 
-    ``current[p]`` packs where the numbers of process p are with the count of its events, and ``sent[row]`` is what that
-    was at a row. ``holders`` counts who needs each row of numbers: the process, and the sends that had it;
-    ``free[:cursor[FREE]]`` are those that nobody needs. `uses` counts receives still to come.
+    `numbers` are the vector rows. ``current[p]`` packs the vector row of process p and the count of its events;
+    ``sent[row]`` is what that was at the row. `holders` counts who needs a vector row: its process, and the sends that share
+    it; ``free[:cursor[FREE]]`` are those that nobody needs. `uses` counts the receives of each row still to come.
     """
     width, columns = numbers.shape[1], send_known.shape[1]
     edge, asked, frees = cursor[AT_EDGE], cursor[AT_WANTED], cursor[FREE]
@@ -226,15 +226,15 @@ def _advance(
             frees -= 1
             new = np.int64(free[frees])
             holders[new] = 1
-            left = old = current[own] >> 32
-            current[own] = new << 32 | current[own] & LOW_HALF
+            given_up = old = high_half(current[own])
+            current[own] = pack(new, low_half(current[own]))
             for entry in range(first, end):
                 cause = row - back[entry]
-                at = sent[cause] >> 32
+                at = high_half(sent[cause])
                 for place in range(width):
                     numbers[new, place] = max(numbers[old, place], numbers[at, place])
                 sender = column[process[cause]]
-                numbers[new, sender] = max(numbers[new, sender], np.int32(sent[cause] & LOW_HALF))
+                numbers[new, sender] = max(numbers[new, sender], np.int32(low_half(sent[cause])))
                 old = new
                 uses[cause] -= 1
                 last = uses[cause] == 0
@@ -247,22 +247,23 @@ def _advance(
                 old = new
                 edge += 1
                 edge_next = edge_row[edge] if edge < len(edge_row) else stop
-            holders[left] -= 1
-            free[frees] = left
-            frees += holders[left] == 0
+            holders[given_up] -= 1
+            free[frees] = given_up
+            frees += holders[given_up] == 0
+        # One more event: the count is in the low half.
         now = current[own] + 1
         current[own] = sent[row] = now
-        holders[now >> 32] += uses[row] > 0
+        holders[high_half(now)] += uses[row] > 0
         if row == wanted_next:
-            at, count = now >> 32, now & LOW_HALF
+            at, count = high_half(now), low_half(now)
             if len(out):
                 for place in range(out.shape[1]):
                     out[asked, place] = numbers[at, place]
                 out[asked, column[own]] = count
             if len(pair_start):
                 for pair in range(pair_start[asked], pair_start[asked + 1]):
-                    other, index = pair_event[pair] >> 32, pair_event[pair] & LOW_HALF
-                    # No event is before itself.
+                    other, index = high_half(pair_event[pair]), low_half(pair_event[pair])
+                    # No event happened before itself.
                     reach = count - 1 if other == own else np.int64(numbers[at, column[other]])
                     answers[pair_place[pair]] = index <= reach
             asked += 1

@@ -3,12 +3,12 @@
 A *line* is one thing that a process does: a request, a task, a span. Its *front* is what its next event follows: its last
 event, and the ends of lines that have ended into it since. One pass over the events, in history order, finds all fronts.
 
-A front may hold many ends, and many events may follow it, so it is stored once. Each row that ends a line into another has
-a *list*: the row itself, and the front as it was before. A *reference* names a row, or the list of a row; `row_reference` and
+A front may hold many ends, and many events may follow it, so it is stored once. Each row that ends a line into another has a
+*list*: the row itself, and the front as it was before. A *reference* names a row, or the list of a row; `row_reference` and
 `list_reference` make them. Memory is proportional to the rows.
 
-A line that began before the segment has a front there. Its first event in the segment *continues* it: that front is looked up
-in earlier segments when a question needs it (`ledto.history.recorded`). So no segment has to wait for another.
+A line that began before the segment has a front there. Its first event in the segment *continues* it: that front is looked
+up in earlier segments when a question needs it (`ledto.history.recorded`). So no segment has to wait for another.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Lists:
     rest: Longs
     """A reference to what the list holds besides the row; `NONE` if it holds nothing else."""
     first: Longs
-    """The oldest row with a list of the same front. All such rows from there to this one, if not below `low`, are in the list."""
+    """The oldest row with a list of the same front. The list holds all such rows from there to this one, down to `low`."""
     low: Longs
     """The list leaves out rows below this one: they lead to the row anyway."""
 

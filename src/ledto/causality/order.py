@@ -144,7 +144,7 @@ def _without_refuted(starts: Longs, time: Longs, edges: Edges, assumed: Flags) -
 
 @kernel("boolean[::1](int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
 def _leads_to(starts: Longs, offsets: Longs, causes: Longs, rank: Longs, origin: Longs, target: Longs) -> Flags:
-    """Tell for each pair whether the origin leads to the target. `rank`: each row's place in an order that keeps all edges."""
+    """Tell for each pair whether the origin leads to the target. `rank`: rows' places in an order that keeps all edges."""
     leads = np.zeros(len(origin), np.bool_)
     is_first = np.zeros(len(rank) + 1, np.bool_)
     is_first[starts] = True

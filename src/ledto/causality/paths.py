@@ -66,7 +66,7 @@ class FewestGuesses:
         )  # fmt: skip
 
     def path(self) -> list[tuple[int, int, bool]] | None:
-        """Return the steps from the first event to the last: cause, effect, whether recorded. None if no path leads there."""
+        """List the steps from the first event to the last: cause, effect, whether recorded. None if there is no path."""
         row = len(self._guesses) - 1
         if self._guesses[row] == UNREACHED:
             return None

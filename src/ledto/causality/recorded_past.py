@@ -44,7 +44,8 @@ class RecordedCauses:
         return np.repeat(rows, lengths), at
 
     def past_of(self, references: Longs, lowest: int = 0) -> tuple[Longs, Longs]:
-        """Find all rows that lead to these rows and lists, themselves included, ascending; and references below the first row.
+        """Find all rows that lead to these rows and lists, themselves included, ascending; and references below the first
+        row.
 
         Rows before `lowest` are left out, and so is what only they lead to.
         """
@@ -148,10 +149,7 @@ def members(references: Longs, rest: Longs, low: Longs) -> tuple[Longs, Longs]:
                 rows, which = longer[0].copy(), longer[1].copy()
             rows[count], which[count] = referred_row(reference), at
             count += 1
-            if refers_to_list(reference):
-                reference = rest[referred_row(reference)]
-            else:
-                reference = np.int64(NONE)
+            reference = rest[referred_row(reference)] if refers_to_list(reference) else np.int64(NONE)
     return rows[:count].copy(), which[:count].copy()
 
 

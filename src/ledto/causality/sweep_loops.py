@@ -1,4 +1,4 @@
-"""The loops of the sweeps over one part."""
+"""The loops of `ledto.causality.sweeps` over the rows of one part."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import numpy as np
 
 from ledto.causality.skeleton import Flags, Ints, Longs
 from ledto.kernels import inlined, kernel
+
+NOT_YET = -1
+"""In place of a position or process: the process is not reached, or no message reached it, or the sender is not known."""
+NOTHING_SKIPPED = -1
+"""In place of a position: no cause is in a part that was left out."""
+_OUTSIDE, _INSIDE, _SKIPPED = 0, 1, -1
+"""Of an event in an earlier part: it is not in the future; it is; the part was left out."""
 
 
 @kernel(
@@ -28,19 +35,20 @@ def past_rows(
     sends: Longs,
     marked: Flags,
     found: Longs,
-    sends_left: Longs,
+    earlier_sends: Longs,
 ) -> tuple[int, int, int]:
-    """How many rows were put at the end of `found`, how many sends into `sends_left`, and processes unreached.
+    """Write rows to the end of `found` and sends before the part to `earlier_sends`.
 
-    `marked` is longer than the part; it is zero before, and after unless the limit was met.
+    Returns the numbers of rows, of sends, and of processes not reached yet. `marked` is longer than the part and zero; it is
+    zero again afterwards, unless the limit was met.
     """
     rows = len(process)
-    count = left = 0
+    count = send_count = 0
     highest = -1
     for send in sends:
         if send < first_position:
-            sends_left[left] = send
-            left += 1
+            earlier_sends[send_count] = send
+            send_count += 1
         else:
             marked[send - first_position] = 1
             highest = max(highest, send - first_position)
@@ -61,38 +69,38 @@ def past_rows(
                     break
             if unreached > 0:
                 first, end = offsets[row], offsets[row + 1]
-                # The first cause is taken without asking whether there is one, or where: the answers are hard to foresee.
+                # No branch on whether there is a first cause, or where: processors cannot predict it.
                 cause = row - back[min(first, len(back) - 1)] if len(back) else row
                 below = (end > first) & (cause < 0)
                 marked[cause if (end > first) & (cause >= 0) else rows] = 1
-                sends_left[left] = first_position + cause
-                left += below
+                earlier_sends[send_count] = first_position + cause
+                send_count += below
                 for entry in range(first + 1, end):
                     cause = row - back[entry]
                     if cause >= 0:
                         marked[cause] = 1
                     else:
-                        sends_left[left] = first_position + cause
-                        left += 1
+                        earlier_sends[send_count] = first_position + cause
+                        send_count += 1
                 while edge >= 0 and edge_row[edge] > row:
                     edge -= 1
                 while edge >= 0 and edge_row[edge] == row:
-                    sends_left[left] = edge_position[edge]
-                    left += 1
+                    earlier_sends[send_count] = edge_position[edge]
+                    send_count += 1
                     edge -= 1
     marked[rows] = 0
-    # With every process reached, all that is before is in the past, whatever was sent.
-    return count, left if unreached > 0 else 0, unreached
+    # Once every process is reached, all earlier events are in the past: sends do not matter.
+    return count, send_count if unreached > 0 else 0, unreached
 
 
 @inlined
-def _seen(position: int, firsts: Longs, ends: Longs, starts: Longs, bits: Flags) -> int:
-    """1 or 0: whether the event at a position of an earlier part is in the future; -1 if no part held it."""
+def _look_up(position: int, firsts: Longs, ends: Longs, starts: Longs, bits: Flags) -> int:
+    """Tell whether the event at a position of an earlier part is in the future: _INSIDE, _OUTSIDE or _SKIPPED."""
     part = np.searchsorted(firsts, position, side="right") - 1
     if part < 0 or position >= ends[part]:
-        return -1
+        return _SKIPPED
     place = starts[part] + position - firsts[part]
-    return int(np.int64(bits[place >> 3]) >> (place & 7)) & 1
+    return _INSIDE if int(np.int64(bits[place >> 3]) >> (place & 7)) & 1 else _OUTSIDE
 
 
 @kernel(
@@ -119,50 +127,50 @@ def future_rows(
     inside: Flags,
     found: Longs,
 ) -> tuple[int, int]:
-    """How many rows were put into `found`, and -1 or the position of a cause in a part that was left out.
+    """Write rows to `found`; return their number, and the position of a cause in a part that was left out.
 
-    ``inside[row]`` says which rows are in the future, the start among them. Parts seen before are ``firsts`` to ``ends``
-    in positions, and their bits begin at ``starts`` in `bits`.
+    That is `NOTHING_SKIPPED` if all is well. ``inside[row]`` gets whether the row is in the future, or the start. Earlier
+    parts have the positions ``firsts[i]`` to ``ends[i]``, and their bits begin at ``starts[i]`` in `bits`.
     """
     count = edge = 0
     for row in range(len(process)):
         own = process[row]
-        inside[row] = entered[own] >= 0
+        inside[row] = entered[own] != NOT_YET
         if first_position + row <= start:
             if first_position + row == start:
                 entered[own] = start
                 inside[row] = 1
             continue
         if not inside[row]:
-            best = np.int64(-1)
-            best_process = np.int32(-1)
+            best = np.int64(NOT_YET)
+            best_process = np.int32(NOT_YET)
             for entry in range(offsets[row], offsets[row + 1]):
                 cause = row - back[entry]
                 position = first_position + cause
-                if position < start or (best >= 0 and position >= best):
+                if position < start or (best != NOT_YET and position >= best):
                     continue
                 if cause >= 0:
                     if inside[cause]:
                         best, best_process = position, process[cause]
                     continue
-                seen = _seen(position, firsts, ends, starts, bits)
-                if seen < 0:
+                state = _look_up(position, firsts, ends, starts, bits)
+                if state == _SKIPPED:
                     return count, position
-                if seen:
-                    best, best_process = position, np.int32(-1)
+                if state == _INSIDE:
+                    best, best_process = position, np.int32(NOT_YET)
             while edge < len(edge_row) and edge_row[edge] < row:
                 edge += 1
             while edge < len(edge_row) and edge_row[edge] == row:
                 position = edge_position[edge]
                 edge += 1
-                if position < start or (best >= 0 and position >= best):
+                if position < start or (best != NOT_YET and position >= best):
                     continue
-                seen = _seen(position, firsts, ends, starts, bits)
-                if seen < 0:
+                state = _look_up(position, firsts, ends, starts, bits)
+                if state == _SKIPPED:
                     return count, position
-                if seen:
-                    best, best_process = position, np.int32(-1)
-            if best < 0:
+                if state == _INSIDE:
+                    best, best_process = position, np.int32(NOT_YET)
+            if best == NOT_YET:
                 continue
             inside[row] = 1
             entered[own], through[own], through_process[own] = first_position + row, best, best_process
@@ -171,4 +179,4 @@ def future_rows(
             count += 1
             if count == limit:
                 break
-    return count, -1
+    return count, NOTHING_SKIPPED

@@ -1,8 +1,8 @@
-"""The causal past of one event, and its future, found part by part without any clocks.
+"""Find the past of one event, or its future, part by part, without vector clocks.
 
-A sweep remembers little between parts: which processes it has reached, and for the past the sends it has yet to meet.
-So it can run over row groups of segments and over one segment after another, and stop as soon as it has enough. Parts
-are given whole or not at all: segments of other computations are left out, parts of this one are not.
+A sweep keeps little between parts: the processes it has reached and, for the past, the sends it has not met yet. So it can
+run over row groups and over segments one by one, and stop as soon as it has enough. Give it all parts of the computation, in
+order; segments of other computations may be left out.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ from numpy.typing import NDArray
 
 from ledto.causality.boundary import Boundary
 from ledto.causality.skeleton import NO_EDGES, NO_ROWS, Flags, Longs, Skeleton, longs
-from ledto.causality.sweep_loops import future_rows, past_rows
+from ledto.causality.sweep_loops import NOT_YET, NOTHING_SKIPPED, future_rows, past_rows
 
 NO_LIMIT = np.iinfo(np.int64).max
 ALL_WANTED: Flags = np.empty(0, np.uint8)
+"""In place of flags by row: all rows are wanted."""
 
 
 class PastSweep:
-    """Backwards from one event: which rows happened before it. Parts come newest first.
+    """A search backward from one event for the rows that happened before it. Parts come newest first.
 
-    `start_position` is the event's; parts after it hold nothing and may be left out. With a `limit`, the sweep ends
-    when that many rows were found.
+    `start_position` is the event's own; parts after it may be left out. With a `limit`, the sweep ends when that many rows
+    were found.
     """
 
     def __init__(self, processes: int, start_position: int, *, limit: int | None = None) -> None:
         self._start = start_position
-        self._left = NO_LIMIT if limit is None else limit
+        self._room = NO_LIMIT if limit is None else limit
         self._below = NO_LIMIT
         self._reached = np.zeros(processes, np.uint8)
         self._visited = np.zeros(processes, np.int64)
@@ -43,16 +44,16 @@ class PastSweep:
     @property
     def done(self) -> bool:
         """Whether nothing more can be found, or the limit is met."""
-        return self._left <= 0 or not (len(self._sends) or self._reached.any())
+        return self._room <= 0 or not (len(self._sends) or self._reached.any())
 
     @property
     def reached(self) -> NDArray[np.bool_]:
-        """By process: whether all of its events before the parts seen are in the past."""
+        """By process: whether all of its events before the parts so far are in the past."""
         return self._reached.astype(np.bool_)
 
     @property
     def sends(self) -> Longs:
-        """Positions before the parts seen whose events are in the past, ascending; others may be, too."""
+        """Positions of sends before the parts so far that are in the past, ascending; other events there may be, too."""
         self._sends = np.unique(self._sends)
         return self._sends
 
@@ -64,13 +65,14 @@ class PastSweep:
         edges_across: tuple[Longs, Longs] = NO_EDGES,
         wanted: NDArray[np.bool_] | None = None,
     ) -> Longs:
-        """Rows of this part that happened before the event, ascending.
+        """Find the rows of the next part that happened before the event, ascending.
 
-        `first_position` is the position of the part's first row. `edges_across` are rows of the part, ascending, and
-        positions of their causes before the part that the part itself does not name: those before its segment. Rows
-        that are not `wanted` pass the past on, but are not given and do not count.
+        `first_position` is the position of the part's first row. `edges_across` are causes before the part's segment: rows
+        of the part, ascending, and positions of their causes. Rows that are not `wanted` are followed, but not returned and
+        not counted.
 
-        At a limit the last ones are given, the nearest in history order to the event.
+        If the limit is met, the rows nearest to the event are returned: the last in history order. Raises `ValueError` if
+        parts come in the wrong order or one is missing.
         """
         if self.done:
             return NO_ROWS
@@ -87,9 +89,9 @@ class PastSweep:
             )
         if len(self._marked) <= len(part):
             self._marked, self._found = np.zeros(len(part) + 1, np.uint8), np.empty(len(part), np.int64)
-        leaving = len(part.back) if part.reach_below else 0
-        sends = np.empty(len(self._sends) + len(positions) + leaving + 1, np.int64)
-        found, sends_left, self._unreached = past_rows(
+        below = len(part.back) if part.reach_below else 0
+        sends = np.empty(len(self._sends) + len(positions) + below + 1, np.int64)
+        count, send_count, self._unreached = past_rows(
             part.process,
             part.offsets,
             part.back,
@@ -97,7 +99,7 @@ class PastSweep:
             rows,
             positions,
             _wanted(part, wanted),
-            self._left,
+            self._room,
             self._start,
             self._reached,
             self._visited,
@@ -108,19 +110,19 @@ class PastSweep:
             sends,
         )
         self._below = first_position
-        self._left -= found
-        self._sends = sends[:sends_left].copy()
-        if sends_left > 2 * self._distinct + 1024:
+        self._room -= count
+        self._sends = sends[:send_count].copy()
+        if send_count > 2 * self._distinct + 1024:
             self._distinct = len(self.sends)
-        return self._found[len(part) - found : len(part)].copy()
+        return self._found[len(part) - count : len(part)].copy()
 
     def forget_exhausted(self, before: Longs) -> None:
-        """Take note at a segment's start of how many events each process has before it: those without need no search."""
+        """Stop searching for processes that have no events before the current segment; `before` counts events by process."""
         self._reached[before == 0] = 0
         self._unreached = int(((before > 0) & (self._reached == 0)).sum())
 
     def vector(self, boundary: Boundary) -> Longs:
-        """The event's vector clock, int64[P], at the start of its own segment, all of whose rows up to it were swept."""
+        """Compute the event's vector clock, int64[P], from the boundary of its own segment, whose rows have been swept."""
         sends = self.sends
         places = np.searchsorted(boundary.send_position, sends)
         if len(sends) and not (
@@ -130,7 +132,7 @@ class PastSweep:
                 "the boundary does not have the sends that the sweep has yet to meet: take the vector at the start of the "
                 "event's own segment, after its first row"
             )
-        if self._left <= 0:
+        if self._room <= 0:
             raise ValueError("a sweep that met its limit has not seen the whole past: take the vector without a limit")
         past = np.where(self._visited > 0, boundary.before + self._visited, 0)
         if boundary.starts:
@@ -146,23 +148,25 @@ class Edge(NamedTuple):
     cause: int
     effect: int
     message: bool
-    """Whether a message went from one to the other; otherwise both are of one process, maybe with events in between."""
+    """Whether a message went from one to the other. If not, both are of one process, and other events may lie between."""
 
 
 class FutureSweep:
-    """Forwards from one event: which rows it happened before, and how each process first heard of it. Oldest part first.
+    """A search forward from one event for the rows that it happened before, and how each process first heard of it.
 
-    Parts before the one that holds the event hold nothing and may be left out. With a `limit`, the sweep ends when that
-    many rows were found. It keeps one bit a row, until every process was reached.
+    Parts come oldest first; those before the event's own may be left out. With a `limit`, the sweep ends when that many rows
+    were found. Memory is one bit per row, until every process is reached.
     """
 
     def __init__(self, processes: int, start_position: int, *, limit: int | None = None) -> None:
         self._start = start_position
-        self._left = NO_LIMIT if limit is None else limit
+        self._room = NO_LIMIT if limit is None else limit
         self._end = 0
-        self._entered = np.full(processes, -1, np.int64)
-        self._through = np.full(processes, -1, np.int64)
-        self._through_process = np.full(processes, -1, np.int32)
+        # By process: the position of its first row in the future, of the message that this row received, and its sender.
+        self._entered = np.full(processes, NOT_YET, np.int64)
+        self._through = np.full(processes, NOT_YET, np.int64)
+        self._through_process = np.full(processes, NOT_YET, np.int32)
+        # By part: its first position, its end, and where its bits start.
         self._parts: list[tuple[int, int, int]] = []
         self._bits: Flags = np.empty(1024, np.uint8)
         self._bytes = 0
@@ -171,17 +175,17 @@ class FutureSweep:
 
     @property
     def complete(self) -> bool:
-        """Whether every process was reached: all that comes after is in the future."""
+        """Whether every process is reached: all later events are in the future."""
         return bool((self._entered >= 0).all())
 
     @property
     def done(self) -> bool:
         """Whether the limit is met."""
-        return self._left <= 0
+        return self._room <= 0
 
     @property
     def entered(self) -> Longs:
-        """int64[P]: the position of each process's first event that is the start or after it; -1 where none was seen."""
+        """int64[P]: the position of each process's first event in the future, start included; -1 for none so far."""
         return self._entered.copy()
 
     def step(
@@ -192,9 +196,10 @@ class FutureSweep:
         edges_across: tuple[Longs, Longs] = NO_EDGES,
         wanted: NDArray[np.bool_] | None = None,
     ) -> Longs:
-        """Rows of this part that the event happened before, ascending. The arguments are those of `PastSweep.step`.
+        """Find the rows of the next part that the event happened before, ascending. Arguments are those of `PastSweep.step`.
 
-        At a limit the first ones are given.
+        If the limit is met, the first rows are returned. Raises `ValueError` if parts come in the wrong order or one is
+        missing.
         """
         if self.done or first_position + len(part) <= self._start:
             return NO_ROWS
@@ -210,7 +215,7 @@ class FutureSweep:
         if len(self._inside) < len(part):
             self._inside, self._found = np.empty(len(part), np.uint8), np.empty(len(part), np.int64)
         firsts, ends, starts = np.array(self._parts, np.int64).reshape(-1, 3).T.copy()
-        count, missed = future_rows(
+        count, skipped = future_rows(
             part.process,
             part.offsets,
             part.back,
@@ -218,7 +223,7 @@ class FutureSweep:
             rows,
             positions,
             _wanted(part, wanted),
-            self._left,
+            self._room,
             self._start,
             self._entered,
             self._through,
@@ -230,43 +235,43 @@ class FutureSweep:
             self._inside,
             self._found,
         )
-        if missed >= 0:
+        if skipped != NOTHING_SKIPPED:
             raise ValueError(
-                f"a cause at position {missed} was passed over: give every part of the computation from the event's on"
+                f"a cause at position {skipped} was passed over: give every part of the computation from the event's on"
             )
-        self._left -= count
+        self._room -= count
         self._end = first_position + len(part)
         self._remember(part, first_position)
         return self._found[:count].copy()
 
     def path(self, position: int, process: int, *, process_of: Callable[[int], int] | None = None) -> list[Edge] | None:
-        """How the event led to the one at this position, of this process: steps from cause to effect, each real.
+        """List the steps by which the event led to the one at this position, of this process.
 
-        Each message on it is the first by which its receiver heard of the event, and of those received together the one
-        sent first; so the path is the same however the history is cut. `None` if the event did not happen before that
-        one; an empty list from the event to itself.
+        Each message is the first by which its receiver heard of the event; of several received at once, the one sent first.
+        So the path does not depend on how the history is cut. `None` if the event did not happen before the other; an empty
+        list from the event to itself.
 
-        `process_of` tells the process of a position. It is asked about senders of messages that went across the
-        parts given, at most one a process; without it such a message is a `LookupError`.
+        `process_of` gives the process of a position. It is called for senders in other parts than the receiver's, at most
+        once per process. Raises `LookupError` if it is needed and not given.
         """
         if position >= self._end:
             raise ValueError(f"position {position} was not reached yet: the parts so far end before {self._end}")
-        if not 0 <= self._entered[process] <= position:
+        if not NOT_YET < self._entered[process] <= position:
             return None
         steps: list[Edge] = []
         while position != self._start:
             entered, through = int(self._entered[process]), int(self._through[process])
             if entered < position:
                 steps.append(Edge(entered, position, message=False))
-            if through >= 0:
+            if through != NOT_YET:
                 steps.append(Edge(through, entered, message=True))
                 process = self._sender(process, process_of)
-            position = through if through >= 0 else self._start
+            position = through if through != NOT_YET else self._start
         return steps[::-1]
 
     def _sender(self, process: int, process_of: Callable[[int], int] | None) -> int:
-        """The process that sent the message by which this one first heard of the event."""
-        if self._through_process[process] < 0:
+        """Find the process that sent the message by which this one first heard of the event."""
+        if self._through_process[process] == NOT_YET:
             position = int(self._through[process])
             if process_of is None:
                 raise LookupError(f"the process of position {position} is needed for the path: pass process_of")
@@ -274,7 +279,7 @@ class FutureSweep:
         return int(self._through_process[process])
 
     def _remember(self, part: Skeleton, first_position: int) -> None:
-        """Keep which rows are in the future, unless nobody is left who could ask."""
+        """Keep which rows are in the future, unless every process is reached: then nothing will ask."""
         if self.complete:
             return
         packed = np.packbits(self._inside[: len(part)], bitorder="little")
@@ -288,11 +293,11 @@ class FutureSweep:
 
 
 def past_vector(skeleton: Skeleton, boundary: Boundary, row: int) -> Longs:
-    """How many events of each process are in the past of a segment's row, int64[P]; it is in its own past."""
+    """Count the events of each process in the past of a segment's row, itself included: its vector clock, int64[P]."""
     boundary.check(skeleton)
     if not 0 <= row < len(skeleton):
         raise ValueError(f"row {row} is asked for; the segment has {len(skeleton)}")
-    # Any position that is after all sends will do for the segment's first.
+    # The positions of rows do not matter here, as long as they are after those of all sends.
     first_position = int(boundary.send_position[-1]) + 1 if len(boundary.send_position) else 0
     sweep = PastSweep(boundary.processes, first_position + row)
     sweep.step(skeleton.part(0, row + 1), first_position, edges_across=boundary.edges(0, row + 1))
@@ -302,7 +307,7 @@ def past_vector(skeleton: Skeleton, boundary: Boundary, row: int) -> Longs:
 def _checked_edges(
     part: Skeleton, first_position: int, processes: int, edges: tuple[Longs, Longs]
 ) -> tuple[Longs, Longs]:
-    """The edges in the kernels' types."""
+    """Convert the edges to the kernels' types. Raises `ValueError` if they do not fit the part, or the part the sweep."""
     if part.highest_process >= processes:
         raise ValueError(f"the part has process {part.highest_process}; the sweep, {processes}")
     rows, positions = longs(edges[0]), longs(edges[1])
@@ -320,6 +325,7 @@ def _checked_edges(
 
 
 def _wanted(part: Skeleton, wanted: NDArray[np.bool_] | None) -> Flags:
+    """Convert to the kernels' type, in which an empty array means all rows."""
     if wanted is None:
         return ALL_WANTED
     if wanted.shape != (len(part),) or wanted.dtype != np.bool_:

@@ -61,7 +61,8 @@ def open_ends(
 ) -> tuple[pa.Table, pa.Table]:
     """Find what must be settled with other segments: rows of `RECEIVES`, and of `SENDS`.
 
-    `high`: the time where the window ends; None if it has no end. `home` and `within`: those columns by row; `NONE` for null.
+    `high`: the time where the window ends; None if it has no end. `home` and `within`: those columns by row; `NONE` for
+    null.
     """
     edges, place = rows.edges, rows.places()
     received = _receives(rows, spans, home)
@@ -142,9 +143,10 @@ def with_open_ties(
 ) -> tuple[pa.Table, pa.Table]:
     """Add rows for messages of events at one time, which may have happened in either order; return both tables.
 
-    `ledto.history.window.span_edges.with_ties` does the same within the window, for the same `group`. A message may have gone
-    out from the last event of its sender's group, and come in at the first event of its receiver's group. The first has a
-    second key for that, with the prefix `TIED_KEY`. A receiver cannot know whether its sender has a group, so it asks for both.
+    `ledto.history.window.span_edges.with_ties` does the same within the window, for the same `group`. A message may have
+    gone out from the last event of its sender's group, and come in at the first event of its receiver's group. The first has
+    a second key for that, with the prefix `TIED_KEY`. A receiver cannot know whether its sender has a group, so it asks for
+    both.
     """
     keys, sends, edges, place = rows.keys, rows.sends, rows.edges, rows.places()
     received = received.filter(pc.fill_null(pc.not_equal(received["key"], ANSWER), True))

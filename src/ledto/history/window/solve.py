@@ -1,15 +1,15 @@
 """Make one segment of one window of reports: rows in history order, their causes, and what is quarantined, with reasons.
 
 A window holds the rows of one computation with wall times within ``[low - eps, high + eps)``. Its segment has the events
-with ``low <= causal time < high``. These rows are enough if no causal time exceeds its wall time by more than eps. Proof: let
-an event have a causal time of T or more, and a wall time below T. Then some event of its past has a wall time of T or more.
-All events between the two have causal times of T or more as well, so wall times of ``T - eps`` or more. None has a wall time
-of ``T + eps`` or more, because the first event's causal time would then exceed its wall time by more than eps. So rows within
-eps of the cut T decide which events are before the cut.
+with ``low <= causal time < high``. These rows are enough if no causal time exceeds its wall time by more than eps. Proof:
+let an event have a causal time of T or more, and a wall time below T. Then some event of its past has a wall time of T or
+more. All events between the two have causal times of T or more as well, so wall times of ``T - eps`` or more. None has a
+wall time of ``T + eps`` or more, because the first event's causal time would then exceed its wall time by more than eps. So
+rows within eps of the cut T decide which events are before the cut.
 
-An eps that is too small is always noticed. Either an event of a window exceeds it, which `Solved.lag` shows; or a message goes
-from a later segment to an earlier one, or a process's numbers run backwards between two segments. `ledto.batch.join` checks
-the last two.
+An eps that is too small is always noticed. Either an event of a window exceeds it, which `Solved.lag` shows; or a message
+goes from a later segment to an earlier one, or a process's numbers run backwards between two segments. `ledto.batch.join`
+checks the last two.
 """
 
 from __future__ import annotations
@@ -105,14 +105,15 @@ def solve(
     one that may have been sent in another window is in `Solved.open_receives`.
 
     `first_come` is for streams, where deliveries are final. The rows are then in the order of their arrival, and of two that
-    contradict each other the first stays, whatever comes later. Messages of a cycle are left out and listed as missing; their
-    receives stay. A copy is quarantined with the segment of the row that it repeats. The column ``emitted`` marks delivered rows.
+    contradict each other the first stays, whatever comes later. Messages of a cycle are left out and listed as missing;
+    their receives stay. A copy is quarantined with the segment of the row that it repeats. The column ``emitted`` marks
+    delivered rows.
 
     `told_apart`: processes and keys begin with the number of their computation and `BETWEEN`.
 
-    `table` has columns of `ledto.events.schema.REPORTS`; absent ones count as null. Optional columns: ``own``, false for rows
-    that another window quarantines if that is due; ``missing``; and ``wall``, the reported times, where ``time`` has others.
-    A process without numbers is in the order of ``wall``.
+    `table` has columns of `ledto.events.schema.REPORTS`; absent ones count as null. Optional columns: ``own``, false for
+    rows that another window quarantines if that is due; ``missing``; and ``wall``, the reported times, where ``time`` has
+    others. A process without numbers is in the order of ``wall``.
     """
     columns = ReportColumns(table, names)
     process = columns.process
@@ -307,7 +308,7 @@ class _Work:
         return find_corrections(starts, time, times.causal_time, edges)
 
     def _sent_by_two(self, keys: pa.Array, sends: Longs, sent_by: Longs, again: Longs) -> Flags:
-        """Mark keys that two events sent. For a span, they must be of two processes. Answers are not marked: several are fine."""
+        """Mark keys that two events sent; for spans, of different processes. Not answers: a wait may have several."""
         twice = np.zeros(len(keys), np.bool_)
         if not len(again):
             return twice

@@ -33,8 +33,8 @@ def without_local_parents(
 ) -> Edges:
     """Leave out edges from a parent's start to a span of the same process: lines say more about that.
 
-    Within a process, spans that begin at one time may come in any order, so such an edge could be wrong. A server is on no line
-    of its client, so it keeps its edge, unless the client's start comes after it.
+    Within a process, spans that begin at one time may come in any order, so such an edge could be wrong. A server is on no
+    line of its client, so it keeps its edge, unless the client's start comes after it.
     """
     if not columns.has("line_phase"):
         return edges
@@ -117,7 +117,7 @@ def ends_of_groups(group: Longs) -> tuple[Longs, Longs]:
 
 
 def started_elsewhere(columns: ReportColumns, *, told_apart: bool) -> pa.Array:
-    """Give each row of a span the key of the span's start, if no row of its process in the window starts the span; else null."""
+    """Give rows of spans that no row of their process in the window starts the key of the start; null for other rows."""
     none = pa.nulls(len(columns.table), pa.string())
     if not columns.has("line_parent"):
         return none
