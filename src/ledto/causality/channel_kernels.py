@@ -1,4 +1,4 @@
-"""The inner loops of matching channels; `ledto.causality.channels` says what they find, and why."""
+"""The loops of matching channels. `ledto.causality.channels` says what they compute, and why."""
 
 from __future__ import annotations
 
@@ -16,9 +16,14 @@ Flags = NDArray[np.bool_]
 Codes = NDArray[np.uint8]
 
 NO_SEQ: Final = NO_TIME
+"""In place of a sequence number: there is none."""
 NO_SIZE: Final = -1
+"""In place of a number of bytes: it is not known."""
 LONGEST_STREAM_BYTES: Final = 1 << 62
-"""Counts are cut off here, so that sums of absurd ones stay in 64 bits."""
+"""Sums are cut off here, so that absurd sizes do not overflow 64 bits."""
+KNOWN_ORDER: Final = -1
+"""In place of a part of a stream: the row's place is known."""
+NO_ROW: Final = -1
 
 
 class Doubt(IntFlag):
@@ -39,7 +44,7 @@ _ORDER, _SURPLUS, _BACKWARDS, _LOSS = (
 
 @kernel("int64[::1](int64[::1], int64[::1], int64[::1])")
 def latest_so_far(side: Longs, process: Longs, rank: Longs) -> Longs:
-    """The largest rank so far in each process's line of each end."""
+    """Give for each row the largest rank so far of its side and process; rows are sorted by these."""
     latest = rank.copy()
     for i in range(1, len(rank)):
         if side[i] == side[i - 1] and process[i] == process[i - 1] and latest[i - 1] > latest[i]:
@@ -51,10 +56,10 @@ def latest_so_far(side: Longs, process: Longs, rank: Longs) -> Longs:
 def places_in_streams(
     size: Longs, side: Longs, begun: Longs, units: Longs, missing: Longs
 ) -> tuple[Longs, Longs, Longs]:
-    """Where in its stream each row begins and ends, behind all rows before it and what is missing among these.
+    """Find where each row begins and ends in its stream: behind all rows before it and what may be missing among these.
 
-    Of the stream of each row: `begun` is where it goes on, and `units` what the rows so far add up to. The third result is
-    what they add up to then.
+    By row, for its stream: `begun` is where the stream goes on, and `units` the sum of earlier rows. The third result is the
+    sum including the row.
     """
     first, last, together = np.empty(len(size), np.int64), np.empty(len(size), np.int64), np.empty(len(size), np.int64)
     at, unit = 0, 0
@@ -72,8 +77,8 @@ def places_in_streams(
 def unordered_parts(
     side: Longs, process: Longs, clock: Longs, moment: Longs, first: Longs, last: Longs
 ) -> tuple[Longs, Longs]:
-    """By row, the part of its stream that it shares with rows of which nobody knows the order; -1 where it is known."""
-    low, high = np.full(len(side), -1, np.int64), np.full(len(side), -1, np.int64)
+    """Find for each row the part of its stream in which its place is unknown: its begin and end; `KNOWN_ORDER` if known."""
+    low, high = np.full(len(side), KNOWN_ORDER, np.int64), np.full(len(side), KNOWN_ORDER, np.int64)
     begin = 0
     while begin < len(side):
         end = begin
@@ -98,17 +103,17 @@ def unordered_parts(
 
 @part
 def _own_stretches(is_send: Flags, first: Longs, last: Longs, low: Longs, process: Longs) -> Longs:
-    """By send: up to where in its stream all that follows it is of its own process, in a known order."""
+    """Find for each send up to where in its stream all sends behind it are of its own process, in a known order."""
     until = last.copy()
-    follower = -1
+    follower = NO_ROW
     for row in range(len(is_send) - 1, -1, -1):
         if not is_send[row]:
-            follower = -1
+            follower = NO_ROW
         elif last[row] > first[row]:
-            if low[row] >= 0:
+            if low[row] != KNOWN_ORDER:
                 until[row] = first[row]
-            # The stream of another channel begins anew, and nothing but the next send begins where this one ends.
-            elif follower >= 0 and first[follower] == last[row] and process[follower] == process[row]:
+            # In another channel, places begin again from 0: only the next send of this one begins where this one ends.
+            elif follower != NO_ROW and first[follower] == last[row] and process[follower] == process[row]:
                 until[row] = until[follower]
             follower = row
     return until
@@ -116,7 +121,7 @@ def _own_stretches(is_send: Flags, first: Longs, last: Longs, low: Longs, proces
 
 @part
 def _sent_by(earliest: Longs, begin: int, middle: int, latest: int) -> int:
-    """One more than the last of these sends that can have been sent by a time; `earliest` does not fall."""
+    """Find the first of these sends that cannot have been sent by a time; `earliest` ascends."""
     low, high = begin, middle
     while low < high:
         half = (low + high) // 2
@@ -152,18 +157,18 @@ def match_streams(
     short_before: Longs,
     smallest_before: Longs,
 ) -> tuple[Longs, Longs, Flags, Flags, Codes, Flags, Longs]:
-    """Both streams of each channel, side by side; causes are places in the order given, receive after receive."""
+    """Lay both streams of each channel side by side and match what overlaps; `causes` are rows, receive by receive."""
     rows = len(is_send)
     counts = np.zeros(rows, np.int64)
-    # Two streams cut each other into fewer parts than they have, and each part is at most one pair.
+    # Two streams of together n parts overlap in fewer than n pairs.
     causes = np.empty(rows, np.int64)
     missing, unreceived = np.zeros(rows, np.bool_), np.zeros(rows, np.bool_)
     doubts, guessed = np.zeros(rows, np.uint8), np.zeros(rows, np.bool_)
     own_until = _own_stretches(is_send, first, last, low, process)
     shorts = np.zeros(len(starts) - 1, np.int64)
     losses = np.zeros(rows, np.int64)
-    # By send: the earliest time of it and of all that follow it.
-    from_then = earliest.copy()
+    # By send: the earliest time of it and of all sends behind it.
+    earliest_from = earliest.copy()
     pairs = 0
     for channel in range(len(starts) - 1):
         begin, end = starts[channel], starts[channel + 1]
@@ -172,21 +177,21 @@ def match_streams(
             unreceived[middle] = last[middle] > first[middle] and last[middle] > received_before[channel]
             middle += 1
         for row in range(middle - 2, begin - 1, -1):
-            from_then[row] = min(from_then[row], from_then[row + 1])
+            earliest_from[row] = min(earliest_from[row], earliest_from[row + 1])
         sent_so_far = last[middle - 1] if middle > begin else sent_before[channel]
         short = short_before[channel]
-        # What was lost before a receive was lost before all that follow it, too.
+        # No more was lost before a receive than before a later one.
         lost = LONGEST_STREAM_BYTES
         for row in range(end - 1, middle - 1, -1):
-            by_then = _sent_by(from_then, begin, middle, latest[row])
-            # What is missing before the next send may have been sent by then, too.
+            by_then = _sent_by(earliest_from, begin, middle, latest[row])
+            # Missing sends before the next send may have been sent by then, too.
             sent = first[by_then] if by_then < middle else max(sent_so_far, sent_at_most[channel])
             lost = min(lost, sent - last[row])
             losses[row] = lost
             short = max(short, last[row] - sent)
         shorts[channel] = short
-        # What can have been lost, of the sends up to the last that a receive may have taken; others are too large for it.
-        # What somebody received and did not report need not be whole sends.
+        # How much can have been lost, of the sends up to the last that a receive may have taken: those small enough.
+        # Unreported receives need not have taken whole sends.
         losable, looked_at = LONGEST_STREAM_BYTES if receivers_lack[channel] else 0, begin
         too_large = first[begin] if middle > begin else sent_before[channel]
         smallest = smallest_before[channel]
@@ -197,27 +202,27 @@ def match_streams(
             while send < middle and last[send] <= first[row]:
                 send += 1
             doubt = _SURPLUS if short > 0 else 0
-            taken, covered = send, 0
-            while taken < middle and first[taken] < last[row]:
-                if last[taken] > first[taken]:
-                    causes[pairs] = taken
+            cause, covered = send, 0
+            while cause < middle and first[cause] < last[row]:
+                if last[cause] > first[cause]:
+                    causes[pairs] = cause
                     pairs += 1
                     counts[row] += 1
-                    covered += min(last[taken], last[row]) - max(first[taken], first[row])
-                    unreceived[taken] = False
-                    if clock[taken] == clock[row] and time[row] != NO_TIME and time[taken] > time[row]:
+                    covered += min(last[cause], last[row]) - max(first[cause], first[row])
+                    unreceived[cause] = False
+                    if clock[cause] == clock[row] and time[row] != NO_TIME and time[cause] > time[row]:
                         doubt |= _BACKWARDS
-                    # Whoever takes all of them takes the same in any order.
-                    if low[taken] >= 0 and not (first[row] <= low[taken] and high[taken] <= last[row]):
+                    # A receive that takes all sends of unknown order takes the same in any order.
+                    if low[cause] != KNOWN_ORDER and not (first[row] <= low[cause] and high[cause] <= last[row]):
                         doubt |= _ORDER
-                    # In any order, each of these receives takes a part of this one send.
-                    if low[row] >= 0 and not (first[taken] <= low[row] and high[row] <= last[taken]):
+                    # Receives of unknown order that all take parts of one send do so in any order.
+                    if low[row] != KNOWN_ORDER and not (first[cause] <= low[row] and high[row] <= last[cause]):
                         doubt |= _ORDER
-                taken += 1
+                cause += 1
             missing[row] = covered < last[row] - first[row]
             if not counts[row]:
                 continue
-            # Without what was lost before, this receive took what lies so much further on.
+            # If so much was lost before, this receive took what is so much further on.
             lost = losses[row]
             if too_large > 0 and smallest <= lost:
                 losable = min(losable + too_large, LONGEST_STREAM_BYTES)

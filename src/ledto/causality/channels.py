@@ -1,32 +1,31 @@
-"""Which send a receive of a channel took: where messages have no names, by their order in the channel.
+"""Match receives with sends by their order in a channel, for messages that have no keys.
 
-A channel is one direction of one connection; what is sent first is received first. The sends of a channel, in their
-order, lie one behind the other in a stream, and so do the receives. A message that has a count of bytes is as long as
-that, and a receive takes every send with which it shares a byte; where counts are not given, a message is of length one, and
-the nth receive takes the nth send.
+A channel is one direction of one connection: what is sent first is received first. Its sends, in their order, make a stream,
+and so do its receives. A message takes up as many units of the stream as it has bytes, and a receive took every send with
+which it shares a byte. If bytes are not counted, each message takes up one unit, and the nth receive took the nth send.
 
-The order of one end is that of its process: by sequence numbers, or else by time, file and place. Rows of several
-processes (threads that use one socket) are merged by time, each process keeping its own order.
+Each *end* of a channel, its sends or its receives, is in the order of its process: by sequence number, or else by time, file
+and place. Rows of several processes, such as threads that share a socket, are merged by time.
 
-What this takes for granted: the channel keeps the order of its messages, and nothing is received that was not sent, or more
-often than it was sent. Where the rows show that a receive may have taken something else, it has its `Doubt`:
+Matching assumes that the channel keeps the order of its messages, and that each was sent before it is received, at most
+once. If the rows show that a receive may have taken something else, its match has a `Doubt`:
 
-- LOSS: more was sent than received. Which sends were lost is unknown, and without a lost one this receive would have taken
-  a later one;
-- ORDER: rows of several processes at one time, or on several clocks, or without a time: their order is unknown, and in
-  another one this receive might have taken something else;
-- SURPLUS: more was received than sent, so some sends are not known, and they need not be the last ones;
-- BACKWARDS: by the one clock of both, it was received before it was sent;
-- SIZES: some rows of the channel count bytes and others do not, so messages were counted;
-- REPORTS: several processes send, and numbers show that reports of one of them were lost.
+- LOSS: more was sent than received. If an earlier send was lost, this receive took a later one;
+- ORDER: rows of several processes at one time, on several clocks or without a time: their order is unknown, and in another
+  order this receive took something else;
+- SURPLUS: more was received than sent, so some sends are unknown, and not necessarily the last ones;
+- BACKWARDS: send and receive have the same clock, and the receive is earlier;
+- SIZES: some rows of the channel count bytes and others do not, so messages are counted;
+- REPORTS: several processes send, and numbers show that a report of one of them was lost.
 
-If one process sends, and its numbers show that reports were lost (`ledto.causality.channels`), each of these may have
-been a send in this channel. So a send is put as far on in its stream as it can have been: behind all that are missing
-before it. What lies there precedes the receive of that place, however many of the missing ones were sends here. A receive
-of a place at which no send lies lacks its send. Of a stream of bytes, nothing behind a missing report has a place.
+Reports are known to be lost if numbers are left out: a process that reported the events 1, 2 and 5 had two more, and each
+may have been a send in this channel. Without numbers, nothing shows that a report was lost. If only one process sends, each
+send is put as late in its stream as it can have been: behind all missing events before it. A send then precedes the receive
+at its place, however many of the missing events were sends. A receive at a place without a send has a missing cause. In a
+stream of bytes, sends behind a missing report have no place.
 
-A match with a doubt is a *guess*, but for one kind: if only losses are in doubt, and all sends that the receive may have
-taken are of one process, then the first of them precedes the receive whichever it was. docs/decisions/0014 has the proof.
+A match with a doubt is a *guess*, with one exception: if the only doubt is LOSS, and all sends that the receive may have
+taken are of one process, then the first of them precedes the receive in any case. docs/decisions/0014 has the proof.
 """
 
 from __future__ import annotations
@@ -56,68 +55,26 @@ from ledto.causality.order import NO_TIME
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unreported:
-    """By row: how many events of its process nobody reported."""
+    """By row: the number of events of its process that nobody reported."""
 
     before: Longs
-    """Those with a smaller number than the row's."""
+    """Those with smaller numbers than the row's."""
     in_all: Longs
-    """Those before any event of the process that is known."""
+    """Those with smaller numbers than the largest that was reported."""
 
     def filter(self, chosen: NDArray[np.bool_]) -> Unreported:
-        """The same of these rows."""
+        """Take the chosen rows."""
         return Unreported(self.before[chosen], self.in_all[chosen])
 
     @classmethod
     def none(cls, rows: int) -> Unreported:
-        """Of rows before which nothing is missing."""
+        """Make the value for rows before which nothing is missing."""
         return cls(np.zeros(rows, np.int64), np.zeros(rows, np.int64))
-
-
-def unreported_in(table: pa.Table) -> Unreported:
-    """Of rows of `REPORTS`, which are all there are of their processes; those that are set aside report nothing."""
-    usable = pc.and_(pc.is_null(table["reason"]), pc.greater_equal(table["seq"].fill_null(0), 1))
-    rows = np.flatnonzero(usable.to_numpy())
-    found = Unreported.none(len(table))
-    if not len(rows):
-        return found
-    computation, process = (_codes(table[name]) for name in ("computation", "process"))
-    codes = np.unique(computation * (process.max() + 1) + process, return_inverse=True)[1].astype(np.int64)
-    seq = table["seq"].take(pa.array(rows)).to_numpy()
-    nothing = np.zeros(codes.max() + 1, np.int64)
-    found.before[rows] = left_out_before(codes[rows], seq, nothing, nothing)
-    in_all = nothing.copy()
-    np.maximum.at(in_all, codes[rows], found.before[rows])
-    found.in_all[rows] = in_all[codes[rows]]
-    return found
-
-
-def left_out_before(process: Longs, seq: Longs, last: Longs, missing: Longs) -> Longs:
-    """By row: how many smaller numbers of its process are in no row.
-
-    By process: all up to `last` were reported before these rows, but for `missing` of them. Rows up to there get 0.
-    """
-    found = np.zeros(len(seq), np.int64)
-    new = np.flatnonzero(seq > last[process])
-    if not len(new):
-        return found
-    order = new[np.lexsort((seq[new], process[new]))]
-    whose, numbers = process[order], seq[order]
-    starts = np.diff(whose, prepend=-1) != 0
-    is_first_report = starts | (np.diff(numbers, prepend=-1) != 0)
-    reported = np.cumsum(is_first_report)
-    before_process = np.maximum.accumulate(np.where(starts, reported - 1, 0))
-    found[order] = missing[whose] + (numbers - last[whose]) - (reported - before_process)
-    return found
-
-
-def _codes(column: pa.ChunkedArray) -> Longs:
-    indices = column.combine_chunks().dictionary_encode().indices
-    return np.asarray(pc.fill_null(indices, -1).to_numpy(zero_copy_only=False), np.int64) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelEnds:
-    """Sends and receives of whole channels, in any order; texts as numbers that are equal iff the texts are."""
+    """Sends and receives of whole channels, in any order. Texts are numbers that are equal iff the texts are."""
 
     channel: Longs
     is_send: Flags
@@ -131,111 +88,121 @@ class ChannelEnds:
     time: Longs
     """`NO_TIME` where none is given."""
     file: Longs
-    """Rank of the file's name."""
+    """The rank of the file's name."""
     place: Longs
+    """The row's place in the file."""
     name: Longs
-    """The event's own id; -1 where it has none."""
+    """The event's id; -1 without one."""
     unreported: Unreported
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What is known of channels whose rows up to now are gone, so that `match_ends` goes on where they end.
+    """The state of channels after earlier rows, so that `match_ends` goes on there.
 
-    Of those rows, sends that are not received yet are among the rows of `ChannelEnds` again: they are *kept*.
+    The earlier rows are not given again, except sends that are not received yet: these are *kept*.
     """
 
     sent_count: Longs
-    """By channel: sends so far, kept ones included; then what they add up to, and both for receives."""
+    """By channel: the number of sends so far, kept ones included."""
     sent: Longs
+    """By channel: where the stream of its sends ends."""
     received_count: Longs
+    """By channel: the number of receives so far."""
     received: Longs
+    """By channel: where the stream of its receives ends."""
     units: Longs
-    """By channel: what its sends add up to, without what may be missing between them."""
+    """By channel: the sum of its sends, without what may be missing between them."""
     unreported: Longs
-    """By channel: the most events that are missing of a process that sent so far ..."""
+    """By channel: the number of missing events of a process that sent so far; the largest such number."""
     several: Flags
-    """... and whether there are several of these."""
+    """By channel: whether several processes sent so far."""
     receivers_lack: Flags
-    """By channel: events are missing of a process that received so far."""
+    """By channel: whether events are missing of a process that received so far."""
     short: Longs
-    """By channel: how much more was received than sent, at some time; 0 if nothing is known to be missing."""
+    """By channel: by how much receives exceeded sends, at the most; 0 if nothing is known to be missing."""
     smallest: Longs
-    """By channel: the smallest send that is gone."""
+    """By channel: the smallest send that is not kept."""
     by_message: Flags
-    """By channel: messages are counted, whatever their bytes."""
+    """By channel: whether messages are counted, and not bytes."""
     sizes_differ: Flags
-    """By channel: some rows count bytes and others do not."""
+    """By channel: whether some rows count bytes and others do not."""
     unordered: Flags
-    """By end (sends of the first channel, its receives, sends of the second, ...): the order of its processes is unknown."""
+    """By side, see `side_of`: whether the order of its processes is unknown."""
     kept: Flags
-    """By row; the following three count for kept ones."""
+    """By row: whether it is kept. The next four columns are for kept rows."""
     number: Longs
     first: Longs
     last: Longs
+    """As in `Matched`."""
     kept_unordered: Flags
-    """By row: it is kept, and its place among other sends is unknown."""
+    """Whether its place among other sends is unknown."""
     behind: Flags
-    """By row: receives that come after later ones of their process were matched. They count, and take nothing."""
+    """By row: it is a receive, and later ones of its process are matched already. It counts, and takes nothing."""
     earliest: Longs
-    """By row: the earliest time at which it can have been sent, on a common clock ..."""
+    """By row: the earliest time at which it can have been sent, on a common clock."""
     latest: Longs
-    """... and the latest at which it can have been received."""
+    """By row: the latest time at which it can have been received, on that clock."""
 
     @classmethod
     def nothing(cls, channels: int, rows: int) -> Earlier:
-        """Of channels that begin with these rows, whose clocks are not compared."""
-        none, no = np.zeros(channels, np.int64), np.zeros(channels, np.bool_)
+        """Make the state of channels that begin with these rows, and whose clocks are not compared."""
+        zero, no = np.zeros(channels, np.int64), np.zeros(channels, np.bool_)
         largest = np.full(channels, LONGEST_STREAM_BYTES, np.int64)
-        by_row, not_so = np.zeros(rows, np.int64), np.zeros(rows, np.bool_)
+        zero_by_row, no_by_row = np.zeros(rows, np.int64), np.zeros(rows, np.bool_)
         unordered = np.zeros(2 * channels, np.bool_)
         return cls(
-            *(none, none, none, none, none, none, no, no, none, largest, no, no, unordered),
-            *(not_so, by_row, by_row, by_row, not_so, not_so, by_row, by_row),
+            *(zero, zero, zero, zero, zero, zero, no, no, zero, largest, no, no, unordered),
+            *(no_by_row, zero_by_row, zero_by_row, zero_by_row, no_by_row, no_by_row, zero_by_row, zero_by_row),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """By row of `ChannelEnds`, what it took or gave."""
+    """The result of matching, by row of `ChannelEnds`."""
 
     number: Longs
-    """Which send, or which receive, of its channel it is, from 0; copies of a report share it."""
+    """The row's number among the sends, or receives, of its channel, from 0; copies have that of their original."""
     offsets: Longs
-    """The sends that row ``i`` received are ``causes[offsets[i]:offsets[i + 1]]``, in the channel's order."""
     causes: Longs
+    """Row ``i`` received the sends ``causes[offsets[i]:offsets[i + 1]]``, in the channel's order."""
     missing: Flags
-    """Receives of which a part, or all, was sent by nobody known."""
+    """Receives of which the send, or a part of it, is unknown."""
     unreceived: Flags
-    """Sends of which nothing was received by anybody known."""
+    """Sends of which no known row received anything."""
     doubts: Codes
-    """Of a receive that took something: its `Doubt`."""
+    """The `Doubt` of a receive that took something."""
     guessed: Flags
-    """Receives of which nobody knows that the sends given here precede them."""
+    """Receives whose `causes` do not surely precede them."""
     copy: Flags
-    """Rows that repeat the report of another row, and are as that one is."""
+    """Rows that repeat the report of another row; all other columns are those of the other."""
     first: Longs
-    """Where in its stream it begins ..."""
+    """Where the row begins in its stream."""
     last: Longs
-    """... and ends."""
+    """Where it ends."""
     unordered: Flags
-    """Rows of which nobody knows the place in their stream."""
+    """Rows whose place in their stream is unknown."""
     short: Longs
-    """By channel: how much more was received than sent; 0 where nothing is known to be missing."""
+    """By channel: by how much receives exceed sends; 0 if nothing is known to be missing."""
     units: Longs
-    """By channel: what its sends add up to, without what may be missing between them."""
+    """By channel: the sum of its sends, without what may be missing between them."""
+
+
+def side_of(channel: Longs, is_send: Flags) -> Longs:
+    """Number the sides of channels: 0 for the sends of channel 0, 1 for its receives, 2 for the sends of channel 1, ..."""
+    return channel * 2 + ~is_send
 
 
 def match_ends(ends: ChannelEnds, earlier: Earlier | None = None) -> Matched:
-    """Match the receives of every channel with its sends; linear but for sorting, and all channels are held at once.
+    """Match the receives of every channel with its sends. Time is linear, except for sorting; memory holds all channels.
 
-    Two rows of one end, process and number (or, without numbers, of one time and id) are one event reported twice. With
-    `earlier`, the rows go on where others ended, and more is known: what can have been sent before a receive, by time.
+    Two rows of one side, process and number (or, without numbers, of one time and id) report the same event. With `earlier`,
+    the rows continue earlier ones, and times bound what can have been sent before a receive.
     """
     rows = len(ends.channel)
     if earlier is None:
         earlier = Earlier.nothing(int(ends.channel.max(initial=-1)) + 1, rows)
-    side = ends.channel * 2 + ~ends.is_send
+    side = side_of(ends.channel, ends.is_send)
     original = _originals(ends, side)
     copy = original != np.arange(rows)
     order, moment = _stream_order(ends, side, earlier.kept, np.flatnonzero(~copy))
@@ -262,7 +229,7 @@ def match_ends(ends: ChannelEnds, earlier: Earlier | None = None) -> Matched:
     low, high = unordered_parts(side[order], ends.process[order], ends.clock[order], moment, first, last)
     lost_order = earlier.unordered[side[order]] | earlier.kept_unordered[order]
     low, high = np.where(lost_order, 0, low), np.where(lost_order, LONGEST_STREAM_BYTES, high)
-    found = match_streams(
+    counts, causes, missing, unreceived, doubts, guessed, short_now = match_streams(
         np.append(starts, len(order)),
         ends.is_send[order],
         *(first, last, low, high),
@@ -270,9 +237,8 @@ def match_ends(ends: ChannelEnds, earlier: Earlier | None = None) -> Matched:
         *(earlier.earliest[order], earlier.latest[order]),
         *(earlier.sent[channels[starts]], sent_at_most[channels[starts]]),
         *((~several)[channels[starts]], receivers_lack[channels[starts]]),
-        *(each[channels[starts]] for each in (earlier.received, earlier.short, earlier.smallest)),
+        *(column[channels[starts]] for column in (earlier.received, earlier.short, earlier.smallest)),
     )
-    counts, causes, missing, unreceived, doubts, guessed, short_now = found
     doubts[(counts > 0) & differ[channels]] |= int(Doubt.SIZES)
     doubts[(counts > 0) & (several & (unreported > 0))[channels]] |= int(Doubt.REPORTS)
     guessed |= (doubts & ~np.uint8(Doubt.LOSS)) != 0
@@ -285,15 +251,15 @@ def match_ends(ends: ChannelEnds, earlier: Earlier | None = None) -> Matched:
     at = at[original]
     begins = np.concatenate(([0], np.cumsum(counts)))
     offsets = np.concatenate(([0], np.cumsum(counts[at])))
-    taken = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - begins[at], counts[at])
+    entries = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - begins[at], counts[at])
     return Matched(
-        *(number[at], offsets, order[causes[taken]], missing[at], unreceived[at], doubts[at], guessed[at], copy),
+        *(number[at], offsets, order[causes[entries]], missing[at], unreceived[at], doubts[at], guessed[at], copy),
         *(first[at], last[at], low[at] >= 0, short, units),
     )
 
 
 def _senders(ends: ChannelEnds, earlier: Earlier, order: Longs) -> tuple[Flags, Longs]:
-    """By channel: whether several processes send, and the most events that are missing of one of these."""
+    """Find for each channel whether several processes send, and the largest number of missing events of one of them."""
     several, unreported = earlier.several.copy(), earlier.unreported.copy()
     sends = order[ends.is_send[order]]
     channels = ends.channel[sends]
@@ -309,7 +275,7 @@ def _senders(ends: ChannelEnds, earlier: Earlier, order: Longs) -> tuple[Flags, 
 def _placed(
     ends: ChannelEnds, earlier: Earlier, order: Longs, side: Longs, size: Longs, counts_bytes: Flags, several: Flags
 ) -> tuple[Longs, Longs, Longs, Longs]:
-    """Where each row of the order begins and ends in its stream, and its number there; by channel, what sends add up to."""
+    """Find where each row of `order` begins and ends in its stream, its number there, and by channel the sum of sends."""
     kept, sides = earlier.kept[order], side[order]
     channels, is_send = ends.channel[order], ends.is_send[order]
     first, last = earlier.first[order], earlier.last[order]
@@ -331,7 +297,7 @@ def _placed(
 
 
 def _originals(ends: ChannelEnds, side: Longs) -> Longs:
-    """By row, the row whose event it reports: itself, or for a copy the first in time, file and place."""
+    """Find for each row the first row, by file and place, that reports the same event: itself unless it is a copy."""
     numbered = ends.seq != NO_SEQ
     original = np.arange(len(side))
     for chosen, key, name in (
@@ -350,17 +316,63 @@ def _originals(ends: ChannelEnds, side: Longs) -> Longs:
 
 
 def _stream_order(ends: ChannelEnds, side: Longs, kept: Flags, rows: Longs) -> tuple[Longs, Longs]:
-    """The rows channel by channel, sends first, each end in the order of its stream; and the time each then stands at.
+    """Sort rows by channel, sends first, each side in the order of its stream; return them, and the time of each there.
 
-    Rows that are kept come first, as they are.
+    Kept rows come first, in the order in which they are given.
     """
     rank = np.empty(len(side), np.int64)
     rank[rows[np.lexsort((ends.place[rows], ends.file[rows], ends.time[rows]))]] = np.arange(len(rows))
-    lines = rows[np.lexsort((rank[rows], ends.seq[rows], ends.process[rows], side[rows]))]
-    # A process whose numbers and times disagree stands, for others, at the latest time it has shown.
-    reached = latest_so_far(side[lines], ends.process[lines], rank[lines])
-    old = kept[lines]
-    by_stream = np.lexsort((np.arange(len(lines)), np.where(old, lines, reached), ~old, side[lines]))
+    by_process = rows[np.lexsort((rank[rows], ends.seq[rows], ends.process[rows], side[rows]))]
+    # If a process's numbers and times disagree, a row counts as being at the latest time of its process so far.
+    reached = latest_so_far(side[by_process], ends.process[by_process], rank[by_process])
+    is_kept = kept[by_process]
+    by_stream = np.lexsort(
+        (np.arange(len(by_process)), np.where(is_kept, by_process, reached), ~is_kept, side[by_process])
+    )
     time_of_rank = np.empty(len(rows), np.int64)
     time_of_rank[rank[rows]] = ends.time[rows]
-    return lines[by_stream], time_of_rank[reached[by_stream]]
+    return by_process[by_stream], time_of_rank[reached[by_stream]]
+
+
+def unreported_in(table: pa.Table) -> Unreported:
+    """Count the unreported events, from all rows of `REPORTS` of their processes. Quarantined rows report nothing."""
+    usable = pc.and_(pc.is_null(table["reason"]), pc.greater_equal(table["seq"].fill_null(0), 1))
+    rows = np.flatnonzero(usable.to_numpy())
+    unreported = Unreported.none(len(table))
+    if not len(rows):
+        return unreported
+    computation, process = (_codes(table[name]) for name in ("computation", "process"))
+    codes = np.unique(computation * (process.max() + 1) + process, return_inverse=True)[1].astype(np.int64)
+    seq = table["seq"].take(pa.array(rows)).to_numpy()
+    nothing = np.zeros(codes.max() + 1, np.int64)
+    unreported.before[rows] = left_out_before(codes[rows], seq, nothing, nothing)
+    in_all = nothing.copy()
+    np.maximum.at(in_all, codes[rows], unreported.before[rows])
+    unreported.in_all[rows] = in_all[codes[rows]]
+    return unreported
+
+
+def left_out_before(process: Longs, seq: Longs, last: Longs, missing: Longs) -> Longs:
+    """Count for each row the smaller numbers of its process that no row has.
+
+    `last` and `missing`, by process: numbers up to `last` came before these rows, except `missing` of them. Rows with
+    such numbers get 0.
+    """
+    left_out = np.zeros(len(seq), np.int64)
+    new = np.flatnonzero(seq > last[process])
+    if not len(new):
+        return left_out
+    order = new[np.lexsort((seq[new], process[new]))]
+    processes, numbers = process[order], seq[order]
+    starts = np.diff(processes, prepend=-1) != 0
+    is_first_report = starts | (np.diff(numbers, prepend=-1) != 0)
+    reported = np.cumsum(is_first_report)
+    before_process = np.maximum.accumulate(np.where(starts, reported - 1, 0))
+    left_out[order] = missing[processes] + (numbers - last[processes]) - (reported - before_process)
+    return left_out
+
+
+def _codes(column: pa.ChunkedArray) -> Longs:
+    """Number the different texts from 1; 0 for null."""
+    indices = column.combine_chunks().dictionary_encode().indices
+    return np.asarray(pc.fill_null(indices, -1).to_numpy(zero_copy_only=False), np.int64) + 1

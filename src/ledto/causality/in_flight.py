@@ -1,4 +1,7 @@
-"""A cut of a computation, given by how many events of each process are inside, and what is in flight across it."""
+"""Find the messages in flight across a cut: sent inside it and received outside.
+
+A cut says how many events of each process are inside.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,10 @@ from ledto.kernels import kernel
 def messages_in_flight(
     skeleton: Skeleton, boundary: Boundary, first_position: int, inside: ArrayLike
 ) -> tuple[Longs, Longs]:
-    """Messages sent inside the cut and received outside, by a row of this segment: positions of sends and of receives.
+    """Find messages that a row of this segment receives outside the cut; return positions of sends and of receives.
 
-    `inside` counts the events of each process within the cut, over the whole computation; any vector clock is one. They
-    are ordered by receive, and those of one receive by send. A segment all of whose rows are inside has none; all later
-    ones may have some.
+    `inside` counts the events of each process within the cut, over the whole computation, as a vector clock does. The result
+    is sorted by receive, then by send. A segment whose rows are all inside has none.
     """
     boundary.check(skeleton)
     limits = longs(inside)
@@ -37,10 +39,10 @@ def messages_in_flight(
 
 @kernel("boolean[::1](int32[::1], int64[::1], int64[::1])")
 def _rows_inside(process: Ints, before: Longs, limits: Longs) -> NDArray[np.bool_]:
-    """Whether each row is inside the cut."""
-    left = limits - before
+    """Tell for each row whether it is inside the cut."""
+    remaining = limits - before
     inside = np.empty(len(process), np.bool_)
     for row in range(len(process)):
-        left[process[row]] -= 1
-        inside[row] = left[process[row]] >= 0
+        remaining[process[row]] -= 1
+        inside[row] = remaining[process[row]] >= 0
     return inside

@@ -1,4 +1,4 @@
-"""Vector clocks without their zeros: most processes of a large computation never hear of most others."""
+"""Vector clocks stored without zeros: in a large computation, most processes never hear of most others."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ledto.causality.skeleton import Ints, Longs, ints, longs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vectors:
-    """Rows of counts by process. Row r has the entries ``offsets[r]:offsets[r + 1]``; all others are zero."""
+    """Vectors, each a row of counts by process. Row r has the entries ``offsets[r]:offsets[r + 1]``; all others are 0."""
 
     offsets: Longs
-    """int64[R + 1]"""
+    """int64[R + 1]: where the entries of each row start."""
     process: Ints
     """int32[n]: ascending within a row."""
     count: Ints
@@ -36,19 +36,19 @@ class Vectors:
 
     @classmethod
     def empty(cls, rows: int = 0) -> Self:
-        """All zero."""
+        """Make rows that are all zero."""
         return cls(np.zeros(rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
 
     @classmethod
     def of(cls, matrix: ArrayLike) -> Self:
-        """From rows with their zeros, int32[R, P]."""
+        """Make rows of a matrix with zeros, int32[R, P]."""
         dense = np.asarray(matrix)
         row, process = np.nonzero(dense)
         return cls(starts_of(row, len(dense)), ints(process), ints(dense[row, process]))
 
     @classmethod
     def collected(cls, rows: int, row: Longs, process: Ints, count: Ints) -> Self:
-        """From entries, of which those of one row come in ascending order of processes."""
+        """Make rows of entries in any order, but those of one row ascend by process."""
         order = np.argsort(row, kind="stable")
         return cls(starts_of(row, rows), process[order], count[order])
 
@@ -62,7 +62,7 @@ class Vectors:
 
     @property
     def lengths(self) -> Longs:
-        """int64[R]: how many entries each row has."""
+        """int64[R]: the number of entries of each row."""
         return np.diff(self.offsets)
 
     @property
@@ -71,7 +71,7 @@ class Vectors:
         return np.repeat(np.arange(len(self), dtype=np.int64), self.lengths)
 
     def take(self, rows: ArrayLike) -> Vectors:
-        """These rows, in this order."""
+        """Take these rows, in this order."""
         chosen = longs(rows)
         lengths = self.lengths[chosen]
         starts = np.concatenate(([0], np.cumsum(lengths)))
@@ -79,20 +79,20 @@ class Vectors:
         return Vectors(starts, self.process[entries], self.count[entries])
 
     def only(self, rows: Longs) -> Vectors:
-        """As many rows, all zero but these, which ascend."""
+        """Set all rows but these, which ascend, to zero."""
         kept = self.take(rows)
         lengths = np.zeros(len(self), np.int64)
         lengths[rows] = kept.lengths
         return Vectors(np.concatenate(([0], np.cumsum(lengths))), kept.process, kept.count)
 
     def replaced(self, rows: Longs, new: Vectors) -> Vectors:
-        """With others in place of these rows."""
+        """Replace these rows by new ones."""
         place = np.arange(len(self))
         place[rows] = len(self) + np.arange(len(rows))
         return self.followed_by(new).take(place)
 
     def followed_by(self, more: Vectors) -> Vectors:
-        """These rows and then those."""
+        """Append rows."""
         return Vectors(
             np.concatenate((self.offsets, self.offsets[-1] + more.offsets[1:])),
             np.concatenate((self.process, more.process)),
@@ -100,12 +100,12 @@ class Vectors:
         )
 
     def dense(self, processes: int) -> Ints:
-        """With their zeros, int32[R, processes]: only for few rows, or few processes."""
-        found = np.zeros((len(self), processes), np.int32)
-        found[self.rows, self.process] = self.count
-        return found
+        """Make a matrix with zeros, int32[R, processes]. Takes much memory if rows and processes are many."""
+        matrix = np.zeros((len(self), processes), np.int32)
+        matrix[self.rows, self.process] = self.count
+        return matrix
 
 
 def starts_of(row: Longs, rows: int) -> Longs:
-    """Where each of so many rows starts among entries that are sorted by row."""
+    """Find where each row starts among entries sorted by row; `row` is the row of each entry."""
     return np.concatenate(([0], np.cumsum(np.bincount(row, minlength=rows)))).astype(np.int64)

@@ -1,6 +1,6 @@
-"""Vector clocks from a skeleton: of the rows asked for, or of the boundaries between segments.
+"""Compute vector clocks from a skeleton: of chosen rows, or for the boundaries between segments.
 
-The vector of an event counts, for each process, its events in the past of that event, which is in its own past.
+The vector of an event counts, for each process, its events in the past of that event, the event itself included.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ledto.causality.skeleton import Ints, Longs, Skeleton, longs
 from ledto.causality.sparse_vectors import Vectors
 
 MOST_ENTRIES = 400_000_000
-"""Entries of vectors that are held at a time, 8 bytes each."""
+"""The most entries of vectors that are held at a time, 8 bytes each."""
 
 
 class TooManyEntries(ValueError):
@@ -26,35 +26,35 @@ class TooManyEntries(ValueError):
 
 
 _HELD = ("position", "process", "index")
-"""The arrays of a scan with an entry a send that it holds."""
+"""The arrays of a scan with one entry for each send that it holds."""
 _VECTORS = ("known", "sends")
-"""What processes know, and what the sends that it holds know."""
+"""The vectors of a scan: of processes, and of the sends that it holds."""
 
 
 def vector_clocks(skeleton: Skeleton, boundary: Boundary) -> Ints:
-    """The vectors of all rows of a segment, int32[n, P]: for small segments.
+    """Compute the vectors of all rows of a small segment, int32[n, P].
 
-    Raises `OverflowError` when a process has more events than 32 bits count.
+    Raises `OverflowError` if a process has more events than 32 bits count.
     """
     return clock_rows(skeleton, boundary, np.arange(len(skeleton), dtype=np.int64)).dense(boundary.processes)
 
 
 def clock_rows(skeleton: Skeleton, boundary: Boundary, rows: ArrayLike) -> Vectors:
-    """The vectors of these rows of a segment.
+    """Compute the vectors of these rows of a segment.
 
-    Raises `OverflowError` when a process has more events than 32 bits count, and `TooManyEntries`.
+    Raises `OverflowError` if a process has more events than 32 bits count, and `TooManyEntries`.
     """
     boundary.check(skeleton)
     asked = longs(rows)
     wanted, places = np.unique(asked, return_inverse=True)
     if len(wanted) and not (wanted[0] >= 0 and wanted[-1] < len(skeleton)):
         raise ValueError(f"rows {wanted[0]} to {wanted[-1]} are asked for; the segment has {len(skeleton)}")
-    found = _vectors(skeleton, boundary, wanted)
-    return found if np.array_equal(asked, wanted) else found.take(places)
+    vectors = _vectors(skeleton, boundary, wanted)
+    return vectors if np.array_equal(asked, wanted) else vectors.take(places)
 
 
 def _vectors(skeleton: Skeleton, boundary: Boundary, wanted: Longs) -> Vectors:
-    """The vectors of rows that ascend."""
+    """Compute the vectors of rows that ascend, each once."""
     if not len(wanted):
         return Vectors.empty()
     grouped = Grouped(skeleton, boundary, int(wanted[-1]) + 1)
@@ -63,25 +63,25 @@ def _vectors(skeleton: Skeleton, boundary: Boundary, wanted: Longs) -> Vectors:
     row, process, count = [np.empty(0, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.int32)]
     entries = 0
     for block in grouped.blocks(len(wanted)):
-        here = np.flatnonzero(grouped.width_of(group) > block.first)
-        out = np.empty((len(here), block.columns + 1), np.int32)
-        at = np.searchsorted(block.rows, wanted[here])
+        in_block = np.flatnonzero(grouped.width_of(group) > block.first)
+        out = np.empty((len(in_block), block.columns + 1), np.int32)
+        at = np.searchsorted(block.rows, wanted[in_block])
         forward.run(block.skeleton, block.state, block.edges, at, out, to_the_end=False)
         place, column = np.nonzero(out[:, : block.columns])
         entries += len(place)
         if entries > MOST_ENTRIES:
             raise TooManyEntries(f"the vectors of {len(wanted):,} events have more than {MOST_ENTRIES:,} entries")
-        row.append(here[place])
+        row.append(in_block[place])
         process.append(grouped.process_of(group[row[-1]], block.first + column))
         count.append(out[place, column])
     return Vectors.collected(len(wanted), np.concatenate(row), np.concatenate(process), np.concatenate(count))
 
 
 class Scan:
-    """Goes over the segments of one computation, in order, and gives the boundary at the start of each.
+    """A walk over the segments of one computation, in order, that computes the boundary of each.
 
-    All segments number the processes alike. Memory is what each process knows of others, unless it has ended; what each
-    send knows that was announced as needed later and not released; and a block of columns of one segment at a time.
+    All segments use the same numbers for processes. Memory is the vector of each process that has not ended; of each send
+    that is needed later and not released; and a block of columns of one segment at a time.
     """
 
     def __init__(self, processes: int) -> None:
@@ -94,51 +94,54 @@ class Scan:
         self._sends = Vectors.empty()
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """All that a scan is between two segments, to be stored; `from_arrays` goes on from it."""
-        found: dict[str, NDArray[Any]] = {"count": self._count, "end": np.array([self._end])}
-        found |= {name: getattr(self, f"_{name}") for name in _HELD}
+        """Give the state between two segments, to be stored; `from_arrays` goes on from it."""
+        arrays: dict[str, NDArray[Any]] = {"count": self._count, "end": np.array([self._end])}
+        arrays |= {name: getattr(self, f"_{name}") for name in _HELD}
         for which in _VECTORS:
             vectors: Vectors = getattr(self, f"_{which}")
-            found |= {f"{which}_{part}": getattr(vectors, part) for part in ("offsets", "process", "count")}
-        return found
+            arrays |= {f"{which}_{part}": getattr(vectors, part) for part in ("offsets", "process", "count")}
+        return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The scan that these are of. Raises `KeyError` or `ValueError` where they are of none."""
+        """Make the scan that `to_arrays` stored. Raises `KeyError` or `ValueError` if the arrays are damaged."""
         count, (end,) = arrays["count"], arrays["end"].tolist()
-        found = cls(len(count))
-        found._count, found._end = count, end
+        scan = cls(len(count))
+        scan._count, scan._end = count, end
         for name in _HELD:
-            setattr(found, f"_{name}", arrays[name])
+            setattr(scan, f"_{name}", arrays[name])
         for which in _VECTORS:
             parts = (arrays[f"{which}_{part}"] for part in ("offsets", "process", "count"))
-            setattr(found, f"_{which}", Vectors(*parts))
-        if len(found._known) != len(count) or len(found._sends) != len(found._position):
-            raise ValueError(f"a scan of {len(count)} processes knows the pasts of {len(found._known)}")
-        return found
+            setattr(scan, f"_{which}", Vectors(*parts))
+        if len(scan._known) != len(count) or len(scan._sends) != len(scan._position):
+            raise ValueError(
+                f"a scan of {len(count)} processes and {len(scan._position)} sends has {len(scan._known)} and "
+                f"{len(scan._sends)} vectors"
+            )
+        return scan
 
     def grow(self, processes: int) -> None:
-        """Make room for processes that had no event so far; those there keep their numbers."""
+        """Make room for new processes; the others keep their numbers."""
         more = processes - len(self._count)
         if more:
             self._count = np.pad(self._count, (0, more))
             self._known = self._known.followed_by(Vectors.empty(more))
 
     def hold(self, position: int, process: int, index: int, known: Vectors) -> None:
-        """Take up an event of an earlier segment, by its vector, as if it had been announced as needed later."""
+        """Hold an event of an earlier segment, with its vector, as if it had been announced as needed later."""
         if position not in self._position:
             self._hold(np.array([position]), np.array([process], np.int32), np.array([index]), known)
 
     def hold_last(self, process: int, position: int) -> None:
-        """Take up the last event of a process so far, which is at this position."""
+        """Hold the last event so far of a process, which is at this position."""
         self.hold(position, process, int(self._count[process]), self._known.take([process]))
 
     def boundary(self, skeleton: Skeleton, edge_row: ArrayLike, edge_position: ArrayLike) -> Boundary:
-        """The boundary of a segment that would come next, as `segment` gives it, without passing over it."""
+        """Compute the boundary of the next segment, as `segment` does, but do not go over it."""
         sends, edge_send = np.unique(longs(edge_position), return_inverse=True)
-        found = np.isin(sends, self._position)
-        if not found.all():
-            missing = sends[~found]
+        is_held = np.isin(sends, self._position)
+        if not is_held.all():
+            missing = sends[~is_held]
             raise ValueError(
                 f"{len(missing)} causes from before the segment are not held, the first at position {missing[0]}: "
                 "announce them in needed_later with their own segment, and release none that is needed"
@@ -158,12 +161,12 @@ class Scan:
         return boundary
 
     def keep_only(self, positions: ArrayLike) -> None:
-        """Let go of all sends but these."""
+        """Release all sends but these."""
         self._keep(np.isin(self._position, longs(positions)))
 
     @property
     def sends_kept(self) -> int:
-        """Sends held for later segments."""
+        """The number of sends held for later segments."""
         return len(self._position)
 
     def segment(
@@ -175,15 +178,15 @@ class Scan:
         needed_later: ArrayLike,
         ended: ArrayLike = (),
     ) -> Boundary:
-        """The boundary at the start of this segment, over which the scan then passes.
+        """Compute the boundary of the next segment, and go over the segment.
 
-        `edge_row` and `edge_position` are the rows of the segment with causes before it, ascending, and the positions
-        of those causes. `needed_later` are the positions of rows of this segment that are causes in later ones. `ended`
-        are processes that have no event in later segments: what they know is forgotten, and not what others know of them.
+        `edge_row` and `edge_position`: rows of the segment with causes before it, ascending, and the positions of those
+        causes. `needed_later`: positions of rows of this segment that are causes in later ones. `ended`: processes without
+        events in later segments; their vectors are dropped, not what others know of them.
 
-        Raises `ValueError` when a cause was not announced as needed later, or was released; when the segment is not
-        after the last one, or has an event of a process that had ended; `OverflowError` when a process has more events
-        than 32 bits count; and `TooManyEntries`. The scan is then as it was.
+        Raises `ValueError` if a cause was not announced as needed later, or was released; if the segment is not after the
+        last one, or has an event of a process that had ended; `OverflowError` if a process has more events than 32 bits
+        count; and `TooManyEntries`. The scan is then unchanged.
         """
         if first_position < self._end:
             raise ValueError(
@@ -215,7 +218,7 @@ class Scan:
         return boundary
 
     def release(self, positions: ArrayLike) -> None:
-        """Let go of sends that no further segment needs; positions that are not held are passed over."""
+        """Release sends that no further segment needs; positions that are not held are ignored."""
         self._keep(~np.isin(self._position, longs(positions)))
 
     def _hold(self, position: Longs, process: Ints, index: Any, known: Vectors) -> None:
@@ -231,7 +234,7 @@ class Scan:
 
 
 def _present(skeleton: Skeleton, processes: int) -> Longs:
-    """Processes that have rows, ascending."""
-    found = np.zeros(max(processes, skeleton.highest_process + 1), np.bool_)
-    found[skeleton.process] = True
-    return np.flatnonzero(found[:processes])
+    """List the processes that have rows, ascending."""
+    has_rows = np.zeros(max(processes, skeleton.highest_process + 1), np.bool_)
+    has_rows[skeleton.process] = True
+    return np.flatnonzero(has_rows[:processes])
