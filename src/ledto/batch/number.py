@@ -166,7 +166,7 @@ class _Scanning:
         """Take note of the holes in a segment of whole computations."""
         counts, processes = made.counts, len(made.counts.names)
         rows = Totals().widened(processes).hole_rows(counts, np.arange(processes))
-        more = counts.told.first_of_time(np.union1d(self._more(made.window), counts.told.unanswered))
+        more = counts.holes.first_of_time(np.union1d(self._more(made.window), counts.holes.unanswered))
         if (rows == -1).all() and not len(more) and self._gone.keys().isdisjoint(counts.processes()):
             return
         assert made.files is not None
@@ -227,7 +227,7 @@ class _Scanning:
                 skeleton,
                 boundary,
                 totals.hole_rows(each.counts, everybody),
-                each.counts.told.first_of_time(
+                each.counts.holes.first_of_time(
                     np.union1d(self._more(each.window), unanswered(each.counts, skeleton, boundary))
                 ),
                 self._gone_rows(each, skeleton),

@@ -79,7 +79,7 @@ class Grouped:
         )
         """Packed group and process of every column, ascending."""
         groups = int(self.group.max(initial=-1)) + 1
-        self._starts = np.searchsorted(self._column_keys, pack(np.arange(groups + 1), 0))
+        self._starts: Longs = np.searchsorted(self._column_keys, pack(np.arange(groups + 1), 0))
         self._widths = np.diff(self._starts)
 
     def number_of(self, process: Ints) -> Longs:

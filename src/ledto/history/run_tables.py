@@ -95,7 +95,7 @@ class Holes:
 def unanswered(counts: Counts, skeleton: Skeleton, boundary: Boundary) -> Longs:
     """Rows of a segment that waited for an answer which nobody sent in another process, in the segment or before it."""
     heard, _ = _from_others(skeleton, boundary)
-    return counts.told.unanswered[~np.isin(counts.told.unanswered, heard)]
+    return counts.holes.unanswered[~np.isin(counts.holes.unanswered, heard)]
 
 
 def _from_others(skeleton: Skeleton, boundary: Boundary) -> tuple[Longs, NDArray[np.int32]]:
@@ -159,8 +159,8 @@ class Totals:
         self.first_seq[codes[new]] = counts.first_seq[new]
         self.last_seq[codes[here]] = np.maximum(self.last_seq[codes[here]], counts.last_seq[here])
         self.events[codes] += counts.events
-        self.messages[codes] += counts.told.messages
-        self.touched[codes] |= counts.told.touched
+        self.messages[codes] += counts.holes.messages
+        self.touched[codes] |= counts.holes.touched
         timed = counts.first_time != NO_TIME
         whose, first, last = codes[timed], counts.first_time[timed], counts.last_time[timed]
         known = self.first_time[whose]
@@ -188,9 +188,9 @@ class Totals:
 
         `counts` are the segment's, whose processes have these codes; -1 where its first event says so.
         """
-        unnumbered_or_stamped = (counts.first_seq == 0) | counts.told.stamped
+        unnumbered_or_stamped = (counts.first_seq == 0) | counts.holes.stamped
         jumps = ~unnumbered_or_stamped & (counts.first_seq != self.last_seq[codes] + 1) & (counts.events > 0)
-        return np.where(jumps, FIRST_ROW, counts.told.hole_row)
+        return np.where(jumps, FIRST_ROW, counts.holes.hole_row)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -209,7 +209,7 @@ class Chain:
                 skeleton,
                 boundary,
                 totals.hole_rows(counts, everybody),
-                counts.told.first_of_time(unanswered(counts, skeleton, boundary)),
+                counts.holes.first_of_time(unanswered(counts, skeleton, boundary)),
                 self._rows_after_gone([*self.gone, *gone_from(quarantined)], skeleton, events),
             ),
             counts,

@@ -1,9 +1,13 @@
-"""Stamps that came with the events, held against the messages: verified, not believed."""
+"""Check the stamps that came with events against their messages: a stamp must come after those of its direct causes.
+
+Direct causes are the row before in the process and the messages received. Stamps of different clocks are not compared.
+"""
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,37 +20,38 @@ from ledto.errors import LedtoError
 
 Longs = NDArray[np.int64]
 
+NO_ROW = -1
+
 
 def contradictions(
     stamps: pa.Array, process: NDArray[np.int32], ordered: OrderedRows, dropped: NDArray[np.bool_]
 ) -> tuple[Longs, list[str]]:
-    """Canonical rows whose stamp does not come after the stamp of one of their direct causes, with the reason.
+    """Find the canonical rows whose stamp contradicts that of a direct cause; return them with the reasons.
 
-    Direct causes are the row before in the process and the messages received. A row found to contradict, or already
-    dropped, is no evidence against later rows. Stamps of different clocks are not compared.
+    A row that contradicts, or is already dropped, is not used to judge later rows.
     """
     decoded: dict[int, object] = {}
-    found: list[tuple[int, str]] = []
+    refused: list[tuple[int, str]] = []
     latest: dict[int, int] = {}
     edges = ordered.edges
     for row in ordered.times.order(np.arange(len(process))).tolist():
         text = stamps[row].as_py()
         if text is None or dropped[row]:
             continue
-        stamp = _decoded(text)
-        if isinstance(stamp, str):
-            found.append((row, stamp))
+        stamp = _decode(text)
+        if isinstance(stamp, _NotAStamp):
+            refused.append((row, stamp.reason))
             continue
         own = int(process[row])
         causes = edges.causes[edges.offsets[row] : edges.offsets[row + 1]].tolist()
-        before = [decoded[each] for each in (*causes, latest.get(own, -1)) if each in decoded]
-        wrong = next((each for each in before if _contradicts(each, stamp)), None)
-        if wrong is not None:
-            found.append((row, _told(stamp, wrong, "come after", "cause")))
+        of_causes = [decoded[cause] for cause in (*causes, latest.get(own, NO_ROW)) if cause in decoded]
+        later_cause = next((other for other in of_causes if _contradicts(other, stamp)), None)
+        if later_cause is not None:
+            refused.append((row, _explain(stamp, later_cause, "come after", "cause")))
             continue
         decoded[row] = stamp
         latest[own] = row
-    return _by_row(found)
+    return _by_row(refused)
 
 
 def first_contradictions(
@@ -58,13 +63,13 @@ def first_contradictions(
     kept: NDArray[np.bool_],
     alone: bool,
 ) -> tuple[Longs, list[str]]:
-    """The same for a stream: of two rows that contradict each other, the one that came first stays.
+    """Find contradictions in a stream: of two rows that contradict each other, the first to arrive stays.
 
-    `came`: by row, its turn. Rows of `kept` stay in any case. `alone`: rows are not compared, because what precedes what
-    among them may still change; only what is no stamp is named.
+    `came`, by row: its turn of arrival. Rows of `kept` stay in any case. `alone`: rows are not compared, because their order
+    may still change; only texts that are no stamps are refused.
     """
     decoded: dict[int, object] = {}
-    found: list[tuple[int, str]] = []
+    refused: list[tuple[int, str]] = []
     stamped: dict[int, list[int]] = {}
     edges = ordered.edges
     effects = edges.effects()
@@ -74,51 +79,64 @@ def first_contradictions(
         text = stamps[row].as_py()
         if text is None or dropped[row]:
             continue
-        stamp = _decoded(text)
-        if isinstance(stamp, str):
+        stamp = _decode(text)
+        if isinstance(stamp, _NotAStamp):
             if not kept[row]:
-                found.append((row, stamp))
+                refused.append((row, stamp.reason))
             continue
         if alone:
             continue
-        line = stamped.setdefault(int(process[row]), [])
-        at = bisect_left(line, row)
-        causes = [*edges.causes[edges.offsets[row] : edges.offsets[row + 1]].tolist(), *line[max(0, at - 1) : at]]
-        later = [*effects[by_cause[starts[row] : starts[row + 1]]].tolist(), *line[at : at + 1]]
-        wrong = next((decoded[each] for each in causes if each in decoded and _contradicts(decoded[each], stamp)), None)
-        late = next((decoded[each] for each in later if each in decoded and _contradicts(stamp, decoded[each])), None)
-        if not kept[row] and wrong is not None:
-            found.append((row, _told(stamp, wrong, "come after", "cause")))
-        elif not kept[row] and late is not None:
-            found.append((row, _told(stamp, late, "come before", "effect")))
+        rows = stamped.setdefault(int(process[row]), [])
+        at = bisect_left(rows, row)
+        causes = [*edges.causes[edges.offsets[row] : edges.offsets[row + 1]].tolist(), *rows[max(0, at - 1) : at]]
+        later = [*effects[by_cause[starts[row] : starts[row + 1]]].tolist(), *rows[at : at + 1]]
+        of_causes = (decoded[cause] for cause in causes if cause in decoded)
+        of_effects = (decoded[effect] for effect in later if effect in decoded)
+        later_cause = next((other for other in of_causes if _contradicts(other, stamp)), None)
+        earlier_effect = next((other for other in of_effects if _contradicts(stamp, other)), None)
+        if not kept[row] and later_cause is not None:
+            refused.append((row, _explain(stamp, later_cause, "come after", "cause")))
+        elif not kept[row] and earlier_effect is not None:
+            refused.append((row, _explain(stamp, earlier_effect, "come before", "effect")))
         else:
             decoded[row] = stamp
-            line.insert(at, row)
-    return _by_row(found)
+            rows.insert(at, row)
+    return _by_row(refused)
 
 
-def _decoded(text: str) -> object:
-    """The stamp, or what is wrong with it."""
+@dataclass(frozen=True, slots=True)
+class _NotAStamp:
+    """The reason why a text is not a stamp."""
+
+    reason: str
+
+
+def _decode(text: str) -> object:
+    """Decode a stamp; a `_NotAStamp` if that fails."""
     try:
         return stamp_from_json(json.loads(text))
     except (LedtoError, ValueError, RecursionError) as refused:
-        return f"not a stamp: {refused!s:.200}"
+        return _NotAStamp(f"not a stamp: {refused!s:.200}")
 
 
 def _contradicts(cause: object, effect: object) -> bool:
+    """Tell whether two stamps of one clock are not in the order of cause and effect."""
     return type(cause) is type(effect) and not _precedes(cause, effect)
 
 
-def _told(stamp: object, other: object, should: str, what: str) -> str:
+def _explain(stamp: object, other: object, should: str, what: str) -> str:
+    """Say which two stamps contradict each other."""
     return f"its stamp {stamp!s:.80} does not {should} {other!s:.80}, the stamp of a direct {what}"
 
 
-def _by_row(found: list[tuple[int, str]]) -> tuple[Longs, list[str]]:
-    found = sorted(found, key=lambda each: each[0])
-    return np.array([row for row, _ in found], np.int64), [detail for _, detail in found]
+def _by_row(refused: list[tuple[int, str]]) -> tuple[Longs, list[str]]:
+    """Sort by row; return rows and reasons."""
+    refused = sorted(refused, key=lambda row_and_reason: row_and_reason[0])
+    return np.array([row for row, _ in refused], np.int64), [reason for _, reason in refused]
 
 
 def _precedes(cause: object, effect: object) -> bool:
+    """Tell whether a stamp comes before another of the same clock; true if such stamps cannot say."""
     try:
         if isinstance(cause, OrderedStamp):
             return bool(cause < effect)  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""Columns of a table of reports as arrays, for the solver."""
+"""Read columns of a table of reports as arrays, for the solver."""
 
 from __future__ import annotations
 
@@ -17,34 +17,38 @@ Codes = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 BETWEEN = "\x00"
-"""Between the name of a computation and a name or key within it, where several computations are solved as one."""
+"""Separates the number of a computation from a name or key in it, where several computations are solved as one."""
 
 LARGEST_TIME = 1 << 62
-"""Times beyond it are set aside, so that differences of times fit in 64 bits: the year 2116, in nanoseconds."""
+"""Rows with later times are quarantined, so that differences fit in 64 bits: the year 2116, in nanoseconds."""
 LEAST_TIME = -1 << 60
-"""Times before it are set aside, so that a difference and twice a wait still fit: the year 1933, in nanoseconds."""
+"""Rows with earlier times are quarantined, so that a difference and twice a wait fit: the year 1933, in nanoseconds."""
+NO_CODE = -1
+"""In place of the number of a text or process: there is none."""
 
 _TEXT = pa.string()
 
 
 class ReportColumns:
-    """Columns of a table of reports as arrays; absent ones are null throughout. `names` are its processes, ascending."""
+    """Columns of a table of reports as arrays. Absent columns count as null. `names` are its processes, ascending."""
 
     def __init__(self, table: pa.Table, names: Sequence[str]) -> None:
         self.table = table
         self._arrays: dict[str, Any] = {}
         self._encoded: dict[str, Any] = {}
         self.process = self._places_in("process", names)
-        count = len(table)
-        self.own: Flags = np.ones(count, np.bool_)
+        """By row: the number of its process among the names."""
+        self.own: Flags = np.ones(len(table), np.bool_)
+        """By row: whether this window quarantines it, if that is due, and not another."""
         if "own" in table.column_names:
             self.own = self._array("own").to_numpy(zero_copy_only=False).astype(np.bool_)
 
     def has(self, name: str) -> bool:
+        """Tell whether a column has any value."""
         return name in self.table.column_names and self._array(name).null_count < len(self.table)
 
     def _array(self, name: str) -> Any:
-        # One by one: attributes, of which most tables are made, are not needed here.
+        # One by one: attributes take most of a table's memory, and are not needed here.
         if name not in self._arrays:
             column = self.table.column(name)
             chunks = column.chunks or [pa.array([], column.type)]
@@ -52,36 +56,39 @@ class ReportColumns:
         return self._arrays[name]
 
     def text(self, name: str) -> Any:
+        """Read a column of texts."""
         if name not in self.table.column_names:
             return pa.nulls(len(self.table), pa.string())
         array = self._array(name)
         return array if pa.types.is_string(array.type) else array.cast(pa.string())
 
     def lists(self, name: str, kind: pa.DataType = _TEXT) -> Any:
+        """Read a column of lists, which must not be absent."""
         return self._array(name).cast(pa.list_(kind))
 
     def longs(self, name: str) -> Longs:
-        """With `NO_TIME` for null."""
+        """Read a column of numbers; `NO_TIME` for null."""
         if name not in self.table.column_names:
             return np.full(len(self.table), NO_TIME, np.int64)
-        found: Longs = self._array(name).fill_null(NO_TIME).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-        return found
+        filled = self._array(name).fill_null(NO_TIME).to_numpy(zero_copy_only=False)
+        numbers: Longs = filled.astype(np.int64, copy=False)
+        return numbers
 
     def came(self) -> Longs:
-        """By row of a table in order of arrival: its turn. What is delivered comes before all that is not."""
-        found = np.empty(len(self.table), np.int64)
-        found[np.argsort(~self.emitted(), kind="stable")] = np.arange(len(self.table))
-        return found
+        """Give each row its turn: rows are in order of arrival, but delivered ones come before all others."""
+        turn = np.empty(len(self.table), np.int64)
+        turn[np.argsort(~self.emitted(), kind="stable")] = np.arange(len(self.table))
+        return turn
 
     def emitted(self) -> Flags:
-        """By row: whether its event is delivered."""
+        """Tell for each row whether its event is delivered."""
         if "emitted" not in self.table.column_names:
             return np.zeros(len(self.table), np.bool_)
-        found: Flags = self._array("emitted").to_numpy(zero_copy_only=False).astype(np.bool_)
-        return found
+        emitted: Flags = self._array("emitted").to_numpy(zero_copy_only=False).astype(np.bool_)
+        return emitted
 
     def encoded(self, name: str) -> Any:
-        """The texts as a dictionary array."""
+        """Read a column of texts as a dictionary array."""
         if name not in self.table.column_names:
             return pa.nulls(len(self.table), pa.string()).dictionary_encode()
         if name not in self._encoded:
@@ -90,49 +97,49 @@ class ReportColumns:
         return self._encoded[name]
 
     def _places_in(self, name: str, values: Sequence[str]) -> Codes:
-        """Where each text is among the values, all of which are there."""
+        """Find the place of each text of a column among `values`, which have all of them."""
         encoded = self.encoded(name)
-        places = pc.index_in(encoded.dictionary, value_set=pa.array(values, pa.string())).take(encoded.indices)
-        found: Codes = places.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-        return found
+        indices = pc.index_in(encoded.dictionary, value_set=pa.array(values, pa.string())).take(encoded.indices)
+        places: Codes = indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+        return places
 
     def codes(self, name: str, rows: Longs) -> Longs:
-        """Numbers equal iff the texts are, for some rows; -1 for null."""
+        """Number the texts of some rows: numbers are equal iff the texts are; `NO_CODE` for null."""
         if name in self.table.column_names and 2 * len(rows) < len(self.table):
             chosen = self._array(name).take(pa.array(rows)).dictionary_encode()
         else:
             chosen = self.encoded(name).take(pa.array(rows))
-        indices = chosen.indices
-        found: Longs = indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        return found
+        codes: Longs = chosen.indices.fill_null(NO_CODE).to_numpy(zero_copy_only=False).astype(np.int64)
+        return codes
 
     def ranks(self, name: str) -> Longs:
-        """Numbers in the order of the texts; -1 for null."""
+        """Number the texts of all rows in their order, from 0; `NO_CODE` for null."""
         encoded = self.encoded(name)
         rank = pc.rank(encoded.dictionary, tiebreaker="dense") if len(encoded.dictionary) else pa.array([], pa.uint64())
-        found: Longs = rank.take(encoded.indices).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        return found - 1
+        from_one: Longs = rank.take(encoded.indices).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return from_one - 1
 
 
 def out_of_range(table: pa.Table, *columns: str) -> Iterator[tuple[Flags, str, str]]:
-    """Rows whose time or number cannot be meant, column by column: which, the code of the reason, and its detail."""
+    """Find rows with an absurd time or number; yield for each column the rows, the reason's code, and its detail."""
     for name in columns:
         what, code, least = ("seq", "bad-seq", 1) if name == "seq" else ("time", "absurd-time", LEAST_TIME)
         yield _outside(table, name, least), code, f"{what} runs from {least} to {LARGEST_TIME}"
 
 
 def _outside(table: pa.Table, name: str, least: int) -> Flags:
+    """Mark rows whose value is not from `least` to `LARGEST_TIME`."""
     if name not in table.column_names:
         return np.zeros(len(table), np.bool_)
     wrong = pc.or_(pc.less(table[name], least), pc.greater(table[name], LARGEST_TIME))
-    found: Flags = pc.fill_null(wrong, False).to_numpy().astype(np.bool_)
-    return found
+    flags: Flags = pc.fill_null(wrong, False).to_numpy().astype(np.bool_)
+    return flags
 
 
 def numbered_names(values: Any, names: Sequence[str]) -> Any:
-    """By value: its number among `names`, as digits that sort as the numbers do.
+    """Give for each value its number among `names`, as digits that sort as the numbers do.
 
-    Put before `BETWEEN` and another text, it says whose text that is, whatever characters are in the names.
+    Before `BETWEEN` and another text, it says which computation the text belongs to, whatever characters the texts have.
     """
     width = len(str(len(names)))
     digits = pa.array([f"{number:0{width}d}" for number in range(len(names))], pa.string())

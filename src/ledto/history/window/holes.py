@@ -1,7 +1,7 @@
-"""Where reports are known to be missing: events before which a number is left out, or that name a cause nobody reported.
+"""Find holes: events before which a number is left out, or that name a cause which nobody reported.
 
-A call to somebody who does not report, and a request from such a one, are of this kind, too: whatever reached that one may
-have come back with the answer, or with the request.
+A call to a process that does not report is a hole, too, and so is a request from one: the answer, or the request, may have
+brought along anything that had reached that process.
 """
 
 from __future__ import annotations
@@ -19,36 +19,39 @@ from ledto.events.schema import ANSWER, LOCAL, RECEIVE, SPAN, STAMPED, UNKNOWN_P
 
 Flags = NDArray[np.bool_]
 
+NO_HOLE = -1
+"""In place of a row: the process has no hole."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentHoles:
-    """What the events of a segment tell of messages and of missing reports, by process."""
+    """What the events of a segment say about missing reports and about messages. The first four are by process."""
 
     hole_row: Longs
-    """The first row before which a report is missing; -1 for none. What is missing before the segment is not known here."""
+    """Its first row that is a hole, or `NO_HOLE`. Numbers left out before the segment are not known here."""
     messages: Longs
-    """Events that say themselves that they send or receive something. That one span starts another says nothing of it."""
+    """The number of its events that send or receive a message. That one span starts another does not count."""
     touched: Flags
-    """Whether one of its events is a cause or an effect of one of another process in the segment."""
+    """Whether one of its events is a cause or an effect of another process's event in the segment."""
     stamped: Flags
-    """Whether the stamp of its first event says what it knew: then a number that is left out before it hides nothing."""
+    """Whether its first event has a stamp that says what it knew. Then a number left out before it is no hole."""
     unanswered: Longs
-    """Rows, ascending, that waited for an answer which nothing in the segment sent."""
+    """Rows, ascending, that waited for an answer which no event of the segment sent."""
     tied: Longs
-    """Rows, ascending, that have the time of an earlier event of their process, on another line ..."""
+    """Rows, ascending, with the time of an earlier row of their process, on another line."""
     tied_to: Longs
-    """... and the first event of that time, which may have happened after them."""
+    """For each of `tied`: the first row of that time, which may have happened after it."""
 
     def first_of_time(self, rows: Longs) -> Longs:
-        """Give for each row the first of its process that may have happened after it, or itself."""
+        """Give for each row the first row of its process that may have happened after it, or else the row itself."""
         if not len(self.tied):
             return rows
         at = np.minimum(np.searchsorted(self.tied, rows), len(self.tied) - 1)
         return np.where(self.tied[at] == rows, self.tied_to[at], rows)
 
 
-def told_by(events: pa.Table, skeleton: Skeleton, processes: int) -> SegmentHoles:
-    """Look through the events of a segment, in history order."""
+def find_holes(events: pa.Table, skeleton: Skeleton, processes: int) -> SegmentHoles:
+    """Look through the events of a segment, which are in history order."""
     sends, process = events["sends"], skeleton.process
     has_stamp = _flags(pc.starts_with(sends, STAMPED))
     stamped = np.zeros(processes, np.bool_)
@@ -61,55 +64,55 @@ def told_by(events: pa.Table, skeleton: Skeleton, processes: int) -> SegmentHole
     apart = process[effects] != process[causes]
     touched = np.zeros(processes, np.bool_)
     touched[process[effects[apart]]] = touched[process[causes[apart]]] = True
-    told = SegmentHoles(
-        np.full(processes, -1, np.int64),
-        np.bincount(process[_talks(events)], minlength=processes).astype(np.int64),
+    holes = SegmentHoles(
+        np.full(processes, NO_HOLE, np.int64),
+        np.bincount(process[_have_messages(events)], minlength=processes).astype(np.int64),
         touched,
         stamped,
         _unanswered(events, effects[apart], causes[apart]),
         tied,
         tied_to,
     )
-    rows = np.sort(told.first_of_time(np.flatnonzero(is_hole)))[::-1]
-    told.hole_row[process[rows]] = rows
-    return told
+    rows = np.sort(holes.first_of_time(np.flatnonzero(is_hole)))[::-1]
+    holes.hole_row[process[rows]] = rows
+    return holes
 
 
-def _talks(events: pa.Table) -> Flags:
-    """By event: whether it says that it sends or receives a message. The key of a span may be there for nobody else."""
-    found = np.zeros(len(events), np.bool_)
+def _have_messages(events: pa.Table) -> Flags:
+    """Mark events that send or receive a message. A local event's key of a span is none: it may have no receiver."""
+    marked = np.zeros(len(events), np.bool_)
     for keys in (events["sends"], events["receives"]):
         if keys.null_count < len(keys):
-            own = pc.or_(
+            of_span = pc.or_(
                 pc.or_(pc.starts_with(keys, SPAN), pc.starts_with(keys, ANSWER)), pc.equal(keys, UNKNOWN_PLACE)
             )
-            found |= _flags(pc.is_valid(keys)) & ~_flags(pc.and_(own, pc.equal(events["kind"], LOCAL)))
-    return found
+            marked |= _flags(pc.is_valid(keys)) & ~_flags(pc.and_(of_span, pc.equal(events["kind"], LOCAL)))
+    return marked
 
 
 def _unanswered(events: pa.Table, effects: Longs, causes: Longs) -> Longs:
-    """Rows of clients, ascending, that got no answer from another process; `effects` and `causes` are between processes."""
+    """Find rows of clients, ascending, without an answer. `effects` and `causes`: pairs of rows of different processes."""
     sends, receives = events["sends"], events["receives"]
     if receives.null_count == len(receives):
         return np.empty(0, np.int64)
     waits = _flags(pc.starts_with(receives, ANSWER)) & _flags(pc.equal(events["kind"], RECEIVE))
-    into = waits[effects]
-    effects, causes = effects[into], causes[into]
+    of_waits = waits[effects]
+    effects, causes = effects[of_waits], causes[of_waits]
     answers = _flags(pc.equal(receives.take(pa.array(effects)), sends.take(pa.array(causes))))
     waits[effects[answers]] = False
     return np.flatnonzero(waits)
 
 
 def called_by_nobody(events: pa.Table) -> Flags:
-    """By event: whether a server or consumer begins because of somebody who does not report."""
+    """Mark starts of servers and consumers whose caller does not report."""
     begins = pc.and_(pc.starts_with(events["sends"], SPAN), pc.equal(events["kind"], RECEIVE))
     return _flags(pc.and_(begins, pc.is_null(events["receives"])))
 
 
 def _ties(events: pa.Table, process: Ints) -> tuple[Longs, Longs]:
-    """Rows, ascending, of events that may have happened before an earlier row of their process, and that row.
+    """Find rows, ascending, that may have happened before an earlier row of their process; return them and that row.
 
-    Such are events without numbers at one time, if they are on several lines.
+    These are rows without numbers, of one process and time, on several lines.
     """
     none = np.empty(0, np.int64)
     if "line" not in events.column_names or events["line"].null_count == len(events):
@@ -126,20 +129,21 @@ def _ties(events: pa.Table, process: Ints) -> tuple[Longs, Longs]:
     mixed = np.zeros(len(order), np.bool_)
     mixed[first[line != line[first]]] = True
     chosen = np.flatnonzero(same & mixed[first])
-    rows, to = order[chosen], order[first[chosen]]
+    rows, first_rows = order[chosen], order[first[chosen]]
     ascending = np.argsort(rows)
-    return rows[ascending], to[ascending]
+    return rows[ascending], first_rows[ascending]
 
 
 def _after_gaps(seq: Longs, process: Ints) -> Flags:
-    """By row: whether its number does not follow that of the row before in its process."""
+    """Mark rows with a number left out between them and the row before in their process; `seq` is 0 for null."""
     order = np.argsort(process, kind="stable")
-    found = np.zeros(len(seq), np.bool_)
+    after_gap = np.zeros(len(seq), np.bool_)
     same = process[order][1:] == process[order][:-1]
-    found[order[1:]] = same & (seq[order][1:] > seq[order][:-1] + 1) & (seq[order][:-1] > 0)
-    return found
+    after_gap[order[1:]] = same & (seq[order][1:] > seq[order][:-1] + 1) & (seq[order][:-1] > 0)
+    return after_gap
 
 
 def _flags(values: pa.ChunkedArray) -> Flags:
-    found: Flags = pc.fill_null(values, False).to_numpy().astype(np.bool_)
-    return found
+    """Convert truth values to an array; null is false."""
+    flags: Flags = pc.fill_null(values, False).to_numpy().astype(np.bool_)
+    return flags

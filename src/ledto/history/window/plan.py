@@ -1,4 +1,4 @@
-"""How the rows of a run are cut into windows: which part of which computation a task solves."""
+"""Cut the rows of a run into windows: decide which part of which computation each task solves."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ledto.history.window.columns import LARGEST_TIME
 from ledto.history.window.solve import SegmentWindow
 
 BINS = 4096
-"""In which the rows of a computation are counted by wall time, to cut it."""
+"""The number of bins of wall time in which the rows of a computation are counted, to cut it."""
 EPOCH_ROWS = 500_000
-"""Rows of a window, about: what a task holds in memory, some hundred bytes each."""
+"""About how many rows a window has. A task holds them in memory, some hundred bytes each."""
 
 
 class TooLarge(LedtoError):
@@ -26,7 +26,7 @@ class TooLarge(LedtoError):
 
 @dataclass(frozen=True, slots=True)
 class TimeBins:
-    """Wall time in steps of one width; the first holds all that is earlier as well, and the last all that is later."""
+    """Bins of wall time, all of one width. The first also holds all earlier times, and the last all later ones."""
 
     start: int
     width: int
@@ -34,19 +34,19 @@ class TimeBins:
 
     @classmethod
     def over(cls, first: int, last: int) -> TimeBins:
-        """Bins that reach from the first time to the last."""
+        """Make bins from the first time to the last."""
         first, last = max(first, -LARGEST_TIME), min(last, LARGEST_TIME)
         return cls(first, max(1, -(-(last - first + 1) // BINS)))
 
     def places(self, time: NDArray[np.int64], *, shift: int = 0) -> NDArray[np.int64]:
-        """Give the bin of each time plus `shift`; times outside fall into the first and the last."""
+        """Find the bin of each time plus `shift`."""
         low, high = self.start - shift, self.start - shift + self.width * self.count - 1
-        # Clamped to what times may be as well: a difference of times may not fit 64 bits.
+        # Also within the range of times: otherwise a difference might not fit in 64 bits.
         inside = np.clip(time, max(low, -LARGEST_TIME), min(high, LARGEST_TIME))
         return np.asarray((inside - low) // self.width, np.int64)
 
     def count_rows(self, time: NDArray[np.int64]) -> dict[int, int]:
-        """Count the times in each bin that has any."""
+        """Count the times in each bin; bins without any are left out."""
         places, counts = np.unique(self.places(time), return_counts=True)
         return dict(zip(places.tolist(), counts.tolist(), strict=True))
 
@@ -54,14 +54,15 @@ class TimeBins:
 def spread_bins(
     bins: TimeBins, count_rows: Callable[[TimeBins], dict[int, int]], *, epoch_rows: int
 ) -> tuple[TimeBins, dict[int, int]]:
-    """Bins, with their counts, that are fine enough to cut by: a few clocks that are years off may not make them too wide.
+    """Refine bins until they are fine enough to cut; return them with their counts.
 
-    While one bin holds more rows than an epoch should, bins are made of the time that holds most rows.
+    A few clocks that are years off make bins far too wide. So while one bin has more rows than an epoch should, new bins are
+    made over the range of those that have at least a thousandth of the rows.
     """
     counts = count_rows(bins)
     while bins.width > 1 and max(counts.values()) > epoch_rows:
         total = sum(counts.values())
-        dense = [each for each, rows in counts.items() if rows * 1_000 >= total]
+        dense = [number for number, rows in counts.items() if rows * 1_000 >= total]
         finer = TimeBins.over(bins.start + min(dense) * bins.width, bins.start + (max(dense) + 1) * bins.width - 1)
         if finer.width >= bins.width:
             break
@@ -71,77 +72,81 @@ def spread_bins(
 
 @dataclass(frozen=True, slots=True)
 class Epochs:
-    """A large computation, cut by time."""
+    """A large computation, cut by time into epochs."""
 
     computation: str
     names: tuple[str, ...]
     """Its processes, ascending."""
     bins: TimeBins
-    """Cuts lie between two of them."""
+    """Epochs begin and end with bins."""
     first_bins: tuple[int, ...]
-    """The bin at which each epoch begins; the first is 0."""
+    """By epoch: the bin at which it begins; the first is 0."""
     rows: int
+    """The number of rows of the computation."""
 
     @property
     def cuts(self) -> tuple[int, ...]:
         """The times between two epochs."""
-        return tuple(self.bins.start + each * self.bins.width for each in self.first_bins[1:])
+        return tuple(self.bins.start + first * self.bins.width for first in self.first_bins[1:])
 
     def windows(self) -> list[SegmentWindow]:
-        """One for each epoch; the first has no beginning and the last no end."""
+        """Make the window of each epoch. The first has no beginning, and the last no end."""
         cuts = (None, *self.cuts, None)
         return [SegmentWindow(low, high) for low, high in pairwise(cuts)]
 
     def epoch_of_bins(self) -> list[int]:
-        """By bin: its epoch."""
-        return [bisect_right(self.first_bins, each) - 1 for each in range(self.bins.count)]
+        """Give the epoch of each bin."""
+        return [bisect_right(self.first_bins, number) - 1 for number in range(self.bins.count)]
 
 
 @dataclass(frozen=True, slots=True)
 class WindowPlan:
-    """Windows by number: first those of whole computations, several in each, then the epochs of each large one."""
+    """The windows of a run, by number: first those of small computations, several whole ones in each; then all epochs."""
 
     shared: int
-    """Windows of whole computations."""
+    """The number of windows of whole computations."""
     large: tuple[Epochs, ...]
+    """The computations that are cut into epochs."""
     eps: int
-    """How far beyond its cuts the rows of an epoch reach, on both sides."""
+    """How far beyond its cuts, on both sides, the rows of an epoch's window reach."""
 
     @property
     def windows(self) -> int:
-        return self.shared + sum(len(each.first_bins) for each in self.large)
+        """The number of windows."""
+        return self.shared + sum(len(epochs.first_bins) for epochs in self.large)
 
     def first_window(self, epochs: Epochs) -> int:
-        """The number of the window of its first epoch."""
+        """Find the number of the window of a computation's first epoch."""
         number = self.shared
-        for each in self.large:
-            if each is epochs:
+        for other in self.large:
+            if other is epochs:
                 return number
-            number += len(each.first_bins)
+            number += len(other.first_bins)
         raise ValueError(f"computation {epochs.computation!r} is not part of the plan")
 
     def solves(self, number: int) -> tuple[Epochs, SegmentWindow] | None:
-        """The computation and the window of a number; None for one of whole computations."""
+        """Find the computation and the limits of a window; None if it has whole computations."""
         at = number - self.shared
         if at < 0:
             return None
-        for each in self.large:
-            if at < len(each.first_bins):
-                return each, each.windows()[at]
-            at -= len(each.first_bins)
-        raise ValueError(f"there are {self.windows} windows, and no number {number}")
+        for epochs in self.large:
+            if at < len(epochs.first_bins):
+                return epochs, epochs.windows()[at]
+            at -= len(epochs.first_bins)
+        raise ValueError(f"there are {self.windows} windows, numbered from 0, and no window {number}")
 
 
 def cut_into_epochs(counts: dict[int, int], *, bin_width: int, eps: int, epoch_rows: int) -> tuple[int, ...]:
-    """The bins at which epochs begin: about `epoch_rows` rows each, and none shorter than 4 eps.
+    """Choose the bins at which epochs begin: about `epoch_rows` rows each, and none shorter than 4 eps.
 
-    An epoch is read with the rows within eps of its ends, so a shorter one would be mostly rows of its neighbours.
+    A window has the rows within eps of its epoch, so most rows of a shorter one would be those of its neighbours. `counts`
+    are the rows by bin.
     """
     least_bins = max(1, -(-4 * eps // bin_width))
-    firsts, rows = [0], 0
-    for each in sorted(counts):
-        if rows + counts[each] > epoch_rows and rows and each - firsts[-1] >= least_bins:
-            firsts.append(each)
+    first_bins, rows = [0], 0
+    for number in sorted(counts):
+        if rows + counts[number] > epoch_rows and rows and number - first_bins[-1] >= least_bins:
+            first_bins.append(number)
             rows = 0
-        rows += counts[each]
-    return tuple(firsts)
+        rows += counts[number]
+    return tuple(first_bins)

@@ -1,4 +1,4 @@
-"""What a task does with the rows of one window: solve, write the segment, and say what the other windows must know."""
+"""Carry out a task: solve one window, write its segment, and return what the other windows must know."""
 
 from __future__ import annotations
 
@@ -22,91 +22,95 @@ from ledto.history.quarantine import DUPLICATE, PLACED, QUARANTINED, count_codes
 from ledto.history.sealed import write_sealed_table
 from ledto.history.store import Store
 from ledto.history.window.columns import BETWEEN, numbered_names
-from ledto.history.window.holes import SegmentHoles, told_by
-from ledto.history.window.lines import SegmentLines, lines_of
+from ledto.history.window.holes import SegmentHoles, find_holes
+from ledto.history.window.lines import SegmentLines, find_lines
 from ledto.history.window.plan import WindowPlan
 from ledto.history.window.solve import SegmentWindow, Solved, solve
 from ledto.history.write import SegmentFiles, write_aside, write_segment
 
 FEW_TEXTS = 2_000
-"""Attributes of so many different texts are read faster than a database is opened."""
+"""Up to so many different texts of attributes are read faster by Python than a database is opened."""
 ATTRIBUTES_AT_ONCE = 1 << 16
-ON_THE_WAY = (
+NOT_STORED = (
     *("window", "own", "reason", "text", "receives_more"),
     *("line_parent", "line_phase", "line_joins", "line_since", "channel_key", "channel_bytes"),
     *("dated", "wall", "emitted", "uid"),
 )
-"""Columns that only the way here needs."""
-
-
+"""Columns that are used here and not stored with events."""
 LINE_COLUMNS = ("line", "line_parent", "line_phase", "line_joins", "line_since", "kind")
-"""Columns that tell of lines."""
+"""Columns that say which line an event is on, and how lines start, end and wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """A segment's processes, each with what it has in the segment."""
+    """The processes of a segment, and what each has there; all columns are by process."""
 
     computations: tuple[str, ...]
     names: tuple[str, ...]
     clocks: tuple[str | None, ...]
-    """Whose clock each one's times are from, if not its own."""
+    """The name of the clock that its times are from, if not its own."""
     events: NDArray[np.int64]
+    """The number of its events."""
     first_seq: NDArray[np.int64]
-    """Given by the source; 0 where it gave none."""
+    """The sequence number of its first event; 0 if the source gives none."""
     last_seq: NDArray[np.int64]
     first_time: NDArray[np.int64]
-    """`NO_TIME` where no event has one."""
+    """The smallest wall time; `NO_TIME` if no event has one."""
     last_time: NDArray[np.int64]
-    told: SegmentHoles
+    holes: SegmentHoles
 
     def processes(self) -> Iterator[tuple[str, str]]:
-        """Each process with its computation."""
+        """Yield the computation and name of each process."""
         return zip(self.computations, self.names, strict=True)
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentResult:
-    """A segment as its task made it, before the segments are joined. Pickles."""
+    """A segment as its task made it, before the segments are joined. Can be pickled."""
 
     window: int
+    """The number of the window."""
     rows: int
+    """The number of events."""
     counts: Counts
     files: SegmentFiles | None
     """None for a segment without events."""
     aside_file: str | None
+    """The file with quarantined rows and duplicates; None without any."""
     open_file: str | None
-    """Causes outside the segment, and events that may be causes outside it."""
+    """The file of `open_table`: what crosses the segment's ends; None if nothing does."""
     first_causal_time: int
     last_causal_time: int
     duplicates: int
     quarantined: int
     reasons: Counter[str]
+    """The number of quarantined rows by reason code."""
     attributes: tuple[str, ...]
+    """The names of attributes that occur."""
     lag: int
     """The largest excess of a causal time over its wall time."""
     lag_event: str
-    """Where that was, in words."""
+    """The event with that excess, in words."""
     missing: int
-    """Events with a cause that they name and nobody reported."""
+    """The number of events that name a cause which nobody reported."""
     clock_lag: int
-    """`lag` without causes that are only assumed."""
+    """`lag` without assumed causes."""
     gone: tuple[Gone, ...]
-    """Reports that were set aside, and whose processes are known."""
+    """Quarantined reports whose processes are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentTarget:
-    """Where tasks write."""
+    """The store and run that tasks write to."""
 
     store: Store
     run: str
 
 
 def make_segment(rows: pa.Table, window: int, plan: WindowPlan, target: SegmentTarget) -> SegmentResult:
-    """Solve one window, whose rows `rows` are, and write its segment.
+    """Solve the window with these rows, and write its segment.
 
-    May run twice for one window, at once or one after the other: each run writes files of its own.
+    May run twice for one window, even at the same time: each call writes files of its own.
     """
     attempt = uuid4().hex[:12]
     good, refused = rows, rows.slice(0, 0)
@@ -141,7 +145,7 @@ def make_segment(rows: pa.Table, window: int, plan: WindowPlan, target: SegmentT
         aside_file = write_aside(target.store, target.run, aside, attempt=f"{window:05d}-{attempt}")
     if len(solved.open_receives) or len(solved.open_sends):
         open_file = write_sealed_table(target.store, target.run, f"open-{window:05d}-{attempt}", open_table(solved))
-    known = solved.placed_time[solved.placed_time != NO_TIME]
+    timed = solved.placed_time[solved.placed_time != NO_TIME]
     return SegmentResult(
         window,
         len(events),
@@ -149,8 +153,8 @@ def make_segment(rows: pa.Table, window: int, plan: WindowPlan, target: SegmentT
         files,
         aside_file,
         open_file,
-        int(known[0]) if len(known) else 0,
-        int(known[-1]) if len(known) else 0,
+        int(timed[0]) if len(timed) else 0,
+        int(timed[-1]) if len(timed) else 0,
         outcomes[DUPLICATE],
         outcomes[QUARANTINED],
         count_codes(aside),
@@ -164,71 +168,71 @@ def make_segment(rows: pa.Table, window: int, plan: WindowPlan, target: SegmentT
 
 
 def segment_lines(rows: pa.Table, solved: Solved, names: Sequence[tuple[str, str]]) -> SegmentLines | None:
-    """Find what the events of a segment follow in their processes, which are `names`, each with its computation."""
-    told = [column for column in LINE_COLUMNS if column in rows.column_names]
-    taken = rows.select(told).take(pa.array(solved.table_rows))
-    # Without lines, all that may have led to an event would count as recorded.
+    """Find what the events of a segment follow in their processes; `names` are pairs of computation and process."""
+    columns = [column for column in LINE_COLUMNS if column in rows.column_names]
+    events = rows.select(columns).take(pa.array(solved.table_rows))
+    # Without `SegmentLines`, all causes of the skeleton would count as recorded.
     guessed = bool(solved.placed.assumed.any() or pc.any(solved.open_sends["twice"]).as_py())
     process = solved.placed.skeleton.process
-    return lines_of(taken, process, [f"{computation}\0{name}" for computation, name in names], always=guessed)
+    return find_lines(events, process, [f"{computation}\0{name}" for computation, name in names], always=guessed)
 
 
 def solve_whole(rows: pa.Table, *, first_come: bool = False) -> tuple[Solved, list[tuple[str, str]]]:
-    """Whole computations, and their processes, each with its computation; `first_come` as for `solve`.
+    """Solve whole computations; return also their processes, as pairs of computation and process. `first_come` as in
+    `solve`.
 
-    Several are solved as one, in which processes and keys are told apart by the computation they belong to.
+    Several are solved as one: processes, keys and ids get the number of their computation as a prefix.
     """
     computations = sorted(pc.unique(rows["computation"]).to_pylist())
     if len(computations) == 1:
         names = sorted(pc.unique(rows["process"]).to_pylist())
         return solve(rows, names, SegmentWindow(), first_come=first_come), [(computations[0], name) for name in names]
-    own = numbered_names(rows["computation"], computations)
+    numbers = numbered_names(rows["computation"], computations)
     together = rows
     for at, name in enumerate(rows.column_names):
         if name in ("process", "sends", "receives", "id"):
-            told_apart = pc.binary_join_element_wise(own, rows[name].cast(pa.string()), BETWEEN)
-            together = together.set_column(at, name, told_apart)
+            prefixed = pc.binary_join_element_wise(numbers, rows[name].cast(pa.string()), BETWEEN)
+            together = together.set_column(at, name, prefixed)
         elif name == "receives_more":
-            pairs = zip(own.to_pylist(), rows[name].to_pylist(), strict=True)
-            lists = [None if keys is None else [f"{each}{BETWEEN}{key}" for key in keys] for each, keys in pairs]
+            pairs = zip(numbers.to_pylist(), rows[name].to_pylist(), strict=True)
+            lists = [None if keys is None else [f"{number}{BETWEEN}{key}" for key in keys] for number, keys in pairs]
             together = together.set_column(at, name, pa.array(lists, pa.list_(pa.string())))
     names = sorted(pc.unique(together["process"]).to_pylist())
     split = [name.partition(BETWEEN) for name in names]
-    found = solve(together, names, SegmentWindow(), first_come=first_come, told_apart=True)
-    return found, [(computations[int(number)], name) for number, _, name in split]
+    solved = solve(together, names, SegmentWindow(), first_come=first_come, told_apart=True)
+    return solved, [(computations[int(number)], name) for number, _, name in split]
 
 
 def events_table(rows: pa.Table, solved: Solved, window: int) -> pa.Table:
-    """The segment's events in history order: `layout.EVENTS`, the source's further columns, then ``segment`` and ``nth``."""
-    taken = rows.select([name for name in rows.column_names if name not in ON_THE_WAY]).take(
+    """Make the table of events in history order: `layout.EVENTS`, the source's own columns, then ``segment`` and ``nth``."""
+    events = rows.select([name for name in rows.column_names if name not in NOT_STORED]).take(
         pa.array(solved.table_rows)
     )
     columns: dict[str, Any] = {}
-    for each in layout.EVENTS:
-        if each.name == "causal_time":
-            time = pa.array(solved.causal_time, mask=solved.causal_time == NO_TIME)
-            columns[each.name] = time
-        elif each.name == "correction":
-            columns[each.name] = pc.if_else(pc.is_valid(columns["time"]), pa.array(solved.correction), None)
-        elif each.name == "missing":
-            columns[each.name] = solved.missing
-        elif each.name in rows.column_names:
-            columns[each.name] = _stored(taken[each.name], each)
+    for field in layout.EVENTS:
+        if field.name == "causal_time":
+            columns[field.name] = pa.array(solved.causal_time, mask=solved.causal_time == NO_TIME)
+        elif field.name == "correction":
+            columns[field.name] = pc.if_else(pc.is_valid(columns["time"]), pa.array(solved.correction), None)
+        elif field.name == "missing":
+            columns[field.name] = solved.missing
+        elif field.name in rows.column_names:
+            columns[field.name] = _stored(events[field.name], field)
         else:
-            columns[each.name] = _stored(pa.chunked_array([pa.nulls(len(taken), each.type)]), each)
-    further = [name for name in rows.column_names if name not in columns and name not in ON_THE_WAY]
-    columns |= {name: taken[name] for name in further}
+            columns[field.name] = _stored(pa.chunked_array([pa.nulls(len(events), field.type)]), field)
+    further = [name for name in rows.column_names if name not in columns and name not in NOT_STORED]
+    columns |= {name: events[name] for name in further}
     if (solved.placed_time != solved.causal_time).any():
         columns[layout.PLACED_BY] = pa.array(solved.placed_time, mask=solved.placed_time == NO_TIME)
-    columns["segment"] = pa.repeat(pa.scalar(window, pa.int32()), len(taken))
+    columns["segment"] = pa.repeat(pa.scalar(window, pa.int32()), len(events))
     columns["nth"] = pa.array(solved.placed.nth)
     return pa.table(columns)
 
 
 def _stored(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray | pa.Array:
-    """Give a column the one form in which it is stored, however it came: the same events make the same bytes.
+    """Convert a column to the form in which it is stored, so that the same events make the same bytes.
 
-    Columns with few values are dictionaries whose values stand in the order in which they first occur.
+    Columns with few values are dictionaries, with the values in the order of their first occurrence.
     """
     if field.name not in layout.EVENT_DICTIONARIES:
         return column.cast(field.type)
@@ -251,7 +255,7 @@ def _stored(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray | pa.Ar
 
 
 def count_processes(names: Sequence[tuple[str, str]], skeleton: Skeleton, events: pa.Table) -> Counts:
-    """What each process, given with its computation, has in the segment."""
+    """Count what each process has in the segment; `names` are pairs of computation and process."""
     count = len(names)
     process = skeleton.process
     seq = events["seq"].fill_null(0).to_numpy()
@@ -261,9 +265,9 @@ def count_processes(names: Sequence[tuple[str, str]], skeleton: Skeleton, events
     first_seq[process[::-1]] = seq[::-1]
     first_time = np.full(count, np.iinfo(np.int64).max)
     last_time = np.full(count, NO_TIME)
-    known = time != NO_TIME
-    np.minimum.at(first_time, process[known], time[known])
-    np.maximum.at(last_time, process[known], time[known])
+    timed = time != NO_TIME
+    np.minimum.at(first_time, process[timed], time[timed])
+    np.maximum.at(last_time, process[timed], time[timed])
     first_time[last_time == NO_TIME] = NO_TIME
     return Counts(
         tuple(computation for computation, _ in names),
@@ -274,12 +278,12 @@ def count_processes(names: Sequence[tuple[str, str]], skeleton: Skeleton, events
         last_seq,
         first_time,
         last_time,
-        told_by(events, skeleton, count),
+        find_holes(events, skeleton, count),
     )
 
 
 def _clocks(process: NDArray[np.int32], count: int, clock_names: pa.ChunkedArray) -> tuple[str | None, ...]:
-    """Of each process: the clock of its first event."""
+    """Take for each process the clock of its first event."""
     if clock_names.null_count == len(clock_names):
         return (None,) * count
     first = np.full(count, -1, np.int64)
@@ -288,51 +292,53 @@ def _clocks(process: NDArray[np.int32], count: int, clock_names: pa.ChunkedArray
 
 
 def open_table(solved: Solved) -> pa.Table:
-    """Both sorts of open ends in one file, told apart by ``receives``."""
+    """Put both tables of open ends into one; the column ``receives`` says which rows are of which."""
     ends = [(solved.open_receives, True), (solved.open_sends, False)]
-    told = [end.append_column("receives", pa.repeat(receives, len(end))) for end, receives in ends]
-    return pa.concat_tables(told, promote_options="default")
+    marked = [end.append_column("receives", pa.repeat(receives, len(end))) for end, receives in ends]
+    return pa.concat_tables(marked, promote_options="default")
 
 
 def attribute_names(events: pa.Table) -> tuple[str, ...]:
-    """All names that occur in the attributes of the events."""
+    """List the names that occur in the attributes of the events, sorted."""
     if events["attributes"].null_count == len(events):
         return ()
-    found: set[str] = set()
+    names: set[str] = set()
     # In parts: all texts together would be held twice.
     for start in range(0, len(events), ATTRIBUTES_AT_ONCE):
-        found |= _names_in(pc.unique(events["attributes"].slice(start, ATTRIBUTES_AT_ONCE).drop_null()))
-    return tuple(sorted(found))
+        names |= _names_in(pc.unique(events["attributes"].slice(start, ATTRIBUTES_AT_ONCE).drop_null()))
+    return tuple(sorted(names))
 
 
 def _names_in(texts: pa.Array) -> set[str]:
+    """Find the names in texts of JSON objects."""
     if len(texts) <= FEW_TEXTS:
         return {name for text in texts.to_pylist() for name in json.loads(text)}
-    import duckdb  # Few logs need it, and every log would wait for it.
+    import duckdb  # Its import takes time, and few logs need it.
 
     with duckdb.connect(config={"threads": 1}) as database:
         database.register("events", pa.table({"attributes": texts}))
-        found = database.execute("SELECT DISTINCT unnest(json_keys(attributes)) FROM events").fetchall()
-    return {name for (name,) in found}
+        rows = database.execute("SELECT DISTINCT unnest(json_keys(attributes)) FROM events").fetchall()
+    return {name for (name,) in rows}
 
 
 def refused_rows(rows: pa.Table) -> pa.Table:
-    """Rows that could not be read, as they are set aside: a table of `ledto.history.quarantine.PLACED`."""
+    """Convert rows that could not be read to quarantined ones: a table of `ledto.history.quarantine.PLACED`."""
     columns = {
         "outcome": pa.repeat(QUARANTINED, len(rows)),
         **{
-            each.name: rows[each.name] if each.name in rows.column_names else pa.nulls(len(rows), each.type)
-            for each in PLACED
-            if each.name != "outcome"
+            field.name: rows[field.name] if field.name in rows.column_names else pa.nulls(len(rows), field.type)
+            for field in PLACED
+            if field.name != "outcome"
         },
     }
     return pa.table(columns).cast(PLACED)
 
 
 def _describe(rows: pa.Table, row: int) -> str:
+    """Describe the event of a row, for people; empty for row -1."""
     if row < 0:
         return ""
-    found = {
+    values = {
         name: rows[name][row].as_py() for name in ("process", "time", "file", "place") if name in rows.column_names
     }
-    return f"the event of {found['process']!r} at {found.get('time')} ({found.get('file')}, {found.get('place')})"
+    return f"the event of {values['process']!r} at {values.get('time')} ({values.get('file')}, {values.get('place')})"

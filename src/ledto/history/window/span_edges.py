@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ledto.causality.order import NO_CAUSE, Edges
 from ledto.causality.place import has_label_in
 from ledto.events.schema import ANSWER, END, RECEIVE, SEND, SPAN, START
-from ledto.history.window.columns import BETWEEN, ReportColumns
+from ledto.history.window.columns import BETWEEN, NO_CODE, ReportColumns
 
 Longs = NDArray[np.int64]
 Codes = NDArray[np.int32]
@@ -24,8 +24,6 @@ Flags = NDArray[np.bool_]
 
 DEEPEST = 64
 """How deep spans within spans are put in order if they begin at one time. Deeper ones may come in any order."""
-NO_CODE = -1
-"""In place of the number of a text or process: there is none."""
 
 
 def without_local_parents(
@@ -169,7 +167,7 @@ def span_ends(columns: ReportColumns, order: Longs, process: Codes, member: Flag
 def _spans(columns: ReportColumns, order: Longs, process: Codes) -> Longs:
     """Number the lines of processes: rows have the same number iff both are the same; below 0 for rows on no line."""
     encoded = columns.encoded("line").take(pa.array(order)).indices
-    line = encoded.fill_null(NO_CODE).to_numpy(zero_copy_only=False).astype(np.int64)
+    line: Longs = encoded.fill_null(NO_CODE).to_numpy(zero_copy_only=False).astype(np.int64)
     return line * (int(process.max(initial=0)) + 1) + process
 
 
