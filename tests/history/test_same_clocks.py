@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from ledto.history.clocks.answered import answered
-from ledto.history.window.solve import LONGEST_ANSWER
+from ledto.history.window.edges import LONGEST_ANSWER
 from ledto.questions import History
 from tests.skew.test_same_clocks import MS, Told, found
 from tests.sources.otlp_requests import NOON_NS, Json, attributes, lines, of_spans, span

@@ -1,8 +1,9 @@
 """Make segments: each task takes the reports of one window and gives a segment with its causes and lines.
 
-`plan` cuts time into windows. `solve` puts the rows of one window in causal order, with `columns`, `span_edges` and
-`check_stamps`. `ends` finds what crosses the window's ends, `lines` what events follow in their processes, and `holes` where
-reports are missing. `segment` writes the files and returns a `SegmentResult`.
+`plan` cuts time into windows. `solve` puts the rows of one window in causal order: it reads `columns`, connects rows in
+`edges` and `span_edges`, and has `check_stamps` compare stamps with messages. `ends` finds what crosses the window's ends,
+`lines` what events follow in their processes, and `holes` where reports are missing. `segment` writes the files and returns
+a `SegmentResult`.
 
 One literal record, the window of two rows in which ``a`` sends ``m`` to ``b``::
 

@@ -59,13 +59,13 @@ def first_contradictions(
     process: NDArray[np.int32],
     ordered: OrderedRows,
     dropped: NDArray[np.bool_],
-    came: Longs,
+    turn: Longs,
     kept: NDArray[np.bool_],
     alone: bool,
 ) -> tuple[Longs, list[str]]:
     """Find contradictions in a stream: of two rows that contradict each other, the first to arrive stays.
 
-    `came`, by row: its turn of arrival. Rows of `kept` stay in any case. `alone`: rows are not compared, because their order
+    `turn`, by row: its turn of arrival. Rows of `kept` stay in any case. `alone`: rows are not compared, because their order
     may still change; only texts that are no stamps are refused.
     """
     decoded: dict[int, object] = {}
@@ -75,7 +75,7 @@ def first_contradictions(
     effects = edges.effects()
     by_cause = np.argsort(edges.causes, kind="stable")
     starts = np.searchsorted(edges.causes[by_cause], np.arange(len(process) + 1))
-    for row in np.argsort(came, kind="stable").tolist():
+    for row in np.argsort(turn, kind="stable").tolist():
         text = stamps[row].as_py()
         if text is None or dropped[row]:
             continue

@@ -74,7 +74,7 @@ class ReportColumns:
         numbers: Longs = filled.astype(np.int64, copy=False)
         return numbers
 
-    def came(self) -> Longs:
+    def turns(self) -> Longs:
         """Give each row its turn: rows are in order of arrival, but delivered ones come before all others."""
         turn = np.empty(len(self.table), np.int64)
         turn[np.argsort(~self.emitted(), kind="stable")] = np.arange(len(self.table))

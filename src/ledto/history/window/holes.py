@@ -79,7 +79,7 @@ def find_holes(events: pa.Table, skeleton: Skeleton, processes: int) -> SegmentH
 
 
 def _have_messages(events: pa.Table) -> Flags:
-    """Mark events that send or receive a message. A local event's key of a span is none: it may have no receiver."""
+    """Mark events that send or receive a message. A local event's key of a span does not count: it may have no receiver."""
     marked = np.zeros(len(events), np.bool_)
     for keys in (events["sends"], events["receives"]):
         if keys.null_count < len(keys):

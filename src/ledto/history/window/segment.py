@@ -199,7 +199,7 @@ def solve_whole(rows: pa.Table, *, first_come: bool = False) -> tuple[Solved, li
             together = together.set_column(at, name, pa.array(lists, pa.list_(pa.string())))
     names = sorted(pc.unique(together["process"]).to_pylist())
     split = [name.partition(BETWEEN) for name in names]
-    solved = solve(together, names, SegmentWindow(), first_come=first_come, told_apart=True)
+    solved = solve(together, names, SegmentWindow(), first_come=first_come, prefixed=True)
     return solved, [(computations[int(number)], name) for number, _, name in split]
 
 

@@ -14,8 +14,9 @@ checks the last two.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -24,33 +25,20 @@ from numpy.typing import NDArray
 
 from ledto.causality.canonical import Copies, Raw, canonical_order, find_copies, tied_places
 from ledto.causality.corrected_times import find_corrections
-from ledto.causality.order import NO_CAUSE, NO_LABEL, NO_TIME, CausalTimes, Edges, OrderedRows, order_rows
-from ledto.causality.place import NONE, PlacedRows, assemble, has_label_in
-from ledto.events.schema import ANSWER, END, SPAN, STAMPED, START, UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
+from ledto.causality.order import NO_TIME, OrderedRows, order_rows
+from ledto.causality.place import PlacedRows, assemble, has_label_in
+from ledto.events.schema import ANSWER, END, SPAN, START, UNKNOWN_ANSWER
 from ledto.history.open_ends import RECEIVES, SENDS
 from ledto.history.quarantine import Quarantined
 from ledto.history.window.check_stamps import contradictions, first_contradictions
-from ledto.history.window.columns import BETWEEN, ReportColumns, out_of_range
+from ledto.history.window.columns import ReportColumns, out_of_range
+from ledto.history.window.edges import CanonicalRows, ConnectedRows, Missing, connect
 from ledto.history.window.ends import WindowRows, open_ends, with_open_ties
-from ledto.history.window.span_edges import (
-    before_their_start,
-    begins_uncalled,
-    homes_of_spans,
-    rank_ties,
-    span_ends,
-    started_elsewhere,
-    with_all_answers,
-    with_ties,
-    without_answers_after,
-    without_local_parents,
-)
+from ledto.history.window.span_edges import homes_of_spans, rank_ties, span_ends
 
 Longs = NDArray[np.int64]
-Codes = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
-LONGEST_ANSWER = 4
-"""An answer that took more than this many times the wait is not the one that was waited for."""
 NO_COPIES = Copies(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
 
 
@@ -97,7 +85,7 @@ class Solved:
 
 
 def solve(
-    table: pa.Table, names: Sequence[str], window: SegmentWindow, *, first_come: bool = False, told_apart: bool = False
+    table: pa.Table, names: Sequence[str], window: SegmentWindow, *, first_come: bool = False, prefixed: bool = False
 ) -> Solved:
     """Solve `window`: put the rows of one computation in order. `names` are its processes, ascending.
 
@@ -109,7 +97,7 @@ def solve(
     their receives stay. A copy is quarantined with the segment of the row that it repeats. The column ``emitted`` marks
     delivered rows.
 
-    `told_apart`: processes and keys begin with the number of their computation and `BETWEEN`.
+    `prefixed`: processes and keys begin with the number of their computation and `BETWEEN`.
 
     `table` has columns of `ledto.events.schema.REPORTS`; absent ones count as null. Optional columns: ``own``, false for
     rows that another window quarantines if that is due; ``missing``; and ``wall``, the reported times, where ``time`` has
@@ -132,7 +120,7 @@ def solve(
     # A row that is quarantined already is not looked at as a copy: it would be counted twice.
     order = canonical_order(raw, lambda rows: rank_ties(columns, rows))
     order = order[good[order]]
-    came = columns.came() if first_come else None
+    turn = columns.turns() if first_come else None
     tied = order[tied_places(raw, order)]
     copies = NO_COPIES
     if len(tied):
@@ -141,14 +129,15 @@ def solve(
         line = columns.codes("line", tied)
         texts[0] = np.where(texts[0] >= 0, texts[0] * (line.max() + 2) + line + 1, -1)
         content = np.array([wall[tied], *texts]).T
-        arrival = columns.longs("arrival") if came is None else came
+        arrival = columns.longs("arrival") if turn is None else turn
         copies = find_copies(raw, tied, np.array(texts[:3]).T, content, arrival[tied])
         good[copies.rows] = False
         if not first_come:
             _quarantine_copies(aside, copies, columns.own[copies.rows])
     order = order[good[order]]
-    work = _Work(columns, order, process[order], time[order], window, aside, told_apart, raw.key[order], numbered)
-    return work.solve(len(names), None if came is None else came[order], copies)
+    canonical = CanonicalRows(columns, order, process[order], time[order], raw.key[order], numbered, prefixed)
+    starts = np.concatenate(([0], np.cumsum(np.bincount(process[order], minlength=len(names))))).astype(np.int64)
+    return _Solver(canonical, window, starts, None if turn is None else turn[order], aside).solve(copies)
 
 
 def _quarantine_copies(aside: Quarantined, copies: Copies, chosen: Flags) -> None:
@@ -158,140 +147,48 @@ def _quarantine_copies(aside: Quarantined, copies: Copies, chosen: Flags) -> Non
 
 
 @dataclass(slots=True)
-class _Work:
-    """The work of `solve` on rows in canonical order, with each event once. *Row* means a place in `order`."""
+class _Solver:
+    """The work of `solve`, on rows in canonical order."""
 
-    columns: ReportColumns
-    order: Longs
-    """By row: the row of the table."""
-    process: Codes
-    time: Longs
+    rows: CanonicalRows
     window: SegmentWindow
+    starts: Longs
+    """By process: its first row; and the number of rows."""
+    turn: Longs | None
+    """For streams, by row: its turn of arrival. None: what came first does not matter."""
     aside: Quarantined
-    told_apart: bool
-    key: Longs
-    """By row: the number or wall time by which the rows of its process are sorted."""
-    numbered: Flags
-    """By process: whether `key` is a number, which only one event has."""
+    missing: Missing = field(default_factory=lambda: defaultdict(list))
 
-    def tied_groups(self) -> Longs | None:
-        """Group rows of one process and time, if they are on several lines; any other row is a group of its own.
-
-        Returns the number of each row's group, ascending; None if no group has two rows.
-        """
-        if not self.columns.has("line"):
-            return None
-        same = (np.diff(self.process) == 0) & (np.diff(self.key) == 0) & ~self.numbered[self.process[1:]]
-        if not same.any():
-            return None
-        group = np.concatenate(([0], np.cumsum(~same)))
-        line = self.columns.codes("line", self.order)
-        first = np.concatenate(([True], ~same))
-        mixed = np.zeros(int(group[-1]) + 1, np.bool_)
-        mixed[group[line != line[np.flatnonzero(first)][group]]] = True
-        return np.cumsum(first | ~mixed[group]) if mixed.any() else None
-
-    def solve(self, processes: int, came: Longs | None, copies: Copies) -> Solved:
-        """Solve the window. `came`, for streams: each row's turn of arrival; `copies` are then quarantined here."""
-        columns, order, process, time, window = self.columns, self.order, self.process, self.time, self.window
-        starts = np.concatenate(([0], np.cumsum(np.bincount(process, minlength=processes)))).astype(np.int64)
-        keys, sends, edges = _edges(columns, order, told_apart=self.told_apart)
-        assumed = self._begin_with(keys, ANSWER)
-        sent_by, again = _senders(sends, time if came is None else came, len(keys))
-        if len(keys):
-            causes = np.where(edges.labels >= 0, sent_by[edges.labels], NO_CAUSE)
-            edges = Edges(edges.offsets, causes, edges.labels)
-            edges = without_local_parents(edges, keys, columns, order, process, told_apart=self.told_apart)
-            edges = with_all_answers(edges, sends, again, assumed)
-            edges = without_answers_after(edges, assumed, process)
-        missing = {row: [UNKNOWN_PLACE] for row in before_their_start(columns, order, process).tolist()}
-        twice = self._sent_by_two(keys, sends, sent_by, again)
-        is_assumed = has_label_in(assumed, edges.labels)
-        if is_assumed.any():
-            edges = self._without_long_answers(edges, is_assumed, missing)
-        if window.whole and len(keys):
-            edges = self._without_unsent(edges, keys, missing)
-        for row in begins_uncalled(columns, order, process, edges, self._begin_with(keys, SPAN)).tolist():
-            missing.setdefault(row, []).append(UNKNOWN_CALL)
-        # It is unknown which of the two sends was received, so the one that stays is only possible.
-        unsure = np.flatnonzero(has_label_in(twice, edges.labels) & (edges.causes >= 0))
-        for row, label in zip(edges.effects()[unsure].tolist(), edges.labels[unsure].tolist(), strict=True):
-            missing.setdefault(row, []).append(self._plain(keys, label))
-        is_answer, assumed = assumed, assumed | twice
-        if (group := self.tied_groups()) is not None:
-            keys, assumed, edges = with_ties(keys, assumed, edges, group, process)
-            is_answer = np.append(is_answer, False)
-        ordered = order_rows(starts, time, edges, has_label_in(assumed, edges.labels))
-        answers = ordered.refuted[has_label_in(is_answer, edges.labels)[ordered.refuted]]
-        for row in np.unique(edges.effects()[answers]).tolist():
-            missing.setdefault(row, []).append(UNKNOWN_ANSWER)
+    def solve(self, copies: Copies) -> Solved:
+        """Solve the window. `copies` are quarantined here in a stream only."""
+        order, process, time = self.rows.order, self.rows.process, self.rows.time
+        turn = time if self.turn is None else self.turn
+        connected = connect(self.rows, turn, self.missing, whole=self.window.whole)
+        ordered = self._order(connected)
         causal_time = ordered.times.causal_time
-        member = np.ones(len(order), np.bool_)
-        if window.low is not None:
-            member &= causal_time >= window.low
-        if window.high is not None:
-            member &= causal_time < window.high
-        if len(copies.rows) and came is not None:
-            is_member = np.zeros(len(columns.table), np.bool_)
+        member = self._members(causal_time)
+        if len(copies.rows) and self.turn is not None:
+            is_member = np.zeros(len(self.rows.columns.table), np.bool_)
             is_member[order[member]] = True
             _quarantine_copies(self.aside, copies, is_member[copies.of])
-
-        dropped = np.zeros(len(order), np.bool_)
-
-        def drop(rows: Longs, code: str, details: Sequence[str] | str) -> None:
-            """Drop the rows, and quarantine those of the segment; other windows quarantine the others."""
-            dropped[rows] = True
-            inside = member[rows]
-            if not isinstance(details, str):
-                details = [detail for detail, is_inside in zip(details, inside, strict=True) if is_inside]
-            self.aside.quarantine(order[rows[inside]], code, details)
-
-        # Keys of spans and answers may be made of numbers that are used again, of threads and ports: no reason to drop.
-        again = again[~(self._begin_with(keys, SPAN) | self._begin_with(keys, ANSWER))[sends[again]]]
-        if came is None:
-            in_cycle = ordered.in_cycle
-            if len(in_cycle) and columns.has("line_phase"):
-                # A clock that was set back can put a span into a cycle: no reason to drop it.
-                self._add_missing_of_cycles(edges, ordered, keys, missing)
-                of_spans = pc.is_in(columns.text("line_phase"), value_set=pa.array([START, END], pa.string()))
-                in_cycle = in_cycle[~of_spans.to_numpy(zero_copy_only=False)[order[in_cycle]]]
-            drop(in_cycle, "cycle", "it receives a message that its own past depends on")
-            again = again[~dropped[again]]
-        else:
-            again = again[~columns.emitted()[order[again]]]
-            self._add_missing_of_cycles(edges, ordered, keys, missing)
-        drop(again, "sent-twice", [f"{self._shown(keys, sends[row])} is sent by another event" for row in again])
-        if columns.has("stamp"):
-            stamps = columns.text("stamp").take(pa.array(order))
-            if came is None:
-                rows, details = contradictions(stamps, process, ordered, dropped)
-            else:
-                kept = columns.emitted()[order]
-                rows, details = first_contradictions(stamps, process, ordered, dropped, came, kept, window.whole)
-            drop(rows, "stamp-contradicts", details)
-        placed = assemble(process, ordered, member, dropped, assumed, assumed & ~is_answer)
+        dropped = self._drop(connected, ordered, member)
+        assumed = connected.assumed
+        placed = assemble(process, ordered, member, dropped, assumed, assumed & ~connected.is_answer)
         certain_time = causal_time
         if (is_assumed := has_label_in(assumed, ordered.edges.labels)).any():
             # Assumed causes say nothing about clocks.
-            certain_time = order_rows(starts, time, ordered.edges.without(is_assumed)).times.causal_time
+            certain_time = order_rows(self.starts, time, ordered.edges.without(is_assumed)).times.causal_time
         lag = _lags(time, causal_time)
         worst = int(lag.argmax()) if len(lag) else -1
-        open_receives, open_sends = RECEIVES.empty_table(), SENDS.empty_table()
-        if not window.whole:
-            solved = WindowRows(keys, sends, time, ordered.edges, placed, member, dropped, process, assumed, twice)
-            spans = span_ends(columns, order, process, member)
-            open_receives, open_sends = open_ends(solved, spans, window.high, *homes_of_spans(columns, order, process))
-            if columns.has("line"):
-                open_receives, open_sends = with_open_ties(solved, group, open_receives, open_sends)
+        found = [self.missing.get(row) for row in placed.rows.tolist()] if self.missing else []
+        open_receives, open_sends = self._open_ends(connected, ordered, placed, member, dropped)
         return Solved(
             order[placed.rows],
             placed,
             certain_time[placed.rows],
             causal_time[placed.rows],
-            self._corrections(starts, ordered.edges, ordered.times)[placed.rows],
-            _missing_keys(
-                columns, order[placed.rows], [missing.get(row) for row in placed.rows.tolist()] if missing else []
-            ),
+            self._corrections(ordered)[placed.rows],
+            _missing_keys(self.rows.columns, order[placed.rows], found),
             open_receives,
             open_sends,
             self.aside,
@@ -300,82 +197,110 @@ class _Work:
             max(0, int(_lags(time, certain_time).max(initial=0))),
         )
 
-    def _corrections(self, starts: Longs, edges: Edges, times: CausalTimes) -> Longs:
-        """Find the corrections of the reported times, which are ``wall`` if the table has that column."""
-        columns, order, time = self.columns, self.order, self.time
-        if columns.has("wall") and (wall := columns.longs("wall")[order]).tobytes() != time.tobytes():
-            return find_corrections(starts, wall, order_rows(starts, wall, edges).times.causal_time, edges)
-        return find_corrections(starts, time, times.causal_time, edges)
+    def _order(self, connected: ConnectedRows) -> OrderedRows:
+        """Put the rows in order. An assumed answer that this refutes is missing."""
+        edges = connected.edges
+        ordered = order_rows(self.starts, self.rows.time, edges, has_label_in(connected.assumed, edges.labels))
+        answers = ordered.refuted[has_label_in(connected.is_answer, edges.labels)[ordered.refuted]]
+        for row in np.unique(edges.effects()[answers]).tolist():
+            self.missing[row].append(UNKNOWN_ANSWER)
+        return ordered
 
-    def _sent_by_two(self, keys: pa.Array, sends: Longs, sent_by: Longs, again: Longs) -> Flags:
-        """Mark keys that two events sent; for spans, of different processes. Not answers: a wait may have several."""
-        twice = np.zeros(len(keys), np.bool_)
-        if not len(again):
-            return twice
-        is_span, is_answer = self._begin_with(keys, SPAN), self._begin_with(keys, ANSWER)
-        label = sends[again]
-        elsewhere = self.process[again] != self.process[sent_by[label]]
-        twice[label[~is_answer[label] & (~is_span[label] | elsewhere)]] = True
-        return twice
+    def _members(self, causal_time: Longs) -> Flags:
+        """Mark the rows of the segment; the others belong to other windows."""
+        member = np.ones(len(causal_time), np.bool_)
+        if self.window.low is not None:
+            member &= causal_time >= self.window.low
+        if self.window.high is not None:
+            member &= causal_time < self.window.high
+        return member
 
-    def _without_unsent(self, edges: Edges, keys: pa.Array, missing: dict[int, list[str]]) -> Edges:
-        """Leave out edges whose cause nobody reported, and add their keys to `missing`, which is by row.
+    def _drop(self, connected: ConnectedRows, ordered: OrderedRows, member: Flags) -> Flags:
+        """Drop rows that cannot be right; quarantine those of the segment, and mark all.
 
-        Keys of stamps are not added: such an event is no message, and may never have been logged. Nor are answers.
+        In a stream, a row of a cycle stays, and so does a row that is delivered.
         """
-        plain = self._plain_keys(keys)
-        is_message = ~(self._begin_with(keys, STAMPED) | self._begin_with(keys, ANSWER))
-        unsent = (edges.causes < 0) & (edges.labels >= 0)
-        messages = np.flatnonzero(unsent & is_message[edges.labels])
-        for row, label in zip(edges.effects()[messages].tolist(), edges.labels[messages].tolist(), strict=True):
-            missing.setdefault(row, []).append(plain[label].as_py())
-        return Edges(edges.offsets, edges.causes, np.where(unsent, NO_LABEL, edges.labels))
+        columns, order, process = self.rows.columns, self.rows.order, self.rows.process
+        keys, sends, again = connected.keys, connected.sends, connected.again
+        dropped = np.zeros(len(order), np.bool_)
 
-    def _add_missing_of_cycles(
-        self, edges: Edges, ordered: OrderedRows, keys: pa.Array, missing: dict[int, list[str]]
-    ) -> None:
-        """Add the keys of messages that were left out because of a cycle to `missing`, which is by row."""
+        def drop(rows: Longs, code: str, details: Sequence[str] | str) -> None:
+            dropped[rows] = True
+            inside = member[rows]
+            if not isinstance(details, str):
+                details = [detail for detail, is_inside in zip(details, inside, strict=True) if is_inside]
+            self.aside.quarantine(order[rows[inside]], code, details)
+
+        # Keys of spans and answers may be made of numbers that are used again, of threads and ports: no reason to drop.
+        of_spans = self.rows.begin_with(keys, SPAN) | self.rows.begin_with(keys, ANSWER)
+        again = again[~of_spans[sends[again]]]
+        if self.turn is None:
+            in_cycle = ordered.in_cycle
+            if len(in_cycle) and columns.has("line_phase"):
+                # A clock that was set back can put a span into a cycle: no reason to drop it.
+                self._add_missing_of_cycles(connected, ordered)
+                phases = pc.is_in(columns.text("line_phase"), value_set=pa.array([START, END], pa.string()))
+                in_cycle = in_cycle[~phases.to_numpy(zero_copy_only=False)[order[in_cycle]]]
+            drop(in_cycle, "cycle", "it receives a message that its own past depends on")
+            again = again[~dropped[again]]
+        else:
+            again = again[~columns.emitted()[order[again]]]
+            self._add_missing_of_cycles(connected, ordered)
+        again_keys = [self.rows.plain_key(keys, number) for number in sends[again].tolist()]
+        drop(again, "sent-twice", [f"{key!r:.80} is sent by another event" for key in again_keys])
+        if columns.has("stamp"):
+            stamps = columns.text("stamp").take(pa.array(order))
+            if self.turn is None:
+                rows, details = contradictions(stamps, process, ordered, dropped)
+            else:
+                kept, alone = columns.emitted()[order], self.window.whole
+                rows, details = first_contradictions(stamps, process, ordered, dropped, self.turn, kept, alone)
+            drop(rows, "stamp-contradicts", details)
+        return dropped
+
+    def _add_missing_of_cycles(self, connected: ConnectedRows, ordered: OrderedRows) -> None:
+        """Add the keys of messages that were left out because of a cycle to what is missing."""
         if not len(ordered.in_cycle):
             return
+        edges, keys = connected.edges, connected.keys
         gone = np.flatnonzero((edges.causes >= 0) & (ordered.edges.causes < 0) & (edges.labels >= 0))
         # An answer that was only assumed is not missing.
-        gone = gone[~self._begin_with(keys, ANSWER)[edges.labels[gone]]]
+        gone = gone[~self.rows.begin_with(keys, ANSWER)[edges.labels[gone]]]
         for row, label in zip(edges.effects()[gone].tolist(), edges.labels[gone].tolist(), strict=True):
-            missing.setdefault(row, []).append(self._plain(keys, label))
+            self.missing[row].append(self.rows.plain_key(keys, label))
 
-    def _without_long_answers(self, edges: Edges, assumed: Flags, missing: dict[int, list[str]]) -> Edges:
-        """Leave out answers that took far longer than the wait: another one was waited for. `assumed` is by edge."""
-        since, time = self.columns.longs("line_since")[self.order], self.time
-        effects = edges.effects()
-        answers = assumed & (edges.causes >= 0)
-        cause, effect = np.where(answers, edges.causes, 0), effects
-        answers &= self.process[cause] != self.process[effect]
-        timed = answers & (since[cause] != NO_TIME) & (since[effect] != NO_TIME)
-        lasted, waited = (np.where(timed, time[row] - since[row], 0) for row in (cause, effect))
-        too_long = timed & (lasted > LONGEST_ANSWER * np.maximum(waited, 0))
-        for row in effects[too_long].tolist():
-            missing.setdefault(row, []).append(UNKNOWN_ANSWER)
-        return edges.without(too_long)
+    def _open_ends(
+        self, connected: ConnectedRows, ordered: OrderedRows, placed: PlacedRows, member: Flags, dropped: Flags
+    ) -> tuple[pa.Table, pa.Table]:
+        """Find what crosses the ends of the window: rows of `RECEIVES`, and of `SENDS`."""
+        if self.window.whole:
+            return RECEIVES.empty_table(), SENDS.empty_table()
+        columns, order, process = self.rows.columns, self.rows.order, self.rows.process
+        rows = WindowRows(
+            connected.keys,
+            connected.sends,
+            self.rows.time,
+            ordered.edges,
+            placed,
+            member,
+            dropped,
+            process,
+            connected.assumed,
+            connected.twice,
+        )
+        spans = span_ends(columns, order, process, member)
+        received, sent = open_ends(rows, spans, self.window.high, *homes_of_spans(columns, order, process))
+        if columns.has("line"):
+            received, sent = with_open_ties(rows, connected.group, received, sent)
+        return received, sent
 
-    def _begin_with(self, keys: pa.Array, prefix: str) -> Flags:
-        """Tell for each key whether it begins with the prefix, as its source wrote it."""
-        begins: Flags = pc.starts_with(self._plain_keys(keys), prefix).to_numpy(zero_copy_only=False).astype(np.bool_)
-        return begins
-
-    def _plain_keys(self, keys: pa.Array) -> pa.Array:
-        """Give the keys as their sources wrote them."""
-        if not self.told_apart:
-            return keys
-        return pc.replace_substring_regex(keys, rf"^\d*{BETWEEN}", "", max_replacements=1)
-
-    def _shown(self, keys: pa.Array, number: int) -> str:
-        """Quote a key as its source wrote it, cut off if it is long."""
-        return f"{self._plain(keys, number)!r:.80}"
-
-    def _plain(self, keys: pa.Array, number: int) -> str:
-        """Give a key as its source wrote it, without the number of its computation."""
-        key = str(keys[int(number)].as_py())
-        return key.partition(BETWEEN)[2] if self.told_apart else key
+    def _corrections(self, ordered: OrderedRows) -> Longs:
+        """Find the corrections of the reported times, which are ``wall`` if the table has that column."""
+        columns, order, time, edges = self.rows.columns, self.rows.order, self.rows.time, ordered.edges
+        if columns.has("wall") and (wall := columns.longs("wall")[order]).tobytes() != time.tobytes():
+            causal_time = order_rows(self.starts, wall, edges).times.causal_time
+            return find_corrections(self.starts, wall, causal_time, edges)
+        return find_corrections(self.starts, time, ordered.times.causal_time, edges)
 
 
 def _lags(time: Longs, causal_time: Longs) -> Longs:
@@ -393,47 +318,3 @@ def _missing_keys(columns: ReportColumns, rows: Longs, found: Sequence[list[str]
     return pa.array(
         [sorted({*([one] if one else []), *(others or [])}) or None for one, others in both], pa.list_(pa.string())
     )
-
-
-def _edges(columns: ReportColumns, order: Longs, *, told_apart: bool) -> tuple[pa.Array, Longs, Edges]:
-    """Number all keys; return them, the key that each row sends (`NONE`: nothing), and edges for the keys it receives."""
-    rows = len(columns.table)
-    several = columns.has("receives_more")
-    more = columns.lists("receives_more") if several else pa.array([], pa.list_(pa.string()))
-    received_first = pc.coalesce(columns.text("receives"), started_elsewhere(columns, told_apart=told_apart))
-    # Numbers instead of texts are put in order, because they are shorter.
-    encoded = pa.concat_arrays([columns.text("sends"), received_first, more.flatten()]).dictionary_encode()
-    numbers = encoded.indices.fill_null(NONE).to_numpy(zero_copy_only=False).astype(np.int64)
-    sent, received = numbers[:rows][order], numbers[rows : 2 * rows][order]
-    lengths, rest = np.zeros(len(order), np.int64), numbers[:0]
-    if several:
-        ordered = pa.ListArray.from_arrays(*_list_parts(more, numbers[2 * rows :])).take(pa.array(order))
-        lengths = pc.fill_null(pc.list_value_length(ordered), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-        rest = ordered.flatten().to_numpy(zero_copy_only=False)
-    first = received >= 0
-    offsets = np.concatenate(([0], np.cumsum(first + lengths))).astype(np.int64)
-    labels = np.full(int(offsets[-1]), NO_LABEL, np.int64)
-    labels[offsets[:-1][first]] = received[first]
-    if len(rest):
-        within = np.arange(len(rest)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        labels[np.repeat(offsets[:-1] + first, lengths) + within] = rest
-    return encoded.dictionary, sent, Edges(offsets, np.full(len(labels), NO_CAUSE, np.int64), labels)
-
-
-def _list_parts(lists: pa.ListArray, values: Longs) -> tuple[pa.Array, pa.Array]:
-    """Make offsets and values for lists of the same lengths with other values; null lists become empty."""
-    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
-    return pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)), pa.array(values)
-
-
-def _senders(sends: Longs, time: Longs, keys: int) -> tuple[Longs, Longs]:
-    """Find the row that sends each key, the first by `time`, or `NO_CAUSE`; and all rows that send a key again."""
-    rows = np.flatnonzero(sends >= 0)
-    sent_by = np.full(keys, NO_CAUSE, np.int64)
-    counts = np.bincount(sends[rows], minlength=keys)
-    if not len(counts) or counts.max() <= 1:
-        sent_by[sends[rows]] = rows
-        return sent_by, np.empty(0, np.int64)
-    latest_first = rows[np.lexsort((rows, time[rows]))[::-1]]
-    sent_by[sends[latest_first]] = latest_first
-    return sent_by, rows[sent_by[sends[rows]] != rows]

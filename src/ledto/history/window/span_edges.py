@@ -1,6 +1,6 @@
 """Edges that spans add to a window or take from it, and the order of spans that begin or end at one time.
 
-Labels of edges are numbers of keys, as in `ledto.causality.order.Edges`. `told_apart`, in several functions: keys begin with
+Labels of edges are numbers of keys, as in `ledto.causality.order.Edges`. `prefixed`, in several functions: keys begin with
 the number of their computation and `BETWEEN`, because several computations are solved as one.
 """
 
@@ -27,7 +27,7 @@ DEEPEST = 64
 
 
 def without_local_parents(
-    edges: Edges, keys: pa.Array, columns: ReportColumns, order: Longs, process: Codes, *, told_apart: bool
+    edges: Edges, keys: pa.Array, columns: ReportColumns, order: Longs, process: Codes, *, prefixed: bool
 ) -> Edges:
     """Leave out edges from a parent's start to a span of the same process: lines say more about that.
 
@@ -40,7 +40,7 @@ def without_local_parents(
     parent = pc.if_else(begins, columns.text("line_parent"), pa.scalar(None, pa.string()))
     if parent.null_count == len(parent):
         return edges
-    parent_key = pc.index_in(_start_keys(parent, columns, told_apart=told_apart), value_set=keys)
+    parent_key = pc.index_in(_start_keys(parent, columns, prefixed=prefixed), value_set=keys)
     label: Longs = parent_key.fill_null(NO_CODE).to_numpy(zero_copy_only=False).astype(np.int64)[order]
     effects = edges.effects()
     cause = np.maximum(edges.causes, 0)
@@ -114,7 +114,7 @@ def ends_of_groups(group: Longs) -> tuple[Longs, Longs]:
     return firsts[number], lasts[number]
 
 
-def started_elsewhere(columns: ReportColumns, *, told_apart: bool) -> pa.Array:
+def started_elsewhere(columns: ReportColumns, *, prefixed: bool) -> pa.Array:
     """Give rows of spans that no row of their process in the window starts the key of the start; null for other rows."""
     none = pa.nulls(len(columns.table), pa.string())
     if not columns.has("line_parent"):
@@ -127,13 +127,13 @@ def started_elsewhere(columns: ReportColumns, *, told_apart: bool) -> pa.Array:
     line_of_process = pc.binary_join_element_wise(line, columns.text("process"), BETWEEN)
     started = line_of_process.filter(pc.fill_null(pc.equal(phase, START), False))
     belongs = pc.and_(belongs, pc.invert(pc.is_in(line_of_process, value_set=pc.unique(started))))
-    return pc.if_else(belongs, _start_keys(line, columns, told_apart=told_apart), none)
+    return pc.if_else(belongs, _start_keys(line, columns, prefixed=prefixed), none)
 
 
-def _start_keys(lines: pa.Array, columns: ReportColumns, *, told_apart: bool) -> pa.Array:
+def _start_keys(lines: pa.Array, columns: ReportColumns, *, prefixed: bool) -> pa.Array:
     """Make for each row the key that the start of a span sends; `lines` are the spans."""
     prefix = pa.scalar(SPAN)
-    if told_apart:
+    if prefixed:
         computation = pc.replace_substring_regex(columns.text("process"), f"(?s){BETWEEN}.*", "")
         prefix = pc.binary_join_element_wise(computation, SPAN, BETWEEN)
     return pc.binary_join_element_wise(prefix, lines, "")
