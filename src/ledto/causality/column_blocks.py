@@ -80,7 +80,7 @@ class Grouped:
         """Packed group and process of every column, ascending."""
         groups = int(self.group.max(initial=-1)) + 1
         self._starts: Longs = np.searchsorted(self._column_keys, pack(np.arange(groups + 1), 0))
-        self._widths = np.diff(self._starts)
+        self._widths: Longs = np.diff(self._starts)
 
     def number_of(self, process: Ints) -> Longs:
         """Find the places in `present` of processes, all of which are there."""
