@@ -1,4 +1,4 @@
-"""Causes that are only assumed: kept while nothing says otherwise, and left out where what is known contradicts them."""
+"""Assumed causes stay unless a certain cause contradicts them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def ordered(assumed_cause: int) -> list[int]:
 
 
 def test_an_answer_that_came_after_its_effects_is_left_out_alone() -> None:
-    """A server that ends after the client's next call would be told to have led to it, or take true messages along."""
+    """A server that ends after the client's next call would be called a cause of it, or true messages would be left out."""
     assert ordered(5) == [0]
     assert ordered(3) == []

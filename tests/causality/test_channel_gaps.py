@@ -1,4 +1,4 @@
-"""Reports that were lost, where numbers show it: what channels still say holds in every execution that fits the rows."""
+"""Channels with lost reports, where numbers show it: what is matched holds in every execution that fits the rows."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def executions(end: list[Event], kind: str, sizes: tuple[int, ...]) -> Iterator[
 
 
 def takings(sends: list[Event], receives: list[Event]) -> Iterator[dict[str, list[Event]]]:
-    """By receive, the sends it took, for all choices of messages that never came."""
+    """Yield the sends that each receive took, for every choice of lost messages."""
     wanted = sum(event.size for event in receives)
     for count in range(len(sends) + 1):
         for kept in combinations(sends, count):

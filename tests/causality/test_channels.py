@@ -20,7 +20,7 @@ from ledto.events.schema import REPORTS
 
 
 class End(NamedTuple):
-    """One row, with what a test seldom says left out."""
+    """One row; what tests seldom set has defaults."""
 
     channel: int
     is_send: bool
@@ -58,7 +58,7 @@ def stream(rows: list[End], channel: int, is_send: bool) -> list[int]:
 
 
 def by_bytes(rows: list[End], sends: list[int], receives: list[int]) -> dict[int, list[int | None]]:
-    """Which row sent each byte of each receive, one byte after the other; None where nobody did."""
+    """Find the row that sent each byte of each receive, byte by byte; None where no row did."""
     sized = all(rows[i].size != NO_SIZE for i in (*sends, *receives))
     pipe = [i for i in sends for _ in range(rows[i].size if sized else 1)]
     taken: dict[int, list[int | None]] = {}
@@ -187,7 +187,7 @@ LOSSY = st.lists(
 @given(LOSSY, st.booleans(), st.data())
 @settings(max_examples=600)
 def test_what_is_certain_is_so_whatever_was_lost(rows: list[End], by_message: bool, data: st.DataObject) -> None:
-    """A lost message shifts all that follow: who is told one certain cause of several follows it to the wrong place."""
+    """A lost message shifts all that follow. A reader who is given one cause as certain would look in the wrong place."""
     if by_message:
         rows = [row._replace(size=NO_SIZE) for row in rows]
     # Reports come in any order, and some twice.
@@ -222,7 +222,7 @@ def test_what_is_certain_is_so_whatever_was_lost(rows: list[End], by_message: bo
     ],
 )
 def test_losses_leave_open_what_they_can_have_shifted(sends: Any, receives: Any, doubted: list[bool]) -> None:
-    """Each lost message is counted, and so must be what it leaves open; but no more than that, or all would be doubtful."""
+    """Receives that a lost message makes doubtful must be counted, and no others, or everything would be doubtful."""
     rows = [End(0, True, size, 1, at, 1) for at, size in enumerate(sends)]
     rows += [End(0, False, size, 2, at, 2) for at, size in enumerate(receives)]
     found = matched(rows)

@@ -1,4 +1,4 @@
-"""Fronts of lines against lists of rows that are written out."""
+"""Fronts of lines, compared with fronts that are written out as sets of rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def drawn(random: Random, rows: int) -> LineRows:
 
 
 def pasts(rows: LineRows) -> list[set[int]]:
-    """By row: all rows that lead to it, by fronts that are written out for every line."""
+    """Give for each row all rows that lead to it, from fronts written out as sets."""
     fronts: dict[int, set[int]] = {}
     found: list[set[int]] = []
     for row, (own, parent) in enumerate(zip(rows.line.tolist(), rows.parent.tolist(), strict=True)):
@@ -50,7 +50,7 @@ def pasts(rows: LineRows) -> list[set[int]]:
 @examples(200)
 @given(seed=st.integers(0, 2**32), rows=st.integers(1, 40))
 def test_rows_follow_all_that_their_lines_did_and_no_more(seed: int, rows: int) -> None:
-    """A cause would be lost, or an innocent blamed, where fronts that are shared say other than fronts written out."""
+    """If shared fronts differ from those written out, a cause is lost, or an event is blamed that led to nothing."""
     lines = drawn(Random(seed), rows)
     found, truth = find_fronts(lines), pasts(lines)
     effect = np.repeat(np.arange(rows), np.diff(found.offsets))

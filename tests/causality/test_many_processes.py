@@ -14,7 +14,7 @@ from ledto.causality import column_blocks
 from ledto.causality.boundary import Boundary
 from ledto.causality.pairs import happened_before
 from ledto.causality.skeleton import Skeleton
-from ledto.causality.sweeps import past_vector
+from ledto.causality.sweeps import PastSweep
 from ledto.causality.vector_clocks import Scan, clock_rows
 
 
@@ -84,15 +84,17 @@ def _check(truth: Drawn, random: Random, skeleton: Skeleton, boundary: Boundary,
     assert boundary.before.tolist() == before.tolist()
     known = boundary.known.dense(truth.processes).tolist()
     for process in {truth.process[event] for event in every}:
-        mine = [event for event in range(start) if truth.process[event] == process]
-        assert known[process] == (truth.vector(mine[-1]) if mine else [0] * truth.processes)
+        earlier = [event for event in range(start) if truth.process[event] == process]
+        assert known[process] == (truth.vector(earlier[-1]) if earlier else [0] * truth.processes)
     assert boundary.send_known.dense(truth.processes).tolist() == [
         truth.vector(send) for send in boundary.send_position.tolist()
     ]
     found = clock_rows(skeleton, boundary, np.arange(len(skeleton))).dense(truth.processes)
     assert found.tolist() == [truth.vector(event) for event in every]
     row = random.randrange(len(skeleton))
-    assert past_vector(skeleton, boundary, row).tolist() == truth.vector(start + row)
+    sweep = PastSweep(truth.processes, start + row)
+    sweep.step(skeleton.part(0, row + 1), start, edges_across=boundary.edges(0, row + 1))
+    assert sweep.vector(boundary).tolist() == truth.vector(start + row)
     one = [random.randrange(start + len(skeleton)) for _ in range(60)]
     other = [random.choice(every) for _ in one]
     index = [truth.process[: event + 1].count(truth.process[event]) for event in one]

@@ -95,7 +95,7 @@ def test_sends_are_kept_until_released() -> None:
     scan = Scan(2)
     scan.segment(send, 0, [], [], [0, 1])
     assert scan.segment(receive, 2, [0], [1], []).send_known.dense(2).tolist() == [[2, 0]]
-    assert scan.sends_kept == 2
+    assert scan.to_arrays()["position"].tolist() == [0, 1]
     scan.release([1, 99])
     assert scan.segment(receive, 3, [0], [0], []).send_known.dense(2).tolist() == [[1, 0]]
     with pytest.raises(ValueError, match="1 causes from before the segment are not held, the first at position 1"):

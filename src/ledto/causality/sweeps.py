@@ -292,18 +292,6 @@ class FutureSweep:
         self._bytes += len(packed)
 
 
-def past_vector(skeleton: Skeleton, boundary: Boundary, row: int) -> Longs:
-    """Count the events of each process in the past of a segment's row, itself included: its vector clock, int64[P]."""
-    boundary.check(skeleton)
-    if not 0 <= row < len(skeleton):
-        raise ValueError(f"row {row} is asked for; the segment has {len(skeleton)}")
-    # The positions of rows do not matter here, as long as they are after those of all sends.
-    first_position = int(boundary.send_position[-1]) + 1 if len(boundary.send_position) else 0
-    sweep = PastSweep(boundary.processes, first_position + row)
-    sweep.step(skeleton.part(0, row + 1), first_position, edges_across=boundary.edges(0, row + 1))
-    return sweep.vector(boundary)
-
-
 def _checked_edges(
     part: Skeleton, first_position: int, processes: int, edges: tuple[Longs, Longs]
 ) -> tuple[Longs, Longs]:

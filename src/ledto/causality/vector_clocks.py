@@ -164,11 +164,6 @@ class Scan:
         """Release all sends but these."""
         self._keep(np.isin(self._position, longs(positions)))
 
-    @property
-    def sends_kept(self) -> int:
-        """The number of sends held for later segments."""
-        return len(self._position)
-
     def segment(
         self,
         skeleton: Skeleton,

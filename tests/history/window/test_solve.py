@@ -1,4 +1,4 @@
-"""One window at a time: what is set aside, and what is not."""
+"""Windows, one at a time: which rows are quarantined, and which stay."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def reports(*rows: dict[str, Any]) -> pa.Table:
 
 
 def aside(*rows: dict[str, Any]) -> dict[int, str]:
-    """By row: the code of the reason why it is set aside."""
+    """Give by row the code of the reason why it is quarantined."""
     table = reports(*rows)
     names = sorted({row["process"] for row in rows})
     found = solve(table, names, SegmentWindow()).aside
@@ -24,7 +24,7 @@ def aside(*rows: dict[str, Any]) -> dict[int, str]:
 
 
 def test_what_contradicts_itself_is_set_aside_and_nothing_else() -> None:
-    """Too much set aside and the failure is gone; too little and an answer rests on what cannot be."""
+    """If too much is quarantined, the failure itself is lost; if too little, answers rest on contradictions."""
     cycle = [
         {"process": "a", "seq": 1, "receives": "y"},
         {"process": "a", "seq": 2, "sends": "x"},
