@@ -134,12 +134,12 @@ def test_other_types_are_refused() -> None:
         LiveTerms(),
     ]
     for value in bad:
-        with pytest.raises(NotDecoded, match="no TailRows"):
+        with pytest.raises(NotDecoded, match="not a TailRows"):
             decode(encode(value), TailRows)
     for data in (b"", b"\x80\x05K\x01.", encode(good)[:-1], encode(good) + b"\x00"):
-        with pytest.raises(NotDecoded, match="no TailRows"):
+        with pytest.raises(NotDecoded, match="not a TailRows"):
             decode(data, TailRows)
-    with pytest.raises(TypeError, match="object is not stored"):
+    with pytest.raises(TypeError, match="object cannot be stored"):
         encode(TailRows({}, object(), good.emitted))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="array of float64 is not stored"):
+    with pytest.raises(TypeError, match="array of float64 cannot be stored"):
         encode(TailRows({}, np.zeros(1), good.emitted))  # type: ignore[arg-type]

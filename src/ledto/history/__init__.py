@@ -1,11 +1,16 @@
-"""Takes solved segments; gives the files of a history, which take effect all at once, and reads them again.
+"""Write the files of a history, commit them all at once, and read them again.
 
-- `draft`, `write`, `store`: a run in progress, its files, and the file systems they may live on.
+Takes solved segments (`ledto.history.window`). Gives files; `layout` has their columns and one literal row of each. A row of
+``events-00003-....parquet``::
+
+    {"computation": "", "process": "web", "seq": 17, "time": 1700000000000000000, "kind": "receive", "receives": "m-5", ...}
+
+- `draft`, `write`, `store`: a run in progress, its files, and the file systems that they may be on.
 - `run`: a committed run, read row group by row group.
-- `window`: from the reports of a window of time to a segment.
-- `deliver`, `clocks`: what a second pass over the segments makes.
+- `window`: solves the reports of one window of time, and makes a segment of them.
+- `deliver`, `clocks`: a second pass over the segments, for deliveries and for the errors of clocks.
 
-Questions are asked through `ledto.questions`.
+`ledto.questions` answers questions about a history.
 """
 
 from __future__ import annotations
@@ -42,7 +47,7 @@ __all__ = [
     "UnknownPolicy",
 ]
 
-_PLACES = {
+_MODULES = {
     "history.draft": ("Draft",),
     "history.errors": (
         "AmbiguousEvent",
@@ -60,7 +65,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _PLACES.items():
+    for module, names in _MODULES.items():
         if name in names:
             return getattr(import_module(f"ledto.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Finds damaged files of a history: all of them, or those that others are about to read who check nothing themselves."""
+"""Find damaged files of a history: among all its files, or among those that an unchecked reader is about to use."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ from ledto.history.sealed import SealedFile, damaged, missing, read_sealed_table
 from ledto.history.store import Store
 
 CHECKERS = 4
-"""Files that are checked at once: reading and summing up are done outside Python."""
+"""Threads that check files. Reading and checksums run without Python's lock."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilesChecked:
-    """What came of looking at every file of a history."""
+    """The result of checking every file of a history."""
 
     files: int
+    """Files checked, the manifest included."""
     bytes: int
+    """The size of the intact ones, without the manifest."""
     damaged: tuple[str, ...]
-    """A sentence for each file that is damaged or missing, with its place."""
+    """A sentence for each file that is damaged or missing, with its path."""
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
+        """Give the fields as `json.dumps` takes them."""
         return asdict(self)
 
 
 def check_files(store: Store) -> FilesChecked:
-    """Read all files of the history at a store, and compare them with their checksums.
+    """Read all files of a history and compare them with their checksums. Starts again if the history is replaced meanwhile.
 
     Raises as `read_manifest` does: without a manifest, nobody knows which files there should be.
     """
@@ -45,20 +47,20 @@ def check_files(store: Store) -> FilesChecked:
         segments = read_sealed_table(store, f"{folder}/{manifest.tables.segments}", layout.SEGMENT_FILES)
         names |= {name for column in segments.columns for name in column.to_pylist() if name}
     except (DamagedHistory, OSError, pa.ArrowException):
-        pass  # The table is checked with the others. Files that it alone names cannot be known.
+        pass  # The table is checked with the others. Files that only it names cannot be found.
     with ThreadPoolExecutor(CHECKERS) as pool:
-        found = list(pool.map(lambda name: _check(store, f"{folder}/{name}"), sorted(names)))
+        results = list(pool.map(lambda name: _check(store, f"{folder}/{name}"), sorted(names)))
     if read_manifest(store).version != manifest.version:
         return check_files(store)
     return FilesChecked(
         len(names) + 1,
-        sum(each for each in found if isinstance(each, int)),
-        tuple(each for each in found if isinstance(each, str)),
+        sum(result for result in results if isinstance(result, int)),
+        tuple(result for result in results if isinstance(result, str)),
     )
 
 
 def _check(store: Store, path: str) -> int | str:
-    """The length of a file that is as it was written, or what is wrong."""
+    """Check one file; give its length, or a sentence that says what is wrong."""
     try:
         file = SealedFile(store, path)
     except FileNotFoundError:
@@ -77,8 +79,8 @@ def _check(store: Store, path: str) -> int | str:
 
 
 def require_intact(store: Store, paths: Iterable[str]) -> None:
-    """Raise `DamagedHistory` if any of these files is not as it was written."""
+    """Check these files. Raises `DamagedHistory` for the first that is missing or differs from what was written."""
     with ThreadPoolExecutor(CHECKERS) as pool:
-        for found in pool.map(lambda path: _check(store, path), paths):
-            if isinstance(found, str):
-                raise DamagedHistory(found)
+        for result in pool.map(lambda path: _check(store, path), paths):
+            if isinstance(result, str):
+                raise DamagedHistory(result)

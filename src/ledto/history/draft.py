@@ -1,7 +1,7 @@
-"""A run in progress: files that nobody reads until `Draft.commit` replaces the manifest.
+"""Make a run: write files that nobody reads until `Draft.commit` replaces the manifest.
 
-Killed at any moment, even by the loss of power, a run leaves the history that was there before it or the one it was
-making, whole; what else it left is removed when the next run starts.
+Whenever a run is killed, even by a loss of power, the folder holds the whole old history or the whole new one. The next run
+removes other files that the killed one left.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ledto.history.sealed import read_sealed, write_sealed_table
 from ledto.history.store import TEMPORARY, NoSpace, Store, is_full
 
 RUN_NAME = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
-"""Folders of other names are never deleted."""
+"""Names of the folders of runs. Folders of other names are never deleted."""
 KINDS = ("events-", "skeleton-", "boundary-", "ids-", "lines-", "aside-", "delivery-", "open-", TEMPORARY)
-"""Files of these kinds that nothing names were written by attempts that do not count."""
+"""How names of files begin that a commit deletes if nothing names them: repeated tasks left them."""
 
 
 class Draft:
-    """A new run of the history at a path, URI or `Store`; locked for others until it is committed or abandoned.
+    """A new run of the history at a path, URI or `Store`. Holds the history's lock until `commit` or `abandon`.
 
     ::
 
@@ -41,8 +41,8 @@ class Draft:
             ...
             draft.commit(Description(unit="ns", eps=0, ...), segments, processes)
 
-    Leaving the block without `commit` abandons it. Raises `HistoryInUse` where another run is at work, and `HistoryError`
-    where the folder holds other things.
+    Leaving the block without `commit` abandons the run. Raises `HistoryInUse` if another run holds the lock, `HistoryError`
+    if the folder is not empty and holds no history, or holds that of a stream, and `NoSpace` if the disk is full.
     """
 
     def __init__(self, history: str | os.PathLike[str] | Store) -> None:
@@ -64,7 +64,7 @@ class Draft:
 
     @property
     def folder(self) -> str:
-        """Where the run's files go, within the store."""
+        """The folder of the run's files, within the store."""
         return layout.run_folder(self.run)
 
     def __enter__(self) -> Self:
@@ -76,18 +76,18 @@ class Draft:
         self.abandon()
 
     def abandon(self) -> None:
-        """Remove the run's files and let others in; after `commit`, nothing."""
+        """Remove the run's files and release the lock. After `commit`, do nothing."""
         if self._lock is None:
             return
         try:
-            if not self._counts():
+            if not self._is_committed():
                 self.store.delete_folder(self.folder)
                 self._leave_nothing()
         finally:
             self._unlock()
 
     def _leave_nothing(self) -> None:
-        """Where there never was a history, leave no folder that looks like an unfinished one."""
+        """Remove the folder if it never held a history: it would look like an unfinished one."""
         if self.store.exists(layout.MANIFEST) or self.store.names(layout.RUNS):
             return
         self.store.delete_folder(layout.RUNS)
@@ -95,18 +95,18 @@ class Draft:
             self.store.delete(layout.LOCK)
             self.store.delete_folder("")
 
-    def _counts(self) -> bool:
-        """Whether the manifest names this run: an interrupt may come just after it was replaced."""
+    def _is_committed(self) -> bool:
+        """Tell whether the manifest names this run. An interrupt may come just after the manifest was replaced."""
         try:
             return read_manifest(self.store).run == self.run
         except HistoryError:
             return False
 
     def commit(self, description: Description, segments: pa.Table, processes: pa.Table) -> None:
-        """Make this run the history, at once; then remove the run it replaces.
+        """Replace the history by this run, atomically; then remove the run before it.
 
         `segments` and `processes` have the columns of `layout.SEGMENTS` and `layout.PROCESSES`. Every file that they or
-        the description name must have been written with this run's name.
+        the description name must be in this run's folder; raises `HistoryError` if one is not.
         """
         if self._lock is None:
             raise HistoryError(f"run {self.run} has been committed or abandoned: start another Draft")
@@ -132,11 +132,12 @@ class Draft:
             self.store.sync("")
             self._remove_leftovers(keep=self.run)
         except OSError:
-            return  # The next run tries again; this one's result is safe.
+            return  # The commit is done. The next run tries the rest again.
         finally:
             self._unlock()
 
     def _keep_named_files(self, segments: pa.Table, description: Description) -> None:
+        """Delete the files that nothing names. Raises `HistoryError` if a named one does not exist."""
         named = {name for column in layout.SEGMENT_FILES for name in segments[column].to_pylist() if name}
         named.update(description.aside_files)
         for policy in description.policies.values():
@@ -149,6 +150,7 @@ class Draft:
                 self.store.delete(f"{self.folder}/{name}")
 
     def _crossings(self, segments: pa.Table) -> pa.Table:
+        """Collect the messages between segments from their boundary files."""
         effects, causes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         base = 0
         for first, starts, name in zip(
@@ -171,7 +173,7 @@ class Draft:
             raise HistoryError(f"{self.store} is the history of a stream: name another folder, or remove that one")
 
     def _clean_up(self) -> None:
-        """Remove what killed runs left; where the manifest cannot be read, nothing, as any run may be the one it names."""
+        """Remove what killed runs left. Keep everything if the manifest cannot be read: it may name any of the runs."""
         try:
             self._remove_leftovers(keep=read_manifest(self.store).run)
         except NoHistory:
@@ -194,10 +196,10 @@ class Draft:
 
 
 def refuse_other_folders(store: Store) -> None:
-    """Raise `HistoryError` where the folder holds things that are no part of a history."""
+    """Raise `HistoryError` if the folder holds files that do not belong to a history."""
     names = {name for name in store.names("") if not name.startswith(".")}
     runs = store.names(layout.RUNS)
-    # Other programs have a manifest.json, too: one that cannot be read is ours only beside runs of ours.
+    # Other programs write a manifest.json, too. One that cannot be read is ours only if runs of ours are beside it.
     if layout.LOCK in names or any(map(RUN_NAME.fullmatch, runs)) or _has_manifest(store):
         return
     strange = sorted(names - {layout.RUNS, *layout.BESIDE}) + [f"{layout.RUNS}/{name}" for name in runs]
@@ -208,7 +210,7 @@ def refuse_other_folders(store: Store) -> None:
 
 
 def _has_manifest(store: Store) -> bool:
-    """Tell whether the manifest there is that of a history, of whatever format."""
+    """Tell whether the folder has the manifest of a history, of any format."""
     try:
         read_manifest(store)
     except UnsupportedFormat:

@@ -1,4 +1,4 @@
-"""What can be wrong with a history or with a question about it. Each message says what to do next."""
+"""Errors about a history, or about a question to it. Each message says what to do next."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from ledto.errors import LedtoError
 
 
 class HistoryError(LedtoError):
-    """Base of the errors about histories."""
+    """The base of all errors about histories."""
 
 
 class NoHistory(HistoryError):
-    """There is no history at this place, or none whose making has been finished."""
+    """The folder holds no history, or only one that was never finished."""
 
 
 class DamagedHistory(HistoryError):
@@ -18,7 +18,7 @@ class DamagedHistory(HistoryError):
 
 
 class HistoryReplaced(HistoryError):
-    """A newer run has replaced the history while it was open, and its files are gone."""
+    """A newer run replaced the history while it was open, and deleted its files."""
 
 
 class UnsupportedFormat(HistoryError):
@@ -30,16 +30,16 @@ class HistoryInUse(HistoryError):
 
 
 class EventNotFound(HistoryError):
-    """No event of the history goes by this name."""
+    """The history has no event of this name."""
 
 
 class AmbiguousEvent(HistoryError):
-    """Several events go by this name, in different computations."""
+    """Several events have this name, in different computations."""
 
 
 class BadCondition(HistoryError):
-    """A condition that is not SQL, or that names columns which do not exist."""
+    """The condition is not SQL, or names columns that do not exist."""
 
 
 class UnknownPolicy(HistoryError):
-    """The history holds no deliveries under this policy."""
+    """The history has no deliveries under this policy."""

@@ -1,7 +1,7 @@
-"""Reports that exist and that their processes lack: those that were set aside, and those that came too late for their place.
+"""Find where a process lacks reports that do exist: they were quarantined, or came too late for their place.
 
-Whatever such a report tells may have led to all that its process did from its place on. Its place is told by its number,
-or else by its time; without both it may be the first of its process.
+Such a report is *gone*. What it says may have led to everything that its process did later. Its number says where it
+belongs in its process, or else its time; without both it may be the first report of its process.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from ledto.history.window.columns import LARGEST_TIME, LEAST_TIME
 Longs = NDArray[np.int64]
 
 LATE = "late"
-"""Why a report is gone that has an event of its own, beside its process."""
+"""The reason of a report that came too late. Its event is in the history, outside its process."""
 REFUSED = "too-many-"
-"""What reasons begin with that take no report of a process, or of a computation: it has no events."""
+"""The prefix of reasons for which all reports of a process or a computation are refused: these have no events."""
 
 BESIDE_NUMBERS = (LATE, "conflict", "no-seq")
-"""Why a report is gone that the numbers of its process do not show. Of all others, a number that is left out tells."""
+"""Reasons that leave no gap in the numbers of a process. For all other reasons, the gap shows the place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The earliest of some reports of a process that it lacks."""
+    """A report that its process lacks: the earliest of several."""
 
     computation: str
     process: str
     why: str
-    """The code of the reason for which it was set aside, or `LATE`."""
+    """The code of the reason for which it was quarantined, or `LATE`."""
     seq: int | None
     time: int | None
 
 
 def gone_from(aside: pa.Table) -> list[Gone]:
-    """What the rows of a table of `ledto.history.quarantine.PLACED` leave out, by process: a few entries each."""
+    """Find the earliest gone reports of each process in a table of `ledto.history.quarantine.PLACED`; a few for each."""
     rows = aside.filter(pc.and_(pc.equal(aside["outcome"], QUARANTINED), pc.is_valid(aside["process"])))
     rows = rows.filter(pc.invert(pc.fill_null(pc.starts_with(rows["reason"], REFUSED), False)))
     if not len(rows):
@@ -61,36 +61,36 @@ def gone_from(aside: pa.Table) -> list[Gone]:
         }
     )
     keys = ["computation", "process", "why", "has_seq", "has_time"]
-    found = table.group_by(keys, use_threads=False).aggregate([("seq", "min"), ("time", "min")])
+    groups = table.group_by(keys, use_threads=False).aggregate([("seq", "min"), ("time", "min")])
     return earliest(
         Gone(row["computation"], row["process"], row["why"], row["seq_min"], row["time_min"])
-        for row in found.to_pylist()
+        for row in groups.to_pylist()
     )
 
 
 def _within(values: pa.ChunkedArray, least: int) -> pa.ChunkedArray:
-    """The values, null where they cannot be meant."""
+    """Replace values outside the range of times by null."""
     good = pc.and_(pc.greater_equal(values, least), pc.less_equal(values, LARGEST_TIME))
     return pc.if_else(good, values, pa.scalar(None, pa.int64()))
 
 
 def earliest(gone: Iterable[Gone]) -> list[Gone]:
-    """The earliest of each process, of those that tell their place in the same way."""
-    found: dict[tuple[str, str, bool, bool], Gone] = {}
-    for each in gone:
-        key = (each.computation, each.process, each.seq is None, each.time is None)
-        found[key] = min(found.get(key, each), each, key=_place)
-    return [found[key] for key in sorted(found)]
+    """Keep the earliest report of each process, for each way of saying its place: by seq, time, both or neither."""
+    firsts: dict[tuple[str, str, bool, bool], Gone] = {}
+    for report in gone:
+        key = (report.computation, report.process, report.seq is None, report.time is None)
+        firsts[key] = min(firsts.get(key, report), report, key=_sort_key)
+    return [firsts[key] for key in sorted(firsts)]
 
 
-def _place(gone: Gone) -> tuple[int, int, str]:
+def _sort_key(gone: Gone) -> tuple[int, int, str]:
     return gone.seq or 0, gone.time or 0, gone.why
 
 
 def may_belong(gone: Gone, last_seq: int, last_time: int) -> bool:
-    """Tell whether it belongs before an event of a process that has events up to this number and time.
+    """Tell whether the report may belong before one of its process's events, which reach up to this number and time.
 
-    0 and `NO_TIME` stand for processes that have no numbers, or no times.
+    `last_seq` is 0 if the process has no numbers; `last_time` is `NO_TIME` if it has no times.
     """
     if last_seq > 0 and gone.why not in BESIDE_NUMBERS:
         return False
@@ -102,25 +102,25 @@ def may_belong(gone: Gone, last_seq: int, last_time: int) -> bool:
 def rows_after(
     gone: Mapping[int, Iterable[Gone]], process: Ints, seq: Longs, time: Longs
 ) -> dict[int, tuple[int, str]]:
-    """By process: the first row that may come after one of its reports that are gone, and why that is gone.
+    """By process: find the first row that may come after a gone report, and the reason for which that is gone.
 
-    Processes without such a row are left out. Rows of a process are in its order; 0 and `NO_TIME` stand for no number and
-    no time.
+    Processes without such a row are left out. Rows of a process must be in its order; `seq` is 0 and `time` is `NO_TIME`
+    where a row has none.
     """
-    found: dict[int, tuple[int, str]] = {}
+    first_rows: dict[int, tuple[int, str]] = {}
     for code, reports in gone.items():
-        mine = np.flatnonzero(process == code)
-        places = []
-        is_numbered = bool(seq[mine].any())
-        for each in reports:
-            if is_numbered and each.why not in BESIDE_NUMBERS:
+        rows = np.flatnonzero(process == code)
+        candidates = []
+        is_numbered = bool(seq[rows].any())
+        for report in reports:
+            if is_numbered and report.why not in BESIDE_NUMBERS:
                 continue
-            later = np.ones(len(mine), np.bool_)
-            if each.seq is not None and is_numbered:
-                later = seq[mine] >= each.seq
-            elif each.time is not None and (time[mine] != NO_TIME).any():
-                later = time[mine] >= each.time
-            places += [(int(mine[row]), each.why) for row in np.flatnonzero(later)[:1]]
-        if places:
-            found[code] = min(places)
-    return found
+            later = np.ones(len(rows), np.bool_)
+            if report.seq is not None and is_numbered:
+                later = seq[rows] >= report.seq
+            elif report.time is not None and (time[rows] != NO_TIME).any():
+                later = time[rows] >= report.time
+            candidates += [(int(rows[at]), report.why) for at in np.flatnonzero(later)[:1]]
+        if candidates:
+            first_rows[code] = min(candidates)
+    return first_rows

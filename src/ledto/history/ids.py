@@ -1,8 +1,9 @@
-"""Where an event is that is known by its source's own id: a sorted index of hashes, one file a segment.
+"""Find an event by its source's own id, in a sorted index of hashes; each segment has one such file.
 
-The file holds one 64-bit number an id, ascending: the upper half is the id's hash, the lower its row. Hashes are spread
-evenly, so the place of one can be estimated and a look-up reads a few kilobytes however large the file is. Two ids may
-share a hash: whoever looks up compares the ids themselves.
+The file holds a 64-bit number for each id, ascending: the upper half is the id's hash, the lower half its row. Hashes are
+spread evenly, so a look-up estimates the place and reads a few kilobytes, however large the file is.
+
+HAZARD: two ids may have the same hash. Compare the ids of the rows that a look-up gives.
 """
 
 from __future__ import annotations
@@ -25,31 +26,31 @@ DEVIATIONS = 8.0
 
 
 class Index(Protocol):
-    """A file to read at any place."""
+    """A file that can be read at any offset."""
 
     def size(self) -> int:
-        """How many bytes it has."""
+        """Give the length in bytes."""
 
     def read_at(self, count: int, start: int) -> memoryview:
-        """So many of them from a place on."""
+        """Read `count` bytes from the offset `start` on."""
 
 
 @kernel("uint64[::1](Array(uint8, 1, 'C', True), Array(int64, 1, 'C', True))")
 def _hashes(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Words:
-    """FNV-1a of each text, its bits mixed once more (the finaliser of MurmurHash3); the upper halves are used."""
-    found = np.empty(len(offsets) - 1, np.uint64)
-    for text in range(len(found)):
+    """Hash each text to 32 bits: FNV-1a, its bits mixed by the finaliser of MurmurHash3, the upper half of that."""
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    for text in range(len(hashes)):
         value = np.uint64(0xCBF29CE484222325)
         for at in range(offsets[text], offsets[text + 1]):
             value = (value ^ np.uint64(data[at])) * np.uint64(0x100000001B3)
         value = (value ^ (value >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
         value = (value ^ (value >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
-        found[text] = (value ^ (value >> np.uint64(33))) >> np.uint64(32)
-    return found
+        hashes[text] = (value ^ (value >> np.uint64(33))) >> np.uint64(32)
+    return hashes
 
 
 def index_of_ids(ids: pa.ChunkedArray) -> Words:
-    """The entries of the ids that are not null, ascending."""
+    """Build the index of a column of ids: an entry for each that is not null, ascending."""
     plain = ids.cast(ids.type.value_type) if pa.types.is_dictionary(ids.type) else ids
     whole = plain.cast(pa.large_string()).combine_chunks()
     if len(whole) >= LARGEST_HASH:
@@ -66,7 +67,7 @@ def index_of_ids(ids: pa.ChunkedArray) -> Words:
 
 
 def candidate_rows(index: Index, wanted: str) -> list[int]:
-    """The rows that may have this id, ascending; most often none or one."""
+    """Find the rows that may have this id, ascending; most often none or one."""
     text = wanted.encode()
     low = int(_hashes(np.frombuffer(text, np.uint8), np.array([0, len(text)]))[0]) << 32
     high = low + LARGEST_HASH

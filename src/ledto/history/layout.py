@@ -1,21 +1,21 @@
-"""The files of a history: their names, columns and encodings. One literal row of each table stands beside its schema.
+"""Define the files of a history: their names, columns and encodings. One literal row of each table is below its schema.
 
 ::
 
     HISTORY/manifest.json                                    the commit point: names the run whose files count
-    HISTORY/runs/<run>/segments-<sum>.parquet                one row a segment
-    HISTORY/runs/<run>/processes-<sum>.parquet               one row a process
+    HISTORY/runs/<run>/segments-<sum>.parquet                a row for each segment
+    HISTORY/runs/<run>/processes-<sum>.parquet               a row for each process
     HISTORY/runs/<run>/crossings-<sum>.parquet               messages from one segment to a later one
     HISTORY/runs/<run>/events-00000-<attempt>-<sum>.parquet  the events of segment 0, in history order
-    HISTORY/runs/<run>/skeleton-00000-<attempt>-<sum>.parquet  who, and which earlier rows caused it
-    HISTORY/runs/<run>/ids-00000-<attempt>-<sum>.index       where each of the source's own ids is
-    HISTORY/runs/<run>/lines-00000-<attempt>-<sum>.npz       which lines go on from earlier segments, and to later ones
-    HISTORY/runs/<run>/boundary-00001-<attempt>-<sum>.npz    what its processes knew when the segment began; positions
-                                                             in it count from the start of the computation
-    HISTORY/runs/<run>/aside-<attempt>-<sum>.parquet         reports that were set aside, and why
+    HISTORY/runs/<run>/skeleton-00000-<attempt>-<sum>.parquet  the process of each event, and the earlier rows that caused it
+    HISTORY/runs/<run>/ids-00000-<attempt>-<sum>.index       an index from the source's own ids to rows
+    HISTORY/runs/<run>/lines-00000-<attempt>-<sum>.npz       which lines continue from earlier segments, and into later ones
+    HISTORY/runs/<run>/boundary-00001-<attempt>-<sum>.npz    what the processes knew when the segment began; its positions
+                                                             count from the start of the computation
+    HISTORY/runs/<run>/aside-<attempt>-<sum>.parquet         reports that were quarantined, with the reasons
 
-A file counts only if the manifest or the table of segments names it: tasks that ran twice leave others behind. A name ends
-in a checksum of the file (`ledto.history.sealed`).
+A file belongs to the history only if the manifest or the table of segments names it: a task that runs twice leaves other
+files. A name ends in a checksum of the file (`ledto.history.sealed`).
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from __future__ import annotations
 import pyarrow as pa
 
 FORMAT = 8
-"""Of the manifest and of all files beside it. A reader refuses any other."""
+"""The format number of the manifest and of all files beside it. A reader refuses any other."""
 MANIFEST = "manifest.json"
 LOCK = "run.lock"
 RUNS = "runs"
 STAGING = "staging"
-"""In a run's folder: reports that are dear to read twice, as Parquet, while the run is being made."""
+"""A folder in a run's folder, until the run is committed: reports that take long to read, as Parquet."""
 BESIDE = ("broker", "subscriptions", "checkpoint", "checkpoint-files")
-"""Folders of a live history that are not part of it: those of the service, and the journals of the stream."""
+"""Folders beside a live history that are not part of it: those of the service, and the journals of the stream."""
 TABLES = ("segments", "processes", "crossings")
-"""The small tables of a run: the manifest's ``tables`` names their files."""
+"""The small tables of a run. The manifest's ``tables`` names their files."""
 
 EVENT_ROWS = 8_192
-"""Rows of a row group of events: what a question reads to show one of them."""
+"""Rows of a row group of events. A question reads one row group to show an event."""
 SKELETON_ROWS = 65_536
-"""Rows of a row group of the skeleton: what a sweep reads at a time."""
+"""Rows of a row group of the skeleton. A search reads one row group at a time."""
 
 EVENTS = pa.schema(
     [
@@ -63,42 +63,44 @@ EVENTS = pa.schema(
         pa.field("place", pa.int64()),
     ]
 )
-"""``"", "web", 17, null, "GET /", 1700000000000000000, 1700000000000000000, 0, "receive", null, "m-5", ...``. A correction
-is what makes of a wall time one that respects causality; `clock_name` tells whose clock the time is from, if it is not the
-process's own, `line` what the process was doing, and `missing` the causes that the event names and nobody reported.
-Strings may come dictionary-encoded, and a source's further columns follow."""
+"""``"", "web", 17, null, "GET /", 1700000000000000000, 1700000000000000000, 0, "receive", null, "m-5", ...``.
+
+`correction` is what must be added to the wall time so that it respects causality. `clock_name` names the clock of the time,
+if that is not the process's own; `line` names what the process was doing; `missing` lists the causes that the event names
+and nobody reported. Strings may be dictionary-encoded. The source's own columns follow these."""
 
 COUNTED_BY = "nth"
-"""An event's number within its process and segment: its seq, plus those before, where its source gave none."""
+"""An event's number within its process and segment. Added to the events before, it is the seq where the source gave none."""
 WRITTEN_BY = "segment"
 """The window that a segment was solved in."""
 PLACED_BY = "placed_time"
-"""Where causes that are only assumed matter: the causal time that they give, by which events stand in their order."""
+"""The causal time by which events are sorted, where causes that are only assumed make it differ from ``causal_time``."""
 INTERNAL = (COUNTED_BY, WRITTEN_BY, PLACED_BY)
-"""Columns beside those of events that only readers of files see."""
+"""Columns that only readers of the files see; questions do not show them."""
 
 EVENT_DICTIONARIES = ["computation", "process", "name", "kind", "clock_name", "line", "file"]
 EVENT_DELTAS = ["seq", "time", "causal_time", "correction", "arrival", "place"]
 EVENT_STATISTICS = ["seq", "time", "causal_time"]
-"""Encodings by measurement, 500,000 rows with an id, a name and three attributes: 180 ms and 27 bytes a row; the
-library's defaults take 350 ms and 38 bytes. Statistics of text would only make the files slower to open."""
+"""Encodings were chosen by measuring 500,000 rows with an id, a name and three attributes: 180 ms and 27 bytes for each
+row; the library's defaults take 350 ms and 38 bytes. Statistics of text would only make the files slower to open."""
 
 SKELETON_CAUSES = pa.list_(pa.field("element", pa.uint32(), nullable=False))
-"""Distances in rows back to each cause in the same segment, besides the process's own row before: 1.8 bytes an event
-for both columns at 100 processes, by delta encoding."""
+"""Distances in rows back to each cause in the same segment, besides the row before in the same process. With delta
+encoding, both columns together take 1.8 bytes for each event at 100 processes."""
 
 SKELETON_ASSUMED = "assumed"
-"""A column of the skeleton, where there are such: how many of a row's causes, the last ones, are only assumed."""
+"""An optional column of the skeleton: how many of a row's causes, counted from the last, are only assumed."""
 SKELETON_TIED = "tied"
-"""A column beside it: how many of these, again the last ones, are no answers, but come of events at one time that may have
-happened in either order."""
+"""An optional column of the skeleton: how many of these, again counted from the last, are not answers. They come from
+events at one time, which may have happened in either order."""
 SKELETON_FOLLOWS = "follows"
-"""A column of the skeleton of a segment with lines: distances back to what a row follows in its own process. Without it
-each row follows the one before in its process. Rows have even numbers here and their lists odd ones: row r is 2 r, and its
-list 2 r + 1, so that 4 is the row two before this one, and 3 the list of that row (`ledto.causality.lines`)."""
+"""A column of the skeleton of a segment with lines: distances from the reference of a row to the references that it follows
+in its own process (`ledto.history.references`). 4 is the row two before this one, and 3 is the list of that row. Without
+this column, each row follows the row before in its process."""
 LIST_REST, LIST_FIRST, LIST_LOW = LISTS = "list_rest", "list_first", "list_low"
-"""Columns beside it, null where a row has no list: the distance to what the list holds besides the row, told likewise;
-and distances in rows, to the first row with a list of the same front, and to the lowest row that the list holds."""
+"""Columns of the skeleton of a segment with lines, null where a row has no list: the distance to the reference of what the
+list holds besides the row; and distances in rows, to the first row with a list of the same front, and to the lowest row
+that the list holds."""
 
 SEGMENTS = pa.schema(
     [
@@ -119,8 +121,9 @@ SEGMENTS = pa.schema(
         pa.field("lines_file", pa.string()),
     ]
 )
-"""``1, 500000, 500000, [0, 1], [249000, 251000], [250100, 249900], [250101, 249901], ...``: the segment's processes by
-their codes in `PROCESSES`, how many events each has in it and before it, and the seq of each one's first event in it."""
+"""``1, 500000, 500000, [0, 1], [249000, 251000], [250100, 249900], [250101, 249901], ...``. The lists have an entry for each
+process of the segment: its code in `PROCESSES`, its events in the segment and before it, and the seq of its first event in
+the segment."""
 
 SEGMENT_FILES = ("events_file", "skeleton_file", "boundary_file", "ids_file", "lines_file")
 """Columns of `SEGMENTS` that name files."""
@@ -142,11 +145,12 @@ PROCESSES = pa.schema(
         pa.field("gone_why", pa.string()),
     ]
 )
-"""``0, "", "web", null, 500100, 1700000000000000000, 1700003600000000000, true, 80000, null, 1200, null, null``;
-dense: no seq is missing between the first and the last; `messages` counts events that send or receive; `first_hole` is
-the number of the first event before which a report is missing, and `first_tainted` of the first that has such an event
-in its past; `first_gone` is the number of the first event that may come after a report which was set aside or came late,
-and `gone_why` tells why it was."""
+"""``0, "", "web", null, 500100, 1700000000000000000, 1700003600000000000, true, 80000, null, 1200, null, null``.
+
+`dense_seq`: no seq is missing between the first and the last. `messages` counts events that send or receive. `first_hole`
+is the number of the first event before which a report is missing; `first_tainted` that of the first event with such an
+event in its past; `first_gone` that of the first event that may come after a report which was quarantined or came late, and
+`gone_why` is the reason for that."""
 
 ASIDE = pa.schema(
     [
@@ -159,19 +163,19 @@ ASIDE = pa.schema(
         pa.field("text", pa.string()),
     ]
 )
-"""``"quarantined", "not-json: ...", "", null, "logs/a.jsonl", 17, "{oops"``; the outcome is duplicate or quarantined."""
+"""``"quarantined", "not-json: ...", "", null, "logs/a.jsonl", 17, "{oops"``. The outcome is duplicate or quarantined."""
 
 CROSSINGS = pa.schema(
     [pa.field("effect", pa.int64(), nullable=False), pa.field("cause", pa.int64(), nullable=False)],
 )
-"""Positions of a receive and of the send it received, where they are in different segments; by effect."""
+"""``500123, 499876``: positions of a receive and of its send, if they are in different segments. Sorted by effect."""
 
 
 def run_folder(run: str) -> str:
-    """The folder of a run, within the history."""
+    """Give the folder of a run, within the history."""
     return f"{RUNS}/{run}"
 
 
 def segment_stem(kind: str, number: int, attempt: str) -> str:
-    """What the name of one of a segment's files begins with; its checksum and suffix follow."""
+    """Give the start of the name of one of a segment's files. The checksum and the suffix follow."""
     return f"{kind}-{number:05d}-{attempt}"

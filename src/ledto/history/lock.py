@@ -1,8 +1,8 @@
-"""One run at a time writes a history.
+"""Lock a history, so that one run at a time writes it.
 
-On a local file system the lock is the operating system's, which lets go when the process ends, however it ends. On
-object stores it is a file that says who holds it: one that a dead process of this machine left behind is taken over,
-and of any other the error says which file to delete.
+On a local file system the operating system keeps the lock and releases it whenever the process ends. On object stores the
+lock is a file that names its holder. If the holder was a process of this machine that has ended, the lock is taken over;
+otherwise the error says which file to delete.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ledto.history.store import Store
 
 
 class Lock:
-    """Held from its making until `release`; raises `HistoryInUse` where another run holds it."""
+    """The lock of a history, held until `release`. Raises `HistoryInUse` if another run holds it."""
 
     __slots__ = ("_descriptor", "_store")
 
@@ -41,7 +41,7 @@ class Lock:
             held = os.pread(descriptor, 4096, 0)
             os.close(descriptor)
             raise HistoryInUse(
-                f"{_who(held)} is writing the history at {self._store}: wait until it ends, or choose another folder"
+                f"{_describe(held)} is writing the history at {self._store}: wait until it ends, or choose another folder"
             ) from None
         except OSError:
             os.close(descriptor)
@@ -60,13 +60,13 @@ class Lock:
         held = self._store.read(layout.LOCK)
         if not _is_dead_here(held):
             raise HistoryInUse(
-                f"{_who(held)} is writing the history at {self._store}: wait until it ends. If it is no longer "
+                f"{_describe(held)} is writing the history at {self._store}: wait until it ends. If it is no longer "
                 f"running, delete {self._store.place(layout.LOCK)} and start again"
             )
         self._store.write(layout.LOCK, holder)
 
     def release(self) -> None:
-        """Let others in; a second time does nothing."""
+        """Release the lock. A second call does nothing."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -74,25 +74,27 @@ class Lock:
             self._store.delete(layout.LOCK)
 
 
-def _parsed(holder: bytes) -> dict[str, Any]:
+def _parse(holder: bytes) -> dict[str, Any]:
+    """Parse what a lock says of its holder; empty if it is not JSON."""
     try:
-        found = json.loads(holder)
+        fields = json.loads(holder)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return fields if isinstance(fields, dict) else {}
 
 
-def _who(holder: bytes) -> str:
-    found = _parsed(holder)
-    if not found:
+def _describe(holder: bytes) -> str:
+    fields = _parse(holder)
+    if not fields:
         return "another run"
-    return f"run {found.get('run')} (process {found.get('process')} on {found.get('host')})"
+    return f"run {fields.get('run')} (process {fields.get('process')} on {fields.get('host')})"
 
 
 def _is_dead_here(holder: bytes) -> bool:
-    found = _parsed(holder)
-    process = found.get("process")
-    if found.get("host") != socket.gethostname() or not isinstance(process, int):
+    """Tell whether the holder was a process of this machine that has ended."""
+    fields = _parse(holder)
+    process = fields.get("process")
+    if fields.get("host") != socket.gethostname() or not isinstance(process, int):
         return False
     try:
         os.kill(process, 0)

@@ -1,7 +1,7 @@
-"""The manifest: one JSON file whose replacement makes a run count. Whatever it does not name is not part of the history.
+"""Read and write the manifest: one JSON file. Replacing it commits a run. Files that it does not name do not count.
 
-It begins with the number of the format and ends with a checksum of the text before it: ``"checksum": "7b3f00c2"``. All that
-is between is a `Manifest`, for histories made at once and for those of streams alike.
+It begins with the format number and ends with a checksum of the text before: ``"checksum": "7b3f00c2"``. Between them are
+the fields of a `Manifest`, both for histories made at once and for those of streams.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ledto.history.store import Store
 _CHECKSUM = re.compile(rb',\n  "checksum": "([0-9a-f]{8})"\n\}\n')
 
 
-class _Said(Struct, frozen=True, forbid_unknown_fields=True):
-    """A part of a manifest. Members without a default must be there, and no others may be."""
+class _Part(Struct, frozen=True, forbid_unknown_fields=True):
+    """A part of a manifest. Reading refuses a missing member without a default, and an unknown member."""
 
 
-class Input(_Said, frozen=True):
+class Input(_Part, frozen=True):
     """A file that was read."""
 
     file: str
@@ -34,21 +34,21 @@ class Input(_Said, frozen=True):
     format: str
 
 
-class Ledger(_Said, frozen=True):
-    """What became of the reports: ``reports = delivered + duplicate + quarantined``."""
+class Ledger(_Part, frozen=True):
+    """Where the reports went: ``reports = delivered + duplicate + quarantined``."""
 
     reports: int
     delivered: int
     duplicate: int
     quarantined: int
     reasons: dict[str, int]
-    """By code: reports that were quarantined for it."""
+    """The number of quarantined reports, by the code of the reason."""
     missing_causes: int
     """Events in the history that name a cause which nobody reported."""
 
 
-class PolicySummary(_Said, frozen=True):
-    """Deliveries under one policy, what they were made with, and what they came to."""
+class PolicySummary(_Part, frozen=True):
+    """The deliveries under one policy: its settings, and counts. Times are in the history's unit."""
 
     policy: str
     phi: float | None
@@ -58,40 +58,47 @@ class PolicySummary(_Said, frozen=True):
     tick: int
     elements: int | None
     arrival: str
-    """Where the times of arrival are from."""
+    """Where the arrival times come from: "given", or assumed for some or all events."""
     as_known: bool
+    """Whether only causes counted whose reports had come by then, as in a live history."""
     late: int
+    """Events whose report arrived after the event was due."""
     undelivered: int
     undelivered_reason: str | None
     violations: dict[str, Any]
-    """How the order of deliveries contradicts the causal one; empty where nothing was delivered."""
+    """How often the order of deliveries contradicts the causal order; empty if nothing was delivered."""
     delays: dict[str, Any]
+    """How long events waited for their delivery."""
     files: tuple[str, ...]
-    """By segment."""
+    """One file for each segment."""
 
 
-class WallClockSummary(_Said, frozen=True, omit_defaults=True):
-    """How the order by wall time contradicts the causal one."""
+class WallClockSummary(_Part, frozen=True, omit_defaults=True):
+    """How often the order by wall time contradicts the causal order."""
 
     undelivered: int
     undelivered_reason: str | None
     violations: dict[str, Any]
     messages_before_cause: int
+    """Messages whose receive has an earlier time than their send."""
     ties: int
+    """Messages whose receive has the same time as their send."""
     earlier_by: int
+    """The most by which a receive is earlier than its send, in the history's unit."""
     between_clocks: dict[str, Any] | None = None
+    """The same by pair of clocks; None if clocks were not measured."""
 
 
-class SameClock(_Said, frozen=True):
-    """Clocks that cannot be told apart (`ledto.skew.same_clocks.SameClocks`)."""
+class SameClock(_Part, frozen=True):
+    """Names that may belong to one clock (`ledto.skew.same_clocks.SameClocks`)."""
 
     names: tuple[str, ...]
     apart: int
     by_answers: bool
 
 
-class ClocksSummary(_Said, frozen=True):
-    """A summary of the clocks, and the files with all of them."""
+class ClocksSummary(_Part, frozen=True):
+    """How wrong the clocks are, in short, and the files that have every clock."""
 
     clocks: int
     groups: int
@@ -104,7 +111,7 @@ class ClocksSummary(_Said, frozen=True):
     same: tuple[SameClock, ...] = ()
 
 
-class TableFiles(_Said, frozen=True):
+class TableFiles(_Part, frozen=True):
     """The files of the small tables (`layout.TABLES`)."""
 
     segments: str
@@ -112,25 +119,25 @@ class TableFiles(_Said, frozen=True):
     crossings: str
 
 
-class LogFile(_Said, frozen=True):
-    """A file of a stream's log: deliveries ``first`` to ``last``."""
+class LogFile(_Part, frozen=True):
+    """A file of a stream's log, with the deliveries numbered ``first`` to ``last``."""
 
     file: str
     first: int
     last: int
     size: int
-    """How often it was merged."""
+    """How often the file was merged from smaller ones."""
 
 
-class LogFiles(_Said, frozen=True):
+class LogFiles(_Part, frozen=True):
     """The files of a stream's log, oldest first, and the number of the last delivery."""
 
     files: tuple[LogFile, ...]
     last: int
 
 
-class StreamCounts(_Said, frozen=True):
-    """What became of the reports of a stream so far, under the policy of its log."""
+class StreamCounts(_Part, frozen=True):
+    """Where the reports of a stream went so far, under the policy of its log."""
 
     reports: int
     duplicate: int
@@ -143,8 +150,8 @@ class StreamCounts(_Said, frozen=True):
     ahead: int
 
 
-class StreamDelays(_Said, frozen=True):
-    """How long deliveries waited, in nanoseconds; None where nothing was delivered."""
+class StreamDelays(_Part, frozen=True):
+    """How long deliveries waited, in nanoseconds; None if nothing was delivered."""
 
     p50: int | None
     p95: int | None
@@ -152,16 +159,16 @@ class StreamDelays(_Said, frozen=True):
     max: int | None
 
 
-class StateFiles(_Said, frozen=True):
-    """The files from which the writer of a stream goes on."""
+class StateFiles(_Part, frozen=True):
+    """The files from which the writer of a stream continues after a restart."""
 
     closed: str
     carry: str
     tail: tuple[str, ...]
 
 
-class Stream(_Said, frozen=True):
-    """How far a stream is: only live histories have one."""
+class Stream(_Part, frozen=True):
+    """How far a stream has come. Only live histories have one."""
 
     policy: str
     counts: StreamCounts
@@ -175,8 +182,8 @@ class Stream(_Said, frozen=True):
     files: StateFiles
 
 
-class Description(_Said, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run says of itself before it is committed."""
+class Description(_Part, frozen=True, kw_only=True, omit_defaults=True):
+    """What a manifest says of a run that is known before the commit."""
 
     unit: str
     eps: int
@@ -188,7 +195,7 @@ class Description(_Said, frozen=True, kw_only=True, omit_defaults=True):
     native_columns: tuple[str, ...]
     has_ids: bool
     given_seq: bool
-    """Whether the source numbered all events."""
+    """Whether the sources gave every event a number."""
     aside_files: tuple[str, ...]
     channels: dict[str, int]
     policies: dict[str, PolicySummary]
@@ -197,7 +204,7 @@ class Description(_Said, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Manifest(Description, frozen=True, kw_only=True):
-    """A run that counts: what it says of itself, its sizes, and where its files are."""
+    """A committed run: its description, its sizes, and the names of its files."""
 
     run: str
     created: str
@@ -210,12 +217,12 @@ class Manifest(Description, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, description: Description, **more: Any) -> Manifest:
-        """Complete a description."""
+        """Make a manifest from a description and the other fields."""
         return cls(**{**msgspec.structs.asdict(description), **more})
 
     @property
     def version(self) -> tuple[str, int]:
-        """The run and the number of its commit: what changes whenever files of the history may go."""
+        """The run and the number of its commit. It changes whenever files of the history may be deleted."""
         return self.run, 0 if self.stream is None else self.stream.version
 
     def files(self) -> set[str]:
@@ -230,7 +237,7 @@ class Manifest(Description, frozen=True, kw_only=True):
         return named
 
     def to_json(self) -> dict[str, Any]:
-        """Give what is written, apart from the checksum."""
+        """Give all that is written but the checksum."""
         return {"format": layout.FORMAT, **to_json(self)}
 
 
@@ -241,38 +248,39 @@ def to_json(part: Struct | dict[str, PolicySummary]) -> dict[str, Any]:
 
 
 def read_manifest(store: Store) -> Manifest:
-    """Read the manifest of the run that counts.
+    """Read the manifest of a history.
 
-    Raises `NoHistory` where there is none, `UnsupportedFormat` for another version's, and `DamagedHistory`.
+    Raises `NoHistory` if there is none, `UnsupportedFormat` if another version of ledto wrote it, and `DamagedHistory`.
     """
     place = store.place(layout.MANIFEST)
     try:
         data = store.read(layout.MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
-        raise NoHistory(_what_is_there(store)) from None
+        raise NoHistory(_why_no_history(store)) from None
     except OSError as failure:
         raise NoHistory(f"{place} cannot be read: {failure}") from None
     try:
-        said = json.loads(data)
+        members = json.loads(data)
     except (ValueError, RecursionError) as fault:
         raise damaged(place, f"it is not JSON ({fault})") from None
     seal = _CHECKSUM.search(data)
     sealed = seal is not None and seal.end() == len(data)
     if seal is not None and sealed and crc32(data[: seal.start()]) != int(seal[1], 16):
         raise damaged(place, "it is not as it was written")
-    written = said.get("format") if isinstance(said, dict) else None
-    if not isinstance(written, int):
+    format_number = members.get("format") if isinstance(members, dict) else None
+    if not isinstance(format_number, int):
         raise DamagedHistory(f"{place} is no manifest of a history: it has no format number")
-    if written != layout.FORMAT:
+    if format_number != layout.FORMAT:
+        is_newer = format_number > layout.FORMAT
         raise UnsupportedFormat(
-            f"{place} has format {written}, and this version of ledto reads format {layout.FORMAT}: "
-            + ("install a newer ledto" if written > layout.FORMAT else "make the history again with ledto observe")
+            f"{place} has format {format_number}, and this version of ledto reads format {layout.FORMAT}: "
+            + ("install a newer ledto" if is_newer else "make the history again with ledto observe")
         )
     if not sealed:
         raise damaged(place, "its end is not the one that was written")
-    members = {name: value for name, value in said.items() if name not in ("format", "checksum")}
+    fields = {name: value for name, value in members.items() if name not in ("format", "checksum")}
     try:
-        return msgspec.convert(members, Manifest)
+        return msgspec.convert(fields, Manifest)
     except msgspec.ValidationError as fault:
         raise DamagedHistory(
             f"{place} is not a manifest as this version of ledto writes it ({fault}): "
@@ -286,7 +294,8 @@ def write_manifest(store: Store, manifest: Manifest) -> None:
     store.write(layout.MANIFEST, b'%b,\n  "checksum": "%08x"\n}\n' % (data, crc32(data)))
 
 
-def _what_is_there(store: Store) -> str:
+def _why_no_history(store: Store) -> str:
+    """Say why a folder without a manifest holds no history, and what to do."""
     if not store.exists(""):
         return f"there is no history at {store}: it does not exist. Make one with ledto observe LOGS --to {store}"
     if store.exists(layout.RUNS):

@@ -1,7 +1,7 @@
-"""Marks events whose cause nobody reported, where that is known only once the segments are joined.
+"""Mark events whose cause nobody reported, if that is known only after the segments were joined.
 
-Whether a message was sent is not known in its window when the send may lie in another. The few segments that turn out to
-hold events with a missing cause have their events written again.
+A window cannot know whether a message was sent if the send may be in another window. The few segments with events whose
+cause turns out to be missing are written again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ledto.history.write import write_events
 
 
 def mark_missing(made: SegmentResult, missing: Sequence[tuple[int, str]], target: SegmentTarget) -> SegmentResult:
-    """Write a segment's events again, with these causes, by place, among those that they miss."""
+    """Write a segment's events again with more missing causes. `missing` has places of events, and keys of their causes."""
     assert made.files is not None
     with target.store.open(f"{layout.run_folder(target.run)}/{made.files.events_file}") as file:
         events = with_missing(pq.ParquetFile(file).read(use_threads=False), missing)
@@ -32,11 +32,11 @@ def mark_missing(made: SegmentResult, missing: Sequence[tuple[int, str]], target
 
 
 def with_missing(events: pa.Table, missing: Sequence[tuple[int, str]]) -> pa.Table:
-    """Add keys of causes that nobody reported, given with the place of the event that names them."""
+    """Add keys to the column ``missing`` of events. `missing` has places of events, and keys of causes nobody reported."""
     if not missing:
         return events
-    marks = events["missing"].to_pylist()
+    keys_by_place = events["missing"].to_pylist()
     for place, key in missing:
-        marks[place] = sorted({*(marks[place] or ()), key})
+        keys_by_place[place] = sorted({*(keys_by_place[place] or ()), key})
     at = events.column_names.index("missing")
-    return events.set_column(at, "missing", pa.array(marks, pa.list_(pa.string())))
+    return events.set_column(at, "missing", pa.array(keys_by_place, pa.list_(pa.string())))

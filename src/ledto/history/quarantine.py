@@ -1,4 +1,4 @@
-"""Reports set aside, with the reason: what a run knows and does not use."""
+"""Collect the reports that a run does not use, each with its reason: quarantined ones and duplicates."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ from ledto.history import layout
 
 DUPLICATE, QUARANTINED = "duplicate", "quarantined"
 TEXT_LIMIT = 2_000
+"""Characters of a report that are kept."""
 PLACED = pa.schema([*layout.ASIDE, pa.field("seq", pa.int64()), pa.field("time", pa.int64())])
-"""Rows that are set aside, and what tells of their places in their processes."""
+"""The columns of `layout.ASIDE`, with the number and time that say where the report belongs in its process."""
 
 
 @dataclass(slots=True)
 class Quarantined:
-    """Rows of a table of reports, each with an outcome and a reason ``code: detail``."""
+    """Rows of a table of reports that are not used, each with an outcome and a reason ``code: detail``."""
 
     rows: list[int] = field(default_factory=list)
     outcomes: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
     def duplicate(self, rows: NDArray[np.int64]) -> None:
+        """Add rows that say the same as another report of their event."""
         self._add(rows, DUPLICATE, ["duplicate: another report of this event says the same"] * len(rows))
 
     def quarantine(self, rows: NDArray[np.int64], code: str, details: Sequence[str] | str) -> None:
+        """Add rows that cannot be used, for a reason of this code; `details` are for each row, or for all."""
         if isinstance(details, str):
             details = [details] * len(rows)
         self._add(rows, QUARANTINED, [f"{code}: {detail}" for detail in details])
@@ -42,10 +45,10 @@ class Quarantined:
         self.reasons.extend(reasons)
 
     def table(self, reports: pa.Table) -> pa.Table:
-        """The rows as a table of `PLACED`, each with its text or, where the source kept none, the row as JSON."""
-        # To take even no row puts all chunks of each column together first.
-        taken = reports.take(pa.array(self.rows, pa.int64())) if self.rows else reports.slice(0, 0)
-        records = taken.to_pylist()
+        """Make a table of `PLACED` from the rows. A row without its source's text gets itself as JSON for a text."""
+        # `take` copies all chunks of every column, even to take no row.
+        chosen = reports.take(pa.array(self.rows, pa.int64())) if self.rows else reports.slice(0, 0)
+        records = chosen.to_pylist()
         texts = [record.get("text") or _as_json(record) for record in records]
         columns = {"outcome": self.outcomes, "reason": self.reasons, "text": texts}
         for name in ("computation", "process", "file", "place", "seq", "time"):
@@ -54,7 +57,7 @@ class Quarantined:
 
 
 def count_codes(aside: pa.Table) -> Counter[str]:
-    """How often each reason's code occurs among quarantined rows."""
+    """Count the quarantined rows by the code of their reason."""
     return Counter(
         reason.partition(":")[0]
         for outcome, reason in zip(aside["outcome"].to_pylist(), aside["reason"].to_pylist(), strict=True)
@@ -64,5 +67,5 @@ def count_codes(aside: pa.Table) -> Counter[str]:
 
 def _as_json(record: dict[str, object]) -> str:
     names = [*(name for name in COLUMNS if name in record), *sorted(record.keys() - {*COLUMNS, "own"})]
-    own = {name: record[name] for name in names if record[name] is not None}
-    return json.dumps(own, ensure_ascii=False, default=str)[:TEXT_LIMIT]
+    values = {name: record[name] for name in names if record[name] is not None}
+    return json.dumps(values, ensure_ascii=False, default=str)[:TEXT_LIMIT]

@@ -1,7 +1,8 @@
-"""The recorded past of an event, over all segments of a run, the newest first.
+"""Find the recorded past of events, over all segments of a run, from the newest to the oldest.
 
-Row groups that hold no event of that past are passed over. What a line was before a segment is looked up in the segments
-before it, nearest first (`ledto.history.line_fronts`).
+A search reads only row groups that hold an event of that past. `ledto.history.line_fronts` finds what lines follow in
+earlier segments. For many pairs of events, `are_recorded_before` searches the pasts of up to 64 later events in one pass,
+with a bit for each.
 """
 
 from __future__ import annotations
@@ -17,86 +18,23 @@ from ledto.causality.recorded_past import members, past_of_many
 from ledto.causality.skeleton import Longs
 from ledto.history import layout
 from ledto.history.line_fronts import fronts, lines_before
+from ledto.history.references import is_list, reference_to, row_of
 from ledto.history.run import Run
 
 Bits = NDArray[np.uint64]
-
-EVENTS_AT_ONCE = 64
-ONE = np.uint64(1)
-
-
-def are_recorded_before(run: Run, earlier: Longs, later: Longs) -> Flags:
-    """By pair of positions, of which the later one stands after the earlier one."""
-    found = np.zeros(len(earlier), np.bool_)
-    order = np.lexsort((earlier, later))
-    events, starts = np.unique(later[order], return_index=True)
-    bounds = [*starts[::EVENTS_AT_ONCE].tolist(), len(order)]
-    for number, (start, stop) in enumerate(itertools.pairwise(bounds)):
-        pairs = order[start:stop]
-        some = events[number * EVENTS_AT_ONCE :][:EVENTS_AT_ONCE]
-        bit = np.searchsorted(some, later[pairs]).astype(np.uint64)
-        by_earlier = np.argsort(earlier[pairs])
-        pairs, bit = pairs[by_earlier], bit[by_earlier]
-        found[pairs] = _are_led(run, earlier[pairs], bit, some)
-    return found
-
-
-def _are_led(run: Run, earlier: Longs, bit: Bits, events: Longs) -> Flags:
-    """By pair, ascending by the earlier event: whether that is in the past of the event of this bit."""
-    found = np.zeros(len(earlier), np.bool_)
-    references = 2 * events
-    bits: Bits = ONE << np.arange(len(events), dtype=np.uint64)
-    left = len(earlier)
-    while left and len(references) and int(references[-1]) >= 2 * int(earlier[0]):
-        newest = int(references[-1]) // 2
-        number = run.segments.segment_of(newest)
-        first = int(run.segments.first_position[number])
-        group = (newest - first) // layout.SKELETON_ROWS
-        # No row before the first that is asked for need be looked at, and no group twice.
-        start = max(first + group * layout.SKELETON_ROWS, int(earlier[0]))
-        begin = start - first - group * layout.SKELETON_ROWS
-        causes = run.recorded_group(number, group).part(begin, newest - start + begin + 1)
-        here = int(np.searchsorted(references, 2 * start))
-        marked = np.zeros(2 * len(causes), np.uint64)
-        marked[references[here:] - 2 * start] = bits[here:]
-        leaving, leaving_bits = past_of_many(causes.offsets, causes.back, causes.rest, marked)
-        of_rows = marked[::2]
-        asked = int(np.searchsorted(earlier[:left], start))
-        # Those after the newest are in nobody's past.
-        inside = asked + int(np.searchsorted(earlier[asked:left], newest, side="right"))
-        rows = earlier[asked:inside] - start
-        found[asked:inside] = (of_rows[rows] >> bit[asked:inside]) & ONE != 0
-        left = asked
-        into = edges_into(run, number).between(start - first, newest - first + 1) if int(earlier[0]) < first else None
-        more = [references[:here], leaving + 2 * start]
-        more_bits = [bits[:here], leaving_bits]
-        if into is not None:
-            into = into.taken(into.counts(answered=False))
-            more.append(into.reference)
-            more_bits.append(of_rows[into.row - (start - first)])
-        references, bits = _merged(np.concatenate(more), np.concatenate(more_bits))
-    return found
-
-
-def _merged(references: Longs, bits: Bits) -> tuple[Longs, Bits]:
-    """Each reference once, ascending, with the bits of all, and none without bits."""
-    chosen = np.flatnonzero(bits)
-    order = chosen[np.argsort(references[chosen], kind="stable")]
-    references, bits = references[order], bits[order]
-    firsts = np.flatnonzero(np.diff(references, prepend=-1))
-    return references[firsts], np.bitwise_or.reduceat(bits, firsts) if len(firsts) else bits[:0]
-
-
 Flags = NDArray[np.bool_]
 
+EVENTS_AT_ONCE = 64
+"""Later events that share one search: one for each bit of a number."""
+ONE = np.uint64(1)
 FIRST_ROWS = 4_096
-"""Rows that a search goes through at first. Each time twice as many, because most who ask soon have enough."""
+"""Rows that the first step of a search reads. Each step reads twice as many: most callers soon have enough."""
 
 
 def recorded_past(run: Run, positions: Longs, down_to: int = 0, *, answered: bool = False) -> Iterator[Longs]:
-    """Positions of all that led to these events, and their own: ascending pieces, the newest first.
+    """Give the positions of these events and of all that led to them: in pieces, newest first, each ascending.
 
-    What stands before `down_to` may be left out. `answered`: answers that are only assumed count as recorded.
+    Events before `down_to` may be left out. `answered`: count answers that are only assumed as recorded.
     """
     search = _PastSearch(run, positions, answered)
     while search.waits_at_or_after(down_to):
@@ -106,62 +44,62 @@ def recorded_past(run: Run, positions: Longs, down_to: int = 0, *, answered: boo
 def past_by_stretches(
     run: Run, position: int, *, answered: bool = False, besides: Sequence[int] = ()
 ) -> Iterator[tuple[int, int, int, Longs, Longs]]:
-    """The same for one event, stretch by stretch: the segment, its rows from which to which, and positions twice.
+    """Give the past of one event, stretch by stretch: the segment, its rows from start to stop, and positions twice.
 
-    First those that answers lead from which are only assumed, together with those that are recorded, then the recorded ones
-    alone; there may be none. `answered`: answers count as recorded, so that both are the same. `besides`: the first have
-    all that led to these events, too, which stand before the event. A stretch lies in one row group of the skeleton.
+    The first positions are the past by what is recorded or assumed to be answered, the second the recorded past alone; both
+    may be empty. `answered`: count answers as recorded, so that both are the same. `besides`: the first also have these
+    events, which must be before the event, and their past. A stretch lies in one row group of the skeleton.
     """
-    led = _PastSearch(run, np.array([position, *besides], np.int64), answered=True)
-    recorded = led if not besides else _PastSearch(run, np.array([position], np.int64), answered)
+    with_answers = _PastSearch(run, np.array([position, *besides], np.int64), answered=True)
+    recorded = with_answers if not besides else _PastSearch(run, np.array([position], np.int64), answered)
     segments = run.segments
     number = segments.segment_of(position)
     base, above = segments.base_of(number), position
     none = np.empty(0, np.int64)
     size = FIRST_ROWS
     while number >= 0 and int(segments.first_position[number]) >= base:
-        if recorded is led and not answered and run.assumes(number):
-            # Up to here no answer was met, so that both searches stand at the same place.
-            recorded = led.copy(answered=False)
+        if recorded is with_answers and not answered and run.assumes(number):
+            # No segment so far had an assumed answer, so that one search did for both.
+            recorded = with_answers.copy(answered=False)
         first = int(segments.first_position[number])
         stop = above - first + 1
         while stop > 0:
             start = max((stop - 1) // layout.SKELETON_ROWS * layout.SKELETON_ROWS, stop - size)
-            found = led.through(number, start) if led.waits_at_or_after(first + start) else none
-            known = found
-            if recorded is not led:
-                known = recorded.through(number, start) if recorded.waits_at_or_after(first + start) else none
-            yield number, start, stop, found, known
+            past = with_answers.through(number, start) if with_answers.waits_at_or_after(first + start) else none
+            recorded_only = past
+            if recorded is not with_answers:
+                recorded_only = recorded.through(number, start) if recorded.waits_at_or_after(first + start) else none
+            yield number, start, stop, past, recorded_only
             stop, size = start, 2 * size
         above, number = first - 1, number - 1
 
 
 def recorded_causes(run: Run, position: int) -> Longs:
-    """Positions of what an event follows directly, by what is recorded; ascending."""
+    """Find the recorded direct causes of an event: positions, ascending."""
     return recorded_steps(run, np.array([position], np.int64))[1]
 
 
 def recorded_steps(run: Run, positions: Longs, *, answered: bool = False) -> tuple[Longs, Longs]:
-    """What events at ascending positions follow directly, by what is recorded: effects and causes, in ascending pairs.
+    """Find the recorded direct causes of events at ascending positions: effects and causes, in ascending pairs.
 
-    `answered`: and by answers that are only assumed.
+    `answered`: count answers that are only assumed as recorded.
     """
     effects, references = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for number, group, rows in by_groups(run, positions):
         first = int(run.segments.first_position[number])
         causes = run.recorded_group(number, group, answered=answered)
         places, at = causes.entries_of(rows - group * layout.SKELETON_ROWS)
-        own = first + group * layout.SKELETON_ROWS + places
-        before = edges_into(run, number).of_rows(rows)
-        before = before.taken(before.counts(answered=answered))
-        effects += [own, first + before.row]
-        references += [2 * own - causes.back[at], before.reference]
-    found, which = _positions(run, np.concatenate(references))
-    return distinct_pairs(np.concatenate(effects)[which], found)
+        within = first + group * layout.SKELETON_ROWS + places
+        into = edges_into(run, number).of_rows(rows)
+        into = into.take(into.are_recorded(answered=answered))
+        effects += [within, first + into.row]
+        references += [reference_to(within) - causes.back[at], into.reference]
+    positions_of_causes, which = _positions(run, np.concatenate(references))
+    return distinct_pairs(np.concatenate(effects)[which], positions_of_causes)
 
 
 def distinct_pairs(effects: Longs, causes: Longs) -> tuple[Longs, Longs]:
-    """Each pair once, ascending."""
+    """Sort pairs, and keep each once."""
     order = np.lexsort((causes, effects))
     effects, causes = effects[order], causes[order]
     first = (np.diff(effects, prepend=-1) != 0) | (np.diff(causes, prepend=-1) != 0)
@@ -169,7 +107,7 @@ def distinct_pairs(effects: Longs, causes: Longs) -> tuple[Longs, Longs]:
 
 
 def by_groups(run: Run, positions: Longs) -> Iterator[tuple[int, int, Longs]]:
-    """Ascending positions by row group of the skeleton: the segment, the group, and rows of the segment."""
+    """Split ascending positions by row group of the skeleton: give the segment, the group, and rows of the segment."""
     numbers = np.searchsorted(run.segments.first_position, positions, side="right") - 1
     rows = positions - run.segments.first_position[numbers]
     groups = rows // layout.SKELETON_ROWS
@@ -179,48 +117,49 @@ def by_groups(run: Run, positions: Longs) -> Iterator[tuple[int, int, Longs]]:
 
 
 def is_recorded_before(run: Run, earlier: int, later: int, *, answered: bool = False) -> bool:
-    """Tell whether what is recorded leads from one event to another, which stands after it."""
-    for found in recorded_past(run, np.array([later], np.int64), earlier, answered=answered):
-        if found[0] <= earlier:
-            return bool((found == earlier).any())
+    """Tell whether the recorded past of the later event holds the earlier one. `earlier` must be the smaller position."""
+    for piece in recorded_past(run, np.array([later], np.int64), earlier, answered=answered):
+        if piece[0] <= earlier:
+            return bool((piece == earlier).any())
     return False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EdgesInto:
-    """What rows of a segment follow that stands before it."""
+    """Edges from before a segment to its rows, by messages and along lines."""
 
     row: Longs
-    """Ascending."""
+    """The row of the effect in the segment; ascending."""
     reference: Longs
+    """The cause, over the whole history (`ledto.history.references`)."""
     assumed: Flags
-    """Whether the row is only assumed to follow it ..."""
+    """Whether the cause is only assumed."""
     tied: Flags
-    """... and not as an answer, but because of events at one time."""
+    """Whether it is assumed because of events at one time, and not as an answer."""
 
-    def counts(self, *, answered: bool) -> Flags:
-        """Tell which are recorded; `answered`: answers that are only assumed count as recorded."""
+    def are_recorded(self, *, answered: bool) -> Flags:
+        """Tell which edges are recorded. `answered`: count answers that are only assumed as recorded."""
         return ~self.tied if answered else ~self.assumed
 
-    def taken(self, which: Flags | slice) -> EdgesInto:
-        """Some of them."""
+    def take(self, which: Flags | slice) -> EdgesInto:
+        """Select edges."""
         return EdgesInto(self.row[which], self.reference[which], self.assumed[which], self.tied[which])
 
     def between(self, start: int, stop: int) -> EdgesInto:
-        """Those of rows ``start <= row < stop``."""
+        """Select the edges of rows ``start <= row < stop``."""
         low, high = np.searchsorted(self.row, [start, stop])
-        return self.taken(slice(int(low), int(high)))
+        return self.take(slice(int(low), int(high)))
 
     def of_rows(self, rows: Longs) -> EdgesInto:
-        """Those of these rows, which ascend."""
+        """Select the edges of these rows, which must ascend."""
         if not len(rows) or not len(self.row):
-            return self.taken(slice(0, 0))
+            return self.take(slice(0, 0))
         near = self.between(int(rows[0]), int(rows[-1]) + 1)
-        return near.taken(rows[np.searchsorted(rows, near.row)] == near.row)
+        return near.take(rows[np.searchsorted(rows, near.row)] == near.row)
 
 
 def edges_into(run: Run, number: int) -> EdgesInto:
-    """All that rows of a segment follow before it, by messages and along their lines. Found once, and kept."""
+    """Find all edges from before a segment to its rows. The result is cached."""
 
     def find() -> EdgesInto:
         messages, (row, reference) = run.messages_into(number), line_crossings(run, number)
@@ -228,16 +167,16 @@ def edges_into(run: Run, number: int) -> EdgesInto:
         order = np.argsort(rows, kind="stable")
         return EdgesInto(
             rows[order],
-            np.concatenate((2 * messages.position, reference))[order],
+            np.concatenate((reference_to(messages.position), reference))[order],
             np.concatenate((messages.assumed, np.zeros(len(row), np.bool_)))[order],
             np.concatenate((messages.tied, np.zeros(len(row), np.bool_)))[order],
         )
 
-    return run.kept(("edges into", number), find, lambda found: 2 * found.row.nbytes + 2 * found.assumed.nbytes)
+    return run.cached(("edges into", number), find, lambda edges: 2 * edges.row.nbytes + 2 * edges.assumed.nbytes)
 
 
 def line_crossings(run: Run, number: int) -> tuple[Longs, Longs]:
-    """What rows of a segment follow before it along their lines: rows, ascending, and references."""
+    """Find what rows of a segment follow before it along lines: rows, ascending, and references of the causes."""
     rows, marks = lines_before(run, number)
     mark, of_row = np.unique(marks, return_inverse=True)
     which, references = fronts(run, number, mark)
@@ -250,7 +189,7 @@ def line_crossings(run: Run, number: int) -> tuple[Longs, Longs]:
 
 
 def recorded_crossings(run: Run, number: int) -> tuple[Longs, Longs]:
-    """The same, with the positions of all events that the references stand for: may be very many."""
+    """As `line_crossings`, with the positions of the causes. A list has many events: the result may be large."""
     rows, references = line_crossings(run, number)
     positions, which = _positions(run, references)
     order = np.argsort(which, kind="stable")
@@ -258,56 +197,57 @@ def recorded_crossings(run: Run, number: int) -> tuple[Longs, Longs]:
 
 
 def recorded_within(run: Run, number: int) -> tuple[Longs, Longs]:
-    """Rows of a segment, ascending, and the rows of the same segment that they follow directly: may be very many."""
+    """Find the recorded direct causes within a segment: rows of effects, ascending, and rows of causes. May be large."""
     effects, references = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for group in range(-(-int(run.segments.rows[number]) // layout.SKELETON_ROWS)):
         recorded = run.recorded_group(number, group)
         rows = np.repeat(np.arange(len(recorded)), np.diff(recorded.offsets)) + group * layout.SKELETON_ROWS
         effects.append(rows)
-        references.append(2 * rows - recorded.back)
-    found, which = members(np.concatenate(references), *run.line_lists(number))
-    return np.concatenate(effects)[which], found
+        references.append(reference_to(rows) - recorded.back)
+    causes, which = members(np.concatenate(references), *run.line_lists(number))
+    return np.concatenate(effects)[which], causes
 
 
 def _positions(run: Run, references: Longs) -> tuple[Longs, Longs]:
-    """The events that references stand for, and for each which of the references that was."""
+    """Resolve references to events: give the events' positions, and for each the place of its reference."""
     segments = run.segments
-    is_list = references % 2 == 1
-    alone, lists = np.flatnonzero(~is_list), np.flatnonzero(is_list)
-    found, which = [references[alone] // 2], [alone]
-    numbers = np.searchsorted(segments.first_position, references[lists] // 2, side="right") - 1
+    names_list = is_list(references)
+    alone, lists = np.flatnonzero(~names_list), np.flatnonzero(names_list)
+    positions, which = [row_of(references[alone])], [alone]
+    numbers = np.searchsorted(segments.first_position, row_of(references[lists]), side="right") - 1
     for number in np.unique(numbers).tolist():
-        mine = lists[numbers == number]
+        in_segment = lists[numbers == number]
         first = int(segments.first_position[number])
-        rows, of = members(references[mine] - 2 * first, *run.line_lists(number))
-        found.append(rows + first)
-        which.append(mine[of])
-    return np.concatenate(found), np.concatenate(which)
+        rows, of = members(references[in_segment] - reference_to(first), *run.line_lists(number))
+        positions.append(rows + first)
+        which.append(in_segment[of])
+    return np.concatenate(positions), np.concatenate(which)
 
 
 class _PastSearch:
-    """Goes back from events over all that leads to them, one row group at a time."""
+    """A search back from events over all that led to them, at most one row group in each step."""
 
     __slots__ = ("answered", "run", "size", "waiting")
 
     def __init__(self, run: Run, positions: Longs, answered: bool = False) -> None:
-        """`answered`: answers that are only assumed count."""
+        """Start at these positions. `answered`: count answers that are only assumed as recorded."""
         self.run, self.answered, self.size = run, answered, FIRST_ROWS
-        self.waiting: Longs = 2 * np.unique(positions)
-        """References, ascending, each once."""
+        self.waiting: Longs = reference_to(np.unique(positions))
+        """References still to be followed: ascending, each once."""
 
     def copy(self, *, answered: bool) -> _PastSearch:
-        """A search that goes on from the same place."""
+        """Make a search that continues from the same place."""
         other = _PastSearch(self.run, np.empty(0, np.int64), answered)
         other.waiting = self.waiting
         return other
 
     def waits_at_or_after(self, position: int) -> bool:
-        return len(self.waiting) > 0 and int(self.waiting[-1]) >= 2 * position
+        """Tell whether the search still has to visit an event at or after a position."""
+        return len(self.waiting) > 0 and int(self.waiting[-1]) >= reference_to(position)
 
     def step(self, down_to: int = 0) -> Longs:
-        """Go through rows up to the newest reference; what stands before `down_to` may be left out."""
-        newest = int(self.waiting[-1]) // 2
+        """Search some rows up to the newest reference; give positions, ascending. May leave out those before `down_to`."""
+        newest = row_of(int(self.waiting[-1]))
         number = self.run.segments.segment_of(newest)
         row = newest - int(self.run.segments.first_position[number])
         start = max(row // layout.SKELETON_ROWS * layout.SKELETON_ROWS, row + 1 - self.size)
@@ -315,17 +255,84 @@ class _PastSearch:
         return self.through(number, start, down_to)
 
     def through(self, number: int, start: int, down_to: int = 0) -> Longs:
-        """Go through the rows of a segment from this one on, which are all in one row group, up to the newest reference."""
+        """Search the rows of a segment from `start` up to the newest reference; all must be in one row group."""
         first = int(self.run.segments.first_position[number])
         group, begin = divmod(start, layout.SKELETON_ROWS)
-        end = int(self.waiting[-1]) // 2 - first - group * layout.SKELETON_ROWS + 1
+        end = row_of(int(self.waiting[-1])) - first - group * layout.SKELETON_ROWS + 1
         causes = self.run.recorded_group(number, group, answered=self.answered).part(begin, end)
         base = first + start
-        here = int(np.searchsorted(self.waiting, 2 * base))
-        found, leaving = causes.past_of(self.waiting[here:] - 2 * base, max(0, down_to - base))
-        further = [self.waiting[:here], leaving + 2 * base]
+        shift = reference_to(base)
+        reached = int(np.searchsorted(self.waiting, shift))
+        rows, leaving = causes.past_of(self.waiting[reached:] - shift, max(0, down_to - base))
+        further = [self.waiting[:reached], leaving + shift]
         if down_to < first:
-            before = edges_into(self.run, number).of_rows(found + start)
-            further.append(before.reference[before.counts(answered=self.answered)])
+            into = edges_into(self.run, number).of_rows(rows + start)
+            further.append(into.reference[into.are_recorded(answered=self.answered)])
         self.waiting = np.unique(np.concatenate(further))
-        return found + base
+        return rows + base
+
+
+def are_recorded_before(run: Run, earlier: Longs, later: Longs) -> Flags:
+    """By pair of positions: tell whether the earlier event is in the recorded past of the later one.
+
+    The earlier position of each pair must be the smaller one.
+    """
+    is_before = np.zeros(len(earlier), np.bool_)
+    order = np.lexsort((earlier, later))
+    events, starts = np.unique(later[order], return_index=True)
+    bounds = [*starts[::EVENTS_AT_ONCE].tolist(), len(order)]
+    for number, (start, stop) in enumerate(itertools.pairwise(bounds)):
+        pairs = order[start:stop]
+        some = events[number * EVENTS_AT_ONCE :][:EVENTS_AT_ONCE]
+        bit = np.searchsorted(some, later[pairs]).astype(np.uint64)
+        by_earlier = np.argsort(earlier[pairs])
+        pairs, bit = pairs[by_earlier], bit[by_earlier]
+        is_before[pairs] = _are_in_past(run, earlier[pairs], bit, some)
+    return is_before
+
+
+def _are_in_past(run: Run, earlier: Longs, bit: Bits, events: Longs) -> Flags:
+    """By pair: tell whether the earlier event is in the past of the event of this bit. `earlier` must ascend."""
+    is_before = np.zeros(len(earlier), np.bool_)
+    references = reference_to(events)
+    bits: Bits = ONE << np.arange(len(events), dtype=np.uint64)
+    undecided = len(earlier)
+    while undecided and len(references) and int(references[-1]) >= reference_to(int(earlier[0])):
+        newest = row_of(int(references[-1]))
+        number = run.segments.segment_of(newest)
+        first = int(run.segments.first_position[number])
+        group = (newest - first) // layout.SKELETON_ROWS
+        # One step covers the group down to the first wanted row, so that no group is read twice.
+        start = max(first + group * layout.SKELETON_ROWS, int(earlier[0]))
+        begin = start - first - group * layout.SKELETON_ROWS
+        causes = run.recorded_group(number, group).part(begin, newest - start + begin + 1)
+        shift = reference_to(start)
+        reached = int(np.searchsorted(references, shift))
+        marked = np.zeros(reference_to(len(causes)), np.uint64)
+        marked[references[reached:] - shift] = bits[reached:]
+        leaving, leaving_bits = past_of_many(causes.offsets, causes.back, causes.rest, marked)
+        bits_of_rows = marked[::2]
+        low = int(np.searchsorted(earlier[:undecided], start))
+        # Events after the newest reference are in nobody's past.
+        high = low + int(np.searchsorted(earlier[low:undecided], newest, side="right"))
+        rows = earlier[low:high] - start
+        is_before[low:high] = (bits_of_rows[rows] >> bit[low:high]) & ONE != 0
+        undecided = low
+        more = [references[:reached], leaving + shift]
+        more_bits = [bits[:reached], leaving_bits]
+        if int(earlier[0]) < first:
+            into = edges_into(run, number).between(start - first, newest - first + 1)
+            into = into.take(into.are_recorded(answered=False))
+            more.append(into.reference)
+            more_bits.append(bits_of_rows[into.row - (start - first)])
+        references, bits = _merge(np.concatenate(more), np.concatenate(more_bits))
+    return is_before
+
+
+def _merge(references: Longs, bits: Bits) -> tuple[Longs, Bits]:
+    """Sort references, join the bits of equal ones, and drop those without bits."""
+    chosen = np.flatnonzero(bits)
+    order = chosen[np.argsort(references[chosen], kind="stable")]
+    references, bits = references[order], bits[order]
+    firsts = np.flatnonzero(np.diff(references, prepend=-1))
+    return references[firsts], np.bitwise_or.reduceat(bits, firsts) if len(firsts) else bits[:0]

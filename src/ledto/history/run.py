@@ -1,9 +1,9 @@
-"""Reads a committed run: rows of the skeleton and of the events, by segment, without loading what is not asked for.
+"""Read a run by segment: rows of its skeletons and events, boundaries and lines. Only what a caller needs is loaded.
 
-What is read is checked (`ledto.history.sealed`): bytes that are not those that were written raise `DamagedHistory`.
+Everything read is checked (`ledto.history.sealed`): bytes that differ from those written raise `DamagedHistory`.
 
-What was read is kept in memory up to a limit, so that the next question about the same stretch of the history reads no
-file. The files of a run never change; when a newer run replaces it, they go, and reading raises `HistoryReplaced`.
+What was read is cached up to a limit, so that the next question about the same stretch of the history reads no file. The
+files of a run never change. When a newer run replaces it, they are deleted, and reading raises `HistoryReplaced`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ledto.history.errors import DamagedHistory
 from ledto.history.line_fronts import rows_not_started
 from ledto.history.manifest import Manifest, read_manifest
 from ledto.history.open_ends import CERTAIN, TIED
+from ledto.history.references import reference_to
 from ledto.history.run_files import RunFiles
 from ledto.history.sealed import SealedFile, damaged, missing, read_sealed, read_sealed_table
 from ledto.history.store import Store
@@ -36,35 +37,38 @@ from ledto.history.tables import Longs, Processes, Segments, processes_from, seg
 from ledto.history.window.lines import LineEnds, Marks
 
 CACHE_BYTES = 256 << 20
-"""Memory for what was read; a row group of the skeleton takes about 1 MB."""
+"""Memory for the cache. A row group of the skeleton takes about 1 MB."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crossings:
-    """Messages into a segment from before it, by the row that receives them; codes are the segment's."""
+    """Messages that a segment received from earlier ones."""
 
     row: Longs
+    """The row of the receive in the segment; ascending."""
     position: Longs
-    """Of the send, in the whole history."""
+    """The position of the send, in the whole history."""
     process: Longs
+    """The process of the send, as a code of the receiving segment."""
     index: Longs
     """The send's number within its process."""
     assumed: NDArray[np.bool_]
-    """Whether it is only assumed that this was received ..."""
+    """Whether the message is only assumed."""
     tied: NDArray[np.bool_]
-    """... and not as an answer, but because of events at one time."""
+    """Whether it is assumed because of events at one time, and not as an answer."""
 
     def between(self, start: int, stop: int) -> tuple[Longs, Longs]:
-        """Those that rows ``start <= row < stop`` receive: rows counted from `start`, and positions of the sends."""
+        """Select what rows ``start <= row < stop`` received: rows counted from `start`, and positions of the sends."""
         first, last = np.searchsorted(self.row, [start, stop])
         return self.row[first:last] - start, self.position[first:last]
 
     def without_assumed(self) -> Crossings:
-        """Those that are known to have been received."""
+        """Select the messages that are not only assumed."""
         if not self.assumed.any():
             return self
         kept = ~self.assumed
-        row, position, process, index = (each[kept] for each in (self.row, self.position, self.process, self.index))
+        columns = (self.row, self.position, self.process, self.index)
+        row, position, process, index = (column[kept] for column in columns)
         return Crossings(row, position, process, index, self.assumed[kept], self.tied[kept])
 
 
@@ -73,7 +77,7 @@ NO_CROSSINGS = Crossings(_NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS, np.empty(0, np.
 
 
 class Run(RunFiles):
-    """The files of one run, committed or not: tasks that deliver a draft make one from its tables. Threads may share it."""
+    """One run, committed or not: tasks that deliver a draft make one from its tables. Threads may share it."""
 
     def __init__(
         self,
@@ -84,27 +88,27 @@ class Run(RunFiles):
         *,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        """`run`: its manifest, or only its name before it is committed."""
+        """`run` is the manifest; before the commit, only the run's name."""
         super().__init__(store, run, cache_bytes)
         self.segments = segments
         self.processes = processes
 
     @property
     def events_total(self) -> int:
-        """How many events the history has; positions run from 0 to one less."""
+        """The number of events in the history. Positions run from 0 to one less."""
         return int(self.segments.rows.sum())
 
     def skeleton(self, number: int, start: int, stop: int) -> Skeleton:
-        """Rows ``start <= row < stop`` of a segment's skeleton, numbered from 0; causes may reach below `start`."""
+        """Read rows ``start <= row < stop`` of a segment's skeleton, numbered from 0. Causes may be rows before `start`."""
         rows = layout.SKELETON_ROWS
         first, last = start // rows, max(start, stop - 1) // rows
         if first == last:
-            group = self.skeleton_group(number, first)
+            whole = self.skeleton_group(number, first)
             begin, end = start - first * rows, stop - first * rows
-            return group if begin == 0 and end == len(group) else group.part(begin, end)
+            return whole if begin == 0 and end == len(whole) else whole.part(begin, end)
         parts = [
-            self.skeleton_group(number, each).part(max(0, start - each * rows), min(rows, stop - each * rows))
-            for each in range(first, last + 1)
+            self.skeleton_group(number, group).part(max(0, start - group * rows), min(rows, stop - group * rows))
+            for group in range(first, last + 1)
         ]
         ends = np.cumsum([0] + [len(part.back) for part in parts])
         return Skeleton(
@@ -114,7 +118,7 @@ class Run(RunFiles):
         )
 
     def skeleton_group(self, number: int, group: int) -> Skeleton:
-        """One row group of a segment's skeleton: the rows from ``group * SKELETON_ROWS`` on."""
+        """Read one row group of a segment's skeleton: the rows from ``group * SKELETON_ROWS`` on."""
 
         def read() -> Skeleton:
             return skeleton_from(self._skeleton_columns(number, group, ["process", "causes"]))
@@ -126,27 +130,27 @@ class Run(RunFiles):
         )
 
     def _skeleton_columns(self, number: int, group: int, columns: Sequence[str]) -> pa.Table:
-        """Those of these columns that a segment's skeleton has, in one row group."""
+        """Read columns of one row group of a segment's skeleton; leave out those that the file does not have."""
         file = self._parquet(self.segments.skeleton_file[number])
-        known = [name for name in columns if name in file.schema_arrow.names]
-        return file.read_row_group(group, columns=known, use_threads=False)
+        present = [name for name in columns if name in file.schema_arrow.names]
+        return file.read_row_group(group, columns=present, use_threads=False)
 
     @property
     def has_lines(self) -> bool:
-        """Whether processes do several things at once: then not all that a process did before is recorded as a cause."""
+        """Whether processes have lines. If so, not all that a process did earlier is recorded as a cause."""
         return any(name is not None for name in self.segments.lines_file)
 
     def assumes(self, number: int) -> bool:
-        """Whether some events of a segment are only assumed to follow others, besides those of their process."""
+        """Tell whether a segment has causes that are only assumed, besides those within a process."""
         if bool(self.messages_into(number).assumed.any()):
             return True
         name = self.segments.skeleton_file[number]
         return self._guarded(name, lambda: layout.SKELETON_ASSUMED in self._parquet(name).schema_arrow.names)
 
     def recorded_group(self, number: int, group: int, *, answered: bool = False) -> RecordedCauses:
-        """What the rows of one row group of a segment's skeleton follow by what is recorded.
+        """Find the recorded causes of the rows of one row group of a segment's skeleton.
 
-        `answered`: and by answers that are only assumed.
+        `answered`: count answers that are only assumed as recorded.
         """
 
         def read() -> RecordedCauses:
@@ -155,12 +159,12 @@ class Run(RunFiles):
             table = self._skeleton_columns(number, group, columns)
             start = group * layout.SKELETON_ROWS
             offsets, back = without_last(table, doubtful)
-            messages = RecordedCauses(offsets, 2 * back, np.zeros(len(table), np.int64))
+            messages = RecordedCauses(offsets, reference_to(back), np.zeros(len(table), np.int64))
             if layout.SKELETON_FOLLOWS not in table.column_names:
                 previous = self.previous_rows(number)[start : start + len(table)]
-                has_one = previous >= 0
-                offsets = np.concatenate(([0], np.cumsum(has_one))).astype(np.int64)
-                back = 2 * (np.arange(start, start + len(previous)) - previous)[has_one]
+                has_previous = previous >= 0
+                offsets = np.concatenate(([0], np.cumsum(has_previous))).astype(np.int64)
+                back = reference_to((np.arange(start, start + len(previous)) - previous)[has_previous])
                 return merge_causes(RecordedCauses(offsets, back, messages.rest), messages)
             lines = RecordedCauses(*lists_of(table[layout.SKELETON_FOLLOWS]), distances(table[layout.LIST_REST]))
             not_started = rows_not_started(self, number) - start
@@ -170,11 +174,11 @@ class Run(RunFiles):
         return self._cache.get(
             ("recorded", number, group, answered),
             lambda: self._guarded(self.segments.skeleton_file[number], read),
-            lambda found: found.nbytes,
+            lambda causes: causes.nbytes,
         )
 
     def line_lists(self, number: int) -> tuple[Longs, Longs]:
-        """By row of a segment: what its list holds besides the row, and from which row on, as in `Lists`; -1 for nothing."""
+        """Read the lists of a segment's rows: `rest` and `low` of `ledto.causality.lines.Lists`; -1 for no list."""
 
         def read() -> tuple[Longs, Longs]:
             groups = range(-(-int(self.segments.rows[number]) // layout.SKELETON_ROWS))
@@ -184,24 +188,24 @@ class Run(RunFiles):
             if not all(table.num_columns for table in tables):
                 return np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
             rest, low = (distances(pa.concat_tables(tables)[name]) for name in columns)
-            return np.where(rest > 0, 2 * rows - rest, -1), rows - low
+            return np.where(rest > 0, reference_to(rows) - rest, -1), rows - low
 
         return self._cache.get(
             ("lists", number),
             lambda: self._guarded(self.segments.skeleton_file[number], read),
-            lambda found: 2 * found[0].nbytes,
+            lambda lists: 2 * lists[0].nbytes,
         )
 
     def previous_rows(self, number: int) -> Longs:
-        """By row of a segment: the row before it in its process; -1 for the first."""
+        """By row of a segment: give the row before it in its process; -1 for the first."""
         return self._cache.get(
             ("previous", number),
             lambda: previous_rows(self.process_column(number).astype(np.int32)),
-            lambda found: found.nbytes,
+            lambda rows: rows.nbytes,
         )
 
     def known_skeleton(self, number: int, start: int, stop: int) -> Skeleton:
-        """As `skeleton`, without causes that are only assumed."""
+        """Read as `skeleton` does, without causes that are only assumed."""
         whole = self.skeleton(number, start, stop)
         if self.segments.lines_file[number] is None:
             return whole
@@ -210,8 +214,8 @@ class Run(RunFiles):
 
         def read(group: int) -> Longs:
             table = self._skeleton_columns(number, group, [layout.SKELETON_ASSUMED])
-            found: Longs = table.column(0).to_numpy().astype(np.int64) if table.num_columns else np.zeros(0, np.int64)
-            return found
+            counts: Longs = table.column(0).to_numpy().astype(np.int64) if table.num_columns else np.zeros(0, np.int64)
+            return counts
 
         name = self.segments.skeleton_file[number]
         parts = [self._guarded(name, lambda group=group: read(group)) for group in groups]  # type: ignore[misc]
@@ -226,35 +230,35 @@ class Run(RunFiles):
         return Skeleton(whole.process, offsets, whole.back[kept])
 
     def line_ends(self, number: int) -> LineEnds | None:
-        """Which lines go on from before a segment, and to after it; None where it has no lines."""
+        """Read which lines continue into a segment, and out of it; None if it has no lines."""
         name = self.segments.lines_file[number]
         if name is None:
             return None
 
         def read() -> LineEnds:
             arrays = np.load(io.BytesIO(read_sealed(self.store, self._path(name))))
-            return LineEnds(**{each: arrays[each] for each in LineEnds.__slots__})
+            return LineEnds(**{field: arrays[field] for field in LineEnds.__slots__})
 
         return self._cache.get(
             ("lines", number),
             lambda: self._guarded(name, read),
-            lambda found: sum(getattr(found, each).nbytes for each in LineEnds.__slots__),
+            lambda ends: sum(getattr(ends, field).nbytes for field in LineEnds.__slots__),
         )
 
     def line_marks(self, number: int) -> Marks:
-        """Only `LineEnds.open_mark` of a segment, which is not kept: for who looks through all segments once."""
+        """Read only `LineEnds.open_mark` of a segment. Not cached: for a pass over all segments."""
         name = self.segments.lines_file[number]
         if name is None:
             return np.empty(0, np.uint64)
 
         def read() -> Marks:
-            found: Marks = np.load(io.BytesIO(read_sealed(self.store, self._path(name))))["open_mark"]
-            return found
+            marks: Marks = np.load(io.BytesIO(read_sealed(self.store, self._path(name))))["open_mark"]
+            return marks
 
         return self._guarded(name, read)
 
     def process_group(self, number: int, group: int) -> NDArray[Any]:
-        """Only the processes of one row group of a segment's skeleton, as local codes."""
+        """Read only the processes of one row group of a segment's skeleton, as codes of the segment."""
 
         def read() -> NDArray[Any]:
             file = self._parquet(self.segments.skeleton_file[number])
@@ -267,12 +271,12 @@ class Run(RunFiles):
         )
 
     def process_column(self, number: int) -> NDArray[Any]:
-        """The processes of all of a segment's rows, as local codes."""
+        """Read the processes of all rows of a segment, as codes of the segment."""
         groups = range(-(-int(self.segments.rows[number]) // layout.SKELETON_ROWS))
         return np.concatenate([self.process_group(number, group) for group in groups])
 
     def events(self, number: int, columns: Sequence[str], start: int, stop: int) -> pa.Table:
-        """Rows ``start <= row < stop`` of a segment's events; reads the row groups and columns named, and no others."""
+        """Read rows ``start <= row < stop`` of a segment's events: only these columns, and only the row groups needed."""
         rows = layout.EVENT_ROWS
         groups = range(start // rows, max(start, stop - 1) // rows + 1)
         tables = [self._event_group(number, group, columns) for group in groups]
@@ -284,12 +288,12 @@ class Run(RunFiles):
         read = self._read_columns(number, group, missing) if missing else {}
 
         def cached(column: str) -> pa.ChunkedArray:
-            # It may have left the cache between the two looks at it.
+            # Another thread may have pushed the column out of the cache since `holds`.
             key = ("events", number, group, column)
             return self._cache.get(
                 key,
                 lambda: read[column] if column in read else self._read_columns(number, group, [column])[column],
-                lambda it: it.nbytes,
+                lambda values: values.nbytes,
             )
 
         return pa.table({column: cached(column) for column in columns})
@@ -301,24 +305,24 @@ class Run(RunFiles):
         table = self._guarded(
             name, lambda: self._parquet(name).read_row_group(group, columns=wanted, use_threads=False)
         )
-        found = {column: table[column] for column in columns}
+        values = {column: table[column] for column in columns}
         if not numbered:
-            # Where the source gave no numbers, a segment counts from 1, because it was written before the ones before it.
+            # Where the source gave no numbers, each segment counts from 1: it may be written before the segments before it.
             first, last = group * layout.EVENT_ROWS, group * layout.EVENT_ROWS + len(table)
             groups = range(first // layout.SKELETON_ROWS, (last - 1) // layout.SKELETON_ROWS + 1)
-            within = np.concatenate([self.process_group(number, each) for each in groups])
-            codes = within[first - groups[0] * layout.SKELETON_ROWS :][: len(table)]
+            processes = np.concatenate([self.process_group(number, skeleton_group) for skeleton_group in groups])
+            codes = processes[first - groups[0] * layout.SKELETON_ROWS :][: len(table)]
             counted = table[layout.COUNTED_BY].to_numpy() + self.segments.before_of(number)[codes]
-            found["seq"] = pc.coalesce(table["seq"], pa.chunked_array([pa.array(counted)]))
-        return found
+            values["seq"] = pc.coalesce(table["seq"], pa.chunked_array([pa.array(counted)]))
+        return values
 
     def has_column(self, number: int, column: str) -> bool:
-        """Tell whether the events of a segment have a column, also one that only readers of files see."""
+        """Tell whether the events of a segment have a column, `layout.INTERNAL` ones included."""
         name = self.segments.events_file[number]
         return column in self._guarded(name, lambda: self._parquet(name).schema_arrow.names)
 
     def rows(self, positions: Longs, columns: Sequence[str]) -> pa.Table:
-        """The events at these positions, in the order given."""
+        """Read the events at these positions, in the given order."""
         if len(positions) == 0:
             schema = self.event_schema()
             return schema.empty_table().select(list(columns))
@@ -339,12 +343,12 @@ class Run(RunFiles):
         return whole.take(pa.array(np.searchsorted(ascending, positions)))
 
     def event_schema(self) -> pa.Schema:
-        """Columns of the events, those of the source included."""
+        """Give the columns of the events, those of the source included."""
         return pa.schema([field for field in self._stored_schema() if field.name not in layout.INTERNAL])
 
     @property
     def has_numbers(self) -> bool:
-        """Whether the source numbered all events; where it did not, ``seq`` is counted as it is read."""
+        """Whether the sources gave every event a number. If not, ``seq`` is computed while events are read."""
         return self._manifest is not None and self._manifest.given_seq
 
     def _stored_schema(self) -> pa.Schema:
@@ -354,7 +358,7 @@ class Run(RunFiles):
         return self._guarded(name, lambda: self._parquet(name).schema_arrow)
 
     def boundary(self, number: int) -> Boundary:
-        """What was known when the segment began."""
+        """Read what each process knew when the segment began."""
         name = self.segments.boundary_file[number]
         before = self.segments.before_of(number)
         if name is None:
@@ -362,64 +366,63 @@ class Run(RunFiles):
 
         def read() -> Boundary:
             arrays = np.load(io.BytesIO(read_sealed(self.store, self._path(name))))
-            told = arrays["before"]
-            # Processes that came later than the file had nothing before it.
-            told = np.pad(told, (0, len(before) - len(told)))
+            # Processes that appeared after the file was written had no events before the segment.
+            stored = np.pad(arrays["before"], (0, len(before) - len(arrays["before"])))
             return Boundary(
-                told,
-                vectors_from("known", len(told), arrays, told),
+                stored,
+                vectors_from("known", len(stored), arrays, stored),
                 arrays["edge_row"],
                 arrays["edge_send"],
                 arrays["send_position"] + self.segments.base_of(number),
                 arrays["send_process"],
                 arrays["send_index"],
-                vectors_from("send_known", len(arrays["send_position"]), arrays, told),
+                vectors_from("send_known", len(arrays["send_position"]), arrays, stored),
             )
 
         return self._cache.get(
             ("boundary", number),
             lambda: self._guarded(name, read),
-            lambda found: found.known.nbytes + found.send_known.nbytes + 16 * len(found.edge_row),
+            lambda boundary: boundary.known.nbytes + boundary.send_known.nbytes + 16 * len(boundary.edge_row),
         )
 
     def crossings(self, number: int) -> tuple[Longs, Longs]:
-        """The causes that a segment's rows have before it: rows, ascending, and the causes' positions."""
-        found = self.messages_into(number)
-        return found.row, found.position
+        """Read the messages into a segment from earlier ones: rows of receives, ascending, and positions of sends."""
+        messages = self.messages_into(number)
+        return messages.row, messages.position
 
     def known_crossings(self, number: int) -> tuple[Longs, Longs]:
-        """The same without those that are only assumed."""
-        found = self.known_messages_into(number)
-        return found.row, found.position
+        """Read as `crossings` does, without messages that are only assumed."""
+        messages = self.known_messages_into(number)
+        return messages.row, messages.position
 
     def known_messages_into(self, number: int) -> Crossings:
-        """As `messages_into`, without those that are only assumed; a process that does one thing at a time assumes none."""
-        found = self.messages_into(number)
-        return found if self.segments.lines_file[number] is None else found.without_assumed()
+        """Read as `messages_into` does, without messages that are only assumed. Segments without lines assume none."""
+        messages = self.messages_into(number)
+        return messages if self.segments.lines_file[number] is None else messages.without_assumed()
 
     def messages_into(self, number: int) -> Crossings:
-        """The same, with the senders."""
+        """Read the messages into a segment from earlier ones, with their senders."""
         name = self.segments.boundary_file[number]
         if name is None:
             return NO_CROSSINGS
 
         def read() -> Crossings:
-            # Members of the archive are read one by one: the vectors, which are most of it, are left alone.
+            # Members of an archive are read one by one: the vectors, which are most of the bytes, are not read.
             arrays = np.load(io.BytesIO(read_sealed(self.store, self._path(name))))
             send = arrays["edge_send"]
             position, process, index = (
-                arrays[f"send_{each}"][send].astype(np.int64) for each in ("position", "process", "index")
+                arrays[f"send_{name}"][send].astype(np.int64) for name in ("position", "process", "index")
             )
             doubt = arrays["edge_doubt"]
             position += self.segments.base_of(number)
             return Crossings(arrays["edge_row"], position, process, index, doubt != CERTAIN, doubt == TIED)
 
         return self._cache.get(
-            ("crossings", number), lambda: self._guarded(name, read), lambda found: 4 * found.row.nbytes
+            ("crossings", number), lambda: self._guarded(name, read), lambda messages: 4 * messages.row.nbytes
         )
 
     def ids_index(self, number: int) -> SealedFile | None:
-        """The file that finds rows by the source's ids; None where the segment has no such ids."""
+        """Open the index of the source's ids (`ledto.history.ids`); None if the segment has no such ids."""
         name = self.segments.ids_file[number]
         if name is None:
             return None
@@ -429,14 +432,14 @@ class Run(RunFiles):
 
 
 def open_run(store: Store, *, cache_bytes: int = CACHE_BYTES) -> Run:
-    """The run that the manifest names. Raises `NoHistory`, `DamagedHistory` or `UnsupportedFormat`."""
+    """Open the run that the manifest names. Raises `NoHistory`, `DamagedHistory` or `UnsupportedFormat`."""
     manifest = read_manifest(store)
     folder = layout.run_folder(manifest.run)
-    found: list[pa.Table] = []
+    tables: list[pa.Table] = []
     for name in (manifest.tables.segments, manifest.tables.processes):
         place = store.place(f"{folder}/{name}")
         try:
-            found.append(read_sealed_table(store, f"{folder}/{name}"))
+            tables.append(read_sealed_table(store, f"{folder}/{name}"))
         except FileNotFoundError:
             if read_manifest(store).version != manifest.version:
                 return open_run(store, cache_bytes=cache_bytes)
@@ -444,7 +447,7 @@ def open_run(store: Store, *, cache_bytes: int = CACHE_BYTES) -> Run:
         except (pa.ArrowException, OSError) as fault:
             raise damaged(place, f"it cannot be read ({fault})") from fault
     try:
-        run = Run(store, manifest, segments_from(found[0]), processes_from(found[1]), cache_bytes=cache_bytes)
+        run = Run(store, manifest, segments_from(tables[0]), processes_from(tables[1]), cache_bytes=cache_bytes)
     except (ValueError, KeyError) as fault:
         raise DamagedHistory(f"{store.place(folder)} contradicts itself: {fault}") from fault
     if run.events_total != manifest.events:

@@ -1,4 +1,8 @@
-"""A cache of what was read from files, bounded in bytes, the least recently used going first."""
+"""Read files of a run, and cache what was read.
+
+Files are checked while they are read, and errors name the file. The cache is bounded in bytes; when it is full, the least
+recently used entries go first.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +25,19 @@ from ledto.history.store import Store
 Value = TypeVar("Value")
 
 OPEN_FILES_BYTES = 64 << 20
+"""Memory for files that are kept open."""
 FOOTER_BYTES_A_COLUMN = 400
-"""Memory that the description of one column of one row group takes, about."""
+"""About how much memory a footer takes for one column of one row group."""
 
 
 class RunFiles:
-    """Reads files of one run, committed or not. Threads may share it."""
+    """The files of one run, committed or not. Threads may share it."""
 
     def __init__(self, store: Store, run: Manifest | str, cache_bytes: int) -> None:
-        """`run`: its manifest, or only its name before it is committed."""
+        """`run` is the manifest; before the commit, only the run's name."""
         self.store = store
         self.name = run if isinstance(run, str) else run.run
-        """The folder that the files are in."""
+        """The run's name, which is also that of its folder."""
         self._manifest = None if isinstance(run, str) else run
         self._cache = Cache(cache_bytes)
         self._files = Cache(OPEN_FILES_BYTES)
@@ -41,33 +46,33 @@ class RunFiles:
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest of a run that is committed."""
+        """The run's manifest. Raises `ValueError` if the run is not committed."""
         if self._manifest is None:
-            raise ValueError(f"run {self.name} is not committed, so that it has no manifest")
+            raise ValueError(f"run {self.name} has no manifest: it is not committed")
         return self._manifest
 
     def commit(self, manifest: Manifest) -> None:
-        """Take the manifest with which the run was committed."""
+        """Note the manifest with which the run was committed."""
         self._manifest = manifest
 
-    def kept(self, key: tuple[str, int], find: Callable[[], Value], size_bytes: Callable[[Value], int]) -> Value:
-        """What was found about a segment before; found now, and kept as what is read is, if it was not."""
+    def cached(self, key: tuple[str, int], find: Callable[[], Value], size_bytes: Callable[[Value], int]) -> Value:
+        """Give a derived value from the cache, or call `find` and cache its result with what is read from files."""
         return self._cache.get(key, find, size_bytes)
 
     def table_file(self, name: str) -> str:
-        """The file of one of the small tables: segments, processes or crossings."""
+        """Give the file of one of the small tables: segments, processes or crossings."""
         return str(getattr(self.manifest.tables, name))
 
     def table(self, name: str) -> pq.ParquetFile:
-        """Another Parquet file of the run."""
+        """Open a Parquet file of the run by its name."""
         return self._guarded(name, lambda: self._parquet(name))
 
     def file_batches(self, name: str, *, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """A Parquet file of the run, row group by row group."""
+        """Read a Parquet file of the run in batches of up to `layout.EVENT_ROWS` rows."""
         yield from self.table(name).iter_batches(layout.EVENT_ROWS, columns=columns, use_threads=False)
 
     def place(self, name: str) -> str:
-        """The path or URI of a file of the run."""
+        """Give the path or URI of a file of the run."""
         return self.store.place(self._path(name))
 
     def _path(self, name: str) -> str:
@@ -83,6 +88,7 @@ class RunFiles:
         return self._files.get(name, read, footer_bytes)
 
     def _guarded(self, name: str, read: Callable[[], Value]) -> Value:
+        """Read from a file. Raises `HistoryReplaced` or `DamagedHistory`, with the file's path."""
         try:
             with self._reading:
                 return read()
@@ -97,7 +103,7 @@ class RunFiles:
 
 
 class Cache:
-    """Values by key. Threads may share it; two that miss the same key at once may both read it."""
+    """A cache of values by key, bounded in bytes. Threads may share it; two that miss a key at once may both read it."""
 
     __slots__ = ("_entries", "_lock", "bytes", "limit_bytes")
 
@@ -108,7 +114,7 @@ class Cache:
         self._lock = Lock()
 
     def get(self, key: Hashable, read: Callable[[], Value], size: Callable[[Value], int]) -> Value:
-        """The value under the key, read where it is not here. One larger than the limit is not kept."""
+        """Give the value of a key; read it if it is not cached. A value larger than the limit is not cached."""
         with self._lock:
             if (held := self._entries.get(key)) is not None:
                 self._entries.move_to_end(key)
@@ -125,6 +131,6 @@ class Cache:
         return value
 
     def holds(self, key: Hashable) -> bool:
-        """Whether the key's value is here now."""
+        """Tell whether the value of a key is cached now."""
         with self._lock:
             return key in self._entries

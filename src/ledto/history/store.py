@@ -1,8 +1,8 @@
-"""Where a history's files live: a folder of any file system that pyarrow knows.
+"""Read and write the files of a history, in a folder of any file system that pyarrow knows.
 
 A root is a path (relative, with spaces or ``~``) or a URI: ``file://``, ``s3://``, ``gs://``, ``abfs://``, ``hdfs://``.
-Names within it use ``/``. A file is written whole or not at all: where the file system is local, into a temporary file
-that is synced and renamed; object stores show an object once it is complete.
+Names within it use ``/``. A file is written whole or not at all: on a local file system into a temporary file that is
+synced and renamed; object stores show an object when it is complete.
 
 HAZARD: HDFS cannot replace a file in one step. A history there is missing for an instant while it is replaced.
 """
@@ -25,9 +25,9 @@ from pyarrow import fs
 from ledto.errors import LedtoError
 
 PUTS_WHOLE = frozenset({"s3", "gcs", "abfs"})
-"""File systems on which a file appears when its stream is closed, and not before."""
+"""File systems on which a file appears only when its stream is closed."""
 TEMPORARY = ".writing-"
-"""What the names of files that are being written start with."""
+"""The prefix of the names of files that are being written."""
 
 
 class StorageError(LedtoError):
@@ -35,24 +35,24 @@ class StorageError(LedtoError):
 
 
 class NoSpace(StorageError):
-    """A disk is full, or a quota used up."""
+    """A disk is full, or a quota is used up."""
 
     def __init__(self, place: object) -> None:
         super().__init__(f"no space left on {place}: make room there, or name a place with more of it, and try again")
 
 
 def is_full(failure: BaseException) -> bool:
-    """Whether something failed because a disk is full, or a quota used up."""
+    """Tell whether an error means that a disk is full, or a quota used up."""
     return isinstance(failure, OSError) and failure.errno in (ENOSPC, EDQUOT)
 
 
 class Store:
-    """One folder and the files below it. Pickles as its root, so tasks on other machines can have it."""
+    """One folder and the files below it. Pickles as its root, so that tasks on other machines can use it."""
 
     __slots__ = ("_files", "_folder", "root")
 
     root: str
-    """The absolute path, or the URI as given."""
+    """The absolute path, or the URI."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         text = os.fspath(root)
@@ -84,36 +84,39 @@ class Store:
         return bool(self._files.type_name == "local")
 
     def place(self, name: str) -> str:
-        """The file's path or URI, for people and for other programs."""
+        """Give the path or URI of a file, for messages and for other programs."""
         return f"{self.root}/{name}" if name else self.root
 
     def _path(self, name: str) -> str:
         return f"{self._folder}/{name}" if name else str(self._folder)
 
     def exists(self, name: str) -> bool:
-        """Whether there is such a file or folder."""
+        """Tell whether there is a file or folder of this name."""
         return bool(self._files.get_file_info(self._path(name)).type != fs.FileType.NotFound)
 
     def read(self, name: str) -> bytes:
-        """The whole file; `FileNotFoundError` where there is none."""
+        """Read a whole file. Raises `FileNotFoundError`."""
         if self.is_local:
             return Path(self._path(name)).read_bytes()
         with self._files.open_input_file(self._path(name)) as file:
             return bytes(file.read())
 
     def open(self, name: str) -> pa.NativeFile:
-        """A file to read at any place, as Parquet readers do; `FileNotFoundError` where there is none."""
-        # Not mapped into memory: a mapped file that is cut ends the whole process when it is read.
+        """Open a file to read at any offset, as Parquet readers do. Raises `FileNotFoundError`."""
+        # Not mapped into memory: reading a mapped file that was cut would kill the process.
         return self._files.open_input_file(self._path(name))
 
     def write(self, name: str, data: bytes | memoryview | pa.Buffer) -> None:
-        """Write or replace the whole file, atomically."""
+        """Write or replace a whole file, atomically. Raises `NoSpace`."""
         with self.writing(name) as file:
             file.write(data)
 
     @contextmanager
     def writing(self, name: str) -> Iterator[pa.NativeFile]:
-        """A stream into a file that appears when the block ends well, and does not when it raises; `NoSpace`."""
+        """Open a stream into a file. The file appears when the block ends; if the block raises, it does not.
+
+        Raises `NoSpace` if the disk is full.
+        """
         try:
             with self._writing(name) as file:
                 yield file
@@ -148,14 +151,15 @@ class Store:
             raise
 
     def sync(self, folder: str) -> None:
-        """Make the names in a folder survive a loss of power, as `writing` does for the contents of files."""
+        """Make the names in a folder survive a loss of power. `writing` does so only for the contents of files."""
         if self.is_local:
             _sync(self._path(folder))
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write a file unless it is there, and say whether it was written.
+        """Write a file unless it exists; tell whether it was written.
 
-        Of several that try on one local file system, one succeeds; elsewhere two that try in the same instant may both.
+        If several try on one local file system, one succeeds. HAZARD: elsewhere two that try at the same moment may both
+        succeed.
         """
         path = self._path(name)
         if not self.is_local:
@@ -173,23 +177,23 @@ class Store:
         return True
 
     def names(self, folder: str) -> list[str]:
-        """What is directly in the folder, sorted; nothing where there is no folder."""
+        """List the names in a folder, sorted; empty if there is no such folder."""
         chosen = fs.FileSelector(self._path(folder), allow_not_found=True)
         return sorted(info.base_name for info in self._files.get_file_info(chosen))
 
     def make_folder(self, folder: str) -> None:
-        """Make the folder and those above it, where they are missing."""
+        """Make a folder, and those above it; do nothing if it exists."""
         self._files.create_dir(self._path(folder), recursive=True)
 
     def delete(self, name: str) -> None:
-        """Delete a file; nothing happens where there is none."""
+        """Delete a file; do nothing if there is none."""
         try:
             self._files.delete_file(self._path(name))
         except FileNotFoundError:
             return
 
     def delete_folder(self, folder: str) -> None:
-        """Delete a folder with all that is in it; nothing happens where there is none."""
+        """Delete a folder and everything in it; do nothing if there is none."""
         try:
             self._files.delete_dir(self._path(folder))
         except FileNotFoundError:

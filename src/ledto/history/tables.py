@@ -1,8 +1,9 @@
-"""The segments and processes of a run as columns."""
+"""Hold the tables of segments and processes of a run as columns, and look things up in them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,11 @@ Ints = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segments:
-    """Row s describes segment number s. What is told per process is flat: segment s owns ``offsets[s]:offsets[s + 1]``."""
+    """The segments of a run: place s of a column is of segment number s.
+
+    `codes`, `counts`, `before` and `first_seq` are flat, with an entry for each process of each segment: those of segment s
+    are ``offsets[s]:offsets[s + 1]``. A *local code* of a process is its place among these.
+    """
 
     first_position: Longs
     rows: Longs
@@ -37,37 +42,37 @@ class Segments:
         return len(self.rows)
 
     def codes_of(self, number: int) -> Ints:
-        """Global codes of the segment's processes, by local code."""
+        """By local code: give the code of the process in the whole run."""
         return self.codes[self.offsets[number] : self.offsets[number + 1]]
 
     def before_of(self, number: int) -> Longs:
-        """Events of each of the segment's processes before it, by local code."""
+        """By local code: give the number of the process's events before the segment."""
         return self.before[self.offsets[number] : self.offsets[number + 1]]
 
     def counts_of(self, number: int) -> Longs:
-        """Events of each of the segment's processes in it, by local code."""
+        """By local code: give the number of the process's events in the segment."""
         return self.counts[self.offsets[number] : self.offsets[number + 1]]
 
     def segment_of(self, position: int) -> int:
-        """The segment that holds the position."""
+        """Find the segment that holds a position."""
         return int(np.searchsorted(self.first_position, position, side="right")) - 1
 
     def base_of(self, number: int) -> int:
-        """The first position of the computation that the segment goes on with."""
+        """Give the first position of the computation that the segment continues."""
         starting = np.flatnonzero(self.starts_computation[: number + 1])
         return int(self.first_position[starting[-1]]) if len(starting) else 0
 
     def entries_of(self, code: int) -> Longs:
-        """Places in the flat columns that belong to a process, segment by segment."""
+        """Find the entries of a process in the flat columns, segment by segment."""
         return np.flatnonzero(self.codes == code)
 
     def segment_of_entry(self, entry: int) -> int:
-        """The segment that owns a place in the flat columns."""
+        """Find the segment of an entry of the flat columns."""
         return int(np.searchsorted(self.offsets, entry, side="right")) - 1
 
 
 def segments_from(table: pa.Table) -> Segments:
-    """The segments of `layout.SEGMENTS`, by number."""
+    """Make columns from a table of `layout.SEGMENTS`. Raises `ValueError` if numbers or positions have gaps."""
     table = table.sort_by("number").combine_chunks()
     if not np.array_equal(table["number"].to_numpy(), np.arange(len(table))):
         raise ValueError("segments are not numbered from 0 without gaps")
@@ -77,7 +82,7 @@ def segments_from(table: pa.Table) -> Segments:
         return np.asarray(table[name].combine_chunks().flatten().to_numpy(zero_copy_only=False))
 
     starts = np.asarray(lists.offsets.to_numpy()).astype(np.int64)
-    found = Segments(
+    segments = Segments(
         first_position=table["first_position"].to_numpy(),
         rows=table["rows"].to_numpy(),
         first_causal_time=table["first_causal_time"].to_numpy(),
@@ -94,61 +99,61 @@ def segments_from(table: pa.Table) -> Segments:
         ids_file=table["ids_file"].to_pylist(),
         lines_file=table["lines_file"].to_pylist(),
     )
-    expected = np.concatenate(([0], np.cumsum(found.rows)[:-1])) if len(table) else found.first_position
-    if not np.array_equal(found.first_position, expected):
+    expected = np.concatenate(([0], np.cumsum(segments.rows)[:-1])) if len(table) else segments.first_position
+    if not np.array_equal(segments.first_position, expected):
         raise ValueError("positions of segments do not follow each other")
-    return found
+    return segments
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Processes:
-    """Row c describes the process of code c."""
+    """The processes of a run: place c of a column is of the process with code c."""
 
     computation: pa.Array
     process: pa.Array
     events: Longs
     dense_seq: NDArray[np.bool_]
     computation_number: Ints
-    """The same number for processes of the same computation, and different ones for others."""
+    """A number for each computation: equal for processes of the same one."""
     table: pa.Table
 
     def __len__(self) -> int:
         return len(self.events)
 
     def name(self, code: int) -> str:
-        """The process's name."""
+        """Give the name of a process."""
         return str(self.process[code].as_py())
 
     def computation_of(self, code: int) -> str:
-        """The name of the process's computation."""
+        """Give the name of a process's computation."""
         return str(self.computation[code].as_py())
 
     def companions(self, code: int) -> Longs:
-        """Codes of all processes of the same computation, this one included."""
+        """Find all processes of the same computation, this one included; give codes."""
         return np.flatnonzero(self.computation_number == self.computation_number[code])
 
     def called(self, name: str) -> Longs:
-        """Codes of the processes of this name, of the lines of such a process, and of the instances of such a service.
+        """Find the processes of this name, those whose clock has it, and the instances of such a service; give codes.
 
-        A line is known by the name of its clock; an instance is called ``service@instance``.
+        An instance is called ``service@instance``.
         """
-        found = np.zeros(len(self.table), np.bool_)
-        for names in (self.process, _whole(self.table["clock_name"])):
-            is_it = pc.or_(pc.equal(names, name), pc.starts_with(names, f"{name}@"))
-            found |= pc.fill_null(is_it, False).to_numpy(zero_copy_only=False)
-        return np.flatnonzero(found)
+        matches = np.zeros(len(self.table), np.bool_)
+        for names in (self.process, _one_array(self.table["clock_name"])):
+            matching = pc.or_(pc.equal(names, name), pc.starts_with(names, f"{name}@"))
+            matches |= pc.fill_null(matching, False).to_numpy(zero_copy_only=False)
+        return np.flatnonzero(matches)
 
     def named(self, name: str) -> Longs:
-        """Codes of the processes of this name: one a computation."""
+        """Find the processes of exactly this name, at most one in each computation; give codes."""
         return np.flatnonzero(pc.equal(self.process, name).to_numpy(zero_copy_only=False))
 
 
 def processes_from(table: pa.Table) -> Processes:
-    """The processes of `layout.PROCESSES`, by code."""
+    """Make columns from a table of `layout.PROCESSES`. Raises `ValueError` if codes have gaps."""
     table = table.sort_by("code").combine_chunks()
     if not np.array_equal(table["code"].to_numpy(), np.arange(len(table))):
         raise ValueError("processes are not numbered from 0 without gaps")
-    computation, process = (_whole(table[name]) for name in ("computation", "process"))
+    computation, process = (_one_array(table[name]) for name in ("computation", "process"))
     return Processes(
         computation=computation,
         process=process,
@@ -159,6 +164,17 @@ def processes_from(table: pa.Table) -> Processes:
     )
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def count_within_processes(process: NDArray[np.integer[Any]]) -> Longs:
+    """By row: count the rows of its process up to it, itself included."""
+    order = np.argsort(process, kind="stable")
+    counts = np.bincount(process)
+    first = np.cumsum(counts) - counts
+    nth = np.empty(len(process), np.int64)
+    nth[order] = np.arange(len(order)) - first[process[order]] + 1
+    return nth
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    """Convert a column of strings to one array, without dictionary and chunks."""
     whole = column.cast(pa.string()).combine_chunks()
     return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole

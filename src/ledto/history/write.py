@@ -1,8 +1,8 @@
-"""Writes the files of a run. Called by the tasks that solve segments, so everything is plain Arrow and NumPy.
+"""Write the files of a run from Arrow tables and NumPy arrays. The tasks that solve segments call this.
 
-A name contains the attempt that wrote it: a task that is tried again, or twice at once, never writes where another
-does. It ends in a checksum (`ledto.history.sealed`). The names that count are those the caller passes on to
-`Draft.commit`.
+A file's name contains the attempt that wrote it, so that a task which runs twice, even at the same time, never writes over
+another's file. It ends in a checksum (`ledto.history.sealed`). Only files whose names the caller passes to `Draft.commit`
+become part of the history.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ledto.causality.skeleton import Longs, Skeleton
 from ledto.history import layout
 from ledto.history.column_files import vector_arrays
 from ledto.history.ids import index_of_ids
+from ledto.history.references import reference_to
 from ledto.history.sealed import write_sealed, write_sealed_table
 from ledto.history.store import Store
 from ledto.history.window.lines import LineEnds, SegmentLines
@@ -29,14 +30,14 @@ from ledto.history.window.lines import LineEnds, SegmentLines
 
 @dataclass(frozen=True, slots=True)
 class SegmentFiles:
-    """Names of a segment's files within its run: columns of `layout.SEGMENTS`."""
+    """Names of a segment's files within its run. They are columns of `layout.SEGMENTS`."""
 
     events_file: str
     skeleton_file: str
     ids_file: str | None
-    """None where no event has an id of its source."""
+    """None if no event has an id of its source."""
     lines_file: str | None = None
-    """None where no event is on a line."""
+    """None if no event is on a line."""
 
 
 def write_segment(
@@ -51,11 +52,10 @@ def write_segment(
     tied: Longs | None = None,
     lines: SegmentLines | None = None,
 ) -> SegmentFiles:
-    """Write a segment's events and their skeleton, row for row, in history order.
+    """Write a segment's events and their skeleton, which have the same rows, in history order.
 
-    `events` has the columns of `layout.EVENTS`, and a source's further ones after them. `assumed` tells, by row, how many of
-    its causes are only assumed, `tied` how many of these because of events at one time, and `lines` what it follows in its
-    process.
+    `events` has the columns of `layout.EVENTS`, and then those of the source. By row: `assumed` is how many of its causes
+    are only assumed, `tied` how many of these because of events at one time, and `lines` is what it follows in its process.
     """
     if len(events) != len(skeleton):
         raise ValueError(f"segment {number} has {len(events)} events and a skeleton of {len(skeleton)} rows")
@@ -88,7 +88,7 @@ def _write_lines(store: Store, run: str, number: int, lines: SegmentLines, *, at
 
 
 def write_events(store: Store, run: str, number: int, events: pa.Table, *, attempt: str) -> str:
-    """Write a segment's events alone; give the file's name within the run."""
+    """Write only a segment's events; give the file's name within the run."""
     if missing := [name for name in layout.EVENTS.names if name not in events.column_names]:
         raise ValueError(f"segment {number} lacks the columns {', '.join(missing)}; it has {events.column_names}")
     return write_sealed_table(
@@ -104,15 +104,15 @@ def write_events(store: Store, run: str, number: int, events: pa.Table, *, attem
 
 
 def _small_dictionaries(events: pa.Table) -> pa.Table:
-    """The events with a dictionary for each row group in place of large ones for all rows.
+    """Replace large dictionaries by one for each row group.
 
-    A row group is written with the whole dictionary of its column: with a name a row, the file would grow with the square
-    of its rows.
+    Every row group is written with the whole dictionary of its column. If each row has a name of its own, the file would
+    otherwise grow with the square of its rows.
     """
     for place, field in enumerate(events.schema):
         column = events.column(place)
         if not pa.types.is_dictionary(field.type) or all(
-            len(each.dictionary) <= layout.EVENT_ROWS for each in column.chunks
+            len(chunk.dictionary) <= layout.EVENT_ROWS for chunk in column.chunks
         ):
             continue
         texts = column.cast(field.type.value_type)
@@ -140,18 +140,19 @@ def _skeleton_table(
 
 
 def _follows(lines: SegmentLines) -> dict[str, pa.Array]:
+    """Make the columns of the skeleton that say what rows follow on their lines."""
     rows = np.arange(len(lines.offsets) - 1)
-    own, lists = np.repeat(rows, np.diff(lines.offsets)), lines.lists
+    row_of_entry, lists = np.repeat(rows, np.diff(lines.offsets)), lines.lists
     return {
-        layout.SKELETON_FOLLOWS: _distances(lines.offsets, 2 * own - lines.follows),
-        layout.LIST_REST: _distance(2 * rows - lists.rest, lists.rest >= 0),
+        layout.SKELETON_FOLLOWS: _distances(lines.offsets, reference_to(row_of_entry) - lines.follows),
+        layout.LIST_REST: _distance(reference_to(rows) - lists.rest, lists.rest >= 0),
         layout.LIST_FIRST: _distance(rows - lists.first, lists.first >= 0),
         layout.LIST_LOW: _distance(rows - lists.low, lists.low >= 0),
     }
 
 
-def _distance(values: Longs, there: NDArray[np.bool_]) -> pa.Array:
-    return pa.array(np.where(there, values, 0).astype(np.uint32), mask=~there)
+def _distance(values: Longs, valid: NDArray[np.bool_]) -> pa.Array:
+    return pa.array(np.where(valid, values, 0).astype(np.uint32), mask=~valid)
 
 
 def _distances(offsets: Longs, back: Longs) -> pa.Array:
@@ -168,10 +169,10 @@ def write_boundary(
     *,
     attempt: str,
 ) -> str:
-    """Write what was known when a segment began; gives the file's name within the run.
+    """Write what each process knew when a segment began; give the file's name within the run.
 
-    `doubt` tells, by edge of the boundary, how sure the cause is, as `ledto.history.open_ends.doubt_of` does; without
-    it all are.
+    `doubt` says by edge of the boundary how sure the cause is (`ledto.history.open_ends.doubt_of`); without it, all are
+    certain.
     """
     arrays: dict[str, NDArray[Any]] = {
         "before": boundary.before,
@@ -188,7 +189,7 @@ def write_boundary(
 
 
 def _zipped(arrays: dict[str, NDArray[Any]]) -> bytes:
-    """As `numpy.savez_compressed` but four times as fast, and the same bytes for the same arrays."""
+    """Pack arrays as `numpy.savez_compressed` does, four times as fast. The same arrays give the same bytes."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
@@ -199,7 +200,7 @@ def _zipped(arrays: dict[str, NDArray[Any]]) -> bytes:
 
 
 def write_aside(store: Store, run: str, rows: pa.Table, *, attempt: str) -> str:
-    """Write reports that were set aside; gives the file's name, which the manifest must list in ``aside_files``."""
+    """Write quarantined reports and duplicates; give the file's name, which the manifest must list in ``aside_files``."""
     return write_sealed_table(
         store, run, f"aside-{_checked(attempt)}", rows.select(layout.ASIDE.names).cast(layout.ASIDE)
     )

@@ -28,7 +28,16 @@ from ledto.causality.vector_clocks import Scan
 from ledto.events.schema import ANSWER, UNKNOWN_CALL
 from ledto.history.gone import Gone, earliest, gone_from, rows_after
 from ledto.history.mark_missing import with_missing
-from ledto.history.open_ends import TIED, called_at_unknown_time, causes_of, doubt_of, events_for, is_assumed, lacks
+from ledto.history.open_ends import (
+    TIED,
+    called_at_unknown_time,
+    causes_of,
+    doubt_of,
+    events_for,
+    is_assumed,
+    lacks,
+    process_of_next,
+)
 from ledto.history.run_tables import Holes, Totals, unanswered
 from ledto.history.window.columns import LARGEST_TIME
 from ledto.history.window.lines import SegmentLines
@@ -313,8 +322,7 @@ class Chain:
         around = _ChainSurroundings(self, codes)
         for row in solved.open_receives.to_pylist():
             if row["place"] < 0:
-                # A negative place means the next event of a process (`ledto.history.open_ends.RECEIVES`).
-                passed_on.setdefault(int(codes[-1 - row["place"]]), set()).update(causes_of(row, around) or ())
+                passed_on.setdefault(int(codes[process_of_next(row["place"])]), set()).update(causes_of(row, around) or ())
         seen = set(codes[solved.placed.skeleton.process].tolist())
         unmet = {code: positions for code, positions in self.pending.items() if code not in seen}
         return unmet | {code: tuple(sorted(positions)) for code, positions in passed_on.items()}

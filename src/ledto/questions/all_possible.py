@@ -156,7 +156,7 @@ class _BackwardSearch:
         count = _possible_rows(
             run.segments.codes_of(number)[skeleton.process].astype(np.int64),
             skeleton.offsets, skeleton.back, recorded.offsets, recorded.back, recorded.rest, start,
-            into.row - base, into.reference, into.counts(answered=self._answered),
+            into.row - base, into.reference, into.are_recorded(answered=self._answered),
             guesses, cause, effect, self._least, self._least_at, leaving,
         )  # fmt: skip
         return _Paths(*(leaving[column, :count].copy() for column in range(4)))

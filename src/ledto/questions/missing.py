@@ -160,12 +160,12 @@ def missing_before(run: Run, codes: Longs, past: Longs) -> tuple[Missing, ...]:
 
 def _first_hole_at(run: Run, code: int) -> int:
     """Find the position of the first event of a process right before which a report is missing."""
-    return run.kept(("hole", code), lambda: position_of_index(run, code, int(first_holes(run)[code])), lambda _: 64)
+    return run.cached(("hole", code), lambda: position_of_index(run, code, int(first_holes(run)[code])), lambda _: 64)
 
 
 def _missing_at_first_hole(run: Run, code: int, position: int) -> tuple[Missing, ...]:
     """Find what the first hole of a process shows to be missing. Cached: it does not depend on the event asked about."""
-    return run.kept(
+    return run.cached(
         ("missing", code),
         lambda: tuple(_missing_at(run, position, code, int(first_holes(run)[code]))),
         lambda gaps: 512 * (1 + len(gaps)),

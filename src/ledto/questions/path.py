@@ -254,7 +254,7 @@ def _search_segment(run: Run, search: FewestGuesses, number: int, start: int, st
         edges: tuple[Longs, Longs, NDArray[np.bool_]] = NO_EDGES
         if search.first_position < first:
             into = edges_into(run, number).between(start, start + len(skeleton))
-            edges = (into.row - start, into.reference, into.counts(answered=answered))
+            edges = (into.row - start, into.reference, into.are_recorded(answered=answered))
         recorded = run.recorded_group(number, group, answered=answered).part(begin, end)
         search.step(skeleton, recorded, first + start, names[skeleton.process].astype(np.int64), edges)
         start += len(skeleton)
