@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from ledto.cli.check import check
 from ledto.cli.clocks import clocks, describe_clocks
 from ledto.events.schema import REPORTS
-from ledto.history.clocks.measure import added, measure_segment
+from ledto.history.clocks.measure import add_clocks, measure_segment
 from ledto.history.clocks.tables import between_clocks, store_clocks
 from ledto.history.run import open_run
 from ledto.questions import History
@@ -85,7 +85,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 }
             )
     run = observe_cut(folder, pa.Table.from_pylist(rows, REPORTS), [], 10 * SECOND)
-    found = added((measure_segment(run, number, level=30) for number in range(len(run.segments))), level=30)
+    found = add_clocks((measure_segment(run, number, level=30) for number in range(len(run.segments))), level=30)
     clocks = store_clocks(run.store, run.name, found, unit="ns")
     wall_clock = replace(run.manifest.wall_clock, violations={}, between_clocks=between_clocks(found.pairs))
     rewrite(run.store, unit="ns", lag=0, clocks=clocks, wall_clock=wall_clock)

@@ -22,9 +22,9 @@ from ledto.cli.main import cli
 from ledto.cli.observe import _print_summary
 from ledto.cli.output import SafeStream, open_stdout_for_data, say
 from ledto.events.schema import REPORTS
-from ledto.history.clocks.measure import added, measure_segment
+from ledto.history.clocks.measure import add_clocks, measure_segment
 from ledto.history.clocks.tables import between_clocks, store_clocks
-from ledto.history.deliver.files import agree_terms, deliver_and_write, summary
+from ledto.history.deliver.files import agree_terms, deliver_and_write, summarize
 from ledto.history.deliver.rows import Blocks, survey_segment
 from ledto.history.manifest import read_manifest
 from tests.history.computations import observe_cut
@@ -70,8 +70,8 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     blocks = Blocks.joined([survey_segment(run, number) for number in numbers])
     agreed = agree_terms(["exact"], blocks, eps=1_000)
     outcomes = [deliver_and_write(run, each, agreed, blocks, attempt="1") for each in numbers]
-    policies, wall_clock = summary(outcomes, agreed)
-    found = added((measure_segment(run, number, level=10) for number in numbers), level=10)
+    policies, wall_clock = summarize(outcomes, agreed)
+    found = add_clocks((measure_segment(run, number, level=10) for number in numbers), level=10)
     rewrite(
         run.store,
         unit="ns",

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ledto import observe
 from ledto.history import layout
-from ledto.history.clocks.measure import SegmentClocks, added, measure_segment, time_bins
+from ledto.history.clocks.measure import SegmentClocks, add_clocks, measure_segment, time_bins
 from ledto.history.clocks.tables import between_clocks, read_clocks, read_pairs, resolution_of, store_clocks
 from ledto.history.errors import HistoryError
 from ledto.history.run import Run, open_run
@@ -36,7 +36,7 @@ Cell = tuple[str, str, int, int]
 def measured(run: Run, *, most: int = 16) -> SegmentClocks:
     numbers = range(len(run.segments))
     level = joined_bins([time_bins(run, number, most=most) for number in numbers], most=most).level
-    return added((measure_segment(run, number, level=level) for number in numbers), level=level)
+    return add_clocks((measure_segment(run, number, level=level) for number in numbers), level=level)
 
 
 def told(found: SegmentClocks) -> dict[Cell, tuple[int, ...]]:

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 from ledto.cli.main import cli
 from ledto.events.schema import REPORTS
 from ledto.history import HistoryError, layout
-from ledto.history.clocks.measure import added, measure_segment
+from ledto.history.clocks.measure import add_clocks, measure_segment
 from ledto.history.clocks.tables import between_clocks, store_clocks
 from ledto.history.damage import check_files
-from ledto.history.deliver.files import agree_terms, deliver_and_write, summary
+from ledto.history.deliver.files import agree_terms, deliver_and_write, summarize
 from ledto.history.deliver.rows import Blocks, survey_segment
 from ledto.history.run import open_run
 from ledto.history.sealed import SealedFile, write_sealed_table
@@ -62,8 +62,8 @@ def deliver_all(folder: Path) -> None:
     blocks = Blocks.joined([survey_segment(run, number) for number in numbers])
     agreed = agree_terms(["exact", "cbd:0.5"], blocks, eps=int(blocks.largest_lag.max(initial=0)) + 12)
     outcomes = [deliver_and_write(run, each, agreed, blocks, attempt="1") for each in numbers]
-    policies, wall_clock = summary(outcomes, agreed)
-    found = added((measure_segment(run, number, level=10) for number in numbers), level=10)
+    policies, wall_clock = summarize(outcomes, agreed)
+    found = add_clocks((measure_segment(run, number, level=10) for number in numbers), level=10)
     clocks = store_clocks(run.store, run.name, found, unit="ns")
     wall_clock = replace(wall_clock, between_clocks=between_clocks(found.pairs))
     rewrite(run.store, policies=policies, wall_clock=wall_clock, clocks=clocks, unit="ns")

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from ledto.history.clocks.answered import answered
+from ledto.history.clocks.answered import find_answered
 from ledto.history.window.edges import LONGEST_ANSWER
 from ledto.questions import History
 from tests.skew.test_same_clocks import MS, Told, found
@@ -90,7 +90,7 @@ def test_the_beginning_of_a_server_is_found_in_whichever_segment_it_is(tmp_path:
     segments = history.run.segments
     elsewhere = 0
     for number in range(len(segments)):
-        found_here = answered(history.run, number)
+        found_here = find_answered(history.run, number)
         begun = [starts[position] for position in found_here.server.tolist()]
         assert found_here.began.tolist() == [event.time for event in begun]
         elsewhere += sum(segments.segment_of(event.position) != number for event in begun)

@@ -24,7 +24,7 @@ import ledto
 from ledto.cli.main import cli
 from ledto.events.schema import ANSWER
 from ledto.history import BadCondition, NoHistory
-from ledto.history.clocks.measure import added, measure_segment
+from ledto.history.clocks.measure import add_clocks, measure_segment
 from ledto.history.clocks.tables import store_clocks
 from ledto.questions import Check, Concurrent, Cut, Explanation, History, Impact, Related, Why
 from ledto.questions.clocks import Clocks
@@ -83,7 +83,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Made]]:
             event.time = START + event.number - (1_000 if event.process == "p1" else 0)
     history = write_history(folder, [(events, [25])], [[draw(Random(3), "two", 2, 12)]], unit="ns")
     run = History(folder).run
-    found = added((measure_segment(run, number, level=30) for number in range(len(run.segments))), level=30)
+    found = add_clocks((measure_segment(run, number, level=30) for number in range(len(run.segments))), level=30)
     rewrite(run.store, clocks=store_clocks(run.store, run.name, found, unit="ns"))
     return folder, history
 

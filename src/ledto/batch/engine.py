@@ -1,8 +1,8 @@
-"""What a run needs of the machinery that carries it out.
+"""Define what a run needs of an engine.
 
-The steps of a run stand once, in this package. Spark (`ledto.spark.engine`) carries them out in parallel, on this machine
-or on a cluster; the inline engine (`ledto.batch.inline`) does so in this process, without Java. Both give the
-same history, byte for byte.
+The steps of a run are in this package. Spark (`ledto.spark.engine`) carries them out in parallel, on this machine or on a
+cluster; the inline engine (`ledto.batch.inline`) does so in this process, without Java. Both make the same history, byte
+for byte.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 OnStage = Callable[[str, int, int], None]
-"""Hears what is being done, and how much of how much is done; a total of 0 is not known."""
+"""Called with the name of the step, how much of it is done, and its total; the total is 0 if it is not known."""
 
 
 def ignore_stages(stage: str, done: int, total: int) -> None:
-    """Listen to no progress."""
+    """Ignore progress."""
 
 
 class RunReports(Protocol):
-    """All reports of a run, wherever an engine keeps them. Nothing is read before a method is called."""
+    """All reports of a run, wherever an engine keeps them. Nothing is read until a method is called."""
 
     @property
     def native_columns(self) -> tuple[str, ...]:
-        """List the columns of Parquet inputs that mean nothing to ledto and keep their own types."""
+        """The columns of Parquet inputs that mean nothing to ledto and keep their own types."""
         ...
 
     @property
     def channels(self) -> Mapping[str, int]:
-        """Count how sends and receives of channels were matched; empty where there are no channels."""
+        """How many sends and receives of channels were matched, by outcome; empty if there are no channels."""
         ...
 
     def survey(self, *, window_rows: int) -> Survey:
@@ -50,7 +50,7 @@ class RunReports(Protocol):
         ...
 
     def sample(self, computation: Computation, start: int, stop: int, columns: Sequence[str]) -> pa.Table:
-        """Give the rows of a computation with wall times from `start` up to `stop`; some of them where they are many."""
+        """Give rows of a computation with wall times from `start` up to `stop`: all, or only some if they are many."""
         ...
 
     def make_segments(
@@ -60,7 +60,7 @@ class RunReports(Protocol):
         ...
 
     def explain(self, plan: WindowPlan, columns: Sequence[str], target: SegmentTarget) -> str:
-        """Say how `make_segments` would go about it."""
+        """Describe how `make_segments` would do it."""
         ...
 
 
@@ -76,15 +76,15 @@ class Engine(Protocol):
     ) -> list[R]:
         """Call every task; give the results in the order of the tasks.
 
-        Tasks and results must pickle, and a task may run twice: it must not depend on where or when it runs.
+        Tasks and results must pickle. A task may run twice, so its result must not depend on where or when it runs.
         """
         ...
 
     def read(self, inputs: Inputs, target: SegmentTarget | None, on_stage: OnStage) -> RunReports:
-        """Prepare the reports of the inputs: channels matched, linked traces joined.
+        """Prepare the reports of the inputs: match channels, and join linked traces.
 
-        Reports that would be dear to read twice are kept in the target's folder `layout.STAGING` until the run ends;
-        without a target nothing is kept.
+        May keep reports that take long to read in the target's folder `layout.STAGING` until the run ends. Without a
+        target, keeps nothing.
         """
         ...
 

@@ -1,6 +1,6 @@
-"""The engine that needs nothing but this process: for small logs, notebooks, tests, and machines without Java.
+"""Carry out a run in this process alone: for small logs, notebooks, tests, and machines without Java.
 
-All reports are held in memory as one table, a few hundred bytes each.
+Holds all reports in memory as one table, a few hundred bytes each.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ R = TypeVar("R")
 Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]
 
-
 INLINE_BYTES = 1 << 30
-"""Most bytes of reports, as they are in memory; a run needs about four times as much."""
+"""The most bytes of reports in memory. A run needs about four times as much."""
 
 
 class InlineEngine:
-    """Carries out a run in this process, one step after the other.
+    """An engine that carries out a run in this process, one step after the other.
 
-    Refuses inputs of more than `most_bytes` while it reads them, before they fill the memory: a small compressed file
-    can hold very much.
+    While it reads, it refuses inputs of more than `most_bytes` with `SourceError`, before they fill the memory: a small
+    compressed file can hold very much.
     """
 
     def __init__(self, *, most_bytes: int = INLINE_BYTES) -> None:
@@ -65,24 +64,25 @@ class InlineEngine:
                     yield pa.Table.from_batches([batch], schema=REPORTS)
             yield from _read_parquet(inputs)
 
-        table = _union(self._bounded(read_all()))
+        table = _union(self._collect(read_all()))
         channels: dict[str, int] = {}
         if inputs.has_channels:
             table, outcomes = match_channels_in(table)
             channels = count_outcomes(outcomes)
         return InlineReports(table.combine_chunks(), tuple(table.column_names[len(REPORTS) :]), channels)
 
-    def _bounded(self, tables: Iterable[pa.Table]) -> list[pa.Table]:
-        held, held_bytes = [], 0
+    def _collect(self, tables: Iterable[pa.Table]) -> list[pa.Table]:
+        """Collect tables. Raises `SourceError` as soon as they take more than `most_bytes`."""
+        collected, total_bytes = [], 0
         for table in tables:
-            held_bytes += table.nbytes
-            if held_bytes > self._most_bytes:
+            total_bytes += table.nbytes
+            if total_bytes > self._most_bytes:
                 raise SourceError(
                     f"these inputs hold more than {self._most_bytes >> 20:,} MiB of reports, too much for --engine inline, "
                     "which keeps them all in memory; observe them with --engine spark"
                 )
-            held.append(table)
-        return held
+            collected.append(table)
+        return collected
 
     def takes_at_once(self, inputs: Inputs) -> bool:
         return False
@@ -133,19 +133,19 @@ class InlineReports:
         return f"{self.table.num_rows:,} reports in memory, solved window by window in this process"
 
     def _windows(self, plan: WindowPlan) -> tuple[Ints, Ints, Ints]:
-        """Give the first window that needs each row, its own, and the last."""
+        """By row: give the first window that needs it, its own window, and the last that needs it."""
         own = self._shared_windows(plan)
         first, last = own.copy(), own.copy()
         good = pc.is_null(self.table["reason"]).to_numpy(zero_copy_only=False)
         for epochs in plan.large:
-            mine = good & pc.equal(self.table["computation"], epochs.computation).to_numpy(zero_copy_only=False)
-            time = self.table["time"].fill_null(0).to_numpy()[mine]
+            chosen = good & pc.equal(self.table["computation"], epochs.computation).to_numpy(zero_copy_only=False)
+            time = self.table["time"].fill_null(0).to_numpy()[chosen]
             for windows, shift in ((first, -plan.eps), (own, 0), (last, plan.eps)):
-                windows[mine] = _windows_of(plan, epochs, time, shift)
+                windows[chosen] = _windows_of(plan, epochs, time, shift)
         return first, own, last
 
     def _shared_windows(self, plan: WindowPlan) -> Ints:
-        """Spread whole computations by name, and what a source set aside by where it stood."""
+        """Spread whole computations over windows by name, and rows that their source quarantined by file and place."""
         shared = max(1, plan.shared)
         names = self.table["computation"].combine_chunks().dictionary_encode()
         by_name = np.array([window_of(name or "", shared) for name in names.dictionary.to_pylist()], np.int32)
@@ -160,11 +160,12 @@ class InlineReports:
 
 
 def window_of(name: str, windows: int) -> int:
-    """Choose one of the windows by name; Spark's ``crc32`` gives the same."""
+    """Choose one of the windows by name. Spark's ``crc32`` chooses the same."""
     return zlib.crc32(name.encode()) % windows
 
 
 def _windows_of(plan: WindowPlan, epochs: Epochs, time: Longs, shift: int) -> Ints:
+    """By row of a computation that is cut: give the window of its time, moved by `shift`."""
     first = plan.first_window(epochs)
     if len(epochs.first_bins) == 1:
         return np.full(len(time), first, np.int32)
@@ -172,7 +173,7 @@ def _windows_of(plan: WindowPlan, epochs: Epochs, time: Longs, shift: int) -> In
 
 
 def _read_parquet(inputs: Inputs) -> Iterator[pa.Table]:
-    """Read the Parquet files; where there is text as well, their further columns become attributes."""
+    """Read the Parquet files. If there are text files as well, columns that mean nothing to ledto become attributes."""
     for file in inputs.parquet:
         mapping = parquet_schema(file, inputs.unit)
         for rows in read_parquet_rows(file, mapping):
@@ -180,12 +181,12 @@ def _read_parquet(inputs: Inputs) -> Iterator[pa.Table]:
 
 
 def _union(tables: Sequence[pa.Table]) -> pa.Table:
-    """Put all rows under one schema; raises `SourceError` where a column has different types."""
-    kinds: dict[str, pa.DataType] = {each.name: each.type for each in REPORTS}
+    """Put all rows under one schema. Raises `SourceError` if a column has different types."""
+    kinds: dict[str, pa.DataType] = {column.name: column.type for column in REPORTS}
     for table in tables:
-        for each in table.schema:
-            if kinds.setdefault(each.name, each.type) != each.type:
-                shown = f"{kinds[each.name]} and {each.type}"
-                raise SourceError(f"the column {each.name} is {shown} in different inputs; write it with one type")
+        for column in table.schema:
+            if kinds.setdefault(column.name, column.type) != column.type:
+                shown = f"{kinds[column.name]} and {column.type}"
+                raise SourceError(f"the column {column.name} is {shown} in different inputs; write it with one type")
     schema = pa.schema(list(kinds.items()))
     return pa.concat_tables([schema.empty_table(), *tables], promote_options="default")

@@ -1,33 +1,35 @@
-"""Segments made one by one become one history: open ends are settled, numbers run on, and every assumption is checked.
+"""Join segments that were made one by one: resolve the causes that lie in other segments, and check all assumptions.
 
-Runs on the driver. Its memory grows with the messages that cross from one segment to another and with those whose send
-nobody reported, not with the events.
+Runs on the driver. Its memory grows with the messages from one segment to another and with those whose send nobody
+reported, not with the events.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from ledto.errors import LedtoError
 from ledto.events.schema import ANSWER, UNKNOWN_ANSWER, UNKNOWN_CALL
 from ledto.history import layout
-from ledto.history.open_ends import TIED, called_at_unknown_time, causes_of, doubt_of, events_for, is_assumed, lacks
+from ledto.history.open_ends import (
+    TIED,
+    called_at_unknown_time,
+    causes_of,
+    doubt_of,
+    events_for,
+    is_assumed,
+    lacks,
+    process_of_next,
+)
 from ledto.history.window.plan import Epochs, WindowPlan
 from ledto.history.window.segment import SegmentResult, SegmentTarget
-
-Longs = NDArray[np.int64]
-
-Place: TypeAlias = tuple[int, int]
-"""A window and a place in its segment; ``-1 - process`` for the first place of a process there, if it is that of an effect,
-or its last, if it is that of a cause."""
 
 ENDS = pa.schema(
     [
@@ -44,12 +46,39 @@ ENDS = pa.schema(
         ("window", pa.int64()),
     ]
 )
-"""Open ends of segments: those that receive a key, and those that send one."""
-
+"""The columns of `ledto.history.open_ends.RECEIVES` and of `SENDS`, which of the two a row is of, and its window."""
 
 FindSenders = Callable[[Sequence[int], pa.Array], pa.Table]
-"""Looks for message keys among the events of windows that were written; gives a table of ``key``, ``window``, ``place``
-and ``within``, as open ends have it."""
+"""Finds who sends some keys among the events that windows have written; gives a table of ``key``, ``window``, ``place`` and
+``within``, as in `ENDS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventIn:
+    """An event by its window and its row in the window's segment."""
+
+    window: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class FirstOf:
+    """The first event of a process in a window's segment."""
+
+    window: int
+    process: int
+
+
+@dataclass(frozen=True, slots=True)
+class LastOf:
+    """The last event of a process in a window's segment."""
+
+    window: int
+    process: int
+
+
+Effect: TypeAlias = EventIn | FirstOf
+Cause: TypeAlias = EventIn | LastOf
 
 
 class EpsTooSmall(LedtoError):
@@ -57,81 +86,72 @@ class EpsTooSmall(LedtoError):
 
     def __init__(self, eps: int, least: int | None, where: str) -> None:
         self.eps, self.least, self.where = eps, least, where
-        advice = "" if least is None else f". An eps of {least} would do"
-        super().__init__(f"eps = {eps} is too small for these clocks: {where}{advice}")
+        advice = "give a larger eps, or none" if least is None else f"use an eps of {least} or more"
+        super().__init__(f"eps = {eps} is too small for these clocks: {where}; {advice}")
 
 
 class Unbalanced(LedtoError):
-    """Reports in are not delivered + duplicate + quarantined. A defect of ledto: nothing was committed."""
+    """The reports that came in are not delivered + duplicate + quarantined. A defect of ledto; nothing was committed."""
 
 
-@dataclass(slots=True)
-class JoinedCrossings:
-    """Causes that lie in another segment than their effect, by window and place."""
+@dataclass(frozen=True, slots=True)
+class JoinedCrossing:
+    """A cause in another segment than its effect."""
 
-    effect_window: list[int] = field(default_factory=list)
-    effect_place: list[int] = field(default_factory=list)
-    cause_window: list[int] = field(default_factory=list)
-    cause_place: list[int] = field(default_factory=list)
-    doubt: list[int] = field(default_factory=list)
-    """How sure the cause is, as `doubt_of` tells it."""
-
-    def add(self, effect: Place, cause: Place, *, doubt: int) -> None:
-        self.effect_window.append(effect[0])
-        self.effect_place.append(effect[1])
-        self.cause_window.append(cause[0])
-        self.cause_place.append(cause[1])
-        self.doubt.append(doubt)
+    effect: Effect
+    cause: Cause
+    doubt: int
+    """How sure the cause is (`ledto.history.open_ends.doubt_of`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What the open ends of the segments of one plan came to."""
+    """The resolved open ends of the segments of one plan."""
 
-    crossings: JoinedCrossings
+    crossings: list[JoinedCrossing]
     missing: dict[int, list[tuple[int, str]]]
-    """By window: places of events that name a cause which nobody reported, with its key."""
+    """By window: places of events that name a cause which nobody reported, and the key of that cause."""
 
 
 def check_lags(made: Iterable[SegmentResult], eps: int) -> None:
-    """Raise `EpsTooSmall` if an event of a window is behind its causal past by more than eps."""
-    worst = max(made, key=lambda each: each.lag, default=None)
+    """Raise `EpsTooSmall` if an event has a time more than eps before one of its causes."""
+    worst = max(made, key=lambda segment: segment.lag, default=None)
     if worst is not None and worst.lag > eps:
-        raise EpsTooSmall(eps, worst.lag, f"{worst.lag_event} is {worst.lag} behind what it had heard of")
+        raise EpsTooSmall(eps, worst.lag, f"{worst.lag_event} has a time {worst.lag} before one of its causes")
 
 
 def check_sequences(made: Sequence[SegmentResult], plan: WindowPlan) -> None:
-    """Raise `EpsTooSmall` if a process's own numbers run backwards from one segment to a later one."""
+    """Raise `EpsTooSmall` if the numbers of a process's events run backwards from one segment to a later one."""
     for epochs in plan.large:
         last = np.zeros(len(epochs.names), np.int64)
-        for each in _segments_of(made, plan, epochs):
-            counts = each.counts
-            here = (counts.events > 0) & (counts.first_seq > 0)
-            if (backwards := np.flatnonzero(here & (counts.first_seq <= last))).size:
-                name = counts.names[backwards[0]]
+        for segment in _segments_of(made, plan, epochs):
+            counts = segment.counts
+            numbered = (counts.events > 0) & (counts.first_seq > 0)
+            if (backwards := np.flatnonzero(numbered & (counts.first_seq <= last))).size:
+                process = backwards[0]
                 raise EpsTooSmall(
                     plan.eps,
                     None,
-                    f"by its times, process {name!r} has event {counts.first_seq[backwards[0]]} after {last[backwards[0]]}",
+                    f"by its times, process {counts.names[process]!r} has event {counts.first_seq[process]} "
+                    f"after event {last[process]}",
                 )
-            last[here] = counts.last_seq[here]
+            last[numbered] = counts.last_seq[numbered]
 
 
 def check_ledger(made: Iterable[SegmentResult], reports: int) -> None:
     """Raise `Unbalanced` unless every report is accounted for once."""
-    made = list(made)
-    total = sum(each.rows + each.duplicates + each.quarantined for each in made)
+    total = sum(segment.rows + segment.duplicates + segment.quarantined for segment in made)
     if total != reports:
         raise Unbalanced(f"{reports} reports came in and {total} are accounted for")
 
 
 def join(made: Sequence[SegmentResult], plan: WindowPlan, target: SegmentTarget, find_senders: FindSenders) -> Joined:
-    """Settle the causes that segments name and do not hold.
+    """Find the causes that segments name and do not hold. Raises `EpsTooSmall` if a receive is before its send.
 
-    `find_senders` looks for keys among the events of windows that were written. It is asked only for what the open ends do
-    not settle: sends received more than once, far apart.
+    `find_senders` searches the events that windows have written. It is called only for keys that are not among the open
+    ends: sends that were received more than once, far apart.
     """
-    joined = Joined(JoinedCrossings(), {})
+    joined = Joined([], {})
     for epochs in plan.large:
         segments = _segments_of(made, plan, epochs)
         _join_computation(segments, plan, target, find_senders, joined)
@@ -139,9 +159,10 @@ def join(made: Sequence[SegmentResult], plan: WindowPlan, target: SegmentTarget,
 
 
 def _segments_of(made: Sequence[SegmentResult], plan: WindowPlan, epochs: Epochs) -> list[SegmentResult]:
+    """Select the segments of one computation, in order."""
     first = plan.first_window(epochs)
-    mine = [each for each in made if first <= each.window < first + len(epochs.first_bins)]
-    return sorted(mine, key=lambda each: each.window)
+    chosen = [segment for segment in made if first <= segment.window < first + len(epochs.first_bins)]
+    return sorted(chosen, key=lambda segment: segment.window)
 
 
 def _join_computation(
@@ -151,22 +172,25 @@ def _join_computation(
     find_senders: FindSenders,
     joined: Joined,
 ) -> None:
-    ends = {each.window: _read_ends(target, each) for each in segments if each.open_file is not None}
+    """Add the crossings and missing causes of one computation to `joined`."""
+    ends = {segment.window: _read_ends(target, segment) for segment in segments if segment.open_file is not None}
     receives = _stacked(ends, receives=True)
     neighbours = Neighbours(segments)
     senders = _SendersByKey(_needed_sends(receives, _stacked(ends, receives=False), segments, find_senders), neighbours)
     for row in receives.to_pylist():
         window, place, key = row["window"], row["place"], row["key"]
-        effect = (window, place) if place >= 0 else neighbours.next_after(-1 - place, window)
+        effect: Effect | None = EventIn(window, place)
+        if place < 0:
+            effect = neighbours.next_after(process_of_next(place), window)
         if effect is None:
             continue
         causes = causes_of(row, senders.around(window))
         if causes is None and is_assumed(row):
-            # An answer that ends in a later epoch than the wait for it is not the one that was waited for.
-            if row["named"] and senders.know_elsewhere(key, row["home"]):
+            # An answer in a later epoch than the end of the wait cannot be the one that was waited for.
+            if row["named"] and senders.has_other_sender(key, row["home"]):
                 joined.missing.setdefault(window, []).append((place, UNKNOWN_ANSWER))
             continue
-        if causes is None and senders.knows(key):
+        if causes is None and senders.has(key):
             raise EpsTooSmall(
                 plan.eps, None, f"message {key!r:.80} was received in an earlier epoch than the one it was sent in"
             )
@@ -176,7 +200,7 @@ def _join_computation(
         if causes and called_at_unknown_time(row, row["home"], senders.within(key, window)):
             joined.missing.setdefault(window, []).append((place, UNKNOWN_CALL))
         for cause in causes or ():
-            joined.crossings.add(effect, cause, doubt=TIED if doubtful else doubt_of(row))
+            joined.crossings.append(JoinedCrossing(effect, cause, TIED if doubtful else doubt_of(row)))
 
 
 def _needed_sends(
@@ -185,22 +209,22 @@ def _needed_sends(
     segments: Sequence[SegmentResult],
     find_senders: FindSenders,
 ) -> pa.Table:
-    """The sends of keys that are received elsewhere, those that only a look at the events themselves shows included."""
+    """Select the sends of keys that other segments receive; search the events for keys without an open end."""
     wanted = pc.unique(pa.chunked_array([*receives["key"].chunks, *sends["alias"].chunks], pa.string()).drop_null())
     if not len(wanted):
         return ENDS.empty_table()
-    sends = sends.filter(pc.is_in(sends["key"], value_set=_one(wanted)))
-    missing = wanted.filter(pc.invert(pc.is_in(wanted, value_set=_one(pc.unique(sends["key"])))))
+    sends = sends.filter(pc.is_in(sends["key"], value_set=_one_array(wanted)))
+    missing = wanted.filter(pc.invert(pc.is_in(wanted, value_set=_one_array(pc.unique(sends["key"])))))
     # An answer is received once, where it is waited for: it would be among the open ends.
     missing = missing.filter(pc.invert(pc.starts_with(missing, ANSWER)))
     if not len(missing):
         return sends
-    found = find_senders([each.window for each in segments if each.rows], _one(missing))
-    return pa.concat_tables([sends, found], promote_options="default")
+    more = find_senders([segment.window for segment in segments if segment.rows], _one_array(missing))
+    return pa.concat_tables([sends, more], promote_options="default")
 
 
 class _SendersByKey:
-    """Who sends a key, by key."""
+    """The rows of `ENDS` that send a key, by key."""
 
     def __init__(self, sends: pa.Table, neighbours: Neighbours) -> None:
         self._neighbours = neighbours
@@ -208,34 +232,35 @@ class _SendersByKey:
         for row in sends.to_pylist():
             self._entries.setdefault(row["key"], []).append(row)
 
-    def knows(self, key: str) -> bool:
+    def has(self, key: str) -> bool:
+        """Tell whether anything sends the key, in any window."""
         return key in self._entries
 
-    def know_elsewhere(self, key: str, home: int | None) -> bool:
+    def has_other_sender(self, key: str, home: int | None) -> bool:
         """Tell whether something sends the key that is not known to be of this process."""
-        return any(each["within"] is None or each["within"] != home for each in self._entries.get(key, ()))
+        return any(send["within"] is None or send["within"] != home for send in self._entries.get(key, ()))
 
     def within(self, key: str | None, window: int) -> int | None:
-        """The process of the nearest start of a span before this window that sent the key and is no call by itself."""
-        entries = [each for each in self._entries.get(key or "", ()) if each["window"] < window]
-        return max(entries, key=lambda each: int(each["window"]))["within"] if entries else None
+        """Give the process of the nearest sender before this window, if it starts a span and is no call; else None."""
+        sends = [send for send in self._entries.get(key or "", ()) if send["window"] < window]
+        return max(sends, key=lambda send: int(send["window"]))["within"] if sends else None
 
-    def before(self, key: str, window: int) -> list[Place] | None:
-        """What sent the key in the nearest window before this one, or all that answered before; None if nothing did."""
-        entries = [each for each in self._entries.get(key, ()) if each["window"] < window]
-        if not entries:
+    def before(self, key: str, window: int) -> list[Cause] | None:
+        """Find the senders of a key in the nearest window before this one, of an answer in all before; None if none."""
+        sends = [send for send in self._entries.get(key, ()) if send["window"] < window]
+        if not sends:
             return None
         if not key.startswith(ANSWER):
-            nearest = max(each["window"] for each in entries)
-            entries = [each for each in entries if each["window"] == nearest]
-        return [place for each in entries for place in events_for(each, self.around(each["window"]))]
+            nearest = max(send["window"] for send in sends)
+            sends = [send for send in sends if send["window"] == nearest]
+        return [event for send in sends for event in events_for(send, self.around(send["window"]))]
 
     def is_doubtful(self, key: str, window: int) -> bool:
-        """Tell whether two events sent the key in one window before this one: nobody knows which of them was received."""
-        return any(each["twice"] and each["window"] < window for each in self._entries.get(key, ()))
+        """Tell whether two events of one earlier window sent the key: nobody knows which of them was received."""
+        return any(send["twice"] and send["window"] < window for send in self._entries.get(key, ()))
 
     def around(self, window: int) -> _WindowSurroundings:
-        """What a window's open ends may lead to."""
+        """Give the surroundings of a window."""
         return _WindowSurroundings(window, self._neighbours, self)
 
 
@@ -245,46 +270,37 @@ class _WindowSurroundings:
 
     window: int
     neighbours: Neighbours
-    known: _SendersByKey
+    senders_by_key: _SendersByKey
 
-    def here(self, place: int) -> Place:
-        return self.window, place
+    def here(self, place: int) -> Cause:
+        return EventIn(self.window, place)
 
-    def last_before(self, process: int) -> list[Place]:
-        return _some(self.neighbours.last_before(process, self.window))
+    def last_before(self, process: int) -> list[Cause]:
+        last = self.neighbours.last_before(process, self.window)
+        return [] if last is None else [last]
 
-    def senders(self, key: str) -> list[Place] | None:
-        return self.known.before(key, self.window)
+    def senders(self, key: str) -> list[Cause] | None:
+        return self.senders_by_key.before(key, self.window)
 
 
 class Neighbours:
-    """Where a process's events nearest to a window are, for windows of large computations."""
+    """Finds the event of a process that is nearest to a window, among the segments of one computation."""
 
-    def __init__(self, segments: Iterable[SegmentResult]) -> None:
-        ordered = sorted(segments, key=lambda each: each.window)
-        self._windows = [(each.window, each.counts.computations[:1], each.counts.events) for each in ordered]
-        self._computations = {window: computation for window, computation, _ in self._windows}
+    def __init__(self, segments: Sequence[SegmentResult]) -> None:
+        """Take the segments in order."""
+        self._segments = segments
 
-    def last_before(self, process: int, window: int) -> Place | None:
-        """The nearest earlier window with events of the process, and ``-1 - process``, which codes its last place there."""
-        return self._nearest(process, window, reversed(self._windows), earlier=True)
+    def last_before(self, process: int, window: int) -> LastOf | None:
+        """Find the last event of a process before a window; None if it has none."""
+        earlier = (segment for segment in reversed(self._segments) if segment.window < window)
+        nearest = next((segment.window for segment in earlier if segment.counts.events[process]), None)
+        return None if nearest is None else LastOf(nearest, process)
 
-    def next_after(self, process: int, window: int) -> Place | None:
-        """The nearest later window with events of the process, and ``-1 - process``, which codes its first place there."""
-        return self._nearest(process, window, self._windows, earlier=False)
-
-    def _nearest(
-        self, process: int, window: int, windows: Iterable[tuple[int, tuple[str, ...], Longs]], *, earlier: bool
-    ) -> Place | None:
-        own = self._computations[window]
-        for number, computation, events in windows:
-            if number != window and (number < window) == earlier and computation == own and events[process]:
-                return number, -1 - process
-        return None
-
-
-def _some(place: Place | None) -> list[Place]:
-    return [] if place is None else [place]
+    def next_after(self, process: int, window: int) -> FirstOf | None:
+        """Find the first event of a process after a window; None if it has none."""
+        later = (segment for segment in self._segments if segment.window > window)
+        nearest = next((segment.window for segment in later if segment.counts.events[process]), None)
+        return None if nearest is None else FirstOf(nearest, process)
 
 
 def _read_ends(target: SegmentTarget, made: SegmentResult) -> pa.Table:
@@ -293,6 +309,7 @@ def _read_ends(target: SegmentTarget, made: SegmentResult) -> pa.Table:
 
 
 def _stacked(ends: dict[int, pa.Table], *, receives: bool) -> pa.Table:
+    """Put the receives, or the sends, of all windows into one table of `ENDS`."""
     parts = [
         table.filter(pc.equal(table["receives"], receives)).append_column(
             "window", pa.repeat(window, pc.sum(pc.equal(table["receives"], receives)).as_py() or 0)
@@ -302,5 +319,5 @@ def _stacked(ends: dict[int, pa.Table], *, receives: bool) -> pa.Table:
     return pa.concat_tables([part.select(ENDS.names).cast(ENDS) for part in parts]) if parts else ENDS.empty_table()
 
 
-def _one(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+def _one_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

@@ -1,6 +1,6 @@
-"""From logs to a history: read, survey, order causally, deliver, measure, commit.
+"""Make a history from logs: read, survey, order causally, deliver, measure, commit.
 
-The only step that changes what readers see is the last.
+Only the last step changes what readers see.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class NothingDelivered(LedtoError):
 
 @dataclass(frozen=True, slots=True)
 class Delivering:
-    """What is to be delivered under which policies, as the command line says it."""
+    """The policies of a run and their settings, as on the command line."""
 
     policies: tuple[str, ...] = ("exact",)
     """``NAME`` or ``NAME:PHI``."""
@@ -45,7 +45,7 @@ class Delivering:
     elements: int | None = None
     tick: int | None = None
     as_known: bool = False
-    """Whether causes whose reports came too late to be known count for nothing, as in a live history."""
+    """Whether to ignore causes whose reports came too late to be known, as in a live history."""
 
     def check(self) -> None:
         """Raise `ValueError` for policies that do not exist."""
@@ -54,18 +54,19 @@ class Delivering:
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """How a run is to be made, apart from what it reads and where it writes."""
+    """How to make a run, apart from what it reads and where it writes."""
 
     unit: str = "ns"
     eps: int | None = None
-    """How far clocks differ at most, in the unit; None to find it in the data."""
+    """How far clocks differ at most, in `unit`; None to find it in the data."""
     epoch_rows: int = EPOCH_ROWS
+    """About how many rows an epoch has."""
     delivering: Delivering = field(default_factory=Delivering)
 
 
 @dataclass(frozen=True, slots=True)
 class RunMade:
-    """A run whose files are written, and which counts for nobody before it is committed. Pickles."""
+    """A run whose files are written, but which is not committed. Pickles."""
 
     description: Description
     tables: Tables
@@ -79,11 +80,11 @@ def observe(
     *,
     on_stage: OnStage = ignore_stages,
 ) -> Manifest:
-    """Make the history at `history` from these inputs, in place of what is there; give its manifest.
+    """Make the history at `history` from these inputs, replacing an older one; give its manifest.
 
-    Until the end the old history stays as it is and readable; a run that fails or is killed leaves it so. The same inputs
-    and settings give the same history, whatever the engine and however the work was spread. Raises `LedtoError`s that
-    say what to do: `SourceError`, `EpsTooSmall`, `TooLarge`, `NothingDelivered`, and the engine's own.
+    The old history stays readable until the commit, and for good if the run fails or is killed. The same inputs and
+    settings give the same history, with any engine and however the work is spread. Raises `LedtoError`s that say what to
+    do: `SourceError`, `EpsTooSmall`, `TooLarge`, `NothingDelivered`, and the engine's own.
     """
     settings = settings or RunSettings()
     on_stage("reading", 0, 0)
@@ -120,7 +121,7 @@ def run_from(
     settings: RunSettings,
     on_stage: OnStage = ignore_stages,
 ) -> RunMade:
-    """Order, deliver and measure reports that were read and counted, cut as the planner says."""
+    """Order, deliver and measure reports that were read and surveyed; the planner cuts them into windows."""
     on_stage("causality", 0, 0)
     segmented = make_segments(engine, reports, survey, planner, target, eps=settings.eps, on_stage=on_stage)
     if not segmented.tables.segments.num_rows:
@@ -147,7 +148,7 @@ def run_from(
 
 
 def _at_once(engine: Engine, inputs: Inputs, target: SegmentTarget, settings: RunSettings) -> RunMade:
-    """Let one task carry out all steps inline: a job costs more than a small input."""
+    """Let one task carry out all steps inline. For a small input, starting a job for each step would take longest."""
     (outcome,) = engine.run_tasks([partial(_made_or_refused, inputs, target, settings)], "the whole run")
     if isinstance(outcome, LedtoError):
         raise outcome
@@ -155,7 +156,7 @@ def _at_once(engine: Engine, inputs: Inputs, target: SegmentTarget, settings: Ru
 
 
 def _made_or_refused(inputs: Inputs, target: SegmentTarget, settings: RunSettings) -> RunMade | LedtoError:
-    # An error that is raised in a task reaches the driver as text; as a value it stays what it is.
+    # An error that a task raises reaches Spark's driver as text; one that it returns keeps its type.
     try:
         return make_run(InlineEngine(), inputs, target, settings)
     except LedtoError as refused:
@@ -166,7 +167,7 @@ def explain(
     engine: Engine, inputs: Inputs, history: str | os.PathLike[str], settings: RunSettings | None = None,
     *, on_stage: OnStage = ignore_stages,
 ) -> str:  # fmt: skip
-    """Say what `observe` would do with these inputs: the epochs, and the engine's plan for them. Nothing is written."""
+    """Describe what `observe` would do with these inputs: the epochs, and the engine's plan for them. Writes nothing."""
     settings = settings or RunSettings()
     reports = engine.read(inputs, None, on_stage)
     on_stage("survey", 0, 0)
@@ -196,7 +197,7 @@ def _describe(
         lag=segmented.lag,
         lag_event=max(made, key=lambda each: each.clock_lag).lag_event if segmented.lag else None,
         inputs=tuple(
-            Input(each.name, each.size_bytes, name) for each, name in zip(inputs.files, inputs.formats, strict=True)
+            Input(file.name, file.size_bytes, name) for file, name in zip(inputs.files, inputs.formats, strict=True)
         ),
         ledger=Ledger(
             reports=survey.reports,
@@ -219,6 +220,7 @@ def _describe(
 
 
 def _why_nothing(survey: Survey, segmented: Segmented, target: SegmentTarget) -> str:
+    """Say why no report could be used, with the first quarantined one as an example."""
     if not survey.reports:
         return "the inputs hold no reports: they are empty"
     first = ""
@@ -226,6 +228,6 @@ def _why_nothing(survey: Survey, segmented: Segmented, target: SegmentTarget) ->
         with target.store.open(f"{layout.run_folder(target.run)}/{min(segmented.aside_files)}") as file:
             rows = pq.ParquetFile(file).read(use_threads=False)
         at = pc.min_max(rows["place"])["min"].as_py() or 0
-        worst = rows.filter(pc.equal(pc.fill_null(rows["place"], 0), at)).slice(0, 1).to_pylist()[0]
-        first = f"; the first is {worst['file']}, {worst['place']}: {worst['reason']}"
+        row = rows.filter(pc.equal(pc.fill_null(rows["place"], 0), at)).slice(0, 1).to_pylist()[0]
+        first = f"; the first is {row['file']}, {row['place']}: {row['reason']}"
     return f"none of the {survey.reports:,} reports can be used{first}. Is --format the right one?"

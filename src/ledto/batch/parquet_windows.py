@@ -1,8 +1,8 @@
-"""The rows of a window straight from Parquet files whose row groups follow the time: what is near is read, nothing is moved.
+"""Read the rows of a window directly from Parquet files that are roughly sorted by time. No rows are moved between tasks.
 
-Collectors write what comes in, so most logs in Parquet are in order of time, more or less, and their footers say from
-when to when each row group reaches. A task then reads the row groups that touch its window. Where row groups reach over
-long times, as in a file a process, tasks would read them again and again: `Clustered.rows_read` tells.
+Collectors write reports as they come in, so that most logs in Parquet are roughly in order of time, and footers give the
+first and last time of each row group. A task then reads only the row groups that overlap its window. If row groups cover
+long times, as with a file for each process, many tasks would read the same ones: `Clustered.rows_read` tells how much.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from ledto.sources.parquet.reports import DICTIONARIES as FEW_VALUES
 from ledto.sources.times import NANOSECONDS_IN
 
 Opener = Callable[[str], Any]
-"""Opens a location as a file that can be read at any place. Pickles."""
+"""Opens a location as a file that can be read at any offset. Pickles."""
 
 DICTIONARIES = (*FEW_VALUES, "file")
-"""Columns with few values, which are read as numbers of them."""
+"""Columns with few different values, which are read as dictionaries."""
 SHARE_ROWS = 500_000
+"""About how many rows a task counts."""
 _FOOTERS_AT_ONCE = 16
 
 
@@ -42,14 +43,14 @@ class File:
 
     location: str
     name: str
-    """As rows that were set aside name it."""
+    """Its name in the rows, for people."""
     run: str
-    """What reads it: rows that a worker keeps are not another run's, which may find other rows in the same place."""
+    """The run that reads it. A worker must not use rows that it kept for another run: the file may have changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimedRowGroup:
-    """One row group, and from when to when its rows are."""
+    """One row group, with the first and last time of its rows."""
 
     file: File
     number: int
@@ -58,33 +59,33 @@ class TimedRowGroup:
     first_time: int
     last_time: int
     dictionaries: tuple[str, ...]
-    """Those of `DICTIONARIES` that the file has as text."""
+    """The columns of `DICTIONARIES` that the file has as text."""
     mapping: Mapping | None
-    """What the columns of a user's file mean; None if they are those of `REPORTS` already."""
+    """What the columns of a user's file mean; None if they are those of `REPORTS`."""
 
 
 _RECENT: dict[TimedRowGroup, pa.Table] = {}
-"""Row groups that reach into the next window. Of this process; a worker solves one window at a time."""
+"""Row groups that this process has read and that overlap the next window, too. A worker solves one window at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clustered:
-    """Reports of one computation, by row group. Pickles."""
+    """The reports of one computation, by row group. Pickles."""
 
     groups: tuple[TimedRowGroup, ...]
     columns: tuple[str, ...]
-    """Columns of the rows that may have values, the same in all files."""
+    """Columns of reports that may have values; the same in all files."""
     staged: bool
-    """Whether the files have the columns of `REPORTS` already, bad rows included; else they are a user's."""
+    """Whether an earlier step wrote the files, with the columns of `REPORTS` and bad rows; otherwise they are a user's."""
     open_file: Opener
 
     def rows_read(self, plan: WindowPlan) -> int:
-        """How many rows all windows of a plan of one computation would read together."""
+        """Count the rows that all windows of a plan of one computation would read together."""
         (epochs,) = plan.large
         return sum(group.rows for window in epochs.windows() for group in self._touching(window, plan.eps))
 
     def shares(self) -> list[list[TimedRowGroup]]:
-        """Give all row groups in lists of about `SHARE_ROWS` rows, one for each task that goes over them."""
+        """Split the row groups into shares of about `SHARE_ROWS` rows, one for each task."""
         shares: list[list[TimedRowGroup]] = []
         room = 0
         for group in self.groups:
@@ -104,11 +105,14 @@ class Clustered:
         return counts
 
     def rows(self, window: SegmentWindow, eps: int) -> pa.Table:
-        """The rows of a window, with ``own``, as `ledto.history.window.segment.make_segment` takes them."""
+        """Read the rows of a window, with the column ``own``, as `ledto.history.window.segment.make_segment` takes them.
+
+        HAZARD: keeps row groups for the next call in this process; threads must not share it.
+        """
         tables, kept = [], {}
         for group in self._touching(window, eps):
-            table = self._reports(group)
-            tables.append(self._chosen(group, table, window, eps))
+            table = self._read_all(group)
+            tables.append(self._select(group, table, window, eps))
             if window.high is not None and group.last_time >= window.high - eps:
                 kept[group] = table
         _RECENT.clear()
@@ -116,14 +120,15 @@ class Clustered:
         return pa.concat_tables(tables, promote_options="default").unify_dictionaries()
 
     def _touching(self, window: SegmentWindow, eps: int) -> Iterable[TimedRowGroup]:
+        """Select the row groups that may have rows within eps of a window."""
         for group in self.groups:
-            after = window.low is not None and group.last_time < window.low - eps
-            before = window.high is not None and group.first_time >= window.high + eps
-            if not (after or before):
+            is_earlier = window.low is not None and group.last_time < window.low - eps
+            is_later = window.high is not None and group.first_time >= window.high + eps
+            if not (is_earlier or is_later):
                 yield group
 
-    def _reports(self, group: TimedRowGroup) -> pa.Table:
-        """All rows of a row group."""
+    def _read_all(self, group: TimedRowGroup) -> pa.Table:
+        """Read all reports of a row group, or take them from the last call."""
         if group in _RECENT:
             return _RECENT[group]
         with self.open_file(group.file.location) as file:
@@ -137,8 +142,8 @@ class Clustered:
             table = reports.select(wanted).unify_dictionaries()
         return table
 
-    def _chosen(self, group: TimedRowGroup, table: pa.Table, window: SegmentWindow, eps: int) -> pa.Table:
-        """Those rows of a row group that a window needs, with ``own``."""
+    def _select(self, group: TimedRowGroup, table: pa.Table, window: SegmentWindow, eps: int) -> pa.Table:
+        """Select the rows of a row group that a window needs; add ``own``."""
         time = pc.fill_null(table["time"], 0).to_numpy()
         low = np.iinfo(np.int64).min if window.low is None else window.low
         high = np.iinfo(np.int64).max if window.high is None else window.high
@@ -149,7 +154,7 @@ class Clustered:
             inside &= time < high + eps
         own = (time >= low) & (time < high)
         if "reason" in table.column_names and table["reason"].null_count < len(table):
-            # Bad rows are nobody's by time: the window that holds the first time of their row group takes them.
+            # Bad rows do not go by time: the window that holds the first time of their row group takes them.
             bad = pc.is_valid(table["reason"]).to_numpy()
             inside = np.where(bad, low <= group.first_time < high, inside)
             own &= ~bad
@@ -157,7 +162,7 @@ class Clustered:
         return table if inside.all() else table.filter(pa.array(inside))
 
     def process_rows(self, group: TimedRowGroup) -> dict[str, int] | None:
-        """Rows of each process in a row group of a user's file; None if one of them has to be set aside."""
+        """Count the rows of each process in a row group of a user's file; None if a row must be quarantined."""
         assert group.mapping is not None
         reports = self._read_columns(group, sorted(group.mapping.known))
         if reports["reason"].null_count < len(reports):
@@ -168,9 +173,9 @@ class Clustered:
         return dict(zip(names, counts.field("counts").to_pylist(), strict=True))
 
     def _read_columns(self, group: TimedRowGroup, columns: Sequence[str]) -> pa.Table:
-        """Read the reports of a row group by these of its columns alone, and none of a user's own."""
+        """Read reports of a row group from these columns only, without columns of a user's own."""
         with self.open_file(group.file.location) as file:
-            parquet = parquet_file(file, read_dictionary=[each for each in group.dictionaries if each in columns])
+            parquet = parquet_file(file, read_dictionary=[name for name in group.dictionaries if name in columns])
             table = parquet.read_row_group(group.number, columns=list(columns), use_threads=False)
         if group.mapping is None:
             return table
@@ -179,23 +184,26 @@ class Clustered:
 
 
 def find_clusters(files: Sequence[File], open_file: Opener, *, staged: bool, unit: str) -> Clustered | None:
-    """The row groups of the files; None where a footer does not say their times, the files have
-    different columns, or a codec is not pyarrow's."""
+    """Read the footers of files, and list their row groups.
+
+    None if a footer has no times, if files have different columns, or if pyarrow cannot read a codec.
+    """
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
-        found = list(pool.map(lambda file: _row_groups(file, open_file, staged, unit), files))
+        footers = list(pool.map(lambda file: _row_groups(file, open_file, staged, unit), files))
     groups: list[TimedRowGroup] = []
     columns: set[tuple[str, ...]] = set()
-    for each in found:
-        if each is None:
+    for footer in footers:
+        if footer is None:
             return None
-        groups.extend(each[1])
-        columns.add(each[0])
+        groups.extend(footer[1])
+        columns.add(footer[0])
     return Clustered(tuple(groups), columns.pop(), staged, open_file) if len(columns) == 1 else None
 
 
 def _row_groups(
     file: File, open_file: Opener, staged: bool, unit: str
 ) -> tuple[tuple[str, ...], list[TimedRowGroup]] | None:
+    """Read the footer of one file: give its columns and row groups; None as `find_clusters`."""
     with open_file(file.location) as opened:
         parquet = pq.ParquetFile(opened)
         schema, metadata = parquet.schema_arrow, parquet.metadata
@@ -205,16 +213,16 @@ def _row_groups(
             mapping = map_schema(schema, file.name, unit)
         except SourceError:
             return None
-    # Columns of nested types take several places in the footer: names are compared there.
     few = tuple(name for name in DICTIONARIES if name in schema.names and (staged or _is_few(schema, name)))
     groups, first_row = [], 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
+        # Columns of nested types have several entries in the footer, so that entries are found by name.
         columns = [group.column(at) for at in range(group.num_columns)]
         if not READABLE_CODECS.issuperset(column.compression for column in columns):
             return None
-        stored = next((column for column in columns if column.path_in_schema == "time"), None)
-        statistics = None if stored is None else stored.statistics
+        time_column = next((column for column in columns if column.path_in_schema == "time"), None)
+        statistics = None if time_column is None else time_column.statistics
         if group.num_rows:
             if statistics is None or not statistics.has_min_max or (statistics.null_count and not staged):
                 return None
@@ -230,22 +238,22 @@ def _is_few(schema: pa.Schema, name: str) -> bool:
 
 
 def _columns(mapping: Mapping) -> tuple[str, ...]:
-    """The columns of `REPORTS` that may have values, and the further ones."""
+    """List the columns of `REPORTS` that may have values, and then those of the user."""
     known = mapping.known
-    found = {"computation", "process", "kind", "error", "file", "place", *known} - {"message"}
+    names = {"computation", "process", "kind", "error", "file", "place", *known} - {"message"}
     if known & {"message", "stamp"}:
-        found |= {"sends", "receives"}
+        names |= {"sends", "receives"}
     if known & {"message", "receives", "stamp"}:
-        found.add("receives_more")
+        names.add("receives_more")
     if "stamp" in known:
-        found.add("seq")
-    return (*(name for name in COLUMNS if name in found), *mapping.native_names)
+        names.add("seq")
+    return (*(name for name in COLUMNS if name in names), *mapping.native_names)
 
 
 def _time(statistics: pq.Statistics, which: str, kind: pa.DataType, unit: str) -> int:
-    """The least or largest time of a row group in the run's unit, rounded down as the rows are."""
+    """Give the "min" or "max" time of a row group in the run's unit, rounded down as the rows are."""
     if not pa.types.is_timestamp(kind):
         return int(getattr(statistics, which))
-    # As it is stored: as a date, it would have no nanoseconds.
+    # The raw value: as a Python date, it would lose its nanoseconds.
     raw = int(getattr(statistics, f"{which}_raw"))
     return raw * NANOSECONDS_IN[kind.unit] // NANOSECONDS_IN[unit]

@@ -1,4 +1,4 @@
-"""Reports become segments: cut into windows, solved, joined, mended, numbered. Nothing is committed here."""
+"""Make the segments of a run: cut reports into windows, solve these, join, mark missing causes, number. Commits nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from ledto.batch.join import (
     EpsTooSmall,
     FindSenders,
     Joined,
-    JoinedCrossings,
     Unbalanced,
     check_lags,
     check_ledger,
@@ -34,9 +33,9 @@ from ledto.history.window.segment import SegmentResult, SegmentTarget
 from ledto.history.window.solve import SegmentWindow, solve
 
 LARGEST_WINDOW_ROWS = 20_000_000
-"""A computation that cannot be cut and has more rows than this is refused: it would not fit in a task's memory."""
+"""The most rows of a computation that cannot be cut. More would not fit in a task's memory."""
 SAMPLE_ROWS = 100_000
-"""Rows of each slice from which eps is guessed where none is given."""
+"""Rows of each slice of the data from which eps is guessed, if none is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,34 +45,35 @@ class Segmented:
     made: tuple[SegmentResult, ...]
     tables: Tables
     eps: int
-    """The bound that the run used: the one given or, where none was, `lag`."""
+    """The eps of the run: the given one, or else `lag`."""
     lag: int
-    """The largest excess of an event's causal time over its wall time: the smallest eps that would do. Causes that are only
-    assumed do not count."""
+    """The most by which an event's time is before one of its causes: the smallest eps that would be enough. Causes that are
+    only assumed do not count."""
     aside_files: tuple[str, ...]
 
 
 class Planner(Protocol):
-    """Decides how the reports of a run are cut into windows."""
+    """Decides how to cut the reports of a run into windows."""
 
     def plan(self, eps: int) -> WindowPlan:
-        """Choose the windows for a bound on how far clocks differ. Raises `TooLarge`."""
+        """Choose the windows, if clocks differ by at most eps. Raises `TooLarge`."""
         ...
 
     def guess_eps(self) -> int:
-        """Guess a bound from the data."""
+        """Guess eps from the data."""
         ...
 
 
 class EvenPlanner:
-    """Cuts the reports into windows of about as many rows each."""
+    """A planner that gives all windows about the same number of rows."""
 
     def __init__(self, reports: RunReports, survey: Survey, *, epoch_rows: int) -> None:
         self._reports, self._survey, self._epoch_rows = reports, survey, epoch_rows
 
     @cached_property
     def _bins(self) -> dict[str, tuple[TimeBins, dict[int, int]]]:
-        return {each.name: self._count(each) for each in self._survey.large if each.timed}
+        """By large computation that can be cut: bins of time, and the rows in each."""
+        return {computation.name: self._count(computation) for computation in self._survey.large if computation.timed}
 
     def _count(self, computation: Computation) -> tuple[TimeBins, dict[int, int]]:
         return spread_bins(
@@ -84,34 +84,36 @@ class EvenPlanner:
 
     def plan(self, eps: int) -> WindowPlan:
         large = []
-        for each in self._survey.large:
-            bins, counts = self._bins.get(each.name, (TimeBins(0, 1), {}))
-            firsts = cut_into_epochs(counts, bin_width=bins.width, eps=eps, epoch_rows=self._epoch_rows)
-            if len(firsts) == 1 and each.rows > LARGEST_WINDOW_ROWS:
-                why = "clocks differ too much" if each.timed else "some of its events have no time"
-                advice = "Give every event a time, or take out the process whose clock is far off"
+        for computation in self._survey.large:
+            name, rows = computation.name, computation.rows
+            bins, counts = self._bins.get(name, (TimeBins(0, 1), {}))
+            first_bins = cut_into_epochs(counts, bin_width=bins.width, eps=eps, epoch_rows=self._epoch_rows)
+            if len(first_bins) == 1 and rows > LARGEST_WINDOW_ROWS:
+                why = "clocks differ too much" if computation.timed else "some of its events have no time"
+                advice = "Give every event a time, or leave out the process whose clock is far off"
                 raise TooLarge(
-                    f"computation {each.name!r} has {each.rows:,} reports and cannot be cut into epochs: {why}. {advice}"
+                    f"computation {name!r} has {rows:,} reports and cannot be cut into epochs: {why}. {advice}"
                 )
-            large.append(Epochs(each.name, each.processes, bins, firsts, each.rows))
+            large.append(Epochs(name, computation.processes, bins, first_bins, rows))
         shared = -(-self._survey.small_rows // self._epoch_rows)
         return WindowPlan(max(shared, 0 if large else 1), tuple(large), eps)
 
     def guess_eps(self) -> int:
-        """Take twice the largest lag in slices of the data; 0 where nothing is cut."""
+        """Give twice the largest lag in two slices of each large computation; 0 if nothing is cut."""
         lag = 0
-        for each in self._survey.large:
-            for share in (0.25, 0.75) if each.timed else ():
-                lag = max(lag, self._lag_around(each, share))
+        for computation in self._survey.large:
+            for share in (0.25, 0.75) if computation.timed else ():
+                lag = max(lag, self._lag_around(computation, share))
         return 2 * lag
 
     def _lag_around(self, computation: Computation, share: float) -> int:
+        """Solve about `SAMPLE_ROWS` rows of a computation after this share of its rows; give their lag."""
         bins, counts = self._bins[computation.name]
-        held = sorted(counts)
-        rows = np.cumsum([counts[each] for each in held])
-        at = int(np.searchsorted(rows, share * rows[-1]))
-        to = min(int(np.searchsorted(rows, rows[at] + SAMPLE_ROWS)), len(held) - 1)
-        start, stop = (bins.start + place * bins.width for place in (held[at], held[to] + 1))
+        occupied = sorted(counts)
+        rows = np.cumsum([counts[place] for place in occupied])
+        first = int(np.searchsorted(rows, share * rows[-1]))
+        last = min(int(np.searchsorted(rows, rows[first] + SAMPLE_ROWS)), len(occupied) - 1)
+        start, stop = (bins.start + place * bins.width for place in (occupied[first], occupied[last] + 1))
         table = self._reports.sample(computation, start, stop, self._survey.present)
         return solve(table, computation.processes, SegmentWindow(start, stop)).lag
 
@@ -120,9 +122,9 @@ def make_segments(
     engine: Engine, reports: RunReports, survey: Survey, planner: Planner, target: SegmentTarget, *, eps: int | None,
     on_stage: OnStage = ignore_stages,
 ) -> Segmented:  # fmt: skip
-    """Make the segments of a run; where no `eps` is given, find one that does.
+    """Make the segments of a run. Without `eps`, find one that is enough.
 
-    Raises `EpsTooSmall`, with the value that would do, if one was given and is too small.
+    Raises `EpsTooSmall`, with the smallest eps that is enough, if the given one is too small.
     """
     bound = planner.guess_eps() if eps is None else eps
     refused: EpsTooSmall | None = None
@@ -132,15 +134,15 @@ def make_segments(
             made = reports.make_segments(
                 plan, survey.present, target, lambda done, total: on_stage("causality", done, total)
             )
-            if eps is not None and refused is None and any(each.clock_lag > eps for each in made):
+            if eps is not None and refused is None and any(segment.clock_lag > eps for segment in made):
                 check_lags(made, eps)
             joined = join_segments(engine, made, plan, target, reports=survey.reports, on_stage=on_stage)
             break
-        except EpsTooSmall as small:
-            refused = refused or small
-            bound = max(4 * bound, 2 * (small.least or 0), 1)
-    # Answers that are only assumed may ask for wider windows. They say nothing of clocks.
-    lag = max((each.clock_lag for each in made), default=0)
+        except EpsTooSmall as error:
+            refused = refused or error
+            bound = max(4 * bound, 2 * (error.least or 0), 1)
+    # Answers that are only assumed may need wider windows. They say nothing about clocks.
+    lag = max((segment.clock_lag for segment in made), default=0)
     if eps is not None and refused is not None and lag > eps:
         raise EpsTooSmall(eps, lag, refused.where)
     return number_joined(
@@ -157,9 +159,9 @@ def join_segments(
     reports: int,
     on_stage: OnStage = ignore_stages,
 ) -> Joined:
-    """Settle what crosses the ends of segments. Raises `EpsTooSmall` where clocks differ by more than the plan's bound."""
-    if not any(len(each.first_bins) > 1 for each in plan.large):
-        return Joined(JoinedCrossings(), {})
+    """Find the causes that lie in other segments. Raises `EpsTooSmall` if clocks differ by more than the plan's eps."""
+    if not any(len(epochs.first_bins) > 1 for epochs in plan.large):
+        return Joined([], {})
     check_lags(made, plan.eps)
     check_sequences(made, plan)
     try:
@@ -189,22 +191,27 @@ def number_joined(
     segments = list(made)
     if joined.missing:
         on_stage("mending", 0, 0)
-        lacking = [at for at, each in enumerate(segments) if each.window in joined.missing]
-        tasks = [partial(mark_missing, made[at], joined.missing[made[at].window], target) for at in lacking]
-        for at, marked in zip(lacking, engine.run_tasks(tasks, "mark missing causes"), strict=True):
+        incomplete = [at for at, segment in enumerate(segments) if segment.window in joined.missing]
+        tasks = [partial(mark_missing, made[at], joined.missing[made[at].window], target) for at in incomplete]
+        for at, marked in zip(incomplete, engine.run_tasks(tasks, "mark missing causes"), strict=True):
             segments[at] = marked
     on_stage("boundaries", 0, 0)
-    total = sum(each.rows for each in segments)
+    total = sum(segment.rows for segment in segments)
     tables = number_segments(
         segments, plan, target, joined, on_progress=lambda done: on_stage("boundaries", done, total)
     )
-    aside = tuple(each.aside_file for each in segments if each.aside_file)
-    return Segmented(tuple(segments), tables, eps, max((each.clock_lag for each in segments), default=0), aside)
+    aside_files = tuple(segment.aside_file for segment in segments if segment.aside_file)
+    lag = max((segment.clock_lag for segment in segments), default=0)
+    return Segmented(tuple(segments), tables, eps, lag, aside_files)
 
 
 def _senders_finder(engine: Engine, target: SegmentTarget, made: Sequence[SegmentResult]) -> FindSenders:
-    """Make the look-up of message keys among the events that were written, as `join` takes it."""
-    files = {each.window: (each.files.events_file, each.counts.names) for each in made if each.files is not None}
+    """Make the function by which `join` finds keys among the events that were written."""
+    files = {
+        segment.window: (segment.files.events_file, segment.counts.names)
+        for segment in made
+        if segment.files is not None
+    }
 
     def find(windows: Sequence[int], keys: pa.Array) -> pa.Table:
         wanted = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
@@ -217,11 +224,12 @@ def _senders_finder(engine: Engine, target: SegmentTarget, made: Sequence[Segmen
 def _look_for_senders(
     target: SegmentTarget, window: int, events_file: str, names: Sequence[str], wanted: pa.Array
 ) -> pa.Table:
+    """Find the events of one window that send these keys."""
     with target.store.open(f"{layout.run_folder(target.run)}/{events_file}") as file:
         events = pq.ParquetFile(file).read(columns=["sends", "process", "kind"], use_threads=False)
     places = pa.array(rows_that_send(events["sends"], wanted))
-    found = events.take(places)
-    process = pc.index_in(found["process"].cast(pa.string()), value_set=pa.array(names, pa.string()))
-    within = pc.if_else(is_within(found["sends"], found["kind"]), process, pa.scalar(None, pa.int32()))
+    senders = events.take(places)
+    process = pc.index_in(senders["process"].cast(pa.string()), value_set=pa.array(names, pa.string()))
+    within = pc.if_else(is_within(senders["sends"], senders["kind"]), process, pa.scalar(None, pa.int32()))
     windows = pa.repeat(pa.scalar(window, pa.int64()), len(places))
-    return pa.table({"key": found["sends"], "window": windows, "place": places, "within": within})
+    return pa.table({"key": senders["sends"], "window": windows, "place": places, "within": within})

@@ -1,4 +1,4 @@
-"""What must be known of all reports before they are cut into windows."""
+"""Count the reports of a run before they are cut into windows: by computation and process, and which columns have values."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ledto.batch.parquet_windows import Clustered
 from ledto.events.schema import COLUMNS
 
 ALWAYS = ("computation", "process", "time", "kind", "sends", "receives", "name", "file", "place")
-"""Columns that are passed on even if no row has a value."""
+"""Columns that tasks get even if no row has a value."""
 OPTIONAL = (
     *("seq", "arrival", "receives_more", "id", "stamp", "attributes"),
     *("error", "clock_name", "line", "line_parent", "line_phase", "line_joins", "line_since"),
     *("channel_key", "channel_bytes"),
     *("reason", "text"),
 )
-"""Columns that are passed on only if some row has a value."""
+"""Columns that tasks get only if some row has a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """Counts of one computation's rows."""
+    """Counts of the usable rows of one computation."""
 
     name: str
     rows: int
@@ -34,11 +34,11 @@ class Computation:
     first_time: int | None
     last_time: int | None
     processes: tuple[str, ...]
-    """Ascending."""
+    """Names, ascending."""
 
     @property
     def timed(self) -> bool:
-        """Tell whether it can be cut by time: every row has one."""
+        """Whether every row has a time, so that it can be cut by time."""
         return self.timed_rows == self.rows
 
 
@@ -47,26 +47,28 @@ class Survey:
     """Counts of all reports."""
 
     reports: int
+    """All rows, bad ones included."""
     bad: int
-    """Rows that their source set aside."""
+    """Rows that their source quarantined."""
     present: tuple[str, ...]
-    """Columns that have a value in some row."""
+    """Columns that tasks need: `ALWAYS`, and those with a value in some row."""
     large: tuple[Computation, ...]
-    """Computations with more rows than a window takes."""
+    """Computations with more rows than a window may have."""
     small_rows: int
-    """Rows of all others."""
+    """Rows of all other computations."""
     computations: int
+    """The number of computations, large and small."""
     all_numbered: bool
-    """Whether every row that can be used has a sequence number of its source."""
+    """Whether every usable row has a number of its source."""
 
 
 def counted_columns(columns: Sequence[str]) -> list[str]:
-    """List the columns of which it matters whether any row has a value."""
+    """List the columns that tasks get only if some row has a value."""
     return [name for name in OPTIONAL if name in columns] + [name for name in columns if name not in COLUMNS]
 
 
 def count_by_process(reports: pa.Table) -> pa.Table:
-    """Count reports by computation, process and ``good``, as `survey_from` takes it."""
+    """Count reports by computation, process and ``good``: the table that `survey_from` takes."""
     good = pc.is_null(reports["reason"])
     has_value = {"timed": "time", "numbered": "seq"}
     has_value |= {f"n_{at}": name for at, name in enumerate(counted_columns(reports.column_names))}
@@ -78,7 +80,7 @@ def count_by_process(reports: pa.Table) -> pa.Table:
 
 
 def add_counts(parts: Sequence[pa.Table]) -> pa.Table:
-    """Sum up counts of several parts of the reports."""
+    """Add up the counts of several parts of the reports."""
     together = pa.concat_tables(parts)
     keys = ["computation", "process", "good"]
     how = {"first": "min", "last": "max"}
@@ -89,11 +91,11 @@ def add_counts(parts: Sequence[pa.Table]) -> pa.Table:
 
 
 def survey_from(per_process: pa.Table, counted: Sequence[str], *, window_rows: int) -> Survey:
-    """Sum up the counts of each process.
+    """Make a survey from the counts of each process.
 
-    `per_process` has a row for each computation, process and ``good`` (false: set aside by its source), with the counts
-    ``rows``, ``timed``, ``numbered``, the ``first`` and ``last`` time, and ``n_0``, ``n_1``, ...: how many rows
-    have a value in each column of `counted`.
+    `per_process` has a row for each computation, process and ``good`` (false: quarantined by its source), with the counts
+    ``rows``, ``timed``, ``numbered``, the ``first`` and ``last`` time, and ``n_0``, ``n_1``, ...: how many rows have a value
+    in each column of `counted`.
     """
     present = tuple(name for at, name in enumerate(counted) if pc.sum(per_process[f"n_{at}"]).as_py())
     good, bad = per_process.filter(per_process["good"]), per_process.filter(pc.invert(per_process["good"]))
@@ -119,7 +121,7 @@ def survey_from(per_process: pa.Table, counted: Sequence[str], *, window_rows: i
         bad=bad_rows,
         present=(*ALWAYS, *present),
         large=large,
-        small_rows=total - sum(each.rows for each in large),
+        small_rows=total - sum(computation.rows for computation in large),
         computations=len(computations),
         all_numbered=(pc.sum(good["numbered"]).as_py() or 0) == total,
     )
@@ -128,18 +130,19 @@ def survey_from(per_process: pa.Table, counted: Sequence[str], *, window_rows: i
 def survey_clusters(engine: Engine, clustered: Clustered, *, window_rows: int) -> Survey | None:
     """Survey plain Parquet files by the few columns that matter, in a third of the time.
 
-    None where a row might have to be set aside, or where there are several computations: then all rows must be looked at.
+    None if a row may have to be quarantined, or if there may be several computations: then all rows must be read.
     """
     groups = clustered.groups
     mappings = [group.mapping for group in groups]
-    if any(each is None or each.known & {"computation", "seq", "stamp"} for each in mappings):
+    if any(mapping is None or mapping.known & {"computation", "seq", "stamp"} for mapping in mappings):
         return None
-    counts = engine.run_tasks([partial(clustered.process_rows, group) for group in groups], "survey")
-    if any(each is None for each in counts):
+    results = engine.run_tasks([partial(clustered.process_rows, group) for group in groups], "survey")
+    counts = [result for result in results if result is not None]
+    if len(counts) < len(results):
         return None
-    names = tuple(sorted({name for each in counts if each is not None for name in each}))
+    names = tuple(sorted({name for rows_by_process in counts for name in rows_by_process}))
     rows = sum(group.rows for group in groups)
-    if sum(sum(each.values()) for each in counts if each is not None) != rows:
+    if sum(sum(rows_by_process.values()) for rows_by_process in counts) != rows:
         return None
     times = min(group.first_time for group in groups), max(group.last_time for group in groups)
     large = (Computation("", rows, rows, *times, names),) if rows > window_rows else ()

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from ledto.batch.join import Unbalanced
 from ledto.history import layout
-from ledto.history.deliver.files import SegmentOutcome, deliver_on, summary, write_deliveries
+from ledto.history.deliver.files import SegmentOutcome, deliver_on, summarize, write_deliveries
 from ledto.history.deliver.rows import Blocks, survey_segment
 from ledto.history.manifest import Description, Ledger, PolicySummary, StreamCounts, StreamDelays, WallClockSummary
 from ledto.history.run import Run
@@ -206,7 +206,7 @@ def _summarise_policies(
     """Sum up the outcomes of all policies; `closed` is the sum over closed segments."""
     outcomes = [tail.record.outcome for tail in tails if tail.record.outcome is not None]
     outcomes += [closed] if closed is not None else []
-    policies, wall_clock = summary([sum_outcomes(outcomes)] if outcomes else [], terms.delivering)
+    policies, wall_clock = summarize([sum_outcomes(outcomes)] if outcomes else [], terms.delivering)
     for name, policy in policies.items():
         files = tuple(record.outcome.files[name] for record in records if record.outcome is not None)
         policies[name] = replace(policy, files=files)

@@ -1,4 +1,10 @@
-"""The clocks of a run as files, and what the manifest says of them."""
+"""Estimate the clocks of a run, write and read their tables, and summarize them for the manifest.
+
+::
+
+    HISTORY/runs/<run>/clocks-<sum>.parquet       a row for each clock: how wrong it is, and how sure that is
+    HISTORY/runs/<run>/clock_pairs-<sum>.parquet  a row for each pair of clocks and bin of time: counts, least differences
+"""
 
 from __future__ import annotations
 
@@ -67,7 +73,7 @@ CLOCKS = pa.schema(
     ]
 )
 """``"pay", "behind", "web", -170000000, -190000000, -150000000, null, null, null, 2000, 900, 870, 3, 0, [], [], [...]``: the
-fields of `ledto.skew.offsets.ClockEstimate`, and the events that have a time of the clock."""
+fields of `ledto.skew.offsets.ClockEstimate`, and the number of events with a time of the clock."""
 
 CLOCK_PAIRS = pa.schema(
     [
@@ -81,58 +87,59 @@ CLOCK_PAIRS = pa.schema(
 are ``2**level`` wide and start at multiples of that."""
 
 MOST_PAIRS = 10
-"""Pairs of clocks, and sets of clocks that cannot be told apart, that the manifest names."""
+"""How many pairs of clocks, and sets of clocks that may be one, the manifest names."""
 SURE_EVENTS = 32
-"""With fewer events, times may all be multiples of ten by chance; then only thousands count."""
+"""With fewer events, all times may be multiples of ten by chance; then only powers of a thousand count."""
 PER_UNIT = {"ns": 0, "us": 1, "ms": 1, "s": 1}
-"""What a clock's resolution is at least: one of its units, if that is more than a nanosecond."""
+"""The least resolution of a clock: one unit, if that is more than a nanosecond."""
 
 
-def store_clocks(store: Store, run: str, found: SegmentClocks, *, unit: str | None) -> ClocksSummary:
-    """Estimate, write both tables, and give the manifest's ``clocks``. `unit` is that of times, if it is known."""
-    pairs = fit_pairs(found.pairs)
-    resolution = {name: resolution_of(*counted, unit) for name, counted in found.events.items()}
+def store_clocks(store: Store, run: str, measured: SegmentClocks, *, unit: str | None) -> ClocksSummary:
+    """Estimate the clocks, write both tables, and give the manifest's ``clocks``. `unit` is that of times, if known."""
+    pairs = fit_pairs(measured.pairs)
+    resolution = {name: resolution_of(*counted, unit) for name, counted in measured.events.items()}
     offsets = estimate_offsets(pairs, resolution=resolution)
-    tables = {CLOCKS_TABLE: clocks_table(offsets, found, resolution), CLOCK_PAIRS_TABLE: pairs_table(pairs)}
+    tables = {CLOCKS_TABLE: _clocks_table(offsets, measured, resolution), CLOCK_PAIRS_TABLE: _pairs_table(pairs)}
     files = {name: write_sealed_table(store, run, name, table) for name, table in tables.items()}
-    moving = [each.name for each in offsets.clocks if each.verdict in (DRIFTS, WANDERS, STEPS, ERRATIC)]
-    same = find_same_clocks(pairs, found.answers, resolution=resolution, left_out=moving)
-    return summary(offsets, found, pairs, files, same)
+    moving = [clock.name for clock in offsets.clocks if clock.verdict in (DRIFTS, WANDERS, STEPS, ERRATIC)]
+    same = find_same_clocks(pairs, measured.answers, resolution=resolution, left_out=moving)
+    return _summarize(offsets, measured, pairs, files, same)
 
 
 def resolution_of(events: int, power: int, unit: str | None) -> int:
-    """What a clock's readings are rounded down to, from how many there are and which power of ten divides them all."""
+    """Guess what a clock's times are rounded to, from their number and the exponent of ten whose power divides them all."""
     likely = power if events >= SURE_EVENTS else power - power % 3
     return 10**likely if likely else PER_UNIT.get(unit or "", 0)
 
 
-def clocks_table(offsets: Offsets, found: SegmentClocks, resolution: dict[str, int]) -> pa.Table:
-    """All clocks that have a time, those without messages included, by name."""
-    known = {each.name: each for each in offsets.clocks}
+def _clocks_table(offsets: Offsets, measured: SegmentClocks, resolution: dict[str, int]) -> pa.Table:
+    """Make a table of all clocks with events, those without messages included, by name."""
+    estimates = {clock.name: clock for clock in offsets.clocks}
     rows = []
-    for name in sorted(found.events):
-        row = _row(known[name]) if name in known else _unknown(name, resolution[name])
-        rows.append({**row, "events": found.events[name][0]})
+    for name in sorted(measured.events):
+        row = _estimate_row(estimates[name]) if name in estimates else _unknown_row(name, resolution[name])
+        rows.append({**row, "events": measured.events[name][0]})
     return pa.Table.from_pylist(rows, CLOCKS)
 
 
-def _row(clock: ClockEstimate) -> dict[str, Any]:
+def _estimate_row(clock: ClockEstimate) -> dict[str, Any]:
     fields = {name: getattr(clock, name) for name in CLOCKS.names if name not in ("events", "steps", "track")}
-    return fields | {name: [_plain(each) for each in getattr(clock, name)] for name in ("steps", "track")}
+    return fields | {name: [_as_dict(value) for value in getattr(clock, name)] for name in ("steps", "track")}
 
 
-def _plain(value: ClockStep | Moment) -> dict[str, Any]:
-    """The fields by name; `dataclasses.asdict` copies each and takes ten times as long."""
+def _as_dict(value: ClockStep | Moment) -> dict[str, Any]:
+    """Give the fields by name. `dataclasses.asdict` copies each field and takes ten times as long."""
     return {name: getattr(value, name) for name in value.__slots__}
 
 
-def _unknown(name: str, resolution: int) -> dict[str, Any]:
-    nothing = {"sent": 0, "received": 0, "peers": 0, "alternatives": [], "steps": [], "track": []}
-    return {"name": name, "verdict": UNKNOWN, "resolution": resolution, **nothing}
+def _unknown_row(name: str, resolution: int) -> dict[str, Any]:
+    """Make the row of a clock without messages."""
+    empty = {"sent": 0, "received": 0, "peers": 0, "alternatives": [], "steps": [], "track": []}
+    return {"name": name, "verdict": UNKNOWN, "resolution": resolution, **empty}
 
 
-def pairs_table(pairs: ClockPairs) -> pa.Table:
-    """The cells, in their order."""
+def _pairs_table(pairs: ClockPairs) -> pa.Table:
+    """Make a table of the cells, in their order."""
     names = pa.array(pairs.names, pa.string())
     columns: dict[str, Any] = {
         name: pa.DictionaryArray.from_arrays(pa.array(getattr(pairs, name)), names).cast(pa.string())
@@ -145,15 +152,15 @@ def pairs_table(pairs: ClockPairs) -> pa.Table:
 
 
 def read_clocks(run: Run) -> list[tuple[ClockEstimate, int]]:
-    """Every clock, with how many events have a time of it."""
-    found = []
+    """Read every clock, and how many events have a time of it."""
+    clocks = []
     for row in _table(run, CLOCKS_TABLE).read(use_threads=False).to_pylist():
         events = row.pop("events")
         row["alternatives"] = tuple(row["alternatives"])
         row["steps"] = tuple(ClockStep(**step) for step in row["steps"])
         row["track"] = tuple(Moment(**moment) for moment in row["track"])
-        found.append((ClockEstimate(**row), events))
-    return found
+        clocks.append((ClockEstimate(**row), events))
+    return clocks
 
 
 def _table(run: Run, name: str) -> pq.ParquetFile:
@@ -163,7 +170,7 @@ def _table(run: Run, name: str) -> pq.ParquetFile:
 
 
 def read_pairs(run: Run) -> ClockPairs:
-    """The cells that `store_clocks` wrote."""
+    """Read the cells that `store_clocks` wrote."""
     table = _table(run, CLOCK_PAIRS_TABLE).read(use_threads=False)
     names = pc.unique(pa.chunked_array([*table["sender"].chunks, *table["receiver"].chunks], pa.string())).sort()
     codes = {name: pc.index_in(table[name], names).to_numpy().astype(np.int32) for name in ("sender", "receiver")}
@@ -176,22 +183,21 @@ def read_pairs(run: Run) -> ClockPairs:
     )
 
 
-def summary(
-    offsets: Offsets, found: SegmentClocks, pairs: ClockPairs, files: dict[str, str], same: Sequence[SameClocks]
+def _summarize(
+    offsets: Offsets, measured: SegmentClocks, pairs: ClockPairs, files: dict[str, str], same: Sequence[SameClocks]
 ) -> ClocksSummary:  # fmt: skip
-    """What the manifest says."""
-    silent = len(found.events) - len(offsets.clocks)
-    verdicts = Counter(each.verdict for each in offsets.clocks) + Counter({UNKNOWN: silent})
+    silent = len(measured.events) - len(offsets.clocks)
+    verdicts = Counter(clock.verdict for clock in offsets.clocks) + Counter({UNKNOWN: silent})
     return ClocksSummary(
-        clocks=len(found.events),
+        clocks=len(measured.events),
         groups=offsets.groups,
         verdicts=dict(sorted(verdicts.items())),
-        broken=tuple(each.name for each in offsets.broken[:MOST_PAIRS]),
+        broken=tuple(clock.name for clock in offsets.broken[:MOST_PAIRS]),
         eps={"at_least": offsets.eps_low, "at_most": offsets.eps_high, "unbounded": offsets.unbounded},
-        message_delays={**_delays(found.message_delays), **_corrected(offsets, pairs)},
-        report_delays={**_delays(found.report_delays), "before_event": found.early_reports},
+        message_delays={**_delays(measured.message_delays), **_corrected(offsets, pairs)},
+        report_delays={**_delays(measured.report_delays), "before_event": measured.early_reports},
         files=files,
-        same=tuple(SameClock(each.names, each.apart, each.by_answers) for each in same[:MOST_PAIRS]),
+        same=tuple(SameClock(clocks.names, clocks.apart, clocks.by_answers) for clocks in same[:MOST_PAIRS]),
     )
 
 
@@ -203,16 +209,19 @@ def _delays(waits: Waits) -> dict[str, Any]:
 
 
 def _corrected(offsets: Offsets, pairs: ClockPairs) -> dict[str, Any]:
-    """The longest that a message took without the estimated offsets, between clocks whose offsets are constant."""
-    steady = {each.name: each.offset for each in offsets.clocks if each.verdict in STEADY and each.drift_ppm is None}
+    """Find the longest delay of a message after subtracting the estimated offsets, between clocks with constant offsets."""
+    steady = {
+        clock.name: clock.offset for clock in offsets.clocks if clock.verdict in STEADY and clock.drift_ppm is None
+    }
     offset = np.array([steady.get(name) or 0 for name in pairs.names], np.int64)
-    known = np.array([steady.get(name) is not None for name in pairs.names], np.bool_)
-    references = {each.name: each.reference for each in offsets.clocks}
+    is_steady = np.array([steady.get(name) is not None for name in pairs.names], np.bool_)
+    references = {clock.name: clock.reference for clock in offsets.clocks}
     against = np.unique([references.get(name) or "" for name in pairs.names], return_inverse=True)[1]
     if not len(pairs):
         return {"corrected_count": 0}
-    comparable = known[pairs.sender] & known[pairs.receiver] & (against[pairs.sender] == against[pairs.receiver])
-    chosen = pairs.take((pairs.sender != pairs.receiver) & comparable)
+    both_steady = is_steady[pairs.sender] & is_steady[pairs.receiver]
+    same_reference = against[pairs.sender] == against[pairs.receiver]
+    chosen = pairs.take((pairs.sender != pairs.receiver) & both_steady & same_reference)
     if not len(chosen):
         return {"corrected_count": 0}
     longest = int((chosen.largest - offset[chosen.receiver] + offset[chosen.sender]).max())
@@ -220,39 +229,40 @@ def _corrected(offsets: Offsets, pairs: ClockPairs) -> dict[str, Any]:
 
 
 def between_clocks(pairs: ClockPairs) -> dict[str, Any]:
-    """How often wall clocks put a message before its cause, and the pairs of clocks between which they do so most."""
-    other = pairs.sender != pairs.receiver
-    own = pairs.take(~other)
+    """Count how often wall clocks put a message before its cause, and find the pairs of clocks that do so most often."""
+    is_between = pairs.sender != pairs.receiver
+    between, within = pairs.take(is_between), pairs.take(~is_between)
+    # Each pair of codes is one number, because `np.unique` is slow for rows of several numbers.
     clocks = max(1, len(pairs.names))
-    packed = pairs.sender[other].astype(np.int64) * clocks + pairs.receiver[other]
-    key, place = np.unique(packed, return_inverse=True)
-    counts = np.zeros((3, len(key)), np.int64)
-    worst = np.zeros(len(key), np.int64)
-    for row, name in enumerate(("messages", "before_cause", "ties")):
-        np.add.at(counts[row], place, getattr(pairs, name)[other])
-    np.maximum.at(worst, place, np.maximum(0, -pairs.least[other]))
-    order = np.lexsort((np.arange(len(key)), -worst, -counts[1]))
-    named = [row for row in order[:MOST_PAIRS].tolist() if counts[1][row]]
+    packed, place = np.unique(between.sender.astype(np.int64) * clocks + between.receiver, return_inverse=True)
+    sender, receiver = np.divmod(packed, clocks)
+    messages, before_cause, ties, earlier_by = np.zeros((4, len(packed)), np.int64)
+    np.add.at(messages, place, between.messages)
+    np.add.at(before_cause, place, between.before_cause)
+    np.add.at(ties, place, between.ties)
+    np.maximum.at(earlier_by, place, np.maximum(0, -between.least))
+    order = np.lexsort((np.arange(len(messages)), -earlier_by, -before_cause))
     return {
-        "messages": int(counts[0].sum()),
-        "before_cause": int(counts[1].sum()),
-        "ties": int(counts[2].sum()),
-        "earlier_by": int(worst.max(initial=0)),
-        "pairs_before_cause": int((counts[1] > 0).sum()),
+        "messages": int(messages.sum()),
+        "before_cause": int(before_cause.sum()),
+        "ties": int(ties.sum()),
+        "earlier_by": int(earlier_by.max(initial=0)),
+        "pairs_before_cause": int((before_cause > 0).sum()),
         "pairs": [
             {
-                "sender": pairs.names[int(key[row]) // clocks],
-                "receiver": pairs.names[int(key[row]) % clocks],
-                "messages": int(counts[0][row]),
-                "before_cause": int(counts[1][row]),
-                "ties": int(counts[2][row]),
-                "earlier_by": int(worst[row]),
+                "sender": pairs.names[sender[pair]],
+                "receiver": pairs.names[receiver[pair]],
+                "messages": int(messages[pair]),
+                "before_cause": int(before_cause[pair]),
+                "ties": int(ties[pair]),
+                "earlier_by": int(earlier_by[pair]),
             }
-            for row in named
+            for pair in order[:MOST_PAIRS].tolist()
+            if before_cause[pair]
         ],
         "within_one_clock": {
-            "messages": int(own.messages.sum()),
-            "before_cause": int(own.before_cause.sum()),
-            "earlier_by": int(max(0, -own.least.min(initial=0))),
+            "messages": int(within.messages.sum()),
+            "before_cause": int(within.before_cause.sum()),
+            "earlier_by": int(max(0, -within.least.min(initial=0))),
         },
     }

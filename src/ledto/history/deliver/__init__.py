@@ -1,1 +1,6 @@
-"""Takes a segment and policies; gives the deliveries of its events, and what each order contradicts."""
+"""Deliver the events of segments under policies, and count how each order contradicts causality.
+
+Takes a run, a segment and policies. Gives a row of `segment.DELIVERIES` for each event, and counts::
+
+    {"at": 1700000000120000000, "waited": 60000000, "late": false, "lead": 1700000000080000000, "tie": 0, "rank": 17}
+"""

@@ -1,4 +1,4 @@
-"""Deliveries of a run's segments as files, and what the manifest says of them."""
+"""Deliver a run's segments into files, and summarize the deliveries for the manifest."""
 
 from __future__ import annotations
 
@@ -29,37 +29,43 @@ from ledto.history.sealed import write_sealed_table
 from ledto.measures.delays import Waits
 
 AT_ONCE = "assumed at once"
+"""What the manifest says of arrival times that no report has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Under which policies a history is delivered, and what was assumed of it. Lengths are in the history's unit."""
+    """The policies of a history with all their settings, and some counts. `eps`, `delta` and `tick` are in its unit."""
 
     options: tuple[PolicyOption, ...]
     policies: Mapping[str, StampPolicy]
-    """By name, in ticks."""
+    """By name; their eps and delta are in ticks."""
     eps: int
     delta: int
     tick: int
     elements: int | None
     delta_given: bool
+    """Whether the user gave delta; otherwise it is the longest delay of a report."""
     events: int
     untimed: int
+    """Events without a time in their whole past. They are not delivered."""
     without_arrival: int
+    """Events whose report is assumed to have arrived at once."""
     as_known: bool = False
     """Whether stamps are what an observer could know at the time (`ledto.history.deliver.segment`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentOutcome:
-    """What a task reports of its segment. Pickles."""
+    """The result of delivering one segment. Pickles. Dictionaries are by policy."""
 
     number: int
     files: dict[str, str]
-    """By policy: the name of the file within the run."""
+    """Names of the files within the run."""
     contradictions: dict[str, Contradictions]
     late: dict[str, int]
+    """Events whose report arrived after the event was due."""
     waits: dict[str, Waits]
+    """In ticks."""
     wall_clock: WallClock
 
 
@@ -74,21 +80,24 @@ def agree_terms(
     elements: int | None = None,
     as_known: bool = False,
 ) -> Terms:
-    """The policies that the texts ask for, with what they leave open taken from the data.
+    """Read the policies, and take settings that are not given from the data.
 
-    Without `delta`, it is the longest that a report took, so that none is late for a policy that waits in full. Raises
-    `ValueError` for policies that do not exist and `ClockDrift` for an eps that the history breaks.
+    Without `delta`, it is the longest delay of a report: then no report is late for a policy that waits in full. Raises
+    `ValueError` for policies that do not exist, or if a report arrived later than any policy waits, and `ClockDrift` if eps
+    is too small for the history.
     """
     lag = int(blocks.largest_lag.max(initial=0))
     if lag > eps:
         raise ClockDrift(
-            f"an event's causal time is {lag} after its time, and eps is {eps}: build the history again with an eps of {lag}"
+            f"an event has a time {lag} before one of its causes, and eps is {eps}: make the history again with an eps of "
+            f"{lag} or more"
         )
     tick = default_tick(eps) if tick is None else tick
     longest = max(0, int(blocks.largest_delay.max(initial=0)))
     if delta is None and longest > MAX_TICKS * tick:
         raise ValueError(
-            f"a report arrived {longest} after its event, more than any policy waits: give delta, how long reports take"
+            f"a report arrived {longest} after its event, later than any policy waits: give delta, the longest that "
+            "reports usually take"
         )
     policies = policies_from_options(
         texts, eps=eps, delta=longest if delta is None else delta, tick=tick, phi=phi, elements=elements
@@ -111,14 +120,14 @@ def agree_terms(
 def deliver_and_write(
     run: Run, number: int, terms: Terms, blocks: Blocks, *, attempt: str, limit_rows: int = LIMIT_ROWS
 ) -> SegmentOutcome:
-    """Deliver a segment and write a file for each policy; `attempt` makes their names unique."""
+    """Deliver a segment and write a file for each policy. `attempt` makes the names unique."""
     return write_deliveries(run, number, deliver_on(terms, run, number, blocks, limit_rows=limit_rows), attempt=attempt)
 
 
 def deliver_on(
     terms: Terms, run: Run, number: int, blocks: Blocks, *, limit_rows: int = LIMIT_ROWS
 ) -> SegmentDeliveries:
-    """Deliver a segment on these terms."""
+    """Deliver a segment under the policies of these terms."""
     return deliver_segment(
         run,
         number,
@@ -131,19 +140,19 @@ def deliver_on(
     )
 
 
-def write_deliveries(run: Run, number: int, found: SegmentDeliveries, *, attempt: str) -> SegmentOutcome:
-    """Write what was found for a segment."""
+def write_deliveries(run: Run, number: int, delivered: SegmentDeliveries, *, attempt: str) -> SegmentOutcome:
+    """Write the deliveries of a segment, a file for each policy. `attempt` makes the names unique."""
     files: dict[str, str] = {}
-    for name, deliveries in found.policies.items():
+    for name, deliveries in delivered.policies.items():
         files[name] = _write(run, layout.segment_stem(f"delivery-{name}", number, attempt), deliveries.table)
-    each = found.policies.items()
+    by_policy = delivered.policies.items()
     return SegmentOutcome(
         number,
         files,
-        {name: deliveries.contradictions for name, deliveries in each},
-        {name: deliveries.late for name, deliveries in each},
-        {name: deliveries.waits for name, deliveries in each},
-        found.wall_clock,
+        {name: deliveries.contradictions for name, deliveries in by_policy},
+        {name: deliveries.late for name, deliveries in by_policy},
+        {name: deliveries.waits for name, deliveries in by_policy},
+        delivered.wall_clock,
     )
 
 
@@ -161,9 +170,9 @@ def _write(run: Run, stem: str, table: pa.Table) -> str:
     )
 
 
-def summary(outcomes: Sequence[SegmentOutcome], terms: Terms) -> tuple[dict[str, PolicySummary], WallClockSummary]:
-    """What the manifest says of each policy and of the order by wall time, from the outcomes of all segments."""
-    ordered = sorted(outcomes, key=lambda each: each.number)
+def summarize(outcomes: Sequence[SegmentOutcome], terms: Terms) -> tuple[dict[str, PolicySummary], WallClockSummary]:
+    """Summarize the outcomes of all segments for the manifest: each policy, and the order by wall time."""
+    ordered = sorted(outcomes, key=lambda outcome: outcome.number)
     reason = "nothing in their past has a time" if terms.untimed else None
     policies: dict[str, PolicySummary] = {}
     for option in terms.options:
@@ -178,18 +187,18 @@ def summary(outcomes: Sequence[SegmentOutcome], terms: Terms) -> tuple[dict[str,
             elements=getattr(terms.policies[name], "elements", None),
             arrival=_arrival(terms),
             as_known=terms.as_known,
-            late=sum(each.late[name] for each in ordered),
+            late=sum(outcome.late[name] for outcome in ordered),
             undelivered=terms.untimed,
             undelivered_reason=reason,
-            violations=_violations([each.contradictions[name] for each in ordered]),
-            delays=_delays(reduce(add, (each.waits[name] for each in ordered), Waits.none()), terms.tick),
-            files=tuple(each.files[name] for each in ordered),
+            violations=_violations([outcome.contradictions[name] for outcome in ordered]),
+            delays=_delays(reduce(add, (outcome.waits[name] for outcome in ordered), Waits.none()), terms.tick),
+            files=tuple(outcome.files[name] for outcome in ordered),
         )
-    wall = reduce(add, (each.wall_clock for each in ordered)) if ordered else None
+    wall = reduce(add, (outcome.wall_clock for outcome in ordered)) if ordered else None
     return policies, WallClockSummary(
         undelivered=terms.untimed,
         undelivered_reason=reason,
-        violations=_violations([each.wall_clock.contradictions for each in ordered]),
+        violations=_violations([outcome.wall_clock.contradictions for outcome in ordered]),
         messages_before_cause=wall.messages_before_cause if wall else 0,
         ties=wall.ties if wall else 0,
         earlier_by=wall.earlier_by if wall else 0,
@@ -207,15 +216,15 @@ def _violations(parts: Sequence[Contradictions]) -> dict[str, Any]:
     if not parts:
         return {}
     total = reduce(add, parts)
-    found: dict[str, Any] = dict.fromkeys(
+    counts: dict[str, Any] = dict.fromkeys(
         ("events", "before_cause", "after_effect", "involved", "pairs", "average_pct")
     )
     if total.inversions is not None:
-        found |= asdict(total.inversions)
+        counts |= asdict(total.inversions)
         halved = 50 * (total.inversions.before_cause + total.inversions.after_effect)
-        found["average_pct"] = halved / total.inversions.events if total.inversions.events else 0.0
+        counts["average_pct"] = halved / total.inversions.events if total.inversions.events else 0.0
     return {
-        **found,
+        **counts,
         "unknown_because": total.reason,
         "messages": total.messages,
         "messages_inverted": total.messages_inverted,
@@ -223,7 +232,7 @@ def _violations(parts: Sequence[Contradictions]) -> dict[str, Any]:
 
 
 def _delays(waits: Waits, tick: int) -> dict[str, Any]:
-    """In the history's unit."""
+    """Convert waits in ticks to delays in the history's unit."""
     delays = waits.delays()
     if delays is None:
         return {"deliveries": 0}

@@ -1,7 +1,7 @@
-"""Rows of one or several segments of a computation as one run of rows, with what delivery needs of each.
+"""Load the rows that delivery needs, from one or several segments of a computation.
 
-Also the *blocks* of a history: the smallest and largest times of each row group, by which a segment's task knows which
-rows of its neighbours it must load.
+Also survey the *blocks* of a history: the smallest and largest times of each row group. They tell the task of a segment
+which rows of its neighbours it must load.
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 
 NEVER = int(np.iinfo(np.int64).max) >> 1
-"""Beyond any time, with room to add to it."""
+"""Later than any time, but small enough to be added to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EventTimes:
-    """Of timed events: an event without a time of its own is taken to happen at its causal time."""
+    """The times of timed events."""
 
     rows: Longs
-    """Which rows these are; others have no time in their whole past."""
+    """Their rows. Other rows have no time in their whole past."""
     time: Longs
+    """The event's own time, or else its causal time."""
     causal_time: Longs
     arrival: Longs
-    """The time where none is given: the report is assumed to arrive at once."""
+    """When the report arrived. If that is not known, it is `time`: the report is assumed to arrive at once."""
     without_arrival: int
-    """Rows for which that was assumed."""
-    untold: NDArray[np.bool_]
-    """Which of these have no time of their own."""
+    """The number of rows for which that was assumed."""
+    without_time: NDArray[np.bool_]
+    """Whether the event has no time of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """Row groups of events, by position. A block without a timed event has the largest numbers for least and vice versa."""
+    """Row groups of events, by position. In a block without timed events, `least_` is `NEVER` and `largest_` is -`NEVER`."""
 
     segment: Longs
     first_position: Longs
@@ -57,22 +58,24 @@ class Blocks:
     least_arrival: Longs
     largest_arrival: Longs
     largest_delay: Longs
-    """arrival - time."""
+    """The largest ``arrival - time``."""
     largest_lag: Longs
-    """causal_time - time."""
+    """The largest ``causal_time - time``."""
     untimed: Longs
+    """Events without a time in their whole past."""
     without_arrival: Longs
+    """Events whose report is assumed to have arrived at once."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def take(self, chosen: slice) -> Self:
-        """Some of the blocks."""
+        """Select blocks."""
         return type(self)(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     @classmethod
     def joined(cls, parts: Sequence[Blocks]) -> Self:
-        """Blocks of several segments, given in their order."""
+        """Join the blocks of several segments; these must be in order."""
         return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
@@ -83,66 +86,68 @@ class EventRange:
     position: Longs
     times: EventTimes
     skeleton: Skeleton
-    """Processes by their names, computation after computation; causes outside the span are in `outside`."""
+    """Processes are numbered by computation and name. Causes outside the range are in `outside_row` and `outside_cause`."""
     column: Ints
     """By process: its number among those of its computation."""
     starts: Longs
-    """Where each computation's rows start."""
+    """The first row of each computation, and the number of rows."""
     outside_row: Longs
-    """Rows that have a cause that is not here: before the span, or untimed ..."""
+    """Rows with a cause that is not among the rows: one before the range, or untimed."""
     outside_cause: Longs
-    """... and its position."""
+    """The positions of these causes."""
 
     def __len__(self) -> int:
         return len(self.position)
 
 
 def survey_segment(run: Run, number: int) -> Blocks:
-    """The blocks of a segment; reads three columns."""
+    """Survey the blocks of a segment. Reads three columns."""
     first, rows = int(run.segments.first_position[number]), int(run.segments.rows[number])
-    found = []
+    blocks = []
     for start in range(0, rows, layout.EVENT_ROWS):
         count = min(layout.EVENT_ROWS, rows - start)
-        found.append([number, first + start, count, *_block(read_times(run, number, start, start + count), count)])
-    return Blocks(*np.array(found, np.int64).reshape(len(found), len(fields(Blocks))).T)
+        blocks.append([number, first + start, count, *_bounds(read_times(run, number, start, start + count), count)])
+    return Blocks(*np.array(blocks, np.int64).reshape(len(blocks), len(fields(Blocks))).T)
 
 
-def _block(times: EventTimes, count: int) -> list[int]:
+def _bounds(times: EventTimes, count: int) -> list[int]:
+    """Compute the fields of `Blocks` from `least_time` on, for a block of `count` events."""
     if not len(times.rows):
         return [NEVER, -NEVER, NEVER, -NEVER, NEVER, -NEVER, -NEVER, 0, count, times.without_arrival]
-    # In a live history, a clock that is far ahead is not believed, and its event may stand before its time.
+    # In a live history, a clock that is far ahead is not believed, and its event may be placed before its time.
     time = np.minimum(times.time, times.causal_time)
-    # There, such an event, and one without a time, is taken to happen when its report arrives, which may be before its
-    # causal time. Whoever bounds where events are delivered needs that; it is no lag of a clock.
-    unbelieved = times.untold | (times.time > times.arrival)
+    # There, such an event, or one without a time, happens when its report arrives. That may be before its causal time.
+    # The bounds of delivery times need it, but it is no lag of a clock.
+    unbelieved = times.without_time | (times.time > times.arrival)
     happened = np.where(unbelieved, np.minimum(time, times.arrival), time)
-    bounds = [int(end) for each in (happened, times.causal_time, times.arrival) for end in (each.min(), each.max())]
+    columns = (happened, times.causal_time, times.arrival)
+    bounds = [int(bound) for column in columns for bound in (column.min(), column.max())]
     delay, lag = times.arrival - time, times.causal_time - time
     return [*bounds, int(delay.max()), int(lag.max()), count - len(times.rows), times.without_arrival]
 
 
 def read_times(run: Run, number: int, start: int, stop: int) -> EventTimes:
-    """The times of some rows of a segment; rows are numbered from `start`."""
+    """Read the times of rows ``start <= row < stop`` of a segment; rows of the result are numbered from `start`."""
     table = run.events(number, ("time", "causal_time", "arrival"), start, stop)
     time, causal_time, arrival = (_longs(table[name]) for name in ("time", "causal_time", "arrival"))
     rows = np.flatnonzero(causal_time != NO_TIME)
     if len(rows) < len(causal_time):
         time, causal_time, arrival = time[rows], causal_time[rows], arrival[rows]
-    untold = time == NO_TIME
-    time = np.where(untold, causal_time, time)
+    without_time = time == NO_TIME
+    time = np.where(without_time, causal_time, time)
     missing = arrival == NO_TIME
-    return EventTimes(rows, time, causal_time, np.where(missing, time, arrival), int(missing.sum()), untold)
+    return EventTimes(rows, time, causal_time, np.where(missing, time, arrival), int(missing.sum()), without_time)
 
 
 def _longs(column: pa.ChunkedArray) -> Longs:
     if column.null_count:
         column = pc.fill_null(column.cast(pa.int64()), NO_TIME)
-    found: Longs = column.to_numpy().astype(np.int64, copy=False)
-    return found
+    values: Longs = column.to_numpy().astype(np.int64, copy=False)
+    return values
 
 
 def chain_of(run: Run, number: int) -> range:
-    """The segments that may belong to the same computation as this one."""
+    """Find the segments that may belong to the same computation as this one; they follow each other."""
     starting = np.flatnonzero(run.segments.starts_computation)
     at = int(np.searchsorted(starting, number, side="right"))
     first = int(starting[at - 1]) if at else 0
@@ -150,11 +155,11 @@ def chain_of(run: Run, number: int) -> range:
 
 
 def load_span(run: Run, start: int, stop: int) -> EventRange:
-    """The rows at positions ``start <= position < stop``, which lie in one chain of segments."""
+    """Load the rows at positions ``start <= position < stop``, which must be in segments of one `chain_of`."""
     segments = run.segments
     numbers = range(segments.segment_of(start), segments.segment_of(stop - 1) + 1)
     codes = np.unique(np.concatenate([segments.codes_of(number) for number in numbers]))
-    rank, column, computation = _ranked(run, codes)
+    rank, column, computation = _rank_processes(run, codes)
     process: list[Ints] = []
     effects: list[Longs] = []
     causes: list[Longs] = []
@@ -180,14 +185,17 @@ def load_span(run: Run, start: int, stop: int) -> EventRange:
         np.concatenate([part.causal_time for part in parts]),
         np.concatenate([part.arrival for part in parts]),
         sum(part.without_arrival for part in parts),
-        np.concatenate([part.untold for part in parts]),
+        np.concatenate([part.without_time for part in parts]),
     )
-    codes_of_rows = np.concatenate(process)
-    return _arranged(start, whole, codes_of_rows, np.concatenate(effects), np.concatenate(causes), column, computation)
+    ranks = np.concatenate(process)
+    return _arrange(start, whole, ranks, np.concatenate(effects), np.concatenate(causes), column, computation)
 
 
-def _ranked(run: Run, codes: Ints) -> tuple[Ints, Ints, Ints]:
-    """By place among `codes`: the rank by computation and name; by rank: the column, and the computation."""
+def _rank_processes(run: Run, codes: Ints) -> tuple[Ints, Ints, Ints]:
+    """Rank processes by computation and name.
+
+    Gives by place among `codes` the rank; by rank the number within the computation, and the computation.
+    """
     names = run.processes.process.take(pa.array(codes)).dictionary_encode()
     by_name: NDArray[Any] = pc.rank(names.dictionary, tiebreaker="dense").to_numpy()[names.indices.to_numpy()]
     owner = run.processes.computation_number[codes]
@@ -199,10 +207,10 @@ def _ranked(run: Run, codes: Ints) -> tuple[Ints, Ints, Ints]:
     return rank, column, computation
 
 
-def _arranged(
+def _arrange(
     start: int, times: EventTimes, process: Ints, effects: Longs, causes: Longs, column: Ints, computation: Ints
 ) -> EventRange:
-    """Leave out the untimed rows, put computations one after the other, and causes with their effects."""
+    """Leave out untimed rows, and sort the rest by computation. Effects and causes are rows counted from `start`."""
     several = int(computation[-1]) > 0
     rows = times.rows
     if several:
@@ -214,7 +222,7 @@ def _arranged(
             times.causal_time[order],
             times.arrival[order],
             times.without_arrival,
-            times.untold[order],
+            times.without_time[order],
         )
     outside = causes < 0
     outside_row, outside_cause = effects[outside], causes[outside]
@@ -232,12 +240,13 @@ def _arranged(
     by_effect = np.argsort(effects, kind="stable")
     effects, causes = effects[by_effect], causes[by_effect]
     offsets = np.concatenate(([0], np.cumsum(np.bincount(effects, minlength=len(rows))))).astype(np.int64)
-    own = process[rows]
-    starts = np.concatenate(([0], np.cumsum(np.bincount(computation[own], minlength=int(computation[-1]) + 1))))
+    timed_process = process[rows]
+    counts = np.bincount(computation[timed_process], minlength=int(computation[-1]) + 1)
+    starts = np.concatenate(([0], np.cumsum(counts)))
     return EventRange(
         start + rows,
         times,
-        Skeleton(own, offsets, effects - causes),
+        Skeleton(timed_process, offsets, effects - causes),
         column,
         starts.astype(np.int64),
         outside_row,

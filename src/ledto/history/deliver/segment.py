@@ -1,13 +1,13 @@
-"""Delivers the events of one segment under several policies and counts what each order contradicts, exactly.
+"""Deliver the events of one segment under several policies, and count exactly how each order contradicts causality.
 
-A task reads its segment and the rows of its neighbours that `ledto.history.deliver.neighbours` names: those within 2 eps,
-as a rule, and more where reports arrived after they were due. When that would be more than `limit_rows`, the counts that
-need them are not given, and the reason is. What a message's own send and receive show is counted in any case.
+A task reads its segment and the rows that `ledto.history.deliver.neighbours` names: usually those within 2 eps, and more if
+reports arrived after they were due. If that is more than `limit_rows`, the counts that need them are left out, with the
+reason. Messages that arrive before their send are always counted.
 
-The order of a policy is by ``(at, lead, tie)``: within one tick the key decides, which starts with `lead`; both are
-independent of how the history is cut. ``rank`` is the place among the segment's own deliveries. Times are in the
-history's unit, to the tick: ``at`` is the start of the tick in which the event is delivered, and ``waited`` counts from the
-start of the tick in which its report arrived.
+The order of a policy is by ``(at, lead, tie)``: within one tick the key decides, which begins with `lead`. Neither depends
+on how the history is cut. ``rank`` is the place among the segment's own deliveries. Times are in the history's unit, rounded
+to ticks: ``at`` is the start of the tick in which the event is delivered, and ``waited`` counts from the start of the tick
+in which its report arrived.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ledto.delivery.stamped import (
     prompt_ticks,
     wait_ticks,
 )
-from ledto.history.deliver.neighbours import Neighbourhood, chain, delivery_bounds
+from ledto.history.deliver.neighbours import Neighbourhood, delivery_bounds, neighbourhood_of
 from ledto.history.deliver.rows import NEVER, Blocks, EventRange, chain_of, load_span
 from ledto.history.run import Run
 from ledto.measures.delays import Waits
@@ -42,7 +42,7 @@ from ledto.measures.inversions import Inversions, OrderedRowsOfCauses, count_inv
 Longs = NDArray[np.int64]
 
 LIMIT_ROWS = 4_000_000
-"""Rows that a task loads at most for the sake of late reports; each takes about 300 bytes."""
+"""The most rows that a task loads because of late reports. Each takes about 300 bytes."""
 
 DELIVERIES = pa.schema(
     [
@@ -54,22 +54,22 @@ DELIVERIES = pa.schema(
         pa.field("rank", pa.int32()),
     ]
 )
-"""``1700000000120000000, 60000000, false, 1700000000080000000, 0, 17``, or null throughout for an event without a time;
-rows as in the segment. Sorted by ``(at, lead, tie)``, the events of a computation are in the order of their delivery."""
+"""``1700000000120000000, 60000000, false, 1700000000080000000, 0, 17``; all null for an event that has no time. Rows are as
+in the segment. Sorted by ``(at, lead, tie)``, the events of a computation are in the order of their delivery."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contradictions:
-    """What an order of events contradicts; those of segments add up."""
+    """How often an order of events contradicts causality. Those of segments can be added."""
 
     messages: int
-    """Messages received: pairs of a send and an event that received it, both timed."""
+    """Pairs of a send and an event that received it, both timed."""
     messages_inverted: int
-    """Of these, received before they were sent, in this order."""
+    """Pairs of these with the receive before the send in this order."""
     inversions: Inversions | None
-    """The same for all pairs of a cause and its effect, direct or not."""
+    """The same for all pairs of a cause and an effect, direct or not; None if not counted."""
     reason: str | None = None
-    """Why `inversions` is not known."""
+    """Why `inversions` was not counted."""
 
     def __add__(self, other: Contradictions) -> Contradictions:
         inversions = None
@@ -85,19 +85,20 @@ class Contradictions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PolicyDeliveries:
-    """Deliveries of a segment under one policy."""
+    """The deliveries of a segment under one policy."""
 
     table: pa.Table
     """Columns of `DELIVERIES`."""
     contradictions: Contradictions
     late: int
+    """Events whose report arrived after the event was due."""
     waits: Waits
     """In ticks."""
 
 
 @dataclass(frozen=True, slots=True)
 class WallClock:
-    """The order by time, process name and number; those of segments add up."""
+    """How the order by time, process name and number contradicts causality. Those of segments can be added."""
 
     contradictions: Contradictions
     messages_before_cause: int
@@ -105,7 +106,7 @@ class WallClock:
     ties: int
     """Messages whose receive has the same time as their send."""
     earlier_by: int
-    """The most by which a receive's time is before its send's; 0 without one."""
+    """The most by which a receive's time is before its send's; 0 if none is."""
 
     def __add__(self, other: WallClock) -> WallClock:
         return WallClock(
@@ -118,11 +119,12 @@ class WallClock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentDeliveries:
-    """What a task found."""
+    """The result of delivering one segment."""
 
     policies: dict[str, PolicyDeliveries]
     wall_clock: WallClock
     rows_loaded: int
+    """Rows that the task loaded, those of neighbours included."""
 
 
 def deliver_segment(
@@ -138,10 +140,10 @@ def deliver_segment(
 ) -> SegmentDeliveries:
     """Deliver a segment's events.
 
-    `eps` and `tick` are in the history's unit; the policies' eps and delta are in ticks, and their eps is
-    ``eps_ticks(eps, tick)``. `blocks` are those of all segments, or at least of the computation's
-    (`ledto.history.deliver.rows.survey_segment`). With `as_known`, stamps are what an observer could know when a report
-    was due: a cause whose own report had not come by then does not count (`prompt_ticks`).
+    `eps` and `tick` are in the history's unit; the policies' eps and delta are in ticks, and their eps must be
+    ``eps_ticks(eps, tick)``; raises `ValueError` otherwise. `blocks` are those of all segments, or at least of the
+    computation's (`ledto.history.deliver.rows.survey_segment`). `as_known`: stamps are what an observer could know when a
+    report was due; a cause whose own report had not come by then does not count (`prompt_ticks`).
     """
     ticks = eps_ticks(eps, tick)
     rules = {name: policy.rule() for name, policy in policies.items()}
@@ -149,51 +151,62 @@ def deliver_segment(
         if rule.eps != ticks:
             raise ValueError(f"policy {name} has an eps of {rule.eps} ticks; eps {eps} at a tick of {tick} is {ticks}")
     numbers = chain_of(run, number)
-    mine = blocks.take(slice(*np.searchsorted(blocks.segment, [numbers.start, numbers.stop])))
+    in_chain = blocks.take(slice(*np.searchsorted(blocks.segment, [numbers.start, numbers.stop])))
     delta = max((rule.delta for rule in rules.values()), default=0)
-    near = chain(mine, eps_ticks=ticks, tick=tick, prompt=(delta + ticks) * tick if as_known else None)
-    task = _Task(run, near, rules, eps, tick, as_known)
-    own = range(*np.searchsorted(mine.segment, [number, number + 1]).tolist())
+    prompt = (delta + ticks) * tick if as_known else None
+    neighbourhood = neighbourhood_of(in_chain, eps_ticks=ticks, tick=tick, prompt=prompt)
+    task = _Task(run, neighbourhood, rules, eps, tick, as_known)
+    own = range(*np.searchsorted(in_chain.segment, [number, number + 1]).tolist())
     return task.deliver(number, own, limit_rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _LoadedRows:
-    """Rows loaded, and which of them are the segment's own, or exact."""
+    """The rows that a task has loaded, and the messages that rows of its own segment received."""
 
     span: EventRange
     own: slice
+    """The rows of the task's own segment."""
     exact: slice
+    """The rows whose deliveries must be right."""
     rows: OrderedRowsOfCauses
-    """The exact ones."""
+    """The exact rows."""
     effects: Longs
-    """By message that an own row received: that row ..."""
+    """By message: the row that received it."""
     causes: Longs
-    """... and the send, if it is among the exact rows; else -1 ..."""
+    """By message: the row that sent it, if that is among the exact rows; otherwise -1."""
     far: Longs
-    """... or its position, which is -1 otherwise."""
+    """By message: the position of the send, if that is not among the exact rows; otherwise -1."""
 
 
 class _Task:
-    """The work on one segment, or on some blocks of its computation."""
+    """Delivers one segment, or some blocks of its computation."""
 
     def __init__(
-        self, run: Run, line: Neighbourhood, rules: dict[str, DeliveryRule], eps: int, tick: int, as_known: bool
+        self,
+        run: Run,
+        neighbourhood: Neighbourhood,
+        rules: dict[str, DeliveryRule],
+        eps: int,
+        tick: int,
+        as_known: bool,
     ) -> None:
-        self.run, self.chain, self.rules, self.eps, self.tick = run, line, rules, eps, tick
+        self.run, self.neighbourhood, self.rules, self.eps, self.tick = run, neighbourhood, rules, eps, tick
         self.as_known = as_known
 
     def deliver(self, number: int, own: range, limit_rows: int) -> SegmentDeliveries:
-        """Deliver a segment, whose blocks are `own`."""
+        """Deliver a segment. `own` are its blocks."""
         rows = int(self.run.segments.rows[number])
         first = int(self.run.segments.first_position[number])
         if not rows:
             return SegmentDeliveries(dict.fromkeys(self.rules, _NOTHING), _NO_WALL_CLOCK, 0)
-        bounds = {name: delivery_bounds(self.chain.blocks, rule, self.tick) for name, rule in self.rules.items()}
-        reach = self.chain.reach(own, bounds, limit_rows=limit_rows)
+        bounds = {
+            name: delivery_bounds(self.neighbourhood.blocks, rule, self.tick) for name, rule in self.rules.items()
+        }
+        reach = self.neighbourhood.reach(own, bounds, limit_rows=limit_rows)
         window = self._load(reach.loaded, reach.exact, first, first + rows)
         deliver = self._deliverer(window.span)
-        found: dict[str, PolicyDeliveries] = {}
+        deliveries: dict[str, PolicyDeliveries] = {}
         for name, rule in self.rules.items():
             placed = deliver(rule)
             if name in reach.too_far:
@@ -202,29 +215,31 @@ class _Task:
                 )
             else:
                 contradictions = _contradictions(window, placed.place)
-            found[name] = self._result(window, placed, contradictions, first, rows)
-        return SegmentDeliveries(found, _wall_clock(window), len(window.span))
+            deliveries[name] = self._result(window, placed, contradictions, first, rows)
+        return SegmentDeliveries(deliveries, _wall_clock(window), len(window.span))
 
     def _load(self, loaded: range, exact: range, first: int, stop: int) -> _LoadedRows:
+        """Load blocks. The own rows are those at positions ``first <= position < stop``."""
         span = load_span(self.run, *self._positions(loaded))
-        own, right = _stretch(span, first, stop), _stretch(span, *self._positions(exact))
+        own, exact_rows = _stretch(span, first, stop), _stretch(span, *self._positions(exact))
         skeleton = span.skeleton
         entries = slice(skeleton.offsets[own.start], skeleton.offsets[own.stop])
         effects = np.repeat(np.arange(own.start, own.stop), np.diff(skeleton.offsets[own.start : own.stop + 1]))
         causes = effects - skeleton.back[entries]
-        far = np.where(causes < right.start, span.position[causes], -1)
+        far = np.where(causes < exact_rows.start, span.position[causes], -1)
         outside = (span.outside_row >= own.start) & (span.outside_row < own.stop)
         return _LoadedRows(
             span,
             own,
-            right,
-            OrderedRowsOfCauses(skeleton.part(right.start, right.stop), span.column),
+            exact_rows,
+            OrderedRowsOfCauses(skeleton.part(exact_rows.start, exact_rows.stop), span.column),
             np.concatenate((effects, span.outside_row[outside])),
-            np.concatenate((np.where(causes < right.start, -1, causes), np.full(int(outside.sum()), -1))),
+            np.concatenate((np.where(causes < exact_rows.start, -1, causes), np.full(int(outside.sum()), -1))),
             np.concatenate((far, span.outside_cause[outside])),
         )
 
     def _deliverer(self, span: EventRange) -> Callable[[DeliveryRule], PlacedDeliveries]:
+        """Stamp the rows; give a function that delivers them under a rule."""
         ticks = eps_ticks(self.eps, self.tick)
         elements = max(
             (ticks + 1 if rule.elements is None else rule.elements for rule in self.rules.values()), default=0
@@ -232,22 +247,22 @@ class _Task:
         times = span.times
         arrival = times.arrival // self.tick
 
-        def stamped(stamps: BoundedStamps) -> Deliverer:
+        def with_stamps(stamps: BoundedStamps) -> Deliverer:
             return Deliverer(StampedRows(span.starts, span.skeleton.process, stamps.r, stamps.c, stamps.kn, arrival))
 
-        def known(rule: DeliveryRule) -> PlacedDeliveries:
-            # A clock that is ahead by more than eps is not believed, and no clock is, where there is none: the arrival
-            # stands for the time (`ledto.live.dates`).
-            ahead = times.untold | (times.time > times.arrival + self.eps)
-            r = np.where(ahead, arrival, times.time // self.tick)
-            counted, informed = (~ahead & (arrival <= r + wait) for wait in (prompt_ticks(rule), wait_ticks(rule)))
-            return stamped(
+        def deliver_as_known(rule: DeliveryRule) -> PlacedDeliveries:
+            # The arrival is used instead of the time if there is none, or if its clock is ahead by more than eps
+            # (`ledto.live.dates`).
+            unbelieved = times.without_time | (times.time > times.arrival + self.eps)
+            r = np.where(unbelieved, arrival, times.time // self.tick)
+            counted, informed = (~unbelieved & (arrival <= r + wait) for wait in (prompt_ticks(rule), wait_ticks(rule)))
+            return with_stamps(
                 stamp_known_rows(span.skeleton, r, counted, informed, most_c=ticks, elements=elements)
             ).deliver(rule)
 
         if self.as_known:
-            return known
-        return stamped(
+            return deliver_as_known
+        return with_stamps(
             stamp_rows(span.skeleton, times.time, times.causal_time, eps=self.eps, tick=self.tick, elements=elements)
         ).deliver
 
@@ -260,54 +275,55 @@ class _Task:
         needed_rows: int,
         limit_rows: int,
     ) -> Contradictions:
-        """Without the pairs that reach too far: what messages show by themselves."""
+        """Count only inverted messages, if other inverted pairs reach further than a task may load."""
         inverted = _messages_inverted(window, placed.place)
         far = np.flatnonzero(window.far >= 0)
-        block = self.chain.block_of(window.far[far])
-        # Causes outside the exact rows are more than eps older, so that at one time they come first.
+        block = self.neighbourhood.block_of(window.far[far])
+        # Causes outside the exact rows are more than eps older, so that they come first among deliveries at one time.
         at = placed.at[window.effects[far]]
         unclear = largest_at[block] > at
-        for each in np.unique(block[unclear]).tolist():
-            chosen = far[unclear & (block == each)]
-            found = self._delivered_at(each, rule, window.far[chosen])
-            inverted += int((found > placed.at[window.effects[chosen]]).sum())
+        for number in np.unique(block[unclear]).tolist():
+            chosen = far[unclear & (block == number)]
+            cause_at = self._delivered_at(number, rule, window.far[chosen])
+            inverted += int((cause_at > placed.at[window.effects[chosen]]).sum())
         reason = (
-            f"a report of this policy came so late that the pairs it is in reach over {needed_rows} events, and a task "
+            f"a report came so late under this policy that its inverted pairs reach over {needed_rows} events, and a task "
             f"loads {limit_rows}: raise delta, or the limit"
         )
         return Contradictions(len(window.effects), inverted, None, reason)
 
     def _delivered_at(self, block: int, rule: DeliveryRule, positions: Longs) -> Longs:
-        """When the events at these positions of a block are delivered; a time before all others for untimed ones."""
+        """Find when the events at these positions of a block are delivered; -`NEVER` for untimed ones."""
         exact = range(block, block + 1)
-        loaded = self.chain.loaded_for(exact)
+        loaded = self.neighbourhood.loaded_for(exact)
         span = load_span(self.run, *self._positions(loaded))
         placed = self._deliverer(span)(rule)
         row = np.searchsorted(span.position, positions)
         timed = np.isin(positions, span.position)
-        found = np.full(len(positions), -NEVER, np.int64)
-        found[timed] = placed.at[row[timed]]
-        return found
+        at = np.full(len(positions), -NEVER, np.int64)
+        at[timed] = placed.at[row[timed]]
+        return at
 
     def _positions(self, chosen: range) -> tuple[int, int]:
-        first, rows = self.chain.blocks.first_position, self.chain.blocks.rows
+        """Give the first position of some blocks, and the one after their last."""
+        first, rows = self.neighbourhood.blocks.first_position, self.neighbourhood.blocks.rows
         return int(first[chosen.start]), int(first[chosen.stop - 1] + rows[chosen.stop - 1])
 
     def _result(
         self, window: _LoadedRows, placed: PlacedDeliveries, contradictions: Contradictions, first: int, rows: int
     ) -> PolicyDeliveries:
-        """The columns of the own rows, in the order of the segment."""
+        """Make the table of the own rows, in the order of the segment."""
         span, own = window.span, window.own
         tick = self.tick
         at, late = placed.at[own], placed.late[own]
         waited = at - span.times.arrival[own] // tick
         untimed = np.ones(rows, np.bool_)
-        to = span.position[own] - first
-        untimed[to] = False
+        timed_rows = span.position[own] - first
+        untimed[timed_rows] = False
 
         def column(values: NDArray[np.generic], name: str) -> pa.Array:
             whole = np.zeros(rows, values.dtype)
-            whole[to] = values
+            whole[timed_rows] = values
             return pa.array(whole, DELIVERIES.field(name).type, mask=untimed)
 
         columns = {
@@ -328,14 +344,14 @@ _NO_WALL_CLOCK = WallClock(_NONE, 0, 0, 0)
 
 
 def _stretch(span: EventRange, first: int, stop: int) -> slice:
-    """The rows at these positions; a span of several computations is one segment, all of which is meant."""
+    """Find the rows at positions ``first <= position < stop``. A span of several computations is one segment: give all."""
     if len(span.starts) > 2:
         return slice(0, len(span))
     return slice(*np.searchsorted(span.position, [first, stop]).tolist())
 
 
 def _ties(span: EventRange, placed: PlacedDeliveries) -> Longs:
-    """By row: how many deliveries of the same time and lead come before it."""
+    """By row: count the deliveries of the same time and lead before it."""
     at, lead = placed.at[placed.order], placed.lead[placed.order]
     changes = np.append(True, (at[1:] != at[:-1]) | (lead[1:] != lead[:-1]))[: len(at)]
     changes[span.starts[:-1][np.diff(span.starts) > 0]] = True
@@ -346,14 +362,14 @@ def _ties(span: EventRange, placed: PlacedDeliveries) -> Longs:
 
 
 def _ranks(span: EventRange, placed: PlacedDeliveries, own: slice) -> Longs:
-    """By own row: its place among the own rows."""
+    """By own row: give its place among the deliveries of own rows."""
     order = placed.order
     if len(span.starts) > 2:
         order = order[argsort_packed(placed.at[order], NO_LOW)]
-    mine = np.zeros(len(span), np.bool_)
-    mine[own] = True
+    is_own = np.zeros(len(span), np.bool_)
+    is_own[own] = True
     ranks = np.empty(len(span), np.int64)
-    ranks[order] = np.cumsum(mine[order]) - 1
+    ranks[order] = np.cumsum(is_own[order]) - 1
     return ranks[own]
 
 
