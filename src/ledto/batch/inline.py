@@ -133,7 +133,7 @@ class InlineReports:
         return f"{self.table.num_rows:,} reports in memory, solved window by window in this process"
 
     def _windows(self, plan: WindowPlan) -> tuple[Ints, Ints, Ints]:
-        """By row: give the first window that needs it, its own window, and the last that needs it."""
+        """Give for each row the first window that needs it, its own window, and the last that needs it."""
         own = self._shared_windows(plan)
         first, last = own.copy(), own.copy()
         good = pc.is_null(self.table["reason"]).to_numpy(zero_copy_only=False)
@@ -165,7 +165,7 @@ def window_of(name: str, windows: int) -> int:
 
 
 def _windows_of(plan: WindowPlan, epochs: Epochs, time: Longs, shift: int) -> Ints:
-    """By row of a computation that is cut: give the window of its time, moved by `shift`."""
+    """Give for each row of a computation that is cut the window of its time, moved by `shift`."""
     first = plan.first_window(epochs)
     if len(epochs.first_bins) == 1:
         return np.full(len(time), first, np.int32)

@@ -253,7 +253,7 @@ def _read_skeleton(target: SegmentTarget, name: str) -> Skeleton:
 
 
 def _ended(segments: Sequence[SegmentResult]) -> dict[int, Longs]:
-    """By window: find the processes whose last events are in it. `segments` must be in order."""
+    """Find for each window the processes whose last events are in it. `segments` must be in order."""
     last = np.full(max(len(segment.counts.events) for segment in segments), -1, np.int64)
     for segment in segments:
         last[np.flatnonzero(segment.counts.events)] = segment.window

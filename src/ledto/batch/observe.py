@@ -190,26 +190,26 @@ def _describe(
     inputs: Inputs, reports: RunReports, survey: Survey, segmented: Segmented, delivered: Delivered, *, unit: str
 ) -> Description:
     made = segmented.made
-    reasons: Counter[str] = sum((each.reasons for each in made), Counter())
+    reasons: Counter[str] = sum((segment.reasons for segment in made), Counter())
     return Description(
         unit=unit,
         eps=segmented.eps,
         lag=segmented.lag,
-        lag_event=max(made, key=lambda each: each.clock_lag).lag_event if segmented.lag else None,
+        lag_event=max(made, key=lambda segment: segment.clock_lag).lag_event if segmented.lag else None,
         inputs=tuple(
             Input(file.name, file.size_bytes, name) for file, name in zip(inputs.files, inputs.formats, strict=True)
         ),
         ledger=Ledger(
             reports=survey.reports,
-            delivered=sum(each.rows for each in made),
-            duplicate=sum(each.duplicates for each in made),
-            quarantined=sum(each.quarantined for each in made),
+            delivered=sum(segment.rows for segment in made),
+            duplicate=sum(segment.duplicates for segment in made),
+            quarantined=sum(segment.quarantined for segment in made),
             reasons=dict(sorted(reasons.items())),
-            missing_causes=sum(each.missing for each in made),
+            missing_causes=sum(segment.missing for segment in made),
         ),
-        attributes=tuple(sorted({name for each in made for name in each.attributes})),
+        attributes=tuple(sorted({name for segment in made for name in segment.attributes})),
         native_columns=tuple(name for name in reports.native_columns if name in survey.present),
-        has_ids=any(each.files is not None and each.files.ids_file is not None for each in made),
+        has_ids=any(segment.files is not None and segment.files.ids_file is not None for segment in made),
         given_seq=survey.all_numbered,
         aside_files=segmented.aside_files,
         channels=dict(reports.channels),

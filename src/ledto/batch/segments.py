@@ -72,7 +72,7 @@ class EvenPlanner:
 
     @cached_property
     def _bins(self) -> dict[str, tuple[TimeBins, dict[int, int]]]:
-        """By large computation that can be cut: bins of time, and the rows in each."""
+        """For each large computation that can be cut: bins of time, and the rows in each."""
         return {computation.name: self._count(computation) for computation in self._survey.large if computation.timed}
 
     def _count(self, computation: Computation) -> tuple[TimeBins, dict[int, int]]:

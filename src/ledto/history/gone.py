@@ -102,7 +102,7 @@ def may_belong(gone: Gone, last_seq: int, last_time: int) -> bool:
 def rows_after(
     gone: Mapping[int, Iterable[Gone]], process: Ints, seq: Longs, time: Longs
 ) -> dict[int, tuple[int, str]]:
-    """By process: find the first row that may come after a gone report, and the reason for which that is gone.
+    """Find for each process the first row that may come after a gone report, and the reason for which that is gone.
 
     Processes without such a row are left out. Rows of a process must be in its order; `seq` is 0 and `time` is `NO_TIME`
     where a row has none.

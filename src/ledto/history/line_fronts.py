@@ -34,7 +34,7 @@ class LineIndex:
     """By line: the number of the first segment that has events of it."""
 
     def began_before(self, number: int, marks: Marks) -> Flags:
-        """By mark: tell whether the line has events before a segment."""
+        """Tell for each mark whether the line has events before a segment."""
         if not len(self.mark):
             return np.zeros(len(marks), np.bool_)
         at = np.minimum(np.searchsorted(self.mark, marks), len(self.mark) - 1)
@@ -59,7 +59,7 @@ def index_lines(run: Run) -> LineIndex:
 
 
 def which_continue(run: Run, number: int) -> Flags:
-    """By row of `LineEnds.begun_row`: tell whether it continues its line, although it names what the line was started from.
+    """Tell for each row of `LineEnds.begun_row` whether it continues its line, although it names what started the line.
 
     Also true after a report that is missing from the process: that may have been the first of the line.
     """
@@ -75,7 +75,7 @@ def which_continue(run: Run, number: int) -> Flags:
 
 
 def _after_missing(run: Run, number: int, rows: Longs) -> Flags:
-    """By row of a segment: tell whether a report is missing before it in its process: a skipped number, or a gone report."""
+    """Tell for each row whether a report is missing before it in its process: a skipped number, or a gone report."""
     codes, process = run.segments.codes_of(number), run.process_column(number)
     first_gone = run.processes.table["first_gone"].fill_null(NEVER).to_numpy()[codes]
     lacks = ~run.processes.dense_seq[codes] | (first_gone != NEVER)

@@ -233,7 +233,7 @@ class Manifest(Description, frozen=True, kw_only=True):
             named.update(self.clocks.files.values())
         if self.stream is not None:
             state = self.stream.files
-            named.update((state.closed, state.carry, *state.tail), (each.file for each in self.stream.log.files))
+            named.update((state.closed, state.carry, *state.tail), (log.file for log in self.stream.log.files))
         return named
 
     def to_json(self) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def lacks(receive: Mapping[str, Any]) -> bool:
 
 
 def is_within(sends: pa.ChunkedArray, kinds: pa.ChunkedArray) -> pa.ChunkedArray:
-    """By event: tell whether it starts a span that is neither a client's nor a producer's."""
+    """Tell for each event whether it starts a span that is neither a client's nor a producer's."""
     calls = pc.equal(kinds.cast(pa.string()), SEND)
     return pc.fill_null(pc.and_(pc.starts_with(sends.cast(pa.string()), SPAN), pc.invert(calls)), False)
 

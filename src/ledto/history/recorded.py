@@ -189,7 +189,7 @@ def line_crossings(run: Run, number: int) -> tuple[Longs, Longs]:
 
 
 def recorded_crossings(run: Run, number: int) -> tuple[Longs, Longs]:
-    """As `line_crossings`, with the positions of the causes. A list has many events: the result may be large."""
+    """Find the same as `line_crossings`, with the positions of the causes. Lists have many events: may be large."""
     rows, references = line_crossings(run, number)
     positions, which = _positions(run, references)
     order = np.argsort(which, kind="stable")
@@ -273,7 +273,7 @@ class _PastSearch:
 
 
 def are_recorded_before(run: Run, earlier: Longs, later: Longs) -> Flags:
-    """By pair of positions: tell whether the earlier event is in the recorded past of the later one.
+    """Tell for each pair of positions whether the earlier event is in the recorded past of the later one.
 
     The earlier position of each pair must be the smaller one.
     """
@@ -292,7 +292,7 @@ def are_recorded_before(run: Run, earlier: Longs, later: Longs) -> Flags:
 
 
 def _are_in_past(run: Run, earlier: Longs, bit: Bits, events: Longs) -> Flags:
-    """By pair: tell whether the earlier event is in the past of the event of this bit. `earlier` must ascend."""
+    """Tell for each pair whether the earlier event is in the past of the event of this bit. `earlier` must ascend."""
     is_before = np.zeros(len(earlier), np.bool_)
     references = reference_to(events)
     bits: Bits = ONE << np.arange(len(events), dtype=np.uint64)

@@ -197,7 +197,7 @@ class Run(RunFiles):
         )
 
     def previous_rows(self, number: int) -> Longs:
-        """By row of a segment: give the row before it in its process; -1 for the first."""
+        """Give for each row of a segment the row before it in its process; -1 for the first."""
         return self._cache.get(
             ("previous", number),
             lambda: previous_rows(self.process_column(number).astype(np.int32)),

@@ -190,7 +190,7 @@ class Totals:
         self.touched |= holes.touched
 
     def hole_rows(self, counts: Counts, codes: Longs) -> Longs:
-        """By process of the next segment: find its first row before which a report is missing.
+        """Find for each process of the next segment its first row before which a report is missing.
 
         `counts` are the segment's, and `codes` those of its processes. Gives `NO_ROW` for no such row, and `FIRST_ROW` if
         the numbers jump from the segments so far to this one.

@@ -42,15 +42,15 @@ class Segments:
         return len(self.rows)
 
     def codes_of(self, number: int) -> Ints:
-        """By local code: give the code of the process in the whole run."""
+        """Give by local code the code of the process in the whole run."""
         return self.codes[self.offsets[number] : self.offsets[number + 1]]
 
     def before_of(self, number: int) -> Longs:
-        """By local code: give the number of the process's events before the segment."""
+        """Give by local code the number of the process's events before the segment."""
         return self.before[self.offsets[number] : self.offsets[number + 1]]
 
     def counts_of(self, number: int) -> Longs:
-        """By local code: give the number of the process's events in the segment."""
+        """Give by local code the number of the process's events in the segment."""
         return self.counts[self.offsets[number] : self.offsets[number + 1]]
 
     def segment_of(self, position: int) -> int:
@@ -165,7 +165,7 @@ def processes_from(table: pa.Table) -> Processes:
 
 
 def count_within_processes(process: NDArray[np.integer[Any]]) -> Longs:
-    """By row: count the rows of its process up to it, itself included."""
+    """Count for each row the rows of its process up to it, itself included."""
     order = np.argsort(process, kind="stable")
     counts = np.bincount(process)
     first = np.cumsum(counts) - counts

@@ -63,7 +63,7 @@ def _have_kind(kinds: pa.ChunkedArray, kind: str) -> NDArray[np.bool_]:
 
 
 def _find_starts(run: Run, number: int, lines: pa.Array) -> Longs:
-    """By line: find the time of the row that sends its key, in this segment or the nearest before it; else `NO_TIME`."""
+    """Find for each line the time of the row that sends its key, in this segment or one before it; else `NO_TIME`."""
     began = np.full(len(lines), NO_TIME, np.int64)
     waiting = np.flatnonzero(pc.is_valid(lines).to_numpy(zero_copy_only=False))
     for earlier in reversed(range(chain_of(run, number).start, number + 1)):

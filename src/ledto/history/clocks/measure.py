@@ -149,7 +149,7 @@ def _clocks_of_processes(run: Run, number: int) -> tuple[Ints, dict[str, int]]:
 
 
 def _clocks_of_rows(of_process: Ints, table: pa.Table, names: dict[str, int]) -> Ints:
-    """By row: give the code of its clock. `of_process` has those of the rows' processes. Adds new clocks to `names`."""
+    """Give for each row the code of its clock. `of_process` has those of the rows' processes. Adds new clocks to `names`."""
     if CLOCK_NAME not in table.column_names or table[CLOCK_NAME].null_count == len(table):
         return of_process
     column = table[CLOCK_NAME]

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ledto.history.clocks.measure import SegmentClocks
 from ledto.history.manifest import ClocksSummary, SameClock
@@ -154,33 +152,15 @@ def _pairs_table(pairs: ClockPairs) -> pa.Table:
 def read_clocks(run: Run) -> list[tuple[ClockEstimate, int]]:
     """Read every clock, and how many events have a time of it."""
     clocks = []
-    for row in _table(run, CLOCKS_TABLE).read(use_threads=False).to_pylist():
+    summary = run.manifest.clocks
+    assert summary is not None
+    for row in run.table(summary.files[CLOCKS_TABLE]).read(use_threads=False).to_pylist():
         events = row.pop("events")
         row["alternatives"] = tuple(row["alternatives"])
         row["steps"] = tuple(ClockStep(**step) for step in row["steps"])
         row["track"] = tuple(Moment(**moment) for moment in row["track"])
         clocks.append((ClockEstimate(**row), events))
     return clocks
-
-
-def _table(run: Run, name: str) -> pq.ParquetFile:
-    clocks = run.manifest.clocks
-    assert clocks is not None
-    return run.table(clocks.files[name])
-
-
-def read_pairs(run: Run) -> ClockPairs:
-    """Read the cells that `store_clocks` wrote."""
-    table = _table(run, CLOCK_PAIRS_TABLE).read(use_threads=False)
-    names = pc.unique(pa.chunked_array([*table["sender"].chunks, *table["receiver"].chunks], pa.string())).sort()
-    codes = {name: pc.index_in(table[name], names).to_numpy().astype(np.int32) for name in ("sender", "receiver")}
-    table = table.set_column(
-        table.column_names.index("next_least"), "next_least", table["next_least"].fill_null(NO_NEXT)
-    )
-    level = int(table["level"][0].as_py()) if len(table) else 0
-    return ClockPairs(
-        tuple(names.to_pylist()), level, **codes, **{name: table[name].to_numpy() for name in COLUMNS[2:]}
-    )
 
 
 def _summarize(

@@ -107,7 +107,7 @@ def neighbourhood_of(blocks: Blocks, *, eps_ticks: int, tick: int, prompt: int |
 
 
 def delivery_bounds(blocks: Blocks, rule: DeliveryRule, tick: int) -> tuple[Longs, Longs]:
-    """By block: give a tick before which, and one after which, none of its rows is delivered.
+    """Give for each block a tick before which, and one after which, none of its rows is delivered.
 
     `ledto.delivery.stamped` says why.
     """

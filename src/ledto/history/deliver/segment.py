@@ -351,7 +351,7 @@ def _stretch(span: EventRange, first: int, stop: int) -> slice:
 
 
 def _ties(span: EventRange, placed: PlacedDeliveries) -> Longs:
-    """By row: count the deliveries of the same time and lead before it."""
+    """Count for each row the deliveries of the same time and lead before it."""
     at, lead = placed.at[placed.order], placed.lead[placed.order]
     changes = np.append(True, (at[1:] != at[:-1]) | (lead[1:] != lead[:-1]))[: len(at)]
     changes[span.starts[:-1][np.diff(span.starts) > 0]] = True
@@ -362,7 +362,7 @@ def _ties(span: EventRange, placed: PlacedDeliveries) -> Longs:
 
 
 def _ranks(span: EventRange, placed: PlacedDeliveries, own: slice) -> Longs:
-    """By own row: give its place among the deliveries of own rows."""
+    """Give for each own row its place among the deliveries of own rows."""
     order = placed.order
     if len(span.starts) > 2:
         order = order[argsort_packed(placed.at[order], NO_LOW)]
