@@ -1,13 +1,13 @@
-"""Whether an event tells of a failure, by what its attributes say: the column ``error`` of `REPORTS`.
+"""Fill the column ``error`` of `REPORTS` from the attributes: whether an event reports a failure.
 
-These attributes tell of one::
+Each of these attributes reports one::
 
     {"level": "ERROR"}    {"error": "disk full"}    {"exception.type": "KeyError"}    {"http.status_code": 503}
 
-True wherever any attribute does; False where none does and one says the opposite, as ``{"error": false}`` does; else None.
-The status that OpenTelemetry gives a span (``otel.status_code``) is the last word.
+The column is True if any attribute reports a failure. It is False if none does and one denies it, as ``{"error": false}``
+does. Else it is null. A span's status of OpenTelemetry (``otel.status_code``) overrides all other attributes.
 
-Names of attributes are matched in any case, and also as nested objects: ``{"log": {"level": "error"}}``.
+Names of attributes match in any case, and also as nested objects: ``{"log": {"level": "error"}}``.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ import pyarrow.compute as pc
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 LEVELS: Final = ("level", "severity", "levelname", "loglevel", "log_level", "log.level", "lvl", "severity_text")
-"""Attributes that hold how grave a log record is, as a word."""
+"""Attributes that hold the level of a log record, as a word."""
 GRAVE: Final = frozenset(
     ("error", "err", "fatal", "critical", "crit", "emergency", "emerg", "alert", "severe", "panic", "dpanic")
 )
-"""Words for a failure. OpenTelemetry puts a digit after some: ``ERROR2``."""
+"""Levels that mean a failure. OpenTelemetry puts a digit after some: ``ERROR2``."""
 GRAVE_NUMBERS: Final[Mapping[str, frozenset[int]]] = {
     "level": frozenset((50, 60)),
     "levelno": frozenset((40, 50)),
@@ -55,101 +55,101 @@ HTTP_STATUSES: Final = (
 )
 SPAN_STATUS: Final = "otel.status_code"
 
-NOT_TOLD: Final = frozenset(("", "-", "0", "none", "null", "nil", "<nil>", "no", "n/a", "ok", "undefined"))
-"""Texts that stand where there is no error."""
+NO_ERROR_TEXTS: Final = frozenset(("", "-", "0", "none", "null", "nil", "<nil>", "no", "n/a", "ok", "undefined"))
+"""Values that programs write for "no error"."""
 
 _INSIDE: Final = frozenset(
     ("http", "http.response", "log", "log.syslog", "log.syslog.severity", "syslog", "res", "response")
 )
-"""Objects whose members are looked at as attributes."""
+"""Nested objects whose members count as attributes."""
 _NO_NUMBERS: Final[frozenset[int]] = frozenset()
 _SEVERE_STATUSES, _CLIENT_STATUSES = range(500, 600), range(400, 600)
 
 
 def is_error(attributes: Mapping[str, Any], *, of_client: bool = False) -> bool | None:
-    """Whether these attributes tell of a failure; None where they do not say.
+    """Return whether these attributes report a failure; None if they do not say.
 
-    A status of HTTP of 400 to 499 is a failure of the client alone: of the end of its span, which `of_client` says.
+    An HTTP status of 400 to 499 is a failure of the client only: set `of_client` for the end of a client's span.
     """
-    found: bool | None = None
-    for name, value in _telling(attributes, ""):
+    answer: bool | None = None
+    for name, value in _with_rules(attributes, ""):
         if name == SPAN_STATUS:
             if isinstance(value, str) and value.lower() in ("ok", "error"):
                 return value.lower() == "error"
             continue
-        for each in value if isinstance(value, list) else (value,):
-            told = _RULES[name](name, each, of_client)
-            if told is not None:
-                found = found or told
-    return found
+        for element in value if isinstance(value, list) else (value,):
+            is_failure = _RULES[name](name, element, of_client)
+            if is_failure is not None:
+                answer = answer or is_failure
+    return answer
 
 
 def errors_of(given: pa.Array, attributes: pa.Array, of_client: Mask | None = None) -> pa.Array:
-    """By row: what is `given`, or where that is null, what `is_error` says of attributes, which are JSON texts or null.
+    """Fill the nulls of the column `given` by `is_error` of the attributes, which are JSON texts or null.
 
-    Only texts that could tell of a failure are decoded: one expression finds them, at a fraction of what reading them took.
+    Decodes only the texts that could say something: one regular expression finds them, in a fraction of the time.
     """
     if attributes.null_count == len(attributes):
         return given
-    could = pc.and_(pc.match_substring_regex(attributes, _COULD_TELL), given.is_null())
-    rows = np.flatnonzero(pc.fill_null(could, False).to_numpy(zero_copy_only=False))
+    candidates = pc.and_(pc.match_substring_regex(attributes, _COULD_TELL), given.is_null())
+    rows = np.flatnonzero(pc.fill_null(candidates, False).to_numpy(zero_copy_only=False))
     if not len(rows):
         return given
     known = given.is_valid().to_numpy(zero_copy_only=False)
-    told = given.fill_null(False).to_numpy(zero_copy_only=False)
+    errors = given.fill_null(False).to_numpy(zero_copy_only=False)
     for row, text in zip(rows.tolist(), attributes.take(pa.array(rows)).to_pylist(), strict=True):
-        found = is_error(_decoded(text), of_client=of_client is not None and bool(of_client[row]))
-        if found is not None:
-            told[row], known[row] = found, True
-    return pa.array(told, pa.bool_(), mask=~known)
+        answer = is_error(_decode_object(text), of_client=of_client is not None and bool(of_client[row]))
+        if answer is not None:
+            errors[row], known[row] = answer, True
+    return pa.array(errors, pa.bool_(), mask=~known)
 
 
 def with_errors(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Fill the column ``error`` of reports where it is null and their attributes tell."""
+    """Fill the column ``error`` of reports where it is null and their attributes say."""
     given = batch["error"]
-    found = errors_of(given, batch["attributes"])
+    errors = errors_of(given, batch["attributes"])
     at = batch.schema.get_field_index("error")
-    return batch if found is given else batch.set_column(at, batch.schema.field(at), found)
+    return batch if errors is given else batch.set_column(at, batch.schema.field(at), errors)
 
 
 def errors_of_column(name: str, column: pa.Array) -> pa.Array | None:
-    """The same for one attribute that is a column of its own; None for one that never tells."""
+    """Apply `is_error` to one attribute that is a column of its own; None for an attribute without a rule."""
     if name.lower() not in _RULES and name.lower() != SPAN_STATUS:
         return None
     if pa.types.is_nested(column.type):
         return pa.array([is_error({name: value}) for value in column.to_pylist()], pa.bool_())
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    told = pa.array([is_error({name: value}) for value in encoded.dictionary.to_pylist()], pa.bool_())
-    return told.take(encoded.indices)
+    by_value = pa.array([is_error({name: value}) for value in encoded.dictionary.to_pylist()], pa.bool_())
+    return by_value.take(encoded.indices)
 
 
-def first_told(columns: Iterable[pa.Array]) -> pa.Array | None:
-    """By row: True if any column is, else False if any is, else null; None without columns."""
-    found = None
+def combine_errors(columns: Iterable[pa.Array]) -> pa.Array | None:
+    """Combine columns of truth values: True if any is, else False if any is, else null. None without columns."""
+    combined = None
     for column in columns:
-        # Where one is null, Kleene's "or" is only sure of True.
-        found = column if found is None else pc.coalesce(pc.or_kleene(found, column), found, column)
-    return found
+        # Kleene's "or" of null and False is null: the value that is not null counts.
+        combined = column if combined is None else pc.coalesce(pc.or_kleene(combined, column), combined, column)
+    return combined
 
 
-def _telling(attributes: Mapping[str, Any], outer: str) -> Iterator[tuple[str, Any]]:
-    """The attributes that may tell, by their names in small letters, with their values."""
+def _with_rules(attributes: Mapping[str, Any], outer: str) -> Iterator[tuple[str, Any]]:
+    """Yield the attributes that have a rule, with their names in lower case and their values."""
     for key, value in attributes.items():
         name = outer + key.lower()
         if name in _LOOKED_AT and value is not None:
             if name not in _INSIDE:
                 yield name, value
             elif isinstance(value, dict):
-                yield from _telling(value, f"{name}.")
+                yield from _with_rules(value, f"{name}.")
 
 
-def _decoded(text: str) -> Mapping[str, Any]:
+def _decode_object(text: str) -> Mapping[str, Any]:
     try:
-        found = _decode(text)
+        value = _decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        # Numbers of thousands of digits are JSON, and Python makes no integers of them.
-        found = json.loads(text, parse_int=str)
-    return found if isinstance(found, dict) else {}
+        # A number of thousands of digits is JSON, but Python refuses to make an integer of it.
+        value = json.loads(text, parse_int=str)
+    return value if isinstance(value, dict) else {}
 
 
 _decode = msgspec.json.Decoder().decode
@@ -163,7 +163,7 @@ def _by_level(name: str, value: Any, of_client: bool) -> bool | None:
 
 def _by_number(name: str, value: Any, of_client: bool) -> bool | None:
     grave = GRAVE_NUMBERS.get(name, _NO_NUMBERS)
-    # Where a word is usual, digits in quotes may be anything.
+    # In an attribute that usually has a word, digits in quotes may mean anything.
     if isinstance(value, str) and name not in LEVELS:
         return True if value in map(str, grave) else None
     return True if type(value) is int and value in grave else None
@@ -181,7 +181,7 @@ def _by_trace(name: str, value: Any, of_client: bool) -> bool | None:
 
 def _says_something(value: Any) -> bool:
     if isinstance(value, str):
-        return value.strip().lower() not in NOT_TOLD
+        return value.strip().lower() not in NO_ERROR_TEXTS
     if isinstance(value, dict):
         return any(map(_says_something, value.values()))
     if isinstance(value, list):
@@ -210,13 +210,13 @@ _LOOKED_AT: Final = frozenset((*_RULES, *_INSIDE, SPAN_STATUS))
 
 
 def _keys(names: Iterable[str]) -> str:
-    """An expression for any of these names as a key, in an object or in a nested one, and the colon after it."""
+    """Build an expression for any of these names as a key, in an object or in a nested one, and the colon after it."""
     inner = {name.rpartition(".")[2] for name in names if name.rpartition(".")[0] in _INSIDE}
     return rf'"(?:{"|".join(map(re.escape, sorted({*names, *inner})))})"\s*:\s*'
 
 
 def _could_tell() -> str:
-    """An expression that every text has for which `is_error` is not None, and few others."""
+    """Build an expression that matches every text for which `is_error` is not None, and few others."""
     numbers = sorted({str(number) for grave in GRAVE_NUMBERS.values() for number in grave})
     return "|".join(
         (
@@ -225,7 +225,7 @@ def _could_tell() -> str:
             _keys(GRAVE_NUMBERS) + rf'(?:"?(?:{"|".join(numbers)})(?:[^0-9]|$)|\[)',
             _keys(HTTP_STATUSES) + r'(?:"?[45][0-9][0-9]|\[)',
             _keys((SPAN_STATUS,)) + r'"(?:ok|error)"',
-            # Letters may be spelled as numbers.
+            # A letter may be written as its number.
             r"\\u00",
         )
     )

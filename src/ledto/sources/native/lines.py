@@ -1,4 +1,4 @@
-"""The source of JSON lines in the format ``ledto``; see `ledto.sources.native.records` for what a line may hold."""
+"""Read JSON lines in the format ``ledto``; see `ledto.sources.native.records` for what a line may hold."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ledto.sources.rows import Row, bad_row, batches
 from ledto.sources.vectors import ClockDeltas
 
 CELL_BYTES: Final = 32 << 20
-"""What is known of vector clocks is forgotten at each multiple of this offset, so that rows do not depend on the cut."""
+"""Vector clocks are forgotten at each multiple of this offset, so that rows do not depend on where a file is cut."""
 
 EXACT_BYTES_A_SECOND: Final = 5e6
-"""What is read in a second without the scanner."""
+"""How much the exact reader reads in a second."""
 
 BOM: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
 class JsonLines:
-    """JSON objects, one a line. `unit` is what integer times count; ISO-8601 text is turned into it.
+    """A source of JSON objects, one on each line. `unit` is what integer times count; ISO-8601 text is converted to it.
 
-    A compiled scanner, which gives the same rows, reads blocks of at least `compiled_from_bytes`; by default, what comes
-    once reading without it has taken as long as loading it does.
+    A compiled scanner, which gives the same rows, reads blocks of at least `compiled_from_bytes`. By default it starts
+    once reading without it has taken as long as loading it takes.
     """
 
     name: ClassVar[str] = "ledto"
@@ -61,9 +61,9 @@ class JsonLines:
 
 
 class Cells:
-    """Vector clocks seen since the last multiple of `CELL_BYTES`, the lines before the piece included where asked for.
+    """The vector clocks since the last multiple of `CELL_BYTES`. Lines before the piece are read if a record needs them.
 
-    `row` takes a line that is not blank, its offset, its number and this object, and gives its row.
+    `row` takes a line that is not blank, its offset, its number and this object, and returns its row.
     """
 
     def __init__(self, piece: FileSlice, row: Callable[[bytes, int, int, Cells], Row]) -> None:
@@ -73,6 +73,7 @@ class Cells:
         self._growth = ClockDeltas()
 
     def growth(self, offset: int) -> ClockDeltas:
+        """Return the clocks before the line at this offset. Offsets must not decrease."""
         cell = offset // CELL_BYTES
         if cell != self._cell:
             self._cell = cell
@@ -89,7 +90,7 @@ class Cells:
                 pass
 
     def rows(self, block: LinesBlock) -> Iterator[Row]:
-        """The rows of a block, one for each line that is not blank."""
+        """Yield the rows of a block, one for each line that is not blank."""
         if block.problem is not None:
             yield bad_row(self._piece.file, block.first_line, block.problem, block.data)
             return
@@ -97,7 +98,7 @@ class Cells:
             yield self._row(line, offset, place, self)
 
     def lines(self, block: LinesBlock) -> Iterator[tuple[bytes, int, int]]:
-        """The lines of a block that are not blank, with their offsets and numbers."""
+        """Yield the lines of a block that are not blank, with their offsets and numbers."""
         offset = block.offset
         for place, line in enumerate(block.data.split(b"\n"), start=block.first_line):
             if line[:1] == b"{" or not _is_blank(line, offset):
@@ -106,14 +107,14 @@ class Cells:
 
 
 def line_row(line: bytes, offset: int, place: int, file: str, unit: str, cells: Cells) -> Row:
-    """The row of a line that is not blank."""
+    """Make the row of a line that is not blank."""
     return bounded_row(
         line, offset, place, file, lambda bare: row_from_line(bare, file, place, unit, lambda: cells.growth(offset))
     )
 
 
 def bounded_row(line: bytes, offset: int, place: int, file: str, row: Callable[[bytes], Row]) -> Row:
-    """What `row` makes of the line without a byte order mark, unless the line is too long to be looked at."""
+    """Call `row` with the line without a byte order mark; return a bad row for a line that is too long."""
     if offset == 0:
         line = line.removeprefix(BOM)
     if len(line) > LINE_LIMIT_BYTES:
@@ -122,5 +123,5 @@ def bounded_row(line: bytes, offset: int, place: int, file: str, row: Callable[[
 
 
 def _is_blank(line: bytes, offset: int) -> bool:
-    # bytes.isspace() would also take form feeds, which are no blanks in JSON.
+    # bytes.isspace() would also accept form feeds, which are not blank in JSON.
     return not (line.removeprefix(BOM) if offset == 0 else line).strip(b" \t\r")

@@ -1,10 +1,12 @@
-"""The line that a record of the format ``ledto`` belongs to: what it says itself, or the trace or request it names.
+"""Read one record of the format ``ledto`` into a row: the exact reader, which decides what a record means.
 
 One literal record, of the line ``5b8e/eee1``::
 
     {"process": "shop", "seq": 1, "trace_id": "5b8e", "span_id": "eee1"}
 
-The compiled scanner (`ledto.sources.json.scanner`) does the same; a test holds the two equal.
+A record belongs to the line that its field ``line`` names, else to the trace and span, or the request, whose ids it has.
+
+The compiled scanner (`ledto.sources.json.scanner`) gives the same rows; a test compares the two.
 """
 
 from __future__ import annotations
@@ -42,109 +44,116 @@ FIELDS: Final = (
     "line_joins",
     "line_phase",
 )
-"""The fields that mean something; every other field of a record becomes an attribute."""
+"""The fields that have a meaning. Every other field of a record becomes an attribute."""
+
+TRACE_IDS: Final = ("trace_id", "traceId", "trace.id")
+SPAN_IDS: Final = ("span_id", "spanId", "span.id")
+REQUEST_IDS: Final = ("request_id", "requestId")
+"""Fields that name the trace, span or request of a record. If a record has several, the first usable one counts. They
+stay attributes."""
 
 Member = tuple[Any, str, str]
-_NOTHING: Member = (None, "", "")
+"""A field's value, the value's own text, and the key's own text with its quotes."""
+_ABSENT: Member = (None, "", "")
 _KNOWN = frozenset(FIELDS)
 _VECTOR_KEYS = {"clock", "counters"}
 _INTEGERS_ONLY = {int}
 _SEEN_NAMES: set[str] = set()
-"""Names that vector stamps have been decoded with; what is in here only saves time."""
+"""Names that occurred in vector stamps that decode. They only save time."""
 _MOST_SEEN_NAMES = 100_000
 _SHOWN = 60
-_NUMBERED = re.compile(rb'"seq"\s*:\s*([0-9]{1,18})')
-"""Of a number that is cut off, too: what is left of it is smaller, and the record may belong there."""
-_NAMED = re.compile(rb'"process"\s*:\s*("(?:[^"\\]|\\.){1,1000}")')
+_SEQ_MEMBER = re.compile(rb'"seq"\s*:\s*([0-9]{1,18})')
+"""Also matches a number that is cut off: its digits make a smaller number, and the record may belong there."""
+_PROCESS_MEMBER = re.compile(rb'"process"\s*:\s*("(?:[^"\\]|\\.){1,1000}")')
 
 
 def row_from_line(raw: bytes, file: str, place: int, unit: str, growth: Callable[[], ClockDeltas]) -> Row:
-    """The row of one line; a line that cannot be read gives a row with a reason.
+    """Make the row of one line; a line that cannot be read gives a row with a reason.
 
-    `growth` gives what is known of the vector clocks before this line; it is asked for only by records that need it.
+    `growth` returns the vector clocks before this line. It is only called for records that need them.
     """
-    found: Mapping[str, Member] = {}
+    record: Mapping[str, Member] = {}
     try:
-        found = members(raw)
-        return _row(found, file, place, unit, growth)
+        record = members(raw)
+        return _row(record, file, place, unit, growth)
     except BadRecord as error:
-        named = _legible(found.get("process", _NOTHING)[0])
-        seq, time = (_number_if_good(found, name, unit) for name in ("seq", "time"))
-        if not found:
-            named, seq = _named_in(raw)
+        process = _printable(record.get("process", _ABSENT)[0])
+        seq, time = (_number_if_good(record, name, unit) for name in ("seq", "time"))
+        if not record:
+            process, seq = _guess_process_and_seq(raw)
         return bad_row(
             file,
             place,
             str(error),
             raw,
-            computation=_legible(found.get("computation", _NOTHING)[0]) or "",
-            process=named,
+            computation=_printable(record.get("computation", _ABSENT)[0]) or "",
+            process=process,
             seq=seq,
             time=time,
         )
 
 
-def _named_in(raw: bytes) -> tuple[str | None, int | None]:
-    """The process and number that a line which is no JSON seems to name: a line may be cut off. None for what it lacks."""
-    name, number = _NAMED.search(raw), _NUMBERED.search(raw)
+def _guess_process_and_seq(raw: bytes) -> tuple[str | None, int | None]:
+    """Search a line that is not JSON, as a line that is cut off, for its process and number; None for what it lacks."""
+    process, seq = _PROCESS_MEMBER.search(raw), _SEQ_MEMBER.search(raw)
     try:
         return (
-            None if name is None else _legible(json.loads(name[1])),
-            None if number is None else int(number[1]),
+            None if process is None else _printable(json.loads(process[1])),
+            None if seq is None else int(seq[1]),
         )
     except ValueError:
         return None, None
 
 
-def _number_if_good(found: Mapping[str, Member], name: str, unit: str) -> int | None:
-    """The number or time of a record that is set aside; None if it has none that can be meant."""
+def _number_if_good(record: Mapping[str, Member], name: str, unit: str) -> int | None:
+    """Return the ``seq`` or ``time`` of a quarantined record; None if it has none that is good."""
     try:
-        value = _integer(found, name) if name == "seq" else _time(found, name, unit)
+        value = _integer(record, name) if name == "seq" else _time(record, name, unit)
     except BadRecord:
         return None
     return value if value is not None and -(1 << 63) <= value < 1 << 63 else None
 
 
-def _row(found: Mapping[str, Member], file: str, place: int, unit: str, growth: Callable[[], ClockDeltas]) -> Row:
+def _row(record: Mapping[str, Member], file: str, place: int, unit: str, growth: Callable[[], ClockDeltas]) -> Row:
     row = Row(file=file, place=place)
-    row.computation = _text(found, "computation", may_be_empty=True) or ""
-    row.process = _text(found, "process")
+    row.computation = _text(record, "computation", may_be_empty=True) or ""
+    row.process = _text(record, "process")
     if row.process is None:
         raise BadRecord("no-process", 'a record needs "process", the name of where it happened')
-    row.seq = _integer(found, "seq")
-    row.time = _time(found, "time", unit)
-    row.arrival = _time(found, "arrival", unit)
-    row.id = _key(found, "id")
-    row.name = _text(found, "name", may_be_empty=True)
-    row.attributes = _attributes(found)
-    is_vector = _stamp_is_vector(found)
-    stamp, stamp_text, _ = found.get("stamp", _NOTHING)
+    row.seq = _integer(record, "seq")
+    row.time = _time(record, "time", unit)
+    row.arrival = _time(record, "arrival", unit)
+    row.id = _key(record, "id")
+    row.name = _text(record, "name", may_be_empty=True)
+    row.attributes = _attributes(record)
+    is_vector = _stamp_is_vector(record)
+    stamp, stamp_text, _ = record.get("stamp", _ABSENT)
     row.stamp = stamp_text if stamp is not None else None
-    _set_messages(row, found, is_vector, growth)
-    _set_line(row, found, is_vector)
+    _set_messages(row, record, is_vector, growth)
+    _set_line(row, record, is_vector)
     if row.seq is None and row.time is None:
         raise BadRecord("no-order", 'a record needs "seq" or "time" to have a place in its process')
     return row
 
 
-def _set_messages(row: Row, found: Mapping[str, Member], is_vector: bool, growth: Callable[[], ClockDeltas]) -> None:
-    kind = _text(found, "kind")
+def _set_messages(row: Row, record: Mapping[str, Member], is_vector: bool, growth: Callable[[], ClockDeltas]) -> None:
+    kind = _text(record, "kind")
     if kind is not None and kind not in KINDS:
         raise BadRecord("bad-kind", f"kind is local, send or receive, not {kind[:_SHOWN]!r}")
-    message, sends, receives = (found.get(name, _NOTHING)[0] for name in ("message", "sends", "receives"))
+    message, sends, receives = (record.get(name, _ABSENT)[0] for name in ("message", "sends", "receives"))
     if message is None and sends is None and receives is None and is_vector:
-        _set_causes_of_vector(row, found["stamp"][0]["counters"], kind, growth())
+        _set_causes_of_vector(row, record["stamp"][0]["counters"], kind, growth())
         return
-    if is_vector and found["stamp"][0]["counters"].get(row.process):
-        # Its messages say what caused it; what it knows, its successors do not learn anew.
-        growth().note(row.computation, str(row.process), found["stamp"][0]["counters"])
-    row.sends = _key(found, "sends")
-    received = _keys(found, "receives")
+    if is_vector and record["stamp"][0]["counters"].get(row.process):
+        # Its messages name its causes. Its clock is noted: the entries in it did not grow at the next event.
+        growth().note(row.computation, str(row.process), record["stamp"][0]["counters"])
+    row.sends = _key(record, "sends")
+    received = _keys(record, "receives")
     if message is not None:
         if kind == SEND and sends is None:
-            row.sends = _key(found, "message")
+            row.sends = _key(record, "message")
         elif kind == RECEIVE and receives is None:
-            received = _keys(found, "message")
+            received = _keys(record, "message")
         elif kind is None:
             raise BadRecord("no-kind", 'a record with a message says whether it sends or receives it: "kind"')
         elif kind == LOCAL:
@@ -161,21 +170,21 @@ def _set_messages(row: Row, found: Mapping[str, Member], is_vector: bool, growth
     row.kind = kind or (RECEIVE if row.receives is not None else SEND if row.sends is not None else LOCAL)
 
 
-def _set_line(row: Row, found: Mapping[str, Member], is_vector: bool) -> None:
-    if is_line(found.get("line", _NOTHING)[0]):
-        row.line = _text(found, "line")
+def _set_line(row: Row, record: Mapping[str, Member], is_vector: bool) -> None:
+    if is_line(record.get("line", _ABSENT)[0]):
+        row.line = _text(record, "line")
     elif not is_vector:
-        # A vector stamp says that all events of its process follow each other, whatever they were done for.
-        row.line = named_line(found)
-    row.line_parent = _text(found, "line_parent")
+        # A vector stamp says that all events of its process follow each other, whatever request they belong to.
+        row.line = line_from_ids(record)
+    row.line_parent = _text(record, "line_parent")
     if row.line_parent is not None and row.line is None:
         raise BadRecord("bad-field", 'line_parent says what a line was started from: give "line" as well')
-    row.line_phase = _text(found, "line_phase")
+    row.line_phase = _text(record, "line_phase")
     if row.line_phase is not None and (row.line_phase != FIRST or row.line is None):
         raise BadRecord(
             "bad-field", 'line_phase can only be "first", on the first event of a line: give "line" as well'
         )
-    joins = _names(found, "line_joins")
+    joins = _names(record, "line_joins")
     if len(joins) > MOST_CAUSES:
         raise BadRecord("too-many-causes", f"{len(joins)} lines joined at once; the limit is {MOST_CAUSES}")
     row.line_joins = joins or None
@@ -183,24 +192,24 @@ def _set_line(row: Row, found: Mapping[str, Member], is_vector: bool) -> None:
 
 def _set_causes_of_vector(row: Row, clock: Mapping[str, int], kind: str | None, growth: ClockDeltas) -> None:
     assert row.process is not None
-    own = clock.get(row.process)
-    if not own:
+    own_entry = clock.get(row.process)
+    if not own_entry:
         raise BadRecord("bad-stamp", f"the vector stamp has no entry for its own process {row.process[:_SHOWN]!r}")
     if row.seq is None:
-        row.seq = own
-    row.sends = stamp_key(row.process, own)
+        row.seq = own_entry
+    row.sends = stamp_key(row.process, own_entry)
     if kind != LOCAL:
         row.receive([stamp_key(*entry) for entry in growth.grown(row.computation, row.process, clock)])
     growth.note(row.computation, row.process, clock)
     row.kind = kind or (RECEIVE if row.receives is not None else LOCAL)
 
 
-def _text(found: Mapping[str, Member], name: str, *, may_be_empty: bool = False) -> str | None:
-    value = found.get(name, _NOTHING)[0]
+def _text(record: Mapping[str, Member], name: str, *, may_be_empty: bool = False) -> str | None:
+    value = record.get(name, _ABSENT)[0]
     if value is None:
         return None
     if not isinstance(value, str):
-        raise BadRecord("bad-field", f"{name} is text, not {_shown(found[name])}")
+        raise BadRecord("bad-field", f"{name} is text, not {_shown(record[name])}")
     if not value and not may_be_empty:
         raise BadRecord("bad-field", f"{name} is empty")
     if "\0" in value:
@@ -208,58 +217,58 @@ def _text(found: Mapping[str, Member], name: str, *, may_be_empty: bool = False)
     return value
 
 
-def _key(found: Mapping[str, Member], name: str) -> str | None:
-    value = found.get(name, _NOTHING)[0]
+def _key(record: Mapping[str, Member], name: str) -> str | None:
+    value = record.get(name, _ABSENT)[0]
     if value is not None and type(value) is int:
         return str(value)
-    return _text(found, name)
+    return _text(record, name)
 
 
-def _keys(found: Mapping[str, Member], name: str) -> list[str]:
-    value = found.get(name, _NOTHING)[0]
+def _keys(record: Mapping[str, Member], name: str) -> list[str]:
+    value = record.get(name, _ABSENT)[0]
     if not isinstance(value, list):
-        one = _key(found, name)
-        return [] if one is None else [one]
+        key = _key(record, name)
+        return [] if key is None else [key]
     keys = []
     for element in value:
-        one = _key({name: (element, found[name][1], "")}, name)
-        if one is None:
+        key = _key({name: (element, record[name][1], "")}, name)
+        if key is None:
             raise BadRecord("bad-field", f"{name} lists null")
-        keys.append(one)
+        keys.append(key)
     return keys
 
 
-def _names(found: Mapping[str, Member], name: str) -> list[str]:
-    """One text, or a list of texts."""
-    value, text, _ = found.get(name, _NOTHING)
+def _names(record: Mapping[str, Member], name: str) -> list[str]:
+    """Return a field that is one text or a list of texts, as a list."""
+    value, text, _ = record.get(name, _ABSENT)
     if value is None:
         return []
     names = []
-    for each in value if isinstance(value, list) else [value]:
-        one = _text({name: (each, text, "")}, name)
-        if one is None:
+    for element in value if isinstance(value, list) else [value]:
+        element_text = _text({name: (element, text, "")}, name)
+        if element_text is None:
             raise BadRecord("bad-field", f"{name} lists null")
-        names.append(one)
+        names.append(element_text)
     return names
 
 
-def _integer(found: Mapping[str, Member], name: str) -> int | None:
-    value = found.get(name, _NOTHING)[0]
+def _integer(record: Mapping[str, Member], name: str) -> int | None:
+    value = record.get(name, _ABSENT)[0]
     if value is None:
         return None
     if type(value) is not int:
-        raise BadRecord("bad-field", f"{name} is an integer, not {_shown(found[name])}")
+        raise BadRecord("bad-field", f"{name} is an integer, not {_shown(record[name])}")
     return value
 
 
-def _time(found: Mapping[str, Member], name: str, unit: str) -> int | None:
-    value = found.get(name, _NOTHING)[0]
-    return time_from_text(value, unit) if isinstance(value, str) else _integer(found, name)
+def _time(record: Mapping[str, Member], name: str, unit: str) -> int | None:
+    value = record.get(name, _ABSENT)[0]
+    return time_from_text(value, unit) if isinstance(value, str) else _integer(record, name)
 
 
-def _stamp_is_vector(found: Mapping[str, Member]) -> bool:
-    """Whether the record has a vector stamp; raises `BadRecord` for a stamp that does not decode."""
-    value = found.get("stamp", _NOTHING)[0]
+def _stamp_is_vector(record: Mapping[str, Member]) -> bool:
+    """Return whether the record has a vector stamp. Raises `BadRecord` for a stamp that does not decode."""
+    value = record.get("stamp", _ABSENT)[0]
     if value is None:
         return False
     if _is_plain_vector(value):
@@ -274,7 +283,7 @@ def _stamp_is_vector(found: Mapping[str, Member]) -> bool:
 
 
 def _is_plain_vector(value: object) -> bool:
-    """Whether this surely decodes as a vector stamp: making one of each line would take most of the time."""
+    """Return whether this surely decodes as a vector stamp. To decode every stamp would take most of the time."""
     if not isinstance(value, dict) or value.keys() != _VECTOR_KEYS or value["clock"] != "vector":
         return False
     counters = value["counters"]
@@ -284,19 +293,19 @@ def _is_plain_vector(value: object) -> bool:
     return {*map(type, counts)} == _INTEGERS_ONLY and min(counts) >= 0
 
 
-def _attributes(found: Mapping[str, Member]) -> str | None:
-    """The members of ``attributes`` and every unknown field, each in its own text, so that no number changes."""
-    value, text, _ = found.get("attributes", _NOTHING)
+def _attributes(record: Mapping[str, Member]) -> str | None:
+    """Join the members of ``attributes`` and every unknown field, each in its own text, so that no number changes."""
+    value, text, _ = record.get("attributes", _ABSENT)
     if value is not None and not isinstance(value, dict):
-        raise BadRecord("bad-field", f"attributes is an object, not {_shown(found['attributes'])}")
-    unknown = [name for name in found if name not in _KNOWN or (name == "line" and not is_line(found[name][0]))]
+        raise BadRecord("bad-field", f"attributes is an object, not {_shown(record['attributes'])}")
+    unknown = [name for name in record if name not in _KNOWN or (name == "line" and not is_line(record[name][0]))]
     if not unknown:
         return text if value else None
     for name in unknown:
         if value and name in value:
-            raise BadRecord("duplicate-key", f"{name[:_SHOWN]!r} stands in the record and in its attributes")
+            raise BadRecord("duplicate-key", f"{name[:_SHOWN]!r} is both a field and an attribute")
     parts = [text[1:-1].strip()] if value else []
-    parts += [f"{found[name][2]}:{found[name][1]}" for name in unknown]
+    parts += [f"{record[name][2]}:{record[name][1]}" for name in unknown]
     return "{" + ",".join(parts) + "}"
 
 
@@ -304,40 +313,33 @@ def _shown(member: Member) -> str:
     return member[1] if len(member[1]) <= _SHOWN else member[1][: _SHOWN - 3] + "..."
 
 
-def _legible(value: object) -> str | None:
+def _printable(value: object) -> str | None:
     if not isinstance(value, str):
         return None
     return value if value and value.isprintable() else None
 
 
-TRACE_IDS: Final = ("trace_id", "traceId", "trace.id")
-SPAN_IDS: Final = ("span_id", "spanId", "span.id")
-REQUEST_IDS: Final = ("request_id", "requestId")
-"""Fields that name what a process was doing when it wrote a record; of several, the first that does. They stay
-attributes."""
-
-
 def is_line(value: object) -> bool:
-    """Whether the value of the field ``line`` names a line.
+    """Return whether the value of the field ``line`` names a line.
 
     Any other value stays an attribute: in many logs the field is the number of a line of code.
     """
     return isinstance(value, str) and value != ""
 
 
-def named_line(found: Mapping[str, tuple[Any, str, str]]) -> str | None:
-    """The line that a record without a line of its own names by its ids: TRACE/SPAN, TRACE or REQUEST."""
-    trace = _first(found, TRACE_IDS, zeros=False)
+def line_from_ids(record: Mapping[str, Member]) -> str | None:
+    """Return the line that the ids of a record name: TRACE/SPAN, TRACE or REQUEST; None if it has none of them."""
+    trace = _first_id(record, TRACE_IDS, zeros=False)
     if trace is None:
-        return _first(found, REQUEST_IDS, zeros=True)
-    span = _first(found, SPAN_IDS, zeros=False)
+        return _first_id(record, REQUEST_IDS, zeros=True)
+    span = _first_id(record, SPAN_IDS, zeros=False)
     return trace if span is None else f"{trace}/{span}"
 
 
-def _first(found: Mapping[str, tuple[Any, str, str]], names: tuple[str, ...], *, zeros: bool) -> str | None:
-    """The first of these ids that is a text. Tracers write zeros where there is no trace; those count if `zeros`."""
+def _first_id(record: Mapping[str, Member], names: tuple[str, ...], *, zeros: bool) -> str | None:
+    """Return the first of these ids that is text. Tracers write zeros for "no trace"; they count only with `zeros`."""
     for name in names:
-        value = found[name][0] if name in found else None
+        value = record[name][0] if name in record else None
         if isinstance(value, str) and value and "\0" not in value and (zeros or value.strip("0")):
             return value
     return None

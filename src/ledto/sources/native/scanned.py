@@ -1,4 +1,4 @@
-"""Batches from what the compiled scanner found, and from the lines that it left, in their order."""
+"""Make batches of the lines that the compiled scanner takes and of those that it leaves to the exact reader, in order."""
 
 from __future__ import annotations
 
@@ -24,36 +24,39 @@ _Rows = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def scanned_batches(block: LinesBlock, file: str, unit: str, cells: Cells) -> Iterator[pa.RecordBatch]:
-    """The rows of a block, the same as without the scanner."""
-    found = _Scanned(block, unit)
-    if not found.rows:
+    """Yield the rows of a block, the same as without the scanner."""
+    scanned = _Scanned(block, unit)
+    if not scanned.rows:
         return
-    taken = np.flatnonzero(found.status == scan.TAKEN)
-    left = np.flatnonzero(found.status == scan.LEFT)
-    whole = _left_rows(found, left, block, file, unit, cells) if len(left) else None
-    if whole is None:
-        whole = found.batch(taken, file)
-    elif len(taken):
-        place = np.empty(found.rows, np.int64)
-        place[taken] = np.arange(len(taken))
-        place[left] = len(taken) + np.arange(len(left))
-        both = pa.Table.from_batches([found.batch(taken, file), whole], schema=REPORTS)
-        whole = both.take(pa.array(place)).combine_chunks().to_batches()[0]
-    for start in range(0, found.rows, BATCH_ROWS):
-        yield whole.slice(start, BATCH_ROWS)
+    quick = np.flatnonzero(scanned.status == scan.TAKEN)
+    slow = np.flatnonzero(scanned.status == scan.LEFT)
+    batch = _read_exactly(scanned, slow, block, file, unit, cells) if len(slow) else None
+    if batch is None:
+        batch = scanned.batch(quick, file)
+    elif len(quick):
+        position = np.empty(scanned.rows, np.int64)
+        position[quick] = np.arange(len(quick))
+        position[slow] = len(quick) + np.arange(len(slow))
+        both = pa.Table.from_batches([scanned.batch(quick, file), batch], schema=REPORTS)
+        batch = both.take(pa.array(position)).combine_chunks().to_batches()[0]
+    for start in range(0, scanned.rows, BATCH_ROWS):
+        yield batch.slice(start, BATCH_ROWS)
 
 
-def _left_rows(found: _Scanned, left: _Rows, block: LinesBlock, file: str, unit: str, cells: Cells) -> pa.RecordBatch:
+def _read_exactly(
+    scanned: _Scanned, slow: _Rows, block: LinesBlock, file: str, unit: str, cells: Cells
+) -> pa.RecordBatch:
+    """Read the rows that the scanner left, by the exact reader."""
     rows = Rows()
-    for row in left.tolist():
-        number, start, stop = found.lines[row].tolist()
+    for row in slow.tolist():
+        number, start, stop = scanned.lines[row].tolist()
         line = block.data[start:stop]
         rows.add(line_row(line, block.offset + start, block.first_line + number, file, unit, cells))
     return rows.batch()
 
 
 class _Scanned:
-    """A block and what the scanner found in it."""
+    """A block, and the tables that the scanner filled for it (see `ledto.sources.json.scanner.scan`)."""
 
     def __init__(self, block: LinesBlock, unit: str) -> None:
         self._block = block
@@ -90,7 +93,7 @@ class _Scanned:
         self._leave_bad_stamps()
 
     def batch(self, taken: _Rows, file: str) -> pa.RecordBatch:
-        """The rows that were taken."""
+        """Make a batch of these rows, which the scanner took."""
         count = len(taken)
         place = self.lines[taken, 0] + self._block.first_line
         columns: dict[str, pa.Array] = {
@@ -111,7 +114,7 @@ class _Scanned:
         }
         for name, row in (("seq", scan.SEQ), ("time", scan.TIME), ("arrival", scan.ARRIVAL)):
             columns[name] = pa.array(self._integers[row, taken], mask=self._integer_known[row, taken] == 0)
-        arrays = [columns[each.name] if each.name in columns else pa.nulls(count, each.type) for each in REPORTS]
+        arrays = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in REPORTS]
         return with_errors(pa.RecordBatch.from_arrays(arrays, schema=REPORTS))
 
     def _texts(self, span: int, taken: _Rows, *, missing_is_empty: bool = False) -> pa.StringArray:
@@ -120,7 +123,7 @@ class _Scanned:
         return _string_array(self._data, self._spans[span], taken, missing_is_empty=missing_is_empty)
 
     def _lines(self, taken: _Rows) -> pa.Array:
-        """The lines of these rows; where they are named by a trace and a span, the two together."""
+        """Return the lines of these rows; those that a trace and a span name are ``TRACE/SPAN``."""
         lines = self._texts(scan.LINE, taken)
         spans = self._texts(scan.LINE_SPAN, taken)
         if spans.null_count == len(spans):
@@ -136,6 +139,7 @@ class _Scanned:
         return _string_array(self._attributes, spans, taken)
 
     def _leave_bad_stamps(self) -> None:
+        """Leave rows to the exact reader if their stamp does not decode: the scanner does not look into stamps."""
         stamps = self._spans[scan.STAMP, : self.rows]
         for row in np.flatnonzero((self.status == scan.TAKEN) & (stamps[:, 1] >= 0)).tolist():
             start, length, _ = stamps[row].tolist()
@@ -152,7 +156,7 @@ def _string_array(
     *,
     missing_is_empty: bool = False,
 ) -> pa.StringArray:
-    """The texts of these rows; a length of -1 is none."""
+    """Return the texts of these rows. A length of -1 gives null, or empty text with `missing_is_empty`."""
     length = spans[taken, 1]
     known = length >= 0
     rows = taken[known]
@@ -160,7 +164,7 @@ def _string_array(
     ends = np.empty(len(rows) + 1, np.int32)
     scan.copy_texts(data, spans, rows, ends, out)
     offsets = np.zeros(len(taken) + 1, np.int32)
-    # A row without text takes no room: its offset is that of the text before it.
+    # A row without text takes no space: it ends where the text before it ends.
     offsets[1:] = ends[np.cumsum(known)]
     valid = None if missing_is_empty else pa.py_buffer(np.packbits(known, bitorder="little"))
     return pa.StringArray.from_buffers(len(taken), pa.py_buffer(offsets), pa.py_buffer(out), valid)

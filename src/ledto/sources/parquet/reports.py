@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pyarrow import types as kinds
 
 from ledto.events.schema import FIRST, KINDS, LOCAL, RECEIVE, REPORTS, SEND, TEXT_LIMIT_CHARACTERS
-from ledto.sources.error_column import errors_of, errors_of_column, first_told
+from ledto.sources.error_column import combine_errors, errors_of, errors_of_column
 from ledto.sources.parquet.columns import Mapping
 from ledto.sources.parquet.json_text import json_text
 from ledto.sources.parquet.keys import (
@@ -270,7 +270,7 @@ class _BatchReports:
         is_own = "error" in self._mapping.known
         given = self._column("error", pa.bool_()) if is_own else pa.nulls(self._count, pa.bool_())
         others = [errors_of_column(name, self._column(name, kind)) for name, _, kind in self._mapping.native]
-        told = first_told(each for each in others if each is not None)
+        told = combine_errors(each for each in others if each is not None)
         known = given if told is None else pc.coalesce(given, told)
         return known if attributes is None else errors_of(known, attributes)
 

@@ -99,9 +99,9 @@ class ShiViz:
                 else:
                     self._add(part, growth, present, batches)
                 if batches.is_full:
-                    yield batches.taken()
+                    yield batches.take_batch()
         if not batches.is_empty:
-            yield batches.taken()
+            yield batches.take_batch()
 
     def _executions_to_read(
         self, piece: FileSlice

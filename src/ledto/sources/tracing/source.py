@@ -76,9 +76,9 @@ class Tracing:
             while next_lines := list(islice(lines, _LINES_AT_ONCE)):
                 _add(next_lines, cells, row, batches)
                 if batches.is_full:
-                    yield batches.taken()
+                    yield batches.take_batch()
         if not batches.is_empty:
-            yield batches.taken()
+            yield batches.take_batch()
 
 
 def _add(
