@@ -15,7 +15,7 @@ from ledto.simulation.simulate import write_json_lines
 from ledto.sources import lines
 from ledto.sources.native import lines as json_lines
 from ledto.sources.native.lines import JsonLines
-from ledto.sources.native.records import REQUEST_IDS, SPAN_IDS, TRACE_IDS
+from ledto.sources.record_fields import REQUEST_IDS, SPAN_IDS, TRACE_IDS
 from tests.sources.reading import SAMPLES, rows, table
 
 PLAIN = JsonLines(compiled_from_bytes=1 << 60)

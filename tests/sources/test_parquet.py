@@ -350,4 +350,4 @@ def test_lines_are_told_by_columns_of_text_and_lines_of_code_stay_numbers() -> N
     with pytest.raises(SourceError, match="the column line_joins is int64; it must be text or a list of texts"):
         read(pa.table({"process": ["a"], "seq": [1], "line_joins": [1]}))
     alone = read(pa.table({"process": ["a"], "seq": [1], "line_parent": ["main"]})).to_pylist()[0]
-    assert alone["reason"] == "bad-field: line_parent says what a line was started from: give line"
+    assert alone["reason"] == "bad-field: line_parent names what started a line: give line as well"

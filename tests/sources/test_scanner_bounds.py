@@ -77,7 +77,7 @@ def test_attributes_take_no_more_room_than_the_lines() -> None:
     data = b"\n".join(lines * 20)
     assert _taken(data) == [True] * 60
     found = _Scanned(LinesBlock(0, 1, data), "ns")
-    assert int(found._attribute_ends[found.rows - 1]) <= len(data) - 20 * len(lines)
+    assert int(found._attribute_ends[found.row_count - 1]) <= len(data) - 20 * len(lines)
 
 
 def test_texts_with_escapes_are_not_longer_than_they_were() -> None:

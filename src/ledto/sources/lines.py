@@ -12,6 +12,9 @@ from ledto.sources.contract import ByteStream, FileSlice, TornStream
 LINE_LIMIT_BYTES: Final = 16 << 20
 """The length of a line at most. Longer ones become a bad row, and are never in memory as a whole."""
 
+BOM: Final = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8, which a file may begin with."""
+
 TOO_LONG: Final = f"line-too-long: more than {LINE_LIMIT_BYTES} bytes"
 
 BLOCK_BYTES: Final = 4 << 20

@@ -1,4 +1,4 @@
-"""List the text formats, and make their sources."""
+"""List the text formats, recognise files of them, and make their sources."""
 
 from __future__ import annotations
 
@@ -9,12 +9,27 @@ from typing import Any, Final
 
 from ledto.sources.contract import Source, SourceError
 from ledto.sources.jaeger.source import Jaeger
+from ledto.sources.lines import BOM
 from ledto.sources.mapping.source import Mapped
 from ledto.sources.native.lines import JsonLines
 from ledto.sources.otlp import Otlp
 from ledto.sources.shiviz.source import ShiViz
 from ledto.sources.tracing.source import Tracing
 from ledto.sources.zipkin.source import Zipkin
+
+SOURCES: Final[dict[str, type[Source]]] = {
+    "ledto": JsonLines,
+    "otlp": Otlp,
+    "jaeger": Jaeger,
+    "zipkin": Zipkin,
+    "shiviz": ShiViz,
+    "tracing": Tracing,
+    "mapped": Mapped,
+}
+"""The class of each format by name. Its keyword arguments are the options of the format."""
+
+SPAN_FORMATS: Final = frozenset({"otlp", "jaeger", "zipkin"})
+"""Formats of traces. Their rows are parts of spans, with times in nanoseconds."""
 
 HEAD_BYTES: Final = 64 << 10
 """How many decompressed bytes of a file are read to recognise it."""
@@ -39,7 +54,7 @@ def recognise(head: bytes, suffix: str) -> str | None:
 
     HAZARD: damaged and mixed files may mislead it.
     """
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
+    text = head.removeprefix(BOM).lstrip(b" \t\r\n")
     if not text:
         return "ledto"
     if text[:1] in b"{[" and (format_name := next((name for name, mark in _MARKS if mark.search(text)), None)):
@@ -52,22 +67,6 @@ def recognise(head: bytes, suffix: str) -> str | None:
 
 def _is_binary(head: bytes) -> bool:
     return any(byte < 9 or 13 < byte < 32 for byte in head[:256])
-
-
-SOURCES: Final[dict[str, type[Source]]] = {
-    "ledto": JsonLines,
-    "otlp": Otlp,
-    "jaeger": Jaeger,
-    "zipkin": Zipkin,
-    "shiviz": ShiViz,
-    "tracing": Tracing,
-    "mapped": Mapped,
-}
-"""The class of each format by name. Its keyword arguments are the options of the format."""
-
-
-SPAN_FORMATS: Final = frozenset({"otlp", "jaeger", "zipkin"})
-"""Formats of traces. Their rows are parts of spans, with times in nanoseconds."""
 
 
 def known_format(format: str) -> type[Source]:

@@ -16,7 +16,8 @@ import pyarrow as pa
 from ledto.events.schema import REPORTS
 from ledto.service.http.limits import Limits, RequestRefused, too_large
 from ledto.sources.contract import FileSlice, Source
-from ledto.sources.native.lines import BOM, JsonLines
+from ledto.sources.lines import BOM
+from ledto.sources.native.lines import JsonLines
 from ledto.sources.otlp import Otlp
 from ledto.sources.otlp.framing import shape_of
 from ledto.sources.otlp.protobuf_walk import TooManyParts, WireLimits

@@ -1,12 +1,12 @@
-"""JSON documents of any size, read forward in bounded memory: a cursor to walk them, and a way on after damage.
+"""Read JSON documents of any size forward, in bounded memory, with a cursor that can go on after damage.
 
-A reader walks what holds its records (`Cursor.members`, `Cursor.elements`) and takes the records (`Cursor.take`) as
-bytes, each with its place in the file. A file may hold several documents, one after another or one a line. Memory is a
-block and the record at hand, which may have `LINE_LIMIT_BYTES`.
+A reader walks the objects and arrays around its records (`Cursor.members`, `Cursor.elements`), and takes the records
+(`Cursor.take`) as bytes, each with its place in the file. A file may hold several documents, one after another or one on
+each line. Memory holds a block and the current record, which may have `LINE_LIMIT_BYTES`.
 
-Where the structure is damaged, what came before is good, and the way on is a place where something surely begins: a line
-that begins with a bracket, or what the reader says its records look like. Inside a JSON text every quote has a backslash
-before it, so ``{"traceId":`` with bare quotes is never part of one.
+After damage, the cursor goes on where a value surely begins: at a line that begins with a bracket, or at the reader's
+marker of a record. Inside a JSON text every quote has a backslash before it, so ``{"traceId":`` with plain quotes is never
+part of a text.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ from typing import Final, TypeVar
 from ledto.sources.contract import ByteStream, FileSlice, TornStream
 from ledto.sources.json.extent import Unfinished, Unfit, quick_end, shown, value_end
 from ledto.sources.json.strict import value_of
-from ledto.sources.lines import LINE_LIMIT_BYTES
+from ledto.sources.lines import BOM, LINE_LIMIT_BYTES
 from ledto.sources.rows import BadRecord, Row, bad_row
 
 T = TypeVar("T")
 
 BLOCK_BYTES: Final = 1 << 20
 RUN_BYTES: Final = 1 << 18
-"""Of objects that are parsed together: what they become should stay in the cache of a processor."""
+"""The size of objects that are parsed together: the result should fit into a processor's cache."""
 NEAR_BYTES: Final = 1 << 19
-"""How far a way on is looked for inside of a document."""
+"""How far `Cursor.resume_near` searches."""
 
-_BOM = b"\xef\xbb\xbf"
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _STRAY = re.compile(rb"[ \t\r\n,\]}]*")
-"""What stands between records of a document whose beginning was lost."""
+"""What separates records of a document whose beginning was lost."""
 _OBJECT_BEGINS = re.compile(rb'\{[ \t\r\n]{0,100}"[^"\\]{1,100}"[ \t\r\n]{0,100}:')
 _NEXT_LIST = re.compile(rb"\][ \t\r\n]*,[ \t\r\n]*\[")
 _MOST_KEYS = 10_000
@@ -47,14 +46,14 @@ _RESCANNED_A_BYTE = 4
 
 @dataclass(frozen=True, slots=True)
 class DocumentValue:
-    """One value as it stands in the file."""
+    """One value: its bytes, and where they begin in the file."""
 
     offset: int
     raw: bytes
 
 
 class Damage(Exception):
-    """The structure of a document is lost at `offset`; the next record is looked for from `search_from` on."""
+    """The structure of a document is lost at `offset`. Search for the next record from `search_from` on."""
 
     def __init__(self, code: str, detail: str, offset: int, search_from: int) -> None:
         super().__init__(f"{code}: at byte {offset}: {detail}")
@@ -63,9 +62,10 @@ class Damage(Exception):
 
 
 def document_rows(piece: FileSlice, walk: Callable[[Cursor], Iterator[T]], marker: bytes) -> Iterator[T | Row]:
-    """What `walk` gives for each document, and a row for each damage; `walk` consumes one value or more, or raises `Damage`.
+    """Yield what `walk` yields for each document, and a row for each damage.
 
-    `marker` is an expression, at most `_LONGEST_MARKER_BYTES` long, for where a value begins that `walk` can take by itself.
+    `walk` must consume at least one value or raise `Damage`. `marker` is an expression for the beginning of a value that
+    `walk` can read by itself. It must match `_LONGEST_MARKER_BYTES` at most.
     """
     way_on = re.compile(rb"(?P<marker>" + marker + rb")|(?<=\n)[\[{]")
     with closing(Cursor(piece)) as cursor:
@@ -79,7 +79,7 @@ def document_rows(piece: FileSlice, walk: Callable[[Cursor], Iterator[T]], marke
 
 
 class Cursor:
-    """A place in a file of JSON, which moves forward."""
+    """A position in a file of JSON, which moves forward. Not safe for threads."""
 
     def __init__(self, piece: FileSlice, *, offset: int = 0, limit_bytes: int = LINE_LIMIT_BYTES) -> None:
         self.torn: str | None = None
@@ -87,26 +87,30 @@ class Cursor:
         self._stream: ByteStream = piece.open_at(offset)
         self._limit_bytes = limit_bytes
         self._base = offset
-        """Where in the file `_data` begins."""
+        """The offset in the file at which `_data` begins. `_position` and `_held` are relative to it."""
         self._data = b""
         self._position = 0
         self._held: int | None = None
+        """The position to `rewind` to."""
         self._ended = False
+        """Whether the stream has no bytes after `_data`."""
         self._amid = False
+        """Whether reading resumed in the middle of a document."""
         self._rescanned_bytes = 0
         self._run_end = 0
         self._no_run_before = 0
+        """The offset before which `run` and `whole` do not guess again."""
         if not offset:
             self._fill()
-            self._position = len(_BOM) if self._data.startswith(_BOM) else 0
+            self._position = len(BOM) if self._data.startswith(BOM) else 0
 
     @property
     def offset(self) -> int:
-        """Where in the file the cursor is."""
+        """Return the position in the file."""
         return self._base + self._position
 
     def close(self) -> None:
-        """Free what is held."""
+        """Close the file."""
         self._stream.close()
 
     def is_at_document(self) -> bool:
@@ -116,28 +120,27 @@ class Cursor:
         return self._position < len(self._data)
 
     def peek(self) -> bytes:
-        """The first byte of what comes next, spaces left out; empty at the end of the file."""
+        """Skip spaces, and return the next byte without consuming it; empty at the end of the file."""
         self._skip(_SPACE)
         return self._data[self._position : self._position + 1]
 
     def follows(self, pattern: re.Pattern[bytes]) -> bool:
-        """Whether what comes next in this block begins so; a few hundred bytes at most are looked at."""
+        """Return whether the pattern matches here. It only sees this block: use it for a few hundred bytes at most."""
         return pattern.match(self._data, self._position) is not None
 
     def take(self) -> DocumentValue:
-        """The value that comes next. Raises `Damage` where its end cannot be found within the limit."""
+        """Consume the next value and return it unparsed. Raises `Damage` if its end cannot be found within the limit."""
         self.peek()
         end = self._whole_value_end()
-        taken = DocumentValue(self.offset, self._data[self._position : end])
+        value = DocumentValue(self.offset, self._data[self._position : end])
         self._position = end
-        return taken
+        return value
 
     def run(self, *, in_list: bool) -> DocumentValue | None:
-        """The objects from here on that this block surely holds whole; None where that cannot be seen.
+        """Return the next objects that this block seems to hold whole, without consuming them; None if unclear.
 
-        They are those of a list, without its brackets, or documents, one after another. Where they end is a guess, from how
-        the first one begins: the caller must parse them, and goes over them by `skip_run` if that works, and if not by
-        `take`, one by one.
+        They are elements of a list, without its brackets, or documents, one after another. Their end is a guess, from how
+        the first one begins. So the caller must parse them: if that works, it calls `skip_run`, else `take` for each.
         """
         data, start = self._data, self._position
         begins = _OBJECT_BEGINS.match(data, start)
@@ -156,13 +159,13 @@ class Cursor:
                 end -= 1
                 if data[end : end + 1] != b",":
                     return None
-        # Should they not be what they seem to be, the next guess is made after them: the time stays linear.
+        # If the guess is wrong, the next one is made after these objects, so that the time stays linear.
         self._no_run_before = self._base + end
         self._run_end = end
         return DocumentValue(self.offset, data[start:end])
 
     def whole(self) -> DocumentValue | None:
-        """The object that comes next, if this block holds it whole; `skip_run` goes over it."""
+        """Return the next object if this block holds it whole, without consuming it: `skip_run` does. None if not."""
         if len(self._data) - self._position < BLOCK_BYTES // 2 and not self._ended:
             self._fill()
         if self.offset < self._no_run_before:
@@ -178,11 +181,11 @@ class Cursor:
         return DocumentValue(self.offset, self._data[self._position : end])
 
     def skip_run(self) -> None:
-        """Go to the end of what `run` or `whole` gave."""
+        """Consume what `run` or `whole` returned."""
         self._position = self._run_end
 
     def elements(self) -> Iterator[None]:
-        """Go to each element of the array that comes next; the caller takes or walks it."""
+        """Go to each element of the next array. The caller must consume each."""
         self._enter(b"[")
         if self.peek() == b"]":
             self._position += 1
@@ -190,17 +193,17 @@ class Cursor:
             yield from self.further_elements()
 
     def further_elements(self) -> Iterator[None]:
-        """As `elements`, where the cursor is at an element already."""
+        """Go on as `elements` does, from an element at the cursor."""
         while True:
             yield
             if self._is_closed_by(b"]"):
                 return
 
     def members(self, known: Collection[str]) -> Iterator[str]:
-        """Go to the value of each of these keys of the object that comes next; the caller takes or walks it.
+        """Go to the value of each of these keys in the next object. The caller must consume each.
 
-        Values of other keys must be right, and are left out. Raises `Damage` for a key that comes twice, and for more keys
-        than anything that holds records has.
+        Values of other keys must be valid JSON, and are skipped. Raises `Damage` for a key that occurs twice, and for too
+        many keys.
         """
         self._enter(b"{")
         seen: set[str] = set()
@@ -222,7 +225,7 @@ class Cursor:
                 return
 
     def take_checked(self) -> object:
-        """The value that comes next, parsed strictly. Raises `Damage` where it cannot be."""
+        """Consume the next value and return it, parsed strictly. Raises `Damage` if it cannot be parsed."""
         self.peek()
         end = self._whole_value_end()
         raw = self._data[self._position : end]
@@ -236,58 +239,58 @@ class Cursor:
         return value
 
     def unexpected(self, expected: str) -> Damage:
-        """What to raise where something else is expected than what comes next."""
+        """Make the `Damage` to raise if something else is expected here."""
         return self._damage("not-json", f"expected {expected}, found {self._shown()}")
 
     def hold(self) -> None:
-        """Remember this place, to `rewind` to; after `LINE_LIMIT_BYTES` more, that is `Damage`."""
+        """Remember this position for `rewind`. To read more than `LINE_LIMIT_BYTES` from here raises `Damage`."""
         self._held = self._position
 
     def release(self) -> None:
-        """Forget the place that was remembered."""
+        """Forget the position that `hold` remembered."""
         self._held = None
 
     def rewind(self) -> None:
-        """Go back to the place that was remembered."""
+        """Go back to the position that `hold` remembered."""
         assert self._held is not None
         self._position, self._held = self._held, None
 
     def resume(self, damage: Damage, way_on: re.Pattern[bytes]) -> Row:
-        """Go to where reading can go on, or to the end of the file; the row says what was damaged and where that is."""
+        """Go to the next match of `way_on`, or to the end of the file. Return a row that says what was damaged and where."""
         start, at = self._back_to(damage)
         head = self._data[start : start + _HEAD_BYTES]
-        while (found := way_on.search(self._data, at)) is None and not self._ended:
+        while (match := way_on.search(self._data, at)) is None and not self._ended:
             at = max(at, len(self._data) - _LONGEST_MARKER_BYTES)
             self._position = max(at - 1, 0)
             at += self._base
             self._fill()
             at -= self._base
-        self._position = len(self._data) if found is None else found.start()
-        self._amid = found is not None and found["marker"] is not None
+        self._position = len(self._data) if match is None else match.start()
+        self._amid = match is not None and match["marker"] is not None
         skipped_bytes = self.offset - damage.offset
         after = (
-            f"; reading goes on at byte {self.offset}" if found else "; the rest is not read" if skipped_bytes else ""
+            f"; reading goes on at byte {self.offset}" if match else "; the rest is not read" if skipped_bytes else ""
         )
         return bad_row(self._file, damage.offset, f"{damage}{after}", head[:skipped_bytes])
 
     def resume_near(self, damage: Damage, way_on: re.Pattern[bytes]) -> Row | None:
-        """As `resume`, if what `way_on` finds first in the next `NEAR_BYTES` is its group ``marker``; None if not."""
+        """Resume at the first match of `way_on` in the next `NEAR_BYTES` if it is its group ``marker``; None if not."""
         start, at = self._back_to(damage)
         if not self._ended and len(self._data) - at < NEAR_BYTES:
             self._fill()
             start, at = damage.offset - self._base, damage.search_from - self._base
         self._position = start
-        found = way_on.search(self._data, at, at + NEAR_BYTES)
-        if found is None or found["marker"] is None:
+        match = way_on.search(self._data, at, at + NEAR_BYTES)
+        if match is None or match["marker"] is None:
             return None
-        self._position = found.start()
+        self._position = match.start()
         skipped = self._data[start : min(self._position, start + _HEAD_BYTES)]
         return bad_row(self._file, damage.offset, f"{damage}; reading goes on at byte {self.offset}", skipped)
 
     def _back_to(self, damage: Damage) -> tuple[int, int]:
-        """Where in `_data` the damage and the search for a way on begin; what a row shows of it is there."""
+        """Go back to the damage; return where it and the search begin in `_data`, which holds what the row shows."""
         self._held = None
-        # One byte more is kept than is skipped: a way on may be the beginning of a line.
+        # Keep one byte before it: the search looks for line ends before the match.
         self._position = max(damage.offset - self._base - 1, 0)
         if not self._ended and len(self._data) - self._position <= _HEAD_BYTES:
             self._fill()
@@ -299,7 +302,7 @@ class Cursor:
         self._position += 1
 
     def _is_closed_by(self, bracket: bytes) -> bool:
-        """Go over the comma or the closing bracket that follows a value."""
+        """Consume the comma or closing bracket after a value; return whether it was the bracket."""
         following = self.peek()
         if following not in (b",", bracket):
             offset = self.offset
@@ -336,10 +339,10 @@ class Cursor:
         return end
 
     def _damage(self, code: str, detail: str, *, scanned_bytes: int = 0) -> Damage:
-        """Damage at this place.
+        """Make the `Damage` for this position.
 
-        The next record may begin right after it, in what was scanned already. If that happens too often, as only in a
-        file made for it, the search begins after what was scanned: the time stays linear.
+        The next record may begin right after it, in bytes that were scanned already. If many bytes are scanned again, as
+        only in a file made for that, the search begins after them, so that the time stays linear.
         """
         self._rescanned_bytes += scanned_bytes
         may_rescan = self._rescanned_bytes <= _RESCANNED_AT_FIRST_BYTES + _RESCANNED_A_BYTE * self.offset
@@ -353,15 +356,15 @@ class Cursor:
 
     def _skip(self, spaces: re.Pattern[bytes]) -> None:
         while True:
-            found = spaces.match(self._data, self._position)
-            assert found is not None
-            self._position = found.end()
+            match = spaces.match(self._data, self._position)
+            assert match is not None
+            self._position = match.end()
             if self._position < len(self._data) or self._ended:
                 return
             self._fill()
 
     def _fill(self) -> None:
-        """Have as many bytes again as are left, at least a block; how few a read gives makes no difference."""
+        """Read as many bytes again as are in memory, at least a block; call the stream until it returned so many."""
         keep = self._position if self._held is None else self._held
         if self._position - keep > self._limit_bytes:
             self._held = None

@@ -1,7 +1,7 @@
-"""Where a JSON value ends, found by its brackets and quotes alone: what lies between them is for the strict parser.
+"""Find the end of a JSON value by its brackets and quotes alone. The strict parser checks the rest.
 
-The scan refuses early what no correct value begins with (two values without a comma, a line end in a text, brackets that
-do not pair), because the sooner damage shows, the less of the file it takes with it.
+The scan stops early at what no valid value has (two values without a comma, a line end in a text, brackets that do not
+match): the earlier damage is found, the less of the file is lost.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Final
 import msgspec
 
 MOST_NESTED: Final = 1_000
-"""Open brackets at which a scan gives up. The strict parser refuses a record long before; this only bounds memory."""
+"""Open brackets at which a scan gives up. It only limits memory: the strict parser refuses fewer already."""
 
 _TEXT = rb'"[^"\\\x00-\x1f]*+(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*+)*+"'
 _INSIDE = rb'[^"\[\]{}]*+(?:' + _TEXT + rb'[^"\[\]{}]*+)*+'
 _NO_COMMA = rb'(?:((?=[ \t\r\n]*+[\[{"]))|)'
-"""An empty group that matches where another value follows at once."""
+"""An empty group that matches if another value follows without a comma."""
 _MARKS = re.compile(
     rb"(?:(?:\{" + _INSIDE + rb"\})|(?:\[" + _INSIDE + rb"\]))" + _NO_COMMA + rb"|"
     rb"([\[{])|([\]}])" + _NO_COMMA + rb"|" + _TEXT + rb'|(")'
@@ -34,11 +34,11 @@ _OPENING_OF = {ord("]"): ord("["), ord("}"): ord("{")}
 
 
 class Unfinished(Exception):
-    """The data ends inside of a value that is right so far."""
+    """The data ends inside of a value that is valid so far."""
 
 
 class Unfit(Exception):
-    """No value stands here; `position` is where that shows."""
+    """There is no valid value here. `position` is where the scan found that out."""
 
     def __init__(self, code: str, detail: str, position: int) -> None:
         super().__init__(detail)
@@ -48,17 +48,17 @@ class Unfit(Exception):
 
 
 def value_end(data: bytes, start: int, *, is_all: bool) -> int | None:
-    """The position after the value that begins at `start`; None where `data` ends first.
+    """Return the position after the value that begins at `start`; None if `data` ends first.
 
-    `is_all` says that nothing follows `data`: a number at its end is then whole. Raises `Unfit`. What is found
-    need not parse, but nothing that parses is refused.
+    `is_all` says that nothing follows `data`: a number at its end is then whole. The value need not be valid. Raises
+    `Unfit`, but never for a valid value.
     """
     first = data[start : start + 1]
     if first in (b"{", b"["):
         try:
             end = quick_end(data, start)
         except Unfinished:
-            # What is there is right. At the end of a file, the slow way says more.
+            # Valid so far. At the end of a file, the slow scan gives a better message.
             return _container_end(data, start) if is_all else None
         return _container_end(data, start) if end is None else end
     if first == b'"':
@@ -75,18 +75,18 @@ def value_end(data: bytes, start: int, *, is_all: bool) -> int | None:
 
 
 def quick_end(data: bytes, start: int) -> int | None:
-    """Where the object or array ends, if it is good JSON and something follows it; None where that cannot be said.
+    """Return the end of the object or array if it is valid JSON; None if that is not clear. Raises `Unfinished`.
 
-    msgspec parses thirty times as fast as the brackets are counted. It says of the first thing that follows a value at
-    which byte it is, counted from 1; should it say it in other words one day, this only saves no time any more.
+    Parsing by msgspec is thirty times as fast as counting brackets. Its message about trailing characters says at which
+    byte they begin, counted from 1. If that message changes one day, this function returns None, and only time is lost.
     """
     try:
         _SKIP.decode(memoryview(data)[start:])
     except (msgspec.DecodeError, RecursionError) as error:
-        told = str(error)
-        following = _FOLLOWING.search(told)
+        message = str(error)
+        following = _FOLLOWING.search(message)
         if following is None:
-            if told == _TRUNCATED:
+            if message == _TRUNCATED:
                 raise Unfinished from None
             return None
         end = start + int(following[1]) - 1
@@ -123,6 +123,6 @@ def _container_end(data: bytes, start: int) -> int | None:
 
 
 def shown(data: bytes, position: int) -> str:
-    """What stands at a position, for a message."""
-    found = data[position : position + 40].lstrip()[:20]
-    return repr(found.decode("utf-8", errors="backslashreplace")) if found else "the end of the file"
+    """Return the text at a position, for a message."""
+    text = data[position : position + 40].lstrip()[:20]
+    return repr(text.decode("utf-8", errors="backslashreplace")) if text else "the end of the file"

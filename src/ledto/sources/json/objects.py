@@ -1,12 +1,12 @@
-r"""JSON objects of many lines, decoded by msgspec; whatever might be read in another way is left to the exact reader.
+r"""Decode the JSON objects of many lines by msgspec; leave every line that it might read differently to the exact reader.
 
-msgspec lets through what `ledto.sources.json.strict` refuses. So a line is left if it
+msgspec accepts what `ledto.sources.json.strict` refuses. So a line is left to the exact reader if it
 
-- has a key twice, anywhere. msgspec keeps the last value without a word. What was decoded is written again: it has as many
-  colons as the line if and only if no member was lost, unless a colon is spelled ``\u003a``, which is left as well;
-- may have an integer beyond 64 bits: some 20 digits in a row, or 19 that begin with 92 or more;
-- may be nested too deep, or spells a NUL character, which few columns may hold;
-- has a key with a backslash, where texts of members are asked for: its own text is not known.
+- has a key twice, anywhere: msgspec silently keeps the last value. To find out, the decoded value is encoded again: it has
+  as many colons as the line if and only if no member was lost. A line with a colon written as ``\u003a`` is left, too;
+- may have an integer beyond 64 bits: 20 digits in a row, or 19 that begin with 92 or more;
+- may be nested too deep, or has an escaped NUL character, which few columns may hold;
+- has a key with a backslash, if texts of members are asked for: msgspec does not keep the key's own text.
 """
 
 from __future__ import annotations
@@ -19,18 +19,15 @@ import msgspec
 from msgspec import Raw
 
 from ledto.sources.json.strict import MOST_DEPTH
-from ledto.sources.lines import LinesBlock
-from ledto.sources.native.lines import BOM
+from ledto.sources.json.typed import NOT_TAKEN
+from ledto.sources.lines import BOM, LinesBlock
 
 Object = dict[str, Any]
 Texts = dict[str, Raw]
-"""Key -> the value's own text."""
-
-NOT_TAKEN: Final = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What decoding raises. Bytes that are no UTF-8 are a `ValueError`."""
+"""Each key with its value's own text."""
 
 PART_BYTES: Final = 64 << 10
-"""Of lines that are decoded together: few enough for the processor's cache."""
+"""The size of lines that are decoded together: they should fit into a processor's cache."""
 
 _decode_object = msgspec.json.Decoder(Object).decode
 _decode_texts = msgspec.json.Decoder(Texts).decode
@@ -43,7 +40,7 @@ _HALF_DEPTH = MOST_DEPTH // 2
 
 
 def parts(block: LinesBlock) -> Iterator[tuple[int, bytes]]:
-    """Whole lines of a block, about `PART_BYTES` at once, without a byte order mark, and the number of the first of them."""
+    """Yield whole lines of a block, about `PART_BYTES` at once, without a byte order mark, after the first one's number."""
     data, line = block.data, block.first_line
     start = len(BOM) if block.offset == 0 and data.startswith(BOM) else 0
     while start < len(data):
@@ -55,22 +52,22 @@ def parts(block: LinesBlock) -> Iterator[tuple[int, bytes]]:
 
 
 def has_large_integers(data: bytes) -> bool:
-    """Whether integers beyond 64 bits may be in these bytes; False means that none is."""
+    """Return whether these bytes may have an integer beyond 64 bits; False means that they have none."""
     return _TWENTY_DIGITS in data.translate(_DIGITS) or _NEARLY_64_BITS.search(data) is not None
 
 
 def is_unusual(data: bytes) -> bool:
-    """Whether a line, or some line of several, may spell a character that upsets the checks, or have a large integer."""
+    """Return whether one or more lines may have an escape that the checks cannot handle, or an integer beyond 64 bits."""
     return has_large_integers(data) or (b"\\u00" in data and any(spelled in data for spelled in _SPELLED_OUT))
 
 
 def may_be_deep(line: bytes) -> bool:
-    """Whether the line may be nested beyond `MOST_DEPTH`; False means that it is not."""
+    """Return whether the line may be nested beyond `MOST_DEPTH`; False means that it is not."""
     return line.count(b"{") > _HALF_DEPTH or line.count(b"[") > _HALF_DEPTH
 
 
 def leave_losses(values: list[Any], lines: Sequence[bytes], data: bytes) -> None:
-    """Put None for values that do not hold all members of their lines; `data` is the lines together."""
+    """Replace values that lack members of their lines by None. `data` is the lines, joined."""
     colons = sum(line.count(b":") for value, line in zip(values, lines, strict=True) if value is None)
     if _encoder.encode_lines(values).count(b":") + colons == data.count(b":"):
         return
@@ -80,11 +77,11 @@ def leave_losses(values: list[Any], lines: Sequence[bytes], data: bytes) -> None
 
 
 def objects(lines: Sequence[bytes], data: bytes) -> tuple[list[Any], list[Texts]]:
-    """The object that each line is, and the texts of its members; None for a line that must be left.
+    """Decode each line: return the objects, with None for a line that is left, and the texts of their members.
 
-    `data` is the lines together, with line ends between them.
+    `data` is the lines, joined by line ends.
     """
-    found: list[Any] = []
+    values: list[Any] = []
     texts: list[Texts] = []
     check_each, has_backslashes = is_unusual(data), b"\\" in data
     for line in lines:
@@ -96,12 +93,12 @@ def objects(lines: Sequence[bytes], data: bytes) -> tuple[list[Any], list[Texts]
                     value = _decode_object(line)
         except NOT_TAKEN:
             pass
-        found.append(value)
+        values.append(value)
         texts.append(text)
-    leave_losses(found, lines, data)
-    return found, texts
+    leave_losses(values, lines, data)
+    return values, texts
 
 
 def written(texts: list[Texts]) -> list[str]:
-    """Objects with these members, each in its own text."""
+    """Write objects with these members, each in its own text."""
     return _encoder.encode_lines(texts).decode().split("\n")[:-1]

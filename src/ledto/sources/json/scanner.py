@@ -1,8 +1,8 @@
-"""Plain JSON lines at compiled speed: a scanner that takes a line only where it is sure of every byte.
+"""Scan JSON lines in the format ``ledto`` at compiled speed. Take a line only if every byte of it is clear.
 
-What it takes gives the very row that `ledto.sources.native.records.row_from_line` gives; everything else (an error of any
-kind, escapes beyond one letter, exponents, lists of messages, lines that are joined, vector stamps) it leaves to that
-function. So this module decides nothing about what is right.
+A line that it takes gives the same row as `ledto.sources.native.records.row_from_line`. It leaves all other lines to that
+function: those with an error of any kind, escapes of more than one letter, exponents, lists of messages, joined lines or
+vector stamps. So this module decides nothing about what a record means.
 """
 
 from __future__ import annotations
@@ -13,13 +13,24 @@ import numpy as np
 
 from ledto.kernels import Kernel, inlined, kernel, part
 from ledto.sources.json.scanner_values import (
+    BACKSLASH,
     BYTES,
+    CLOSE_BRACE,
+    COLON,
+    COMMA,
     EMPTY_OBJECT,
     INTEGER,
+    LINE_END,
+    MINUS,
     MOST_KEYS,
     NULL,
     OBJECT,
+    OPEN_BRACE,
+    OPEN_BRACKET,
+    QUOTE,
     STRING,
+    UNSURE,
+    ZERO,
     after_space,
     container_end,
     integer_of,
@@ -29,36 +40,27 @@ from ledto.sources.json.scanner_values import (
     string_end,
 )
 from ledto.sources.json.strict import MOST_DEPTH
-from ledto.sources.native.records import REQUEST_IDS, SPAN_IDS, TRACE_IDS
+from ledto.sources.record_fields import JSON_FIELDS, REQUEST_IDS, SPAN_IDS, TRACE_IDS
 
-BLANK: Final = 0
 TAKEN: Final = 1
 LEFT: Final = 2
+"""The status of a line: the scanner took it, or left it to the exact reader."""
 
-# Rows of the tables of spans.
-COMPUTATION, PROCESS, SENDS, RECEIVES, ID, NAME, STAMP, LINE, LINE_SPAN, LINE_PARENT, LINE_PHASE, SPANS = range(12)
-# Rows of the table of integers.
-SEQ, TIME, ARRIVAL, INTEGERS = range(4)
-
-_FIELDS = (
-    b"computation",
-    b"process",
-    b"seq",
-    b"time",
-    b"arrival",
-    b"kind",
-    b"message",
-    b"sends",
-    b"receives",
-    b"id",
-    b"name",
-    b"stamp",
-    b"attributes",
-    b"line",
-    b"line_parent",
-    b"line_joins",
-    b"line_phase",
+TEXT_COLUMNS: Final = (
+    *("computation", "process", "sends", "receives", "id", "name", "stamp"),
+    *("line", "line_span", "line_parent", "line_phase"),
 )
+"""The columns of texts. A line that a trace and a span name has the span in ``line_span``."""
+COMPUTATION, PROCESS, SENDS, RECEIVES, ID, NAME, STAMP, LINE, LINE_SPAN, LINE_PARENT, LINE_PHASE = range(
+    len(TEXT_COLUMNS)
+)
+INTEGER_COLUMNS: Final = ("seq", "time", "arrival")
+SEQ, TIME, ARRIVAL = range(len(INTEGER_COLUMNS))
+_MISSING = -1
+"""The length of a text that a record does not have, and the number of an id that it does not have."""
+_LOCAL, _SEND, _RECEIVE, _NO_KIND = range(4)
+"""Kinds of events, by their number in `ledto.events.schema.KINDS`."""
+
 (
     _F_COMPUTATION,
     _F_PROCESS,
@@ -78,16 +80,16 @@ _FIELDS = (
     _F_LINE_JOINS,
     _F_LINE_PHASE,
     _F_UNKNOWN,
-) = range(18)
-_NAMES = np.frombuffer(b"".join(_FIELDS), np.uint8)
-_NAME_AT = np.cumsum([0, *map(len, _FIELDS)]).astype(np.int64)
+) = range(len(JSON_FIELDS) + 1)
+_NAMES = np.frombuffer("".join(JSON_FIELDS).encode(), np.uint8)
+_NAME_AT = np.cumsum([0, *map(len, JSON_FIELDS)]).astype(np.int64)
 
 _IDS = tuple(name.encode() for name in (*TRACE_IDS, *SPAN_IDS, *REQUEST_IDS))
 _ID_NAMES = np.frombuffer(b"".join(_IDS), np.uint8)
 _ID_AT = np.cumsum([0, *map(len, _IDS)]).astype(np.int64)
 _FIRST_SPAN_ID, _FIRST_REQUEST_ID, _NO_ID = len(TRACE_IDS), len(TRACE_IDS) + len(SPAN_IDS), len(_IDS)
 _ID_END = ord("d")
-"""What the names of all these fields end with: most other names need not be compared."""
+"""The last letter of all these names: most other names need not be compared."""
 _VECTOR = np.frombuffer(b'"vector"', np.uint8)
 _LOCAL_TEXT = np.frombuffer(b"local", np.uint8)
 _SEND_TEXT = np.frombuffer(b"send", np.uint8)
@@ -97,7 +99,7 @@ _RECEIVE_TEXT = np.frombuffer(b"receive", np.uint8)
 
 @part
 def _field(data: Any, start: int, stop: int) -> int:
-    """Which field this name is."""
+    """Return the number of the field with this name, or `_F_UNKNOWN`."""
     for field in range(_F_UNKNOWN):
         at = _NAME_AT[field]
         if _NAME_AT[field + 1] - at == stop - start:
@@ -111,7 +113,7 @@ def _field(data: Any, start: int, stop: int) -> int:
 
 @part
 def _id(data: Any, start: int, stop: int) -> int:
-    """Which of the fields that name traces, spans and requests this name is."""
+    """Return the number of the id of a trace, span or request with this name, or `_NO_ID`."""
     for number in range(_NO_ID):
         at = _ID_AT[number]
         if _ID_AT[number + 1] - at == stop - start:
@@ -125,6 +127,7 @@ def _id(data: Any, start: int, stop: int) -> int:
 
 @part
 def _is(data: Any, start: int, stop: int, text: Any) -> bool:
+    """Return whether these bytes are the text."""
     if stop - start != len(text):
         return False
     i = 0
@@ -135,12 +138,13 @@ def _is(data: Any, start: int, stop: int, text: Any) -> bool:
 
 @inlined
 def _names_line(kind: int, start: int, stop: int) -> bool:
-    """Whether the value of the field ``line`` is a text that is not empty: any other stays an attribute."""
+    """Return whether the value of the field ``line`` is text that is not empty. Any other value stays an attribute."""
     return kind == STRING and stop - start > 2
 
 
 @part
 def _holds(data: Any, start: int, stop: int, text: Any) -> bool:
+    """Return whether the text occurs in these bytes."""
     at = start
     while at <= stop - len(text) and not (data[at] == text[0] and _is(data, at, at + len(text), text)):
         at += 1
@@ -160,12 +164,13 @@ def _set_text(
     may_be_empty: bool,
     may_be_integer: bool,
 ) -> bool:
-    """Write one text's span; False where it is none, or may not be empty and is."""
+    """Write where a text is; False if the value is not text, or is empty and may not be."""
     if kind == STRING:
         start, stop = start + 1, stop - 1
         if start == stop and not may_be_empty:
             return False
-    elif kind != INTEGER or not may_be_integer or (data[start] == 45 and data[start + 1] == 48):
+    # The exact reader writes -0 as 0.
+    elif kind != INTEGER or not may_be_integer or (data[start] == MINUS and data[start + 1] == ZERO):
         return False
     spans[span, row, 0], spans[span, row, 1], spans[span, row, 2] = start, stop - start, escapes
     return True
@@ -173,30 +178,30 @@ def _set_text(
 
 @part
 def _first_id(data: Any, first: int, stop: int, id_at: Any, zeros: bool) -> int:
-    """The first of these ids that names something; -1 if none does. Zeros do only if `zeros`."""
+    """Return the number of the first of these ids that names something, or `_MISSING`. Zeros count only if `zeros`."""
     for number in range(first, stop):
         at, end = id_at[number, 0], id_at[number, 1]
         if at < end:
-            while not zeros and at < end and data[at] == 48:
+            while not zeros and at < end and data[at] == ZERO:
                 at += 1
             if at < end:
                 return number
-    return -1
+    return _MISSING
 
 
 @part
 def _set_named_line(data: Any, id_at: Any, row: int, spans: Any) -> None:
-    """Write the line that the ids of a record name, if they do."""
-    span = -1
+    """Write the line that the ids of a record name, if it has ids."""
+    span = _MISSING
     named = _first_id(data, 0, _FIRST_SPAN_ID, id_at, False)
-    if named >= 0:
+    if named != _MISSING:
         span = _first_id(data, _FIRST_SPAN_ID, _FIRST_REQUEST_ID, id_at, False)
     else:
         named = _first_id(data, _FIRST_REQUEST_ID, _NO_ID, id_at, True)
-    if named >= 0:
+    if named != _MISSING:
         spans[LINE, row, 0], spans[LINE, row, 1] = id_at[named, 0], id_at[named, 1] - id_at[named, 0]
         spans[LINE, row, 2] = id_at[named, 2]
-    if span >= 0:
+    if span != _MISSING:
         spans[LINE_SPAN, row, 0], spans[LINE_SPAN, row, 1] = id_at[span, 0], id_at[span, 1] - id_at[span, 0]
         spans[LINE_SPAN, row, 2] = id_at[span, 2]
 
@@ -218,9 +223,9 @@ def _resolve(
     integer_known: Any,
     kinds: Any,
 ) -> bool:
-    """Write the row of a line whose members are known; False to leave it."""
-    for span in range(SPANS):
-        spans[span, row, 1] = -1
+    """Write the row of a line from its members; False to leave the line to the exact reader."""
+    for span in range(len(TEXT_COLUMNS)):
+        spans[span, row, 1] = _MISSING
     for field in range(_F_UNKNOWN):
         if kind_of[field] == NULL:
             kind_of[field] = 0
@@ -244,7 +249,7 @@ def _resolve(
         _set_text(data, row, spans, LINE, STRING, begin[_F_LINE], close[_F_LINE], escaped[_F_LINE], False, False)
     elif ids:
         _set_named_line(data, id_at, row, spans)
-    if (kind_of[_F_LINE_PARENT] or kind_of[_F_LINE_PHASE]) and spans[LINE, row, 1] < 0:
+    if (kind_of[_F_LINE_PARENT] or kind_of[_F_LINE_PHASE]) and spans[LINE, row, 1] == _MISSING:
         return False
     if kind_of[_F_LINE_PHASE] and not _is(data, begin[_F_LINE_PHASE] + 1, close[_F_LINE_PHASE] - 1, _FIRST_TEXT):
         return False
@@ -268,39 +273,43 @@ def _resolve(
         unknowns or (kind_of[_F_ATTRIBUTES] != OBJECT and kind_of[_F_ATTRIBUTES] != EMPTY_OBJECT)
     ):
         return False
-    given = 0
+    event_kind = _NO_KIND
     if kind_of[_F_KIND]:
         first, last = begin[_F_KIND] + 1, close[_F_KIND] - 1
         if kind_of[_F_KIND] != STRING:
             return False
         if _is(data, first, last, _LOCAL_TEXT):
-            given = 1
+            event_kind = _LOCAL
         elif _is(data, first, last, _SEND_TEXT):
-            given = 2
+            event_kind = _SEND
         elif _is(data, first, last, _RECEIVE_TEXT):
-            given = 3
+            event_kind = _RECEIVE
         else:
             return False
     message = kind_of[_F_MESSAGE]
     if message:
-        span = SENDS if given == 2 else RECEIVES
-        if given < 2 or spans[span, row, 1] >= 0:
+        span = SENDS if event_kind == _SEND else RECEIVES
+        if event_kind in {_LOCAL, _NO_KIND} or spans[span, row, 1] != _MISSING:
             return False
         if not _set_text(data, row, spans, span, message, begin[_F_MESSAGE], close[_F_MESSAGE],
                          escaped[_F_MESSAGE], False, True):  # fmt: skip
             return False
-    sends, receives = spans[SENDS, row, 1] >= 0, spans[RECEIVES, row, 1] >= 0
-    if (given == 2 and not sends) or (given == 3 and not receives) or (given == 1 and receives):
+    sends, receives = spans[SENDS, row, 1] != _MISSING, spans[RECEIVES, row, 1] != _MISSING
+    if (event_kind == _SEND and not sends) or (event_kind == _RECEIVE and not receives):
+        return False
+    if event_kind == _LOCAL and receives:
         return False
     if kind_of[_F_STAMP]:
         if kind_of[_F_STAMP] != OBJECT:
             return False
-        # A vector clock is compared with those before it, so whoever keeps them must see all of them.
+        # The exact reader compares a vector clock with those before it, so it must see all of them.
         if _holds(data, begin[_F_STAMP], close[_F_STAMP], _VECTOR):
             return False
         spans[STAMP, row, 0], spans[STAMP, row, 2] = begin[_F_STAMP], 0
         spans[STAMP, row, 1] = close[_F_STAMP] - begin[_F_STAMP]
-    kinds[row] = given - 1 if given else (2 if receives else (1 if sends else 0))
+    if event_kind == _NO_KIND:
+        event_kind = _RECEIVE if receives else (_SEND if sends else _LOCAL)
+    kinds[row] = event_kind
     return True
 
 
@@ -325,56 +334,58 @@ def scan(
     attribute_ends: Any,
     attributes: Any,
 ) -> int:
-    """Scan the lines of ``data[start:stop]``; gives how many rows there are.
+    """Scan the lines of ``data[start:stop]``; return the number of rows.
 
-    For each line that is not blank, a row: ``lines`` has its number in the block, start and stop; ``status`` says whether
-    it was taken. Of a taken one, ``spans`` has start, length and escapes of each text (length -1: none), ``integers`` the
-    numbers with ``integer_known``, ``kinds`` 0, 1 or 2, and ``attributes`` up to ``attribute_ends`` its attributes.
+    Each line that is not blank is a row. Writes, for each row: ``lines``, its number in the block, start and stop;
+    ``status``, `TAKEN` or `LEFT`. For a row that is taken, also: ``spans``, the start, length and number of escapes of
+    each of `TEXT_COLUMNS` (`_MISSING` as length if there is no text); ``integers``, each of `INTEGER_COLUMNS`, and
+    ``integer_known``, whether there is one; ``kinds``, a number of `ledto.events.schema.KINDS`; ``attribute_ends``, where
+    its attributes end in ``attributes``. They begin where those of the row before it end.
     """
     frames = np.empty((MOST_DEPTH, 2), np.int64)
     keys = np.empty((MOST_KEYS, 2), np.int64)
     unknown = np.empty((MOST_KEYS, 4), np.int64)
-    # What each field's value is, where it begins and ends, and its escapes.
+    # Of each field's value: its kind (0 if the field is missing), where it begins and ends, its number of escapes.
     kind_of = np.zeros(_F_UNKNOWN, np.int64)
     begin = np.zeros(_F_UNKNOWN, np.int64)
     close = np.zeros(_F_UNKNOWN, np.int64)
     escaped = np.zeros(_F_UNKNOWN, np.int64)
-    # Where the texts of ids begin and end, and their escapes; one that is no text has no length.
+    # Where the text of each id begins and ends, and its number of escapes. An id that is not text has length 0.
     id_at = np.zeros((_NO_ID, 3), np.int64)
     rows, written = 0, 0
     line_start, number = start, 0
     while line_start < stop:
         line_end = line_start
-        while line_end < stop and data[line_end] != 10:
+        while line_end < stop and data[line_end] != LINE_END:
             line_end += 1
         at = after_space(data, line_start, line_end)
         if at < line_end:
             lines[rows, 0], lines[rows, 1], lines[rows, 2] = number, line_start, line_end
-            taken = line_end - line_start <= line_limit and data[at] == 123
+            is_taken = line_end - line_start <= line_limit and data[at] == OPEN_BRACE
             unknowns, ids = 0, 0
-            if taken:
+            if is_taken:
                 kind_of[:] = 0
                 at = after_space(data, at + 1, line_end)
-                more = not (at < line_end and data[at] == 125)
+                more = not (at < line_end and data[at] == CLOSE_BRACE)
                 while more:
-                    taken = False
-                    if at >= line_end or data[at] != 34:
+                    is_taken = False
+                    if at >= line_end or data[at] != QUOTE:
                         break
                     key_start = at
                     key_stop, escapes = string_end(data, at + 1, line_end, all_utf8)
-                    if key_stop < 0 or escapes:
+                    if key_stop == UNSURE or escapes:
                         break
                     at = after_space(data, key_stop, line_end)
-                    if at >= line_end or data[at] != 58:
+                    if at >= line_end or data[at] != COLON:
                         break
                     at = after_space(data, at + 1, line_end)
                     value_start = at
-                    if at < line_end and (data[at] == 123 or data[at] == 91):
+                    if at < line_end and (data[at] == OPEN_BRACE or data[at] == OPEN_BRACKET):
                         at, kind = container_end(data, at, line_end, all_utf8, frames, keys)
                         escapes = 0
                     else:
                         at, kind, escapes = scalar_end(data, at, line_end, all_utf8)
-                    if at < 0:
+                    if at == UNSURE:
                         break
                     field = _field(data, key_start + 1, key_stop - 1)
                     if field != _F_UNKNOWN:
@@ -406,45 +417,45 @@ def scan(
                     at = after_space(data, at, line_end)
                     if at >= line_end:
                         break
-                    if data[at] == 44:
+                    if data[at] == COMMA:
                         at = after_space(data, at + 1, line_end)
-                        taken = True
-                    elif data[at] == 125:
-                        taken = True
+                        is_taken = True
+                    elif data[at] == CLOSE_BRACE:
+                        is_taken = True
                         more = False
                     else:
                         break
-                if taken:
-                    taken = after_space(data, at + 1, line_end) == line_end
-            if taken:
-                taken = _resolve(
+                if is_taken:
+                    is_taken = after_space(data, at + 1, line_end) == line_end
+            if is_taken:
+                is_taken = _resolve(
                     data, unit_ns, unknowns, kind_of, begin, close, escaped, ids, id_at,
                     rows, spans, integers, integer_known, kinds,
                 )  # fmt: skip
-            if taken:
+            if is_taken:
                 if unknowns:
-                    attributes[written] = 123
+                    attributes[written] = OPEN_BRACE
                     written += 1
                     for i in range(unknowns):
                         if i:
-                            attributes[written] = 44
+                            attributes[written] = COMMA
                             written += 1
                         for source in range(unknown[i, 0], unknown[i, 1]):
                             attributes[written] = data[source]
                             written += 1
-                        attributes[written] = 58
+                        attributes[written] = COLON
                         written += 1
                         for source in range(unknown[i, 2], unknown[i, 3]):
                             attributes[written] = data[source]
                             written += 1
-                    attributes[written] = 125
+                    attributes[written] = CLOSE_BRACE
                     written += 1
                 elif kind_of[_F_ATTRIBUTES] == OBJECT:
                     for source in range(begin[_F_ATTRIBUTES], close[_F_ATTRIBUTES]):
                         attributes[written] = data[source]
                         written += 1
             attribute_ends[rows] = written
-            status[rows] = TAKEN if taken else LEFT
+            status[rows] = TAKEN if is_taken else LEFT
             rows += 1
         line_start = line_end + 1
         number += 1
@@ -452,13 +463,16 @@ def scan(
 
 
 def scanning_pays(seconds: float) -> bool:
-    """Whether to scan what takes so many seconds without; if not, they count as spent. See `ledto.kernels.Kernel.pays`."""
+    """Return whether scanning saves time for input that takes so many seconds without it (`ledto.kernels.Kernel.pays`).
+
+    If not, the seconds count as spent: once they add up to what loading the scanner takes, it pays.
+    """
     return cast("Kernel", scan).pays(seconds)
 
 
 @kernel(f"void({BYTES}, int32[:, ::1], int64[::1], int32[::1], uint8[::1])", plain=False)
 def copy_texts(data: Any, spans: Any, rows: Any, ends: Any, out: Any) -> None:
-    """Copy the texts of these rows one after the other, escapes resolved; ``ends[i + 1]`` is where the i-th ends."""
+    """Copy the texts of these rows one after the other, with escapes decoded; ``ends[i + 1]`` is the end of the i-th."""
     written = 0
     ends[0] = 0
     for i in range(len(rows)):
@@ -467,9 +481,10 @@ def copy_texts(data: Any, spans: Any, rows: Any, ends: Any, out: Any) -> None:
             at = start
             while at < start + length:
                 byte = data[at]
-                if byte == 92:
+                if byte == BACKSLASH:
                     at += 1
                     byte = data[at]
+                    # \b \f \n \r \t
                     if byte == 98:
                         byte = 8
                     elif byte == 102:

@@ -1,7 +1,7 @@
-"""One JSON object from one line, with nothing let through that another reader would read in another way.
+"""Parse one JSON object from one line; refuse whatever another reader might read differently.
 
-Refused, beyond what JSON itself refuses: a key given twice, ``NaN`` and infinities, integers beyond 64 bits, halves of
-surrogate pairs, nesting beyond `MOST_DEPTH`, bytes that are not UTF-8.
+Besides invalid JSON it refuses a key that occurs twice, ``NaN`` and infinities, integers beyond 64 bits, halves of
+surrogate pairs, nesting beyond `MOST_DEPTH`, and bytes that are not UTF-8.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SHOWN = 60
 
 
 def members(raw: bytes) -> dict[str, tuple[Any, str, str]]:
-    """The object's members: key -> value, the value's own text, and the key's own text with its quotes.
+    """Parse one object. Return, by key: the value, the value's own text, and the key's own text with its quotes.
 
     Raises `BadRecord` for anything but one object.
     """
@@ -44,9 +44,10 @@ def members(raw: bytes) -> dict[str, tuple[Any, str, str]]:
 
 
 def value_of(text: str, *, keep_reals: bool = False) -> Any:
-    """The JSON value that the text is; raises `BadRecord`.
+    """Parse one JSON value. Raises `BadRecord`.
 
-    With `keep_reals`, a number with a fraction or an exponent is its text, a `msgspec.Raw`, which msgspec writes as it is.
+    With `keep_reals`, a number with a fraction or an exponent becomes its text, a `msgspec.Raw`, which msgspec writes
+    unchanged.
     """
     _check_depth(text)
     try:
@@ -62,7 +63,7 @@ def _object(text: str) -> dict[str, tuple[Any, str, str]]:
     position = _after_space(text, 0)
     if text[position : position + 1] != "{":
         raise BadRecord("not-json", f"a record is an object in braces, not {text[position : position + 20]!r}")
-    found: dict[str, tuple[Any, str, str]] = {}
+    parsed: dict[str, tuple[Any, str, str]] = {}
     position = _after_space(text, position + 1)
     closed = text[position : position + 1] == "}"
     position += closed
@@ -75,9 +76,9 @@ def _object(text: str) -> dict[str, tuple[Any, str, str]]:
         value_text = text[start:end]
         if "\\u" in key_text or "\\u" in value_text:
             _refuse_half_surrogates([key, value])
-        if key in found:
-            _refuse_twice(key)
-        found[key] = value, value_text, key_text
+        if key in parsed:
+            _refuse_duplicate(key)
+        parsed[key] = value, value_text, key_text
         after = _AFTER_VALUE.match(text, end)
         if after is None:
             raise json.JSONDecodeError("expected ',' or '}'", text, end)
@@ -86,11 +87,11 @@ def _object(text: str) -> dict[str, tuple[Any, str, str]]:
     end = _after_space(text, position)
     if end != len(text):
         raise json.JSONDecodeError("more text after the object", text, end)
-    return found
+    return parsed
 
 
 def _key(text: str, position: int) -> tuple[str, str, int]:
-    """A key, its own text, and where its value begins."""
+    """Parse a key and its colon; return the key, its own text, and where its value begins."""
     plain = _PLAIN_KEY.match(text, position)
     if plain is not None:
         return plain[1][1:-1], plain[1], plain.end()
@@ -106,8 +107,8 @@ def _key(text: str, position: int) -> tuple[str, str, int]:
 
 
 def _after_space(text: str, position: int) -> int:
-    found = _SPACE.match(text, position)
-    return position if found is None else found.end()
+    space = _SPACE.match(text, position)
+    return position if space is None else space.end()
 
 
 def _check_depth(text: str) -> None:
@@ -130,20 +131,20 @@ def _refuse_half_surrogates(value: object) -> None:
         raise BadRecord("not-utf8", "half of a surrogate pair in an escape") from None
 
 
-def _refuse_twice(key: str) -> NoReturn:
+def _refuse_duplicate(key: str) -> NoReturn:
     raise BadRecord("duplicate-key", f"{key[:_SHOWN]!r} is given twice")
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _check_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
         seen: set[str] = set()
-        _refuse_twice(next(key for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]
-    return found
+        _refuse_duplicate(next(key for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]
+    return members
 
 
 def _integer(digits: str) -> int:
-    # int() refuses thousands of digits by itself; no integer of 64 bits has more than 20 characters.
+    # int() raises for thousands of digits. No integer of 64 bits has more than 20 characters.
     value = int(digits) if len(digits) <= 20 else INT64_MOST + 1
     if not INT64_LEAST <= value <= INT64_MOST:
         raise BadRecord("number-out-of-range", f"{digits[:_SHOWN]} is beyond 64 bits")
@@ -167,8 +168,8 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_int=_integer, parse_float=_real, parse_constant=_refuse_constant
+    object_pairs_hook=_check_unique, parse_int=_integer, parse_float=_real, parse_constant=_refuse_constant
 )
 _KEEPING_DECODER = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_int=_integer, parse_float=_real_text, parse_constant=_refuse_constant
+    object_pairs_hook=_check_unique, parse_int=_integer, parse_float=_real_text, parse_constant=_refuse_constant
 )

@@ -1,8 +1,8 @@
-r"""JSON decoded by msgspec into typed values, if nothing in it needs a second look; `NOT_TAKEN` is raised for what does.
+r"""Decode usual JSON by msgspec into typed values; raise one of `NOT_TAKEN` if an exact reader must read it.
 
-Of a key given twice, msgspec keeps the last value without a word, and the exact readers refuse the record. What was decoded
-is therefore written again: it has exactly the members that were kept, so it has as many colons as what was read, those in
-texts included, if and only if nothing was lost. (A colon spelled ``\u003a`` would upset the count, and is left.)
+If a key occurs twice, msgspec silently keeps the last value, while the exact readers refuse the record. So the decoded value
+is encoded again: it has as many colons as the input, those in texts included, if and only if no member was lost. A colon
+written as ``\u003a`` would change the count, so such input is left to an exact reader.
 
 Numbers with a fraction or an exponent keep their text: they are `Raw`.
 """
@@ -23,21 +23,21 @@ from ledto.sources.rows import NeedsExactReader
 from ledto.sources.times import INT64_LEAST, INT64_MOST
 
 NOT_TAKEN: Final = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What decoding raises for what must be left to an exact reader. Bytes that are no UTF-8 are a `ValueError`."""
+"""Exceptions of quick readers: an exact reader must read the input. Bytes that are not UTF-8 raise a `ValueError`."""
 
 MOST_AT_ONCE_BYTES: Final = 1 << 20
-"""Of records that are decoded together; what they are decoded to may take fifty times as much."""
+"""The size of records that are decoded together, at most. Their values may take fifty times as much memory."""
 
 COLON_ESCAPED: Final = re.compile(rb"\\u003[aA]")
 COLON_OR_NUL_ESCAPED: Final = re.compile(rb"\\u00(?:3[aA]|00)")
-"""No name may hold a NUL character. (An expression is found twice as fast as a text of bytes.)"""
+"""Names must not hold a NUL character. (To search for an expression is twice as fast as for bytes.)"""
 
 _COLON = ord(":")
 _PLAIN = frozenset({str, int, bool, type(None), Raw})
 _EACH, _ONE = msgspec.json.Decoder(list[Raw]), msgspec.json.Decoder(Raw)
 _GAP = re.compile(rb"[ \t\r\n]*,?[ \t\r\n]*")
 _SINGLE = frozenset(b",\n")
-"""What stands between records that nothing else stands between."""
+"""The bytes of which a single one may separate two records."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -45,24 +45,24 @@ T = TypeVar("T")
 
 
 class KnownObject(Struct, forbid_unknown_fields=True, gc=False):
-    """An object whose members are all known; what is not given is `UNSET`, which is false and is not written again."""
+    """An object without unknown members. Members that are not given are `UNSET`, which is false and is not encoded."""
 
 
 def real(text: str) -> Raw:
-    """A number with a fraction or an exponent, as its text. Raises `ValueError` for one beyond a double."""
+    """Keep a number with a fraction or an exponent as its text. Raises `ValueError` for one beyond a double."""
     if math.isinf(float(text)):
         raise ValueError(f"{text[:60]} is beyond a double")
     return Raw(text.encode())
 
 
 def check_all_is_there(raw: bytes, decoded: object, *, escapes: re.Pattern[bytes] = COLON_ESCAPED) -> None:
-    """Raise `NeedsExactReader` if what was decoded lacks anything of `raw`, or if `raw` has one of these `escapes`."""
+    """Raise `NeedsExactReader` if the decoded value lacks a member of `raw`, or if `raw` has one of these `escapes`."""
     if _colons(raw) != _colons(_encode(decoded)) or escapes.search(raw):
         raise NeedsExactReader
 
 
 def check_plain(values: Collection[Any]) -> None:
-    """Raise `NeedsExactReader` unless these are texts, words, and numbers of 64 bits."""
+    """Raise `NeedsExactReader` unless all values are texts, true, false, null, or numbers of 64 bits."""
     kinds = set(map(type, values))
     if not kinds <= _PLAIN:
         raise NeedsExactReader
@@ -73,15 +73,15 @@ def check_plain(values: Collection[Any]) -> None:
 
 
 def hex_ids(values: list[str], digits: int) -> list[str]:
-    """Ids in lower case with leading zeros. Raises one of `NOT_TAKEN` if one is none, or zero."""
-    found = hex_ids_or_none(values, digits)
-    if None in found:
+    """Return ids in lower case with leading zeros. Raises one of `NOT_TAKEN` if one is invalid or zero."""
+    ids = hex_ids_or_none(values, digits)
+    if None in ids:
         raise NeedsExactReader
-    return found  # type: ignore[return-value]
+    return ids  # type: ignore[return-value]
 
 
 def hex_ids_or_none(values: list[str], digits: int) -> list[str] | list[str | None]:
-    """The same, with None for zero."""
+    """Return ids in lower case with leading zeros, None for zero. Raises one of `NOT_TAKEN` if one is invalid."""
     if not {digits}.issuperset(map(len, values)):
         values = [value.rjust(digits, "0") for value in values]
     joined = "".join(values)
@@ -94,25 +94,25 @@ def hex_ids_or_none(values: list[str], digits: int) -> list[str] | list[str | No
 
 
 def each_record(array: bytes) -> list[tuple[int, bytes]]:
-    """The elements of an array of good JSON: where each begins, and its text."""
+    """Return the elements of a valid JSON array: where each begins, and its text."""
     texts = [bytes(record) for record in _EACH.decode(array)]
     return [*zip(offsets_in(array), texts, strict=True)]
 
 
 def offsets_in(array: bytes) -> list[int]:
-    """Where the elements of an array begin. Raises one of `NOT_TAKEN`."""
+    """Return where the elements of an array begin. Raises one of `NOT_TAKEN`."""
     return [1 + offset for offset in _offsets(array[1:-1], [len(raw) for raw in _EACH.decode(array)])]
 
 
 class Typed(Generic[T]):
-    """A type of records, and how they are decoded."""
+    """A decoder of records of one type."""
 
     def __init__(self, kind: type[T]) -> None:
         self._one = msgspec.json.Decoder(kind, float_hook=real)
         self._list = msgspec.json.Decoder(list[kind], float_hook=real)  # type: ignore[valid-type]
 
     def run(self, text: bytes, *, in_list: bool) -> tuple[list[T], list[int]]:
-        """The records of a run (`Cursor.run`), and where in its text they begin. Raises one of `NOT_TAKEN`."""
+        """Decode the records of a run (`Cursor.run`); return them and where they begin. Raises one of `NOT_TAKEN`."""
         if in_list:
             array = b"[%b]" % text
             lengths = [len(raw) for raw in _EACH.decode(array)]
@@ -127,23 +127,24 @@ class Typed(Generic[T]):
 def _offsets(text: bytes, lengths: list[int]) -> list[int]:
     if not lengths:
         return []
-    found = list(accumulate((length + 1 for length in lengths[:-1]), initial=0))
-    if found[-1] + lengths[-1] == len(text) and _SINGLE.issuperset(map(text.__getitem__, (at - 1 for at in found[1:]))):
-        return found
-    found, at = [], 0
+    starts = list(accumulate((length + 1 for length in lengths[:-1]), initial=0))
+    separators = map(text.__getitem__, (start - 1 for start in starts[1:]))
+    if starts[-1] + lengths[-1] == len(text) and _SINGLE.issuperset(separators):
+        return starts
+    starts, at = [], 0
     for length in lengths:
         gap = _GAP.match(text, at)
         assert gap is not None
-        found.append(gap.end())
+        starts.append(gap.end())
         at = gap.end() + length
-    return found
+    return starts
 
 
 def text_of(values: object) -> str:
-    """Compact JSON."""
+    """Write compact JSON."""
     return _encode(values).decode()
 
 
 def _colons(text: bytes) -> int:
-    # `bytes.count` is made for what is rare: from a few kB on, this takes a quarter of its time.
+    # For a byte that occurs often, NumPy takes a quarter of the time of `bytes.count`, from a few kB on.
     return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _COLON)) if len(text) > 4_096 else text.count(b":")

@@ -27,6 +27,7 @@ from ledto.events.schema import KINDS, LOCAL, RECEIVE, SEND
 from ledto.sources.contract import SourceError
 from ledto.sources.mapping.rules import LogMapping, MappingRule, RuleCondition, as_json_value
 from ledto.sources.mapping.values import UNITS, Value, read_parts
+from ledto.sources.record_fields import implied_kind
 from ledto.sources.regex.timed import TimedPattern, compile_timed
 
 COLUMNS_OF_A_RECORD: Final = ("process", "line", "clock", "computation", "time", "seq", "name", "id")
@@ -143,7 +144,7 @@ class _MappingReader:
             self._refuse(where, "is a receive: say what it receives, or from which channel")
         if kind == LOCAL and (sends or receives):
             self._refuse(f"{where}, kind", "is local, and local events have no message")
-        return str(kind or (RECEIVE if receives else SEND if sends else LOCAL))
+        return str(kind or implied_kind(sends=bool(sends), receives=bool(receives)))
 
     def _read_conditions(self, content: object, where: str) -> tuple[RuleCondition, ...]:
         if not isinstance(content, dict):

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 import pyarrow as pa
 
 from ledto.sources.contract import FileSlice, Records
-from ledto.sources.lines import LINE_LIMIT_BYTES, TOO_LONG, LinesBlock, blocks
+from ledto.sources.lines import BOM, LINE_LIMIT_BYTES, TOO_LONG, LinesBlock, blocks
 from ledto.sources.native.records import row_from_line
 from ledto.sources.rows import Row, bad_row, batches
 from ledto.sources.vectors import ClockDeltas
@@ -19,8 +19,6 @@ CELL_BYTES: Final = 32 << 20
 
 EXACT_BYTES_A_SECOND: Final = 5e6
 """How much the exact reader reads in a second."""
-
-BOM: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)

@@ -14,48 +14,34 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from ledto.clocks.any_stamp import stamp_from_json
 from ledto.clocks.vector.stamp import VectorStamp
 from ledto.errors import StampError
 from ledto.events.schema import FIRST, KINDS, LOCAL, RECEIVE, SEND
 from ledto.sources.json.strict import members
+from ledto.sources.record_fields import (
+    BAD_LINE_PHASE,
+    JSON_FIELDS,
+    LOCAL_HAS_MESSAGE,
+    LOCAL_RECEIVES,
+    PARENT_WITHOUT_LINE,
+    RECEIVE_WITHOUT_MESSAGE,
+    REQUEST_IDS,
+    SEND_WITHOUT_MESSAGE,
+    SPAN_IDS,
+    TRACE_IDS,
+    implied_kind,
+)
 from ledto.sources.rows import MOST_CAUSES, BadRecord, Row, bad_row
 from ledto.sources.times import time_from_text
 from ledto.sources.vectors import ClockDeltas, stamp_key
 
-FIELDS: Final = (
-    "computation",
-    "process",
-    "seq",
-    "time",
-    "arrival",
-    "kind",
-    "message",
-    "sends",
-    "receives",
-    "id",
-    "name",
-    "stamp",
-    "attributes",
-    "line",
-    "line_parent",
-    "line_joins",
-    "line_phase",
-)
-"""The fields that have a meaning. Every other field of a record becomes an attribute."""
-
-TRACE_IDS: Final = ("trace_id", "traceId", "trace.id")
-SPAN_IDS: Final = ("span_id", "spanId", "span.id")
-REQUEST_IDS: Final = ("request_id", "requestId")
-"""Fields that name the trace, span or request of a record. If a record has several, the first usable one counts. They
-stay attributes."""
-
 Member = tuple[Any, str, str]
 """A field's value, the value's own text, and the key's own text with its quotes."""
 _ABSENT: Member = (None, "", "")
-_KNOWN = frozenset(FIELDS)
+_KNOWN = frozenset(JSON_FIELDS)
 _VECTOR_KEYS = {"clock", "counters"}
 _INTEGERS_ONLY = {int}
 _SEEN_NAMES: set[str] = set()
@@ -148,26 +134,26 @@ def _set_messages(row: Row, record: Mapping[str, Member], is_vector: bool, growt
         # Its messages name its causes. Its clock is noted: the entries in it did not grow at the next event.
         growth().note(row.computation, str(row.process), record["stamp"][0]["counters"])
     row.sends = _key(record, "sends")
-    received = _keys(record, "receives")
+    received = _list(record, "receives", _key)
     if message is not None:
         if kind == SEND and sends is None:
             row.sends = _key(record, "message")
         elif kind == RECEIVE and receives is None:
-            received = _keys(record, "message")
+            received = _list(record, "message", _key)
         elif kind is None:
             raise BadRecord("no-kind", 'a record with a message says whether it sends or receives it: "kind"')
         elif kind == LOCAL:
-            raise BadRecord("bad-kind", "a local event has no message")
+            raise BadRecord(*LOCAL_HAS_MESSAGE)
         else:
             raise BadRecord("bad-field", f'"message" and "{kind}s" are two names of one thing: give one of them')
     row.receive(received)
     if kind == SEND and row.sends is None:
-        raise BadRecord("no-message", "a send needs the id of its message")
+        raise BadRecord(*SEND_WITHOUT_MESSAGE)
     if kind == RECEIVE and row.receives is None:
-        raise BadRecord("no-message", "a receive needs the id of its message")
+        raise BadRecord(*RECEIVE_WITHOUT_MESSAGE)
     if kind == LOCAL and row.receives is not None:
-        raise BadRecord("bad-kind", "a local event receives nothing")
-    row.kind = kind or (RECEIVE if row.receives is not None else SEND if row.sends is not None else LOCAL)
+        raise BadRecord(*LOCAL_RECEIVES)
+    row.kind = kind or implied_kind(sends=row.sends is not None, receives=row.receives is not None)
 
 
 def _set_line(row: Row, record: Mapping[str, Member], is_vector: bool) -> None:
@@ -178,13 +164,11 @@ def _set_line(row: Row, record: Mapping[str, Member], is_vector: bool) -> None:
         row.line = line_from_ids(record)
     row.line_parent = _text(record, "line_parent")
     if row.line_parent is not None and row.line is None:
-        raise BadRecord("bad-field", 'line_parent says what a line was started from: give "line" as well')
+        raise BadRecord(*PARENT_WITHOUT_LINE)
     row.line_phase = _text(record, "line_phase")
     if row.line_phase is not None and (row.line_phase != FIRST or row.line is None):
-        raise BadRecord(
-            "bad-field", 'line_phase can only be "first", on the first event of a line: give "line" as well'
-        )
-    joins = _names(record, "line_joins")
+        raise BadRecord(*BAD_LINE_PHASE)
+    joins = _list(record, "line_joins", _text)
     if len(joins) > MOST_CAUSES:
         raise BadRecord("too-many-causes", f"{len(joins)} lines joined at once; the limit is {MOST_CAUSES}")
     row.line_joins = joins or None
@@ -201,7 +185,7 @@ def _set_causes_of_vector(row: Row, clock: Mapping[str, int], kind: str | None, 
     if kind != LOCAL:
         row.receive([stamp_key(*entry) for entry in growth.grown(row.computation, row.process, clock)])
     growth.note(row.computation, row.process, clock)
-    row.kind = kind or (RECEIVE if row.receives is not None else LOCAL)
+    row.kind = kind or implied_kind(sends=False, receives=row.receives is not None)
 
 
 def _text(record: Mapping[str, Member], name: str, *, may_be_empty: bool = False) -> str | None:
@@ -224,32 +208,21 @@ def _key(record: Mapping[str, Member], name: str) -> str | None:
     return _text(record, name)
 
 
-def _keys(record: Mapping[str, Member], name: str) -> list[str]:
-    value = record.get(name, _ABSENT)[0]
-    if not isinstance(value, list):
-        key = _key(record, name)
-        return [] if key is None else [key]
-    keys = []
-    for element in value:
-        key = _key({name: (element, record[name][1], "")}, name)
-        if key is None:
-            raise BadRecord("bad-field", f"{name} lists null")
-        keys.append(key)
-    return keys
-
-
-def _names(record: Mapping[str, Member], name: str) -> list[str]:
-    """Return a field that is one text or a list of texts, as a list."""
+def _list(
+    record: Mapping[str, Member], name: str, read: Callable[[Mapping[str, Member], str], str | None]
+) -> list[str]:
+    """Return a field that is one value or a list of values as a list. `read` reads each value."""
     value, text, _ = record.get(name, _ABSENT)
-    if value is None:
-        return []
-    names = []
-    for element in value if isinstance(value, list) else [value]:
-        element_text = _text({name: (element, text, "")}, name)
-        if element_text is None:
+    if not isinstance(value, list):
+        one = read(record, name)
+        return [] if one is None else [one]
+    values = []
+    for element in value:
+        one = read({name: (element, text, "")}, name)
+        if one is None:
             raise BadRecord("bad-field", f"{name} lists null")
-        names.append(element_text)
-    return names
+        values.append(one)
+    return values
 
 
 def _integer(record: Mapping[str, Member], name: str) -> int | None:

@@ -15,8 +15,8 @@ from ledto.events.schema import KINDS, REPORTS
 from ledto.sources.error_column import with_errors
 from ledto.sources.json import scanner as scan
 from ledto.sources.json.strict import value_of
-from ledto.sources.lines import LINE_LIMIT_BYTES, LinesBlock
-from ledto.sources.native.lines import BOM, Cells, line_row
+from ledto.sources.lines import BOM, LINE_LIMIT_BYTES, LinesBlock
+from ledto.sources.native.lines import Cells, line_row
 from ledto.sources.rows import BATCH_ROWS, BadRecord, Rows
 from ledto.sources.times import NANOSECONDS_IN
 
@@ -26,7 +26,7 @@ _Rows = np.ndarray[Any, np.dtype[np.int64]]
 def scanned_batches(block: LinesBlock, file: str, unit: str, cells: Cells) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a block, the same as without the scanner."""
     scanned = _Scanned(block, unit)
-    if not scanned.rows:
+    if not scanned.row_count:
         return
     quick = np.flatnonzero(scanned.status == scan.TAKEN)
     slow = np.flatnonzero(scanned.status == scan.LEFT)
@@ -34,12 +34,12 @@ def scanned_batches(block: LinesBlock, file: str, unit: str, cells: Cells) -> It
     if batch is None:
         batch = scanned.batch(quick, file)
     elif len(quick):
-        position = np.empty(scanned.rows, np.int64)
+        position = np.empty(scanned.row_count, np.int64)
         position[quick] = np.arange(len(quick))
         position[slow] = len(quick) + np.arange(len(slow))
         both = pa.Table.from_batches([scanned.batch(quick, file), batch], schema=REPORTS)
         batch = both.take(pa.array(position)).combine_chunks().to_batches()[0]
-    for start in range(0, scanned.rows, BATCH_ROWS):
+    for start in range(0, scanned.row_count, BATCH_ROWS):
         yield batch.slice(start, BATCH_ROWS)
 
 
@@ -65,13 +65,13 @@ class _Scanned:
         capacity = block.data.count(b"\n") + 1
         lines = np.empty((capacity, 3), np.int64)
         status = np.empty(capacity, np.uint8)
-        self._spans = np.empty((scan.SPANS, capacity, 3), np.int32)
-        self._integers = np.empty((scan.INTEGERS, capacity), np.int64)
-        self._integer_known = np.empty((scan.INTEGERS, capacity), np.uint8)
+        self._spans = np.empty((len(scan.TEXT_COLUMNS), capacity, 3), np.int32)
+        self._integers = np.empty((len(scan.INTEGER_COLUMNS), capacity), np.int64)
+        self._integer_known = np.empty((len(scan.INTEGER_COLUMNS), capacity), np.uint8)
         self._kinds = np.empty(capacity, np.uint8)
         self._attribute_ends = np.empty(capacity, np.int64)
         self._attributes = np.empty(len(data), np.uint8)
-        self.rows = scan.scan(
+        self.row_count = scan.scan(
             data,
             start,
             len(data),
@@ -88,59 +88,46 @@ class _Scanned:
             self._attributes,
         )
         self._data = data
-        self.lines = lines[: self.rows]
-        self.status = status[: self.rows]
+        self.lines = lines[: self.row_count]
+        self.status = status[: self.row_count]
         self._leave_bad_stamps()
 
-    def batch(self, taken: _Rows, file: str) -> pa.RecordBatch:
+    def batch(self, rows: _Rows, file: str) -> pa.RecordBatch:
         """Make a batch of these rows, which the scanner took."""
-        count = len(taken)
-        place = self.lines[taken, 0] + self._block.first_line
+        count = len(rows)
+        place = self.lines[rows, 0] + self._block.first_line
         columns: dict[str, pa.Array] = {
-            "computation": self._texts(scan.COMPUTATION, taken, missing_is_empty=True),
-            "process": self._texts(scan.PROCESS, taken),
-            "sends": self._texts(scan.SENDS, taken),
-            "receives": self._texts(scan.RECEIVES, taken),
-            "id": self._texts(scan.ID, taken),
-            "name": self._texts(scan.NAME, taken),
-            "stamp": self._texts(scan.STAMP, taken),
-            "attributes": self._attribute_texts(taken),
-            "line": self._lines(taken),
-            "line_parent": self._texts(scan.LINE_PARENT, taken),
-            "line_phase": self._texts(scan.LINE_PHASE, taken),
-            "kind": pa.array(KINDS).take(pa.array(self._kinds[taken])),
+            name: self._texts(number, rows, missing_is_empty=name == "computation")
+            for number, name in enumerate(scan.TEXT_COLUMNS)
+        }
+        for number, name in enumerate(scan.INTEGER_COLUMNS):
+            columns[name] = pa.array(self._integers[number, rows], mask=self._integer_known[number, rows] == 0)
+        columns |= {
+            "line": _join_span(columns["line"], columns["line_span"]),
+            "attributes": self._attribute_texts(rows),
+            "kind": pa.array(KINDS).take(pa.array(self._kinds[rows])),
             "file": pa.repeat(pa.scalar(file, pa.string()), count),
             "place": pa.array(place),
         }
-        for name, row in (("seq", scan.SEQ), ("time", scan.TIME), ("arrival", scan.ARRIVAL)):
-            columns[name] = pa.array(self._integers[row, taken], mask=self._integer_known[row, taken] == 0)
         arrays = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in REPORTS]
         return with_errors(pa.RecordBatch.from_arrays(arrays, schema=REPORTS))
 
-    def _texts(self, span: int, taken: _Rows, *, missing_is_empty: bool = False) -> pa.StringArray:
-        if not missing_is_empty and not (self._spans[span, : self.rows, 1] >= 0).any():
-            return pa.nulls(len(taken), pa.string())
-        return _string_array(self._data, self._spans[span], taken, missing_is_empty=missing_is_empty)
+    def _texts(self, span: int, rows: _Rows, *, missing_is_empty: bool = False) -> pa.StringArray:
+        if not missing_is_empty and not (self._spans[span, : self.row_count, 1] >= 0).any():
+            return pa.nulls(len(rows), pa.string())
+        return _string_array(self._data, self._spans[span], rows, missing_is_empty=missing_is_empty)
 
-    def _lines(self, taken: _Rows) -> pa.Array:
-        """Return the lines of these rows; those that a trace and a span name are ``TRACE/SPAN``."""
-        lines = self._texts(scan.LINE, taken)
-        spans = self._texts(scan.LINE_SPAN, taken)
-        if spans.null_count == len(spans):
-            return lines
-        return pc.coalesce(pc.binary_join_element_wise(lines, spans, "/"), lines)
-
-    def _attribute_texts(self, taken: _Rows) -> pa.StringArray:
-        ends = self._attribute_ends[: self.rows]
-        spans = np.zeros((self.rows, 3), np.int32)
+    def _attribute_texts(self, rows: _Rows) -> pa.StringArray:
+        ends = self._attribute_ends[: self.row_count]
+        spans = np.zeros((self.row_count, 3), np.int32)
         spans[1:, 0] = ends[:-1]
         length = ends - spans[:, 0]
         spans[:, 1] = np.where(length, length, -1)
-        return _string_array(self._attributes, spans, taken)
+        return _string_array(self._attributes, spans, rows)
 
     def _leave_bad_stamps(self) -> None:
         """Leave rows to the exact reader if their stamp does not decode: the scanner does not look into stamps."""
-        stamps = self._spans[scan.STAMP, : self.rows]
+        stamps = self._spans[scan.STAMP, : self.row_count]
         for row in np.flatnonzero((self.status == scan.TAKEN) & (stamps[:, 1] >= 0)).tolist():
             start, length, _ = stamps[row].tolist()
             try:
@@ -149,25 +136,32 @@ class _Scanned:
                 self.status[row] = scan.LEFT
 
 
+def _join_span(lines: pa.Array, spans: pa.Array) -> pa.Array:
+    """Join traces and spans to lines ``TRACE/SPAN``; a line without a span stays as it is."""
+    if spans.null_count == len(spans):
+        return lines
+    return pc.coalesce(pc.binary_join_element_wise(lines, spans, "/"), lines)
+
+
 def _string_array(
     data: np.ndarray[Any, np.dtype[np.uint8]],
     spans: np.ndarray[Any, np.dtype[np.int32]],
-    taken: _Rows,
+    rows: _Rows,
     *,
     missing_is_empty: bool = False,
 ) -> pa.StringArray:
     """Return the texts of these rows. A length of -1 gives null, or empty text with `missing_is_empty`."""
-    length = spans[taken, 1]
+    length = spans[rows, 1]
     known = length >= 0
-    rows = taken[known]
+    with_text = rows[known]
     out = np.empty(int(length[known].sum()), np.uint8)
-    ends = np.empty(len(rows) + 1, np.int32)
-    scan.copy_texts(data, spans, rows, ends, out)
-    offsets = np.zeros(len(taken) + 1, np.int32)
+    ends = np.empty(len(with_text) + 1, np.int32)
+    scan.copy_texts(data, spans, with_text, ends, out)
+    offsets = np.zeros(len(rows) + 1, np.int32)
     # A row without text takes no space: it ends where the text before it ends.
     offsets[1:] = ends[np.cumsum(known)]
     valid = None if missing_is_empty else pa.py_buffer(np.packbits(known, bitorder="little"))
-    return pa.StringArray.from_buffers(len(taken), pa.py_buffer(offsets), pa.py_buffer(out), valid)
+    return pa.StringArray.from_buffers(len(rows), pa.py_buffer(offsets), pa.py_buffer(out), valid)
 
 
 def _is_utf8(data: bytes) -> bool:

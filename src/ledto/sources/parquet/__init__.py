@@ -1,12 +1,19 @@
-"""Takes Parquet files in the format ``ledto``; gives rows of `ledto.events.schema.REPORTS`, then the file's own columns.
+"""Read Parquet files in the format ``ledto``. Give rows of `ledto.events.schema.REPORTS` with the file's further columns.
 
-`parquet_schema` looks at a file's columns, and `read_parquet_rows` reads its rows, a part at a time::
+One literal row of a file, and its report, without columns that are null::
+
+    {"process": "shop", "seq": 2, "sends": 17, "order": 7}
+
+    {"computation": "", "process": "shop", "seq": 2, "kind": "send", "sends": "17", "file": "shop.parquet", "place": 0,
+     "order": 7}
+
+`parquet_schema` checks a file's columns, and `read_parquet_rows` reads its rows, a part at a time::
 
     mapping = parquet_schema(file, "ns")
     for rows in read_parquet_rows(file, mapping):
         ...
 
-Nothing here knows Spark.
+Nothing in this package imports Spark.
 """
 
 from __future__ import annotations

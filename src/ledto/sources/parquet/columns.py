@@ -1,8 +1,7 @@
-"""Which columns of a Parquet file in the format ``ledto`` mean what; checked by type before any row is read."""
+"""Find out what the columns of a Parquet file in the format ``ledto`` mean. Check their types before any row is read."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,75 +10,55 @@ from pyarrow import types as kinds
 
 from ledto.events.schema import COLUMNS, REPORTS
 from ledto.sources.contract import SourceError
-from ledto.sources.native.records import FIELDS
+from ledto.sources.record_fields import FIELD_TYPES, FieldType
 from ledto.sources.times import NANOSECONDS_IN
 
-TAKEN: Final = ("causal_time", "correction", "corrected_time", "missing", "level", "index", "position")
+HISTORY_COLUMNS: Final = ("causal_time", "correction", "corrected_time", "missing", "level", "index", "position")
 
-RESERVED: Final = frozenset({*COLUMNS, *FIELDS, *TAKEN})
-"""Names that the tables of a history give a meaning of their own."""
+RESERVED: Final = frozenset({*COLUMNS, *FIELD_TYPES, *HISTORY_COLUMNS})
+"""Names of columns that the tables of a history have themselves."""
 
-_WANTED: Final = {
-    "computation": "text",
-    "process": "text",
-    "seq": "an integer",
-    "time": "an integer or a timestamp",
-    "arrival": "an integer or a timestamp",
-    "kind": "text",
-    "message": "text, an integer, or a list of them",
-    "sends": "text or an integer",
-    "receives": "text, an integer, or a list of them",
-    "id": "text or an integer",
-    "name": "text",
-    "stamp": "JSON text or a struct",
-    "attributes": "JSON text, a map of text, or a struct",
-    "line_parent": "text",
-    "line_joins": "text or a list of texts",
-    "line_phase": "text",
-}
-_ONLY_AS_TEXT: Final = ("clock_name", "line")
-"""Columns that mean something if they are text; of another type, they are the user's own, such as lines of code."""
+
 _DECIMAL_DIGITS = 38
 
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """What the columns of a file are. Pickles."""
+    """What the columns of a file mean. Pickles."""
 
     unit: str
-    """What times count, in this run."""
+    """The unit of times in this run."""
     known: frozenset[str]
-    """The columns that become those of `REPORTS`."""
-    int96: frozenset[str]
-    """Timestamps of the deprecated kind with 96 bits, as Spark writes by default."""
+    """The columns that become columns of `REPORTS`."""
+
     native: tuple[tuple[str, str, pa.DataType], ...]
-    """Further columns: their names, the names they get, and the types they get."""
+    """Further columns, which the history keeps: name in the file, name and type in the history."""
 
     @property
     def native_names(self) -> tuple[str, ...]:
-        """The names that further columns get."""
+        """Return the names of further columns in the history."""
         return tuple(alias for _, alias, _ in self.native)
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the rows: those of `REPORTS`, then the further ones."""
+        """Return the columns of the rows: those of `REPORTS`, then the further ones."""
         return pa.schema([*REPORTS, *(pa.field(alias, kind) for _, alias, kind in self.native)])
 
 
-def map_schema(schema: pa.Schema, file: str, unit: str, *, int96: Collection[str] = ()) -> Mapping:
-    """Find out what the columns of a file mean. Raises `SourceError`, which names it, if they do not fit."""
+def map_schema(schema: pa.Schema, file: str, unit: str) -> Mapping:
+    """Find out what the columns of a file mean. Raises `SourceError`, which names the file, if they do not fit."""
     _check_names(schema, file)
-    for name in _WANTED:
+    for name in FIELD_TYPES:
         if name in schema.names:
             _check_type(name, schema.field(name).type, file, unit)
-    known = {each.name for each in schema if _is_known(each)}
+    known = {field.name for field in schema if field.name in FIELD_TYPES and _fits(field.name, field.type)}
     native = [
-        (each.name, _native_name(each.name, schema), _native_type(each, file))
-        for each in schema
-        # A column of no type at all has no values.
-        if each.name not in known and not kinds.is_null(each.type)
+        (field.name, _native_name(field.name, schema), _native_type(field, file))
+        for field in schema
+        # A column of type null has no values.
+        if field.name not in known and not kinds.is_null(field.type)
     ]
-    return Mapping(unit, frozenset(known), frozenset(int96), tuple(native))
+    return Mapping(unit, frozenset(known), tuple(native))
 
 
 def _native_name(name: str, schema: pa.Schema) -> str:
@@ -89,13 +68,6 @@ def _native_name(name: str, schema: pa.Schema) -> str:
     while name in schema.names:
         name += "_given"
     return name
-
-
-def _is_known(field: pa.Field) -> bool:
-    """Whether the column is one of `REPORTS`, or tells one; of another type it is the user's own."""
-    if field.name == "error":
-        return bool(kinds.is_boolean(field.type))
-    return is_text(field.type) if field.name in _ONLY_AS_TEXT else field.name in FIELDS
 
 
 def _check_names(schema: pa.Schema, file: str) -> None:
@@ -123,36 +95,40 @@ def _has(schema: pa.Schema) -> str:
 
 
 def _check_type(name: str, kind: pa.DataType, file: str, unit: str) -> None:
-    text, integer = is_text(kind), _is_integer(kind)
-    key = text or integer
-    keys = key or (is_list(kind) and (is_text(kind.value_type) or _is_integer(kind.value_type)))
-    fits = {
-        "seq": integer,
-        "time": integer or kinds.is_timestamp(kind),
-        "arrival": integer or kinds.is_timestamp(kind),
-        "message": keys,
-        "sends": key,
-        "receives": keys,
-        "id": key,
-        "line_joins": text or (is_list(kind) and is_text(kind.value_type)),
-        "stamp": text or kinds.is_struct(kind),
-        "attributes": text or kinds.is_struct(kind) or (kinds.is_map(kind) and is_text(kind.key_type)),
-    }.get(name, text)
-    if not fits:
-        raise SourceError(f"{file}: the column {name} is {kind}; it must be {_WANTED[name]}. Cast it, or rename it")
-    if kinds.is_timestamp(kind) and unit not in NANOSECONDS_IN:
+    wanted = FIELD_TYPES[name]
+    if not _fits(name, kind) and wanted not in (FieldType.TEXT_OR_ATTRIBUTE, FieldType.TRUTH_OR_ATTRIBUTE):
+        raise SourceError(f"{file}: the column {name} is {kind}; it must be {wanted.value}. Cast it, or rename it")
+    if wanted is FieldType.TIME and kinds.is_timestamp(kind) and unit not in NANOSECONDS_IN:
         raise SourceError(f"{file}: the column {name} is {kind}, and the unit {unit!r} is no unit of time; cast it")
 
 
+def _fits(name: str, kind: pa.DataType) -> bool:
+    """Return whether a column of this type can be the field of this name."""
+    text, integer, items = is_text(kind), _is_integer(kind), kind.value_type if is_list(kind) else None
+    texts = text or (items is not None and is_text(items))
+    return bool(
+        {
+            FieldType.INTEGER: integer,
+            FieldType.TIME: integer or kinds.is_timestamp(kind),
+            FieldType.KEY: text or integer,
+            FieldType.KEYS: texts or integer or (items is not None and _is_integer(items)),
+            FieldType.TEXTS: texts,
+            FieldType.STAMP: text or kinds.is_struct(kind),
+            FieldType.ATTRIBUTES: text or kinds.is_struct(kind) or (kinds.is_map(kind) and is_text(kind.key_type)),
+            FieldType.TRUTH_OR_ATTRIBUTE: kinds.is_boolean(kind),
+        }.get(FIELD_TYPES[name], text)
+    )
+
+
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds text, or nothing."""
+    """Return whether a column of this type holds text, or only nulls."""
     if kinds.is_dictionary(kind):
         kind = kind.value_type
     return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_null(kind))
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether a column of this type holds lists."""
+    """Return whether a column of this type holds lists."""
     return bool(kinds.is_list(kind) or kinds.is_large_list(kind))
 
 
@@ -171,9 +147,9 @@ _SIGNED: Final = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): 
 
 
 def native_type(kind: pa.DataType) -> pa.DataType | None:
-    """The type that a further column gets: its own, or the next one that Spark and Arrow both have; None if there is none.
+    """Return the type of a further column in the history; None if there is none that Spark and Arrow both have.
 
-    No value is lost: timestamps finer than microseconds become their count of nanoseconds.
+    It is the column's own type if both have it. No value is lost: timestamps in nanoseconds become integers.
     """
     if isinstance(kind, pa.BaseExtensionType):
         return native_type(kind.storage_type)
@@ -203,7 +179,7 @@ def native_type(kind: pa.DataType) -> pa.DataType | None:
 
 def _nested_type(kind: pa.DataType) -> pa.DataType | None:
     if kinds.is_struct(kind):
-        members = [(each.name, native_type(each.type)) for each in kind]
+        members = [(field.name, native_type(field.type)) for field in kind]
         if not members or any(member is None for _, member in members):
             return None
         return pa.struct([pa.field(name, member) for name, member in members])

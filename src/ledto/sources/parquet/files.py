@@ -1,4 +1,4 @@
-"""Parquet files read row group by row group, with bounded memory, from any location that `ledto.sources.files` opens."""
+"""Read Parquet files row group by row group, with bounded memory, from any location that `ledto.sources.files` opens."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from ledto.sources.parquet.reports import reports_of
 PARQUET_SUFFIXES: Final = (".parquet", ".pq")
 
 PART_ROWS: Final = 131_072
-"""Most rows that are held at once."""
+"""Rows in memory at most."""
 PART_BYTES: Final = 64 << 20
-"""Most bytes of rows that are held at once, as they are in memory; a single row may have more."""
+"""Bytes of rows in memory at most; a single row may have more."""
 _LEAST_ROWS = 256
 """Rows that are read at once however large their values may be."""
 READABLE_CODECS: Final = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "ZSTD", "LZ4"})
-"""Codecs that pyarrow reads. What Spark and Hadoop write as ``lz4`` is none of them."""
+"""Codecs that pyarrow reads. The ``lz4`` of Spark and Hadoop is another codec."""
 _BUFFER_BYTES = 1 << 20
-"""What is read at once of each column."""
+"""How much is read at once of each column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +40,19 @@ class RowGroup:
     first_row: int
     rows: int
     size_bytes: int
-    """As it is stored."""
+    """Its size in the file, compressed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What the end of a file says."""
+    """The meaning of a file's columns, and its row groups."""
 
     mapping: Mapping
     groups: tuple[RowGroup, ...]
 
 
 def read_footer(file: InputFile, unit: str) -> Footer:
-    """Look at a file's columns and row groups. Raises `SourceError`, which names the file."""
+    """Read a file's columns and row groups. Raises `SourceError`, which names the file."""
     with _opened(file.piece()) as parquet:
         return _footer(parquet, file.name, unit)
 
@@ -63,26 +63,26 @@ def parquet_schema(file: InputFile, unit: str) -> Mapping:
 
 
 def row_groups(file: InputFile) -> tuple[RowGroup, ...]:
-    """The row groups of a file that have rows. Raises `SourceError`, which names the file."""
+    """List the row groups of a file that have rows. Raises `SourceError`, which names the file."""
     with _opened(file.piece()) as parquet:
         return _row_groups(parquet.metadata)
 
 
 def read_parquet_rows(file: InputFile, mapping: Mapping) -> Iterator[pa.Table]:
-    """The reports of a file, in order, at most `PART_ROWS` at a time. Raises `SourceError` where the file is damaged."""
+    """Yield the reports of a file, in order, at most `PART_ROWS` at a time. Raises `SourceError` at damage."""
     with _opened(file.piece(), mapping) as parquet:
         for group in _row_groups(parquet.metadata):
             yield from _read(parquet, group, mapping, file.name)
 
 
 def read_row_group(file: InputFile, mapping: Mapping, group: RowGroup) -> Iterator[pa.Table]:
-    """The reports of one row group of a file, as `read_parquet_rows` gives them."""
+    """Yield the reports of one row group of a file, as `read_parquet_rows` does."""
     with _opened(file.piece(), mapping) as parquet:
         yield from _read(parquet, group, mapping, file.name)
 
 
 def read_piece(piece: FileSlice, unit: str) -> Iterator[tuple[pa.Table, Mapping]]:
-    """The reports of a whole file that is given as a piece, with what its columns mean. Raises `SourceError`."""
+    """Yield the reports of a whole file that is given as a piece, with its mapping. Raises `SourceError`."""
     with _opened(piece) as parquet:
         mapping = _footer(parquet, piece.file, unit).mapping
     with _opened(piece, mapping) as parquet:
@@ -104,20 +104,18 @@ def _check_codecs(metadata: pq.FileMetaData, file: str) -> None:
 
 def _footer(parquet: pq.ParquetFile, file: str, unit: str) -> Footer:
     _check_codecs(parquet.metadata, file)
-    stored = [parquet.schema.column(number) for number in range(len(parquet.schema.names))]
-    int96 = frozenset(column.path for column in stored if column.physical_type == "INT96")
-    return Footer(map_schema(parquet.schema_arrow, file, unit, int96=int96), _row_groups(parquet.metadata))
+    return Footer(map_schema(parquet.schema_arrow, file, unit), _row_groups(parquet.metadata))
 
 
 def _row_groups(metadata: pq.FileMetaData) -> tuple[RowGroup, ...]:
-    found, first_row = [], 0
+    groups, first_row = [], 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         if group.num_rows:
-            size_bytes = sum(group.column(each).total_compressed_size for each in range(group.num_columns))
-            found.append(RowGroup(number, first_row, group.num_rows, size_bytes))
+            size_bytes = sum(group.column(column).total_compressed_size for column in range(group.num_columns))
+            groups.append(RowGroup(number, first_row, group.num_rows, size_bytes))
         first_row += group.num_rows
-    return tuple(found)
+    return tuple(groups)
 
 
 def _read(parquet: pq.ParquetFile, group: RowGroup, mapping: Mapping, file: str) -> Iterator[pa.Table]:
@@ -130,28 +128,28 @@ def _read(parquet: pq.ParquetFile, group: RowGroup, mapping: Mapping, file: str)
 
 
 def _rows_at_once(group: pq.RowGroupMetaData, texts: Sequence[str]) -> int:
-    """Choose how many rows of a row group to read at once, of which the columns `texts` are read as dictionaries.
+    """Choose how many rows of a row group to read at once. The columns `texts` are read as dictionaries.
 
-    One entry of a dictionary can stand for every row. Of other columns that have one, nested and binary ones, so many rows
-    are read as fit if every value were as large as the column.
+    Nested and binary columns may be stored as dictionaries, too, but are read without them. One entry may be the value of
+    every row, so each of their values counts as if it had the size of the whole column.
     """
     columns = [group.column(number) for number in range(group.num_columns)]
     row_bytes = group.total_byte_size // max(1, group.num_rows)
     row_bytes += sum(
-        each.total_uncompressed_size
-        for each in columns
-        if each.has_dictionary_page and each.physical_type == "BYTE_ARRAY" and each.path_in_schema not in texts
+        column.total_uncompressed_size
+        for column in columns
+        if column.has_dictionary_page and column.physical_type == "BYTE_ARRAY" and column.path_in_schema not in texts
     )
     return int(min(PART_ROWS, max(_LEAST_ROWS, PART_BYTES // max(1, row_bytes))))
 
 
 def _texts(schema: pa.Schema) -> list[str]:
-    """Columns that are read as dictionaries: their values, however often they occur, are then in memory once."""
-    return [each.name for each in schema if pa.types.is_string(each.type) or pa.types.is_dictionary(each.type)]
+    """List the columns to read as dictionaries: each value is then in memory once, however often it occurs."""
+    return [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_dictionary(field.type)]
 
 
 def _small_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut a batch so that no part has much more than `PART_BYTES` once its dictionaries are looked up."""
+    """Cut a batch so that no part has much more than `PART_BYTES` once its dictionaries are decoded."""
     sizes = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
         if pa.types.is_dictionary(column.type) and len(column.dictionary):
@@ -183,7 +181,7 @@ def _opened(piece: FileSlice, mapping: Mapping | None = None) -> Iterator[pq.Par
 
 
 def parquet_file(stream: Any, *, read_dictionary: Sequence[str]) -> pq.ParquetFile:
-    """A file of Parquet, with timestamps of 96 bits as microseconds: nanoseconds reach from 1677 to 2262 only."""
+    """Open a Parquet file. Timestamps of 96 bits become microseconds: nanoseconds only reach from 1677 to 2262."""
     return pq.ParquetFile(
         stream,
         read_dictionary=[*read_dictionary],

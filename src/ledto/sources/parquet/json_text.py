@@ -1,9 +1,9 @@
-"""Values of Arrow columns as JSON text, by column: what ``attributes``, ``stamp`` and the text of a bad row are.
+"""Write the values of Arrow columns as JSON text, by column: for ``attributes``, ``stamp`` and the text of a bad row.
 
-The spelling is stable, so that a history does not depend on what read the file: members in the order of the fields, those
-of a struct that are null left out, no blanks. Floats are the shortest text that reads back the same, with a point or an
-exponent; those that JSON has no number for are ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``. Times are ISO-8601 text with
-all their digits, those with a zone in UTC, or their count outside of the years 1 to 9999. Binary values are base64.
+The text is always the same, whatever reads the file. Members have the order of the fields; null members of a struct are
+left out; there are no blanks. Floats are the shortest text that reads back the same, with a point or an exponent, or
+``"NaN"``, ``"Infinity"`` and ``"-Infinity"``. Times are ISO-8601 text with all their digits, those with a zone in UTC;
+outside of the years 1 to 9999, they are their count. Binary values are base64.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pyarrow import types as kinds
 from ledto.sources.times import INT64_LEAST, INT64_MOST, NANOSECONDS_IN
 
 _SECONDS = -62_135_596_800, 253_402_300_800
-"""From the year 1 to before the year 10000."""
+"""The seconds at the beginning of the years 1 and 10000."""
 NO_TEXT = pa.scalar(None, pa.string())
 _CONTROLS = r"[\x00-\x1f]"
 
 
 def json_text(values: pa.Array) -> pa.Array:
-    """The JSON text of each value; null where the value is."""
+    """Return the JSON text of each value; null where the value is null."""
     kind = values.type
     if kinds.is_dictionary(kind):
         return json_text(values.dictionary).take(values.indices)
@@ -61,12 +61,12 @@ def _quoted(texts: pa.Array) -> pa.Array:
     escaped = texts
     if pc.any(pc.match_substring_regex(texts, r'["\\]')).as_py():
         escaped = pc.replace_substring(pc.replace_substring(texts, "\\", r"\\"), '"', r"\"")
-    found = pc.binary_join_element_wise('"', escaped, '"', "")
+    quoted = pc.binary_join_element_wise('"', escaped, '"', "")
     controls = pc.fill_null(pc.match_substring_regex(texts, _CONTROLS), False)
     if pc.any(controls).as_py():
-        spelled = [json.dumps(text, ensure_ascii=False) for text in texts.filter(controls).to_pylist()]
-        found = pc.replace_with_mask(found, controls, pa.array(spelled, pa.string()))
-    return found
+        rewritten = [json.dumps(text, ensure_ascii=False) for text in texts.filter(controls).to_pylist()]
+        quoted = pc.replace_with_mask(quoted, controls, pa.array(rewritten, pa.string()))
+    return quoted
 
 
 def _float_text(values: pa.Array) -> pa.Array:
@@ -83,7 +83,7 @@ def _time_text(values: pa.Array) -> pa.Array:
     unit, zone = values.type.unit, values.type.tz
     count = values.cast(pa.int64())
     first, last = (second * (10**9 // NANOSECONDS_IN[unit]) for second in _SECONDS)
-    # Arrow's calendar goes wrong far away from our time.
+    # Arrow's calendar is wrong outside of these years.
     near = pc.and_(pc.greater_equal(count, max(first, INT64_LEAST)), pc.less(count, min(last, INT64_MOST)))
     text = pc.if_else(near, count, 0).cast(pa.timestamp(unit)).cast(pa.string())
     text = pc.replace_substring(text, " ", "T", max_replacements=1)
@@ -92,20 +92,20 @@ def _time_text(values: pa.Array) -> pa.Array:
 
 
 def _object_text(values: pa.Array) -> pa.Array:
-    # Flattened, so that the fields of a struct that is null are null, and a slice is no longer than it says.
+    # `flatten` makes the fields of a null struct null, and respects the bounds of a slice.
     members = []
     for field, column in zip(values.type, values.flatten(), strict=True):
         key = f",{json.dumps(field.name, ensure_ascii=False)}:"
         members.append(pc.binary_join_element_wise(key, json_text(column), ""))
     if not members:
         return pc.if_else(values.is_valid(), "{}", NO_TEXT)
-    # Members that are null are replaced by nothing: to skip them would lose the rows that have no other.
+    # Null members become empty text. To skip nulls would make a row without other members null.
     joined = pc.binary_join_element_wise(*members, "}", "", null_handling="replace", null_replacement="")
     return pc.if_else(values.is_valid(), _opened(joined), NO_TEXT)
 
 
 def _opened(members: pa.Array) -> pa.Array:
-    """Put a brace in place of the first comma, or before what has none."""
+    """Replace the first comma by a brace; add one if there is no member."""
     return pc.if_else(pc.equal(members, "}"), "{}", pc.binary_replace_slice(members, start=0, stop=1, replacement="{"))
 
 
@@ -139,7 +139,7 @@ def _elements(values: pa.Array) -> pa.Array:
 
 
 def _joined(values: pa.Array, members: pa.Array, before: str, after: str) -> pa.Array:
-    """The members of each list or map, joined and put in brackets."""
+    """Join the members of each list or map, and put them in brackets."""
     offsets = pc.subtract(values.offsets, values.offsets[0]).cast(pa.int32())
     lists = pa.ListArray.from_arrays(offsets, members)
     text = pc.binary_join_element_wise(before, pc.binary_join(lists, ","), after, "")

@@ -1,4 +1,4 @@
-"""Message keys of a column: text, integers or lists of them, each row's taken apart into the first key and the others."""
+"""Read the message keys of a column of text, integers or lists of them: for each row, the first key and the others."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ NO_TEXT = pa.scalar(None, pa.string())
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of each row; without any, `first` is null and `count` is 0."""
+    """The keys of each row. In a row without keys, `first` is null and `count` is 0."""
 
     first: pa.Array
     more: pa.Array | None
-    """Those after the first; null where there are none. None if no row has several."""
+    """The keys after the first; null in rows without them. None if no row has several keys."""
     count: NDArray[np.int64]
     flawed: Mask
     """Rows with a key that is null, empty, or holds a NUL character, which separates names in a history."""
 
     @property
     def given(self) -> Mask:
-        """Rows that have a key."""
+        """Return which rows have a key."""
         return self.count > 0
 
 
 def keys_of(column: pa.Array) -> Keys:
-    """The keys of a column of text, integers, or lists of these."""
+    """Read the keys of a column of text, integers, or lists of these."""
     if is_list(column.type):
         return keys_of_lists(column)
     first = plain_text(column)
@@ -45,7 +45,7 @@ def keys_of(column: pa.Array) -> Keys:
 
 
 def keys_of_lists(lists: pa.Array) -> Keys:
-    """The keys of a column of lists."""
+    """Read the keys of a column of lists."""
     offsets = lists.offsets.to_numpy().astype(np.int64)
     low = int(offsets[0])
     flat = plain_text(lists.values.slice(low, int(offsets[-1]) - low))
@@ -69,7 +69,7 @@ def keys_of_lists(lists: pa.Array) -> Keys:
 
 
 def lists_of(column: pa.Array) -> pa.Array:
-    """The texts of a column of text or of lists of it, as lists; null where there are none."""
+    """Return a column of text or of lists of text as lists; null instead of empty lists."""
     if is_list(column.type):
         lists = column.cast(MORE)
         return pc.if_else(pc.greater(pc.list_value_length(lists), 0), lists, pa.scalar(None, MORE))
@@ -79,20 +79,18 @@ def lists_of(column: pa.Array) -> pa.Array:
 
 
 def choose(condition: Mask, one: Keys | None, other: Keys | None) -> Keys | None:
-    """The keys of the one where the condition holds, and of the other elsewhere."""
-    if one is None and other is None:
-        return None
-    if one is None or other is None:
-        found = one or other
-        assert found is not None
-        return only(condition if other is None else ~condition, found)
+    """Take the keys of `one` in rows where the condition holds, and of `other` elsewhere. None counts as no keys."""
+    if other is None:
+        return None if one is None else only(condition, one)
+    if one is None:
+        return only(~condition, other)
     if not condition.any():
         return other
     more = None
     if one.more is not None or other.more is not None:
-        nothing = pa.nulls(len(condition), MORE)
-        mine, others = (nothing if keys.more is None else keys.more for keys in (one, other))
-        more = pc.if_else(pa.array(condition), mine, others)
+        nulls = pa.nulls(len(condition), MORE)
+        more_of_one, more_of_other = (nulls if keys.more is None else keys.more for keys in (one, other))
+        more = pc.if_else(pa.array(condition), more_of_one, more_of_other)
     return Keys(
         pc.if_else(pa.array(condition), one.first, other.first),
         more,
@@ -102,7 +100,7 @@ def choose(condition: Mask, one: Keys | None, other: Keys | None) -> Keys | None
 
 
 def only(condition: Mask, keys: Keys) -> Keys:
-    """The keys where the condition holds, and none elsewhere."""
+    """Keep the keys of rows where the condition holds, and none elsewhere."""
     if condition.all():
         return keys
     more = None if keys.more is None else pc.if_else(pa.array(condition), keys.more, pa.scalar(None, MORE))
@@ -111,22 +109,22 @@ def only(condition: Mask, keys: Keys) -> Keys:
 
 
 def is_flawed(texts: pa.Array) -> pa.Array:
-    """Which texts cannot name anything: empty ones, and those with a NUL character."""
+    """Return which texts cannot be a key: empty ones, and those with a NUL character."""
     return pc.or_(pc.equal(texts, ""), holds_nul(texts))
 
 
 def holds_nul(texts: pa.Array) -> pa.Array:
-    """Which texts hold a NUL character."""
+    """Return which texts hold a NUL character."""
     return pc.match_substring(texts, "\0")
 
 
 def where(column: pa.Array, test: Callable[[pa.Array], Any]) -> Mask:
-    """Rows of a column of text or integers whose text passes the test; null does not. Few values are tested once each."""
+    """Return which rows of a column of text pass the test; nulls and integers do not. Tests values of a dictionary once."""
     if kinds.is_dictionary(column.type):
         passed = pc.fill_null(test(column.dictionary.cast(pa.string())), False).to_numpy(zero_copy_only=False)
         if not passed.any():
             return np.zeros(len(column), np.bool_)
-        # Null is a value of its own, after the others.
+        # Null gets a number of its own, after the others.
         numbers = pc.fill_null(column.indices.cast(pa.int64()), len(passed)).to_numpy()
         return np.asarray(np.append(passed, False)[numbers], np.bool_)
     if kinds.is_integer(column.type) or kinds.is_null(column.type):
@@ -135,14 +133,14 @@ def where(column: pa.Array, test: Callable[[pa.Array], Any]) -> Mask:
 
 
 def is_valid(column: pa.Array) -> Mask:
-    """Rows that are not null."""
+    """Return which rows are not null."""
     if not column.null_count and not kinds.is_null(column.type):
         return np.ones(len(column), np.bool_)
     return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
 
 
 def plain_text(column: pa.Array) -> pa.Array:
-    """Text or integers as text, without a dictionary."""
+    """Convert text or integers to text, without a dictionary."""
     if kinds.is_dictionary(column.type):
         return column.dictionary.cast(pa.string()).take(column.indices)
     return column if kinds.is_string(column.type) else column.cast(pa.string())

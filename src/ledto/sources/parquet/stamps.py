@@ -1,6 +1,6 @@
-"""What the stamps of a column say: whether each has a clock, and the counters of vector stamps.
+"""Read a column of stamps: whether each has a clock, and the counters of vector stamps.
 
-Vector stamps as `to_json()` spells them are read by column. All others are read one by one, with the same meaning.
+Vector stamps as `to_json()` writes them are read by column. All others are read one by one, with the same result.
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ class ColumnStamps:
     """The stamps of some rows."""
 
     clockless: Mask
-    """Rows whose stamp is no JSON with a clock."""
+    """Rows whose stamp is no JSON object with a clock."""
     unclear: Mask
-    """Rows whose vector stamp has no counters that can be read."""
+    """Wanted rows whose vector stamp has no readable counters."""
     vector: Mask
     """Rows with a vector stamp."""
-    own: NDArray[np.int64]
-    """By row: its process's own entry of the vector; 0 where there is none."""
+    own_entries: NDArray[np.int64]
+    """For each row, the vector's entry for the row's own process; 0 if there is none."""
     sends: pa.Array
-    """The key by which others refer to the event, where `own` is not 0."""
+    """The key that other events use for this event. Only meaningful where `own_entries` is not 0."""
     receives: Keys
-    """The keys of the foreign entries, by name."""
+    """The keys of the entries for other processes, ordered by name."""
 
 
 def read_stamps(texts: pa.Array, processes: pa.Array, wanted: Mask) -> ColumnStamps:
-    """Read the stamps of all rows, and the counters of those rows that are `wanted`."""
-    given = is_valid(texts)
+    """Read the stamps of all rows, and the counters of the rows that are `wanted`."""
+    has_stamp = is_valid(texts)
     count = len(texts)
     clockless, unclear, vector = (np.zeros(count, np.bool_) for _ in range(3))
     entries = pc.extract_regex(texts, _VECTOR).field("entries")
     quick = is_valid(entries)
     rows, names, counts, odd = _split(entries)
-    # A name may hold a comma, and an entry may stand twice: what does not look plain is read one by one.
+    # A name may hold a comma, and an entry may occur twice: stamps with such entries are read one by one.
     quick[odd] = False
     plain = quick[rows]
     rows, names, counts = rows[plain], names.filter(pa.array(plain)), counts[plain]
     vector |= quick
     slow: list[tuple[int, str, int]] = []
-    for row in np.flatnonzero(given & ~quick).tolist():
+    for row in np.flatnonzero(has_stamp & ~quick).tolist():
         clock, counters = _read(texts[row].as_py())
         clockless[row], vector[row] = clock is None, clock == "vector"
         if clock == "vector" and wanted[row]:
             unclear[row] = counters is None
-            slow += [(row, name, each) for name, each in (counters or {}).items()]
+            slow += [(row, name, counter) for name, counter in (counters or {}).items()]
     if slow:
         more_rows, more_names, more_counts = zip(*slow, strict=True)
         rows = np.concatenate([rows, np.array(more_rows, np.int64)])
@@ -72,25 +72,25 @@ def read_stamps(texts: pa.Array, processes: pa.Array, wanted: Mask) -> ColumnSta
     is_own = np.asarray(
         pc.fill_null(pc.equal(names, processes.take(pa.array(rows))), False).to_numpy(zero_copy_only=False)
     )
-    own = np.zeros(count, np.int64)
-    own[rows[is_own]] = counts[is_own]
-    keys = pc.binary_join_element_wise(processes, pa.array(own).cast(pa.string()), ":")
+    own_entries = np.zeros(count, np.int64)
+    own_entries[rows[is_own]] = counts[is_own]
+    keys = pc.binary_join_element_wise(processes, pa.array(own_entries).cast(pa.string()), ":")
     sends = pc.binary_join_element_wise(STAMPED, keys, "")
     foreign = ~is_own & (counts > 0)
     receives = _foreign(count, rows[foreign], names.filter(pa.array(foreign)), counts[foreign])
-    return ColumnStamps(clockless, unclear, vector, own, sends, receives)
+    return ColumnStamps(clockless, unclear, vector, own_entries, sends, receives)
 
 
 def _split(entries: pa.Array) -> tuple[NDArray[np.int64], pa.Array, NDArray[np.int64], NDArray[np.int64]]:
-    """The entries of counters as columns: row, name and count; then the rows of which one does not look plain."""
+    """Split the texts of counters; return columns of row, name and count, and the rows with an unusual entry."""
     lists = pc.split_pattern(entries, ",")
     parents = np.asarray(pc.list_parent_indices(lists).to_numpy())
-    found = pc.extract_regex(lists.flatten(), _ENTRY)
-    legible = is_valid(found)
-    names = found.field("process").filter(pa.array(legible))
-    rows = parents[legible]
-    counts = np.asarray(found.field("count").filter(pa.array(legible)).cast(pa.int64()).to_numpy())
-    odd = np.unique(parents[~legible])
+    matches = pc.extract_regex(lists.flatten(), _ENTRY)
+    is_plain = is_valid(matches)
+    names = matches.field("process").filter(pa.array(is_plain))
+    rows = parents[is_plain]
+    counts = np.asarray(matches.field("count").filter(pa.array(is_plain)).cast(pa.int64()).to_numpy())
+    odd = np.unique(parents[~is_plain])
     if len(rows):
         codes = names.dictionary_encode().indices.to_numpy()
         pairs = rows * (int(codes.max()) + 1) + codes
@@ -102,7 +102,7 @@ def _split(entries: pa.Array) -> tuple[NDArray[np.int64], pa.Array, NDArray[np.i
 
 
 def _read(text: str) -> tuple[str | None, Mapping[str, int] | None]:
-    """The clock that a stamp is of, and its counters if it has some; None for what is no stamp."""
+    """Return the clock of a stamp and its counters; None for what it does not have."""
     try:
         value: Any = value_of(text)
     except (BadRecord, RecursionError):
@@ -111,7 +111,7 @@ def _read(text: str) -> tuple[str | None, Mapping[str, int] | None]:
     if clock is None:
         return None, None
     counters = value.get("counters")
-    if not isinstance(counters, dict) or not all(type(each) is int and each >= 0 for each in counters.values()):
+    if not isinstance(counters, dict) or not all(type(count) is int and count >= 0 for count in counters.values()):
         counters = None
     return clock if isinstance(clock, str) else json.dumps(clock), counters
 

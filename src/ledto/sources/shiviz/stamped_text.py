@@ -15,8 +15,8 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from ledto.sources.json.objects import NOT_TAKEN
 from ledto.sources.json.strict import value_of
+from ledto.sources.json.typed import NOT_TAKEN
 from ledto.sources.rows import BadRecord
 from ledto.sources.shiviz.executions import Events, Execution
 

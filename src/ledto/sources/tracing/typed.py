@@ -16,7 +16,8 @@ from msgspec import Meta, Raw, Struct
 
 from ledto.clocks.wire import MAX_COUNTER, MAX_NAME_BYTES
 from ledto.events.schema import LOCAL, RECEIVE, SEND
-from ledto.sources.json.objects import NOT_TAKEN, is_unusual, may_be_deep
+from ledto.sources.json.objects import is_unusual, may_be_deep
+from ledto.sources.json.typed import NOT_TAKEN
 from ledto.sources.rows import MOST_CAUSES
 from ledto.sources.vectors import ClockDeltas, stamp_key
 
