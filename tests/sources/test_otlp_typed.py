@@ -168,7 +168,7 @@ def test_what_is_as_exporters_write_it_is_taken_and_not_left(monkeypatch: Any) -
         raise AssertionError("left to the exact reader")
 
     monkeypatch.setattr(json_walk, "exact_rows", never)
-    monkeypatch.setattr(source, "line_found", never)
+    monkeypatch.setattr(source, "read_line", never)
     monkeypatch.setattr(protobuf, "exact_record", never)
     for data, same in zip(shapes, expected, strict=True):
         assert same.num_rows > 2

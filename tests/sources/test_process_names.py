@@ -74,5 +74,5 @@ def test_what_does_not_name_an_instance_is_told(attributes: Any) -> None:
 
 def test_a_service_of_unreasonable_length_is_told() -> None:
     """It is copied into every row: a megabyte of a name would be gigabytes of rows."""
-    with pytest.raises(BadRecord, match="1000 at most"):
+    with pytest.raises(BadRecord, match="the limit is 1000"):
         process_name("x" * (LONGEST_TEXT_CHARACTERS + 1), {})

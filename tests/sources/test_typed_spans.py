@@ -113,8 +113,8 @@ def test_what_is_as_exporters_write_it_is_taken_and_not_left(name: str, shape: s
     def never(*_: Any, **__: Any) -> Any:
         raise AssertionError("left to the exact reader")
 
-    monkeypatch.setattr(jaeger, "exact_found", never)
-    monkeypatch.setattr(zipkin, "exact_found", never)
+    monkeypatch.setattr(jaeger, "read_exactly", never)
+    monkeypatch.setattr(zipkin, "read_exactly", never)
     assert table(SOURCES[name][0], data).equals(expected)
 
 

@@ -1,4 +1,4 @@
-"""Read one span of Jaeger as `ledto.sources.spans.spans.Span`: the exact reader, which decides what is wrong."""
+"""Read one span of Jaeger into a `ledto.sources.spans.spans.Span`: the exact reader, which decides what is wrong."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _NAMES_OF_LOGS = ("event", "message")
 
 
 ProcessNames = Mapping[str, str | BadRecord]
-"""The processes of a trace by their ids, or why they have no name."""
+"""The names of a trace's processes by their ids, or why they have no name."""
 
 
 def process_names(processes: Record) -> ProcessNames:
-    """The names of a trace's processes: service, and instance where it is known."""
+    """Name the processes of a trace: by service, and instance if that is known."""
     names: dict[str, str | BadRecord] = {}
     for key in processes:
         try:
@@ -45,7 +45,7 @@ def process_names(processes: Record) -> ProcessNames:
 
 
 def span_of(record: Record, place: int, processes: ProcessNames | None) -> Span:
-    """The span; `processes` are those of its trace. Raises `BadRecord`."""
+    """Read a span. `processes` are those of its trace. Raises `BadRecord`."""
     trace, key = hex_id(record, "traceID", TRACE_DIGITS), hex_id(record, "spanID", SPAN_DIGITS)
     if trace is None or key is None:
         raise BadRecord("no-span", "a span needs traceID and spanID, which are not zero")
@@ -77,59 +77,59 @@ def span_of(record: Record, place: int, processes: ProcessNames | None) -> Span:
 def causes_of(
     references: list[tuple[str, str, str]], trace: str, key: str
 ) -> tuple[str | None, bool, list[tuple[str, str]]]:
-    """The parent of a span, whether it waits, and the further causes, each once. A reference is a type, a trace, a span."""
-    # A span that refers to itself says nothing.
+    """Return a span's parent, whether that waits, and the further causes, each once. A reference is type, trace and span."""
+    # A reference of a span to itself means nothing.
     references = [reference for reference in references if reference[1:] != (trace, key)]
     within = [reference for reference in references if reference[1] == trace]
     parent = next((reference for reference in within if reference[0] == CHILD_OF), None) or next(iter(within), None)
     if parent is None:
-        return None, True, list(dict.fromkeys((found[1], found[2]) for found in references))
-    links = dict.fromkeys((found[1], found[2]) for found in references if found[1:] != parent[1:])
+        return None, True, list(dict.fromkeys((reference[1], reference[2]) for reference in references))
+    links = dict.fromkeys((reference[1], reference[2]) for reference in references if reference[1:] != parent[1:])
     return parent[2], parent[0] == CHILD_OF, list(links)
 
 
 def _references(record: Record, trace: str) -> list[tuple[str, str, str]]:
-    references = [_reference(given) for given in objects(record, "references")]
+    references = [_reference(reference) for reference in objects(record, "references")]
     older = hex_id(record, "parentSpanID", SPAN_DIGITS)
     return references if older is None else [*references, (CHILD_OF, trace, older)]
 
 
-def _reference(given: Record) -> tuple[str, str, str]:
-    kind = given.get("refType")
+def _reference(reference: Record) -> tuple[str, str, str]:
+    kind = reference.get("refType")
     if kind not in (CHILD_OF, FOLLOWS_FROM):
         raise BadRecord("bad-field", f"refType is {CHILD_OF} or {FOLLOWS_FROM}, not {shown(kind)}")
-    trace, key = hex_id(given, "traceID", TRACE_DIGITS), hex_id(given, "spanID", SPAN_DIGITS)
+    trace, key = hex_id(reference, "traceID", TRACE_DIGITS), hex_id(reference, "spanID", SPAN_DIGITS)
     if trace is None or key is None:
         raise BadRecord("bad-field", "a reference needs traceID and spanID, which are not zero")
     return kind, trace, key
 
 
 def _tags(holder: Record) -> dict[str, Any]:
-    """Tags of a span or a process.
+    """Return the tags of a span or a process.
 
-    Elasticsearch may hold some in ``tag``, as an object whose keys have ``@`` for dots.
+    In Elasticsearch some may be in ``tag``, an object whose keys have ``@`` instead of dots.
     """
     pairs = [(text(pair, "key") or "", pair.get("value")) for pair in objects(holder, "tags")]
     return merged([*pairs, *((key.replace("@", "."), value) for key, value in an_object(holder, "tag").items())])
 
 
 def merged(tags: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Tags by their keys; one that comes several times is a list."""
+    """Return tags by their keys. The values of a tag that occurs several times become a list."""
     values: dict[str, list[Any]] = {}
     for key, value in tags:
         values.setdefault(key, []).append(value)
-    return {key: given[0] if len(given) == 1 else given for key, given in values.items()}
+    return {key: of_key[0] if len(of_key) == 1 else of_key for key, of_key in values.items()}
 
 
 def kind_of(tags: Record) -> str:
-    """The kind of a span with these tags."""
+    """Return the kind of a span with these tags."""
     kind = tags.get("span.kind")
     lowered = kind.lower() if isinstance(kind, str) else INTERNAL
     return lowered if lowered in SPAN_KINDS else INTERNAL
 
 
 def has_failed(tags: Record) -> bool:
-    """Whether these tags say that a span failed."""
+    """Return whether these tags say that a span failed."""
     return _says(tags, "error", "true") or _says(tags, "otel.status_code", "error")
 
 
@@ -139,14 +139,14 @@ def _says(tags: Record, tag: str, wanted: str) -> bool:
 
 
 def _process(record: Record, processes: ProcessNames | None) -> str:
-    own = an_object(record, "process")
-    if own:
-        return name_of_process(own)
+    process = an_object(record, "process")
+    if process:
+        return name_of_process(process)
     key = text(record, "processID")
     if key is None:
         raise BadRecord("no-process", "a span needs a processID, or a process of its own")
     if processes is None:
-        raise BadRecord("no-process", f"its trace gives no processes, so that nothing tells what {shown(key)} is")
+        raise BadRecord("no-process", f"its trace has no processes, so processID {shown(key)} has no name")
     if key not in processes:
         raise BadRecord("no-process", f"processID {shown(key)} is not among the trace's processes")
     name = processes[key]
@@ -156,7 +156,7 @@ def _process(record: Record, processes: ProcessNames | None) -> str:
 
 
 def name_of_process(process: Record) -> str:
-    """The name of a process: its service, and its instance where it is known. Raises `BadRecord`."""
+    """Name a process by its service, and its instance if that is known. Raises `BadRecord`."""
     service = text(process, "serviceName")
     if service is None:
         raise BadRecord("no-process", f"the process has no serviceName: {shown(process)}")
@@ -171,7 +171,7 @@ def _moment(log: Record) -> Moment:
 
 
 def named_moment(time: int, fields: dict[str, Any]) -> Moment:
-    """What was logged with these fields, one of which may be its name."""
+    """Make the moment of a log with these fields. One of them may be its name, which is removed."""
     for field in _NAMES_OF_LOGS:
         name = fields.get(field)
         if isinstance(name, str) and name and "\0" not in name:

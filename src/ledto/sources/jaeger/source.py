@@ -1,4 +1,4 @@
-"""The source of Jaeger's JSON: what ``/api/traces`` answers and the page downloads, and spans as Elasticsearch holds them.
+"""Read files of Jaeger's JSON: answers of ``/api/traces``, downloads of its page, and spans from Elasticsearch.
 
 One literal trace::
 
@@ -10,8 +10,8 @@ One literal trace::
                 "logs": [{"timestamp": 1700000000040000, "fields": [{"key": "event", "value": "cache miss"}]}]}],
      "processes": {"p1": {"serviceName": "stock", "tags": [{"key": "hostname", "value": "pod-7"}]}}}
 
-Traces may stand in ``data``, in a list, one after another or one a line. The processes of a trace usually come after its
-spans: up to `HELD_BYTES` of spans are held until they come, and those of a larger trace are read a second time.
+Traces may be in ``data``, in a list, one after another or one on each line. The processes of a trace usually come after its
+spans: up to `HELD_BYTES` of spans wait in memory for them, and the spans of a larger trace are read a second time.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ledto.sources.jaeger.exact import ProcessNames, process_names, span_of
 from ledto.sources.jaeger.typed import TypedJaeger
 from ledto.sources.json.documents import Cursor, Damage, DocumentValue, document_rows
 from ledto.sources.rows import Row, bad_row
-from ledto.sources.spans.fields import exact_found, shown
-from ledto.sources.spans.spans import Found, span_batches
+from ledto.sources.spans.fields import read_exactly, shown
+from ledto.sources.spans.spans import SpansOrRows, span_batches
 
 HELD_BYTES: Final = 32 << 20
 
@@ -42,13 +42,14 @@ _SPAN_BEGINS = re.compile(_SPACE.join((rb"\{", rb'"traceID"', rb":", rb'"[0-9A-F
 _IN_TRACE = re.compile(_SPACE.join((rb"\{", rb'"(?:traceID|spans|processes)"')))
 _KNOWN = ("data", "_source", "spans", "processes", "spanID", "errors")
 _MOST_NESTED = 4
+_HOLDS = {"data": "traces", "_source": "a span", "spans": "a list of spans", "processes": "an object of processes"}
 
 
 @dataclass(frozen=True)
 class Jaeger:
-    """Spans of Jaeger's traces; times become nanoseconds.
+    """A source of Jaeger's traces and spans. Times become nanoseconds.
 
-    `exact` leaves out the quick reader, which gives the same rows: for comparisons.
+    `exact` turns the quick reader off, for comparisons: both give the same rows.
     """
 
     name: ClassVar[str] = "jaeger"
@@ -60,26 +61,26 @@ class Jaeger:
 
     def read(self, piece: FileSlice) -> Iterator[pa.RecordBatch]:
         reader = _JaegerReader(piece, None if self.exact else TypedJaeger())
-        yield from span_batches(document_rows(piece, partial(reader.found, nested=0), _TRACE_BEGINS), piece.file)
+        yield from span_batches(document_rows(piece, partial(reader.read, nested=0), _TRACE_BEGINS), piece.file)
 
 
 class _JaegerReader:
-    """Finds the spans of a file, and gives them to one of the readers."""
+    """A reader of one file: it finds spans, and reads them quickly or exactly."""
 
     def __init__(self, piece: FileSlice, typed: TypedJaeger | None) -> None:
         self.piece = piece
         self._typed = typed
 
-    def found(self, cursor: Cursor, nested: int) -> Iterator[Found]:
-        """What stands at the cursor: traces, spans, or lists of them."""
+    def read(self, cursor: Cursor, nested: int) -> Iterator[SpansOrRows]:
+        """Read a trace, a span, or a list of them at the cursor."""
         first = cursor.peek()
         if nested > _MOST_NESTED:
             raise cursor.unexpected("a trace or a span")
         if first == b"[":
             for _ in cursor.elements():
-                yield from self.found(cursor, nested + 1)
+                yield from self.read(cursor, nested + 1)
         elif first == b"{":
-            spans = self._typed_found(cursor, in_list=nested > 0)
+            spans = self._read_quickly(cursor, in_list=nested > 0)
             if spans is None:
                 yield from self._in_object(cursor, nested)
             else:
@@ -89,14 +90,14 @@ class _JaegerReader:
         else:
             raise cursor.unexpected("a trace, a span or a list")
 
-    def span(self, taken: DocumentValue, processes: ProcessNames | None) -> Found:
-        """One span."""
-        if self._typed is not None and (spans := self._typed.spans(taken, processes or {}, in_list=False)) is not None:
+    def span(self, value: DocumentValue, processes: ProcessNames | None) -> SpansOrRows:
+        """Read one span."""
+        if self._typed is not None and (spans := self._typed.spans(value, processes or {}, in_list=False)) is not None:
             return spans
-        return exact_found(taken, self.piece.file, partial(span_of, processes=processes))
+        return read_exactly(value, self.piece.file, partial(span_of, processes=processes))
 
-    def _typed_found(self, cursor: Cursor, *, in_list: bool) -> Found | None:
-        """The trace that comes next, or a run of spans; None if the exact reader must look."""
+    def _read_quickly(self, cursor: Cursor, *, in_list: bool) -> SpansOrRows | None:
+        """Read the next trace, or a run of spans; None if the exact reader must read it."""
         if self._typed is None:
             return None
         if cursor.follows(_SPAN_BEGINS):
@@ -111,8 +112,8 @@ class _JaegerReader:
             cursor.skip_run()
         return spans
 
-    def _in_object(self, cursor: Cursor, nested: int) -> Iterator[Found]:
-        """An answer with traces, a trace with spans, or one span."""
+    def _in_object(self, cursor: Cursor, nested: int) -> Iterator[SpansOrRows]:
+        """Read an object that may be an answer with traces, a trace with spans, or one span."""
         trace = _WaitingTrace(self)
         is_span = True
         cursor.hold()
@@ -128,21 +129,21 @@ class _JaegerReader:
                 elif key == "processes":
                     yield from trace.take_processes(cursor)
                 elif key in ("data", "_source") and cursor.peek() in (b"[", b"{"):
-                    yield from self.found(cursor, nested + 1)
+                    yield from self.read(cursor, nested + 1)
                 else:
-                    yield from _complaint(cursor, key, self.piece.file)
+                    yield from _read_misfit(cursor, key, self.piece.file)
         except Damage:
-            yield from trace.found()
+            yield from trace.waiting_spans()
             raise
         if is_span:
             cursor.rewind()
             yield self.span(cursor.take(), None)
         else:
-            yield from trace.found()
+            yield from trace.waiting_spans()
 
 
-def _complaint(cursor: Cursor, key: str, file: str) -> Iterator[Found]:
-    """A row for a member that holds no traces where it should, or errors where it should not."""
+def _read_misfit(cursor: Cursor, key: str, file: str) -> Iterator[SpansOrRows]:
+    """Consume a member of an unexpected type. Yield a bad row, unless it is null or an empty list of errors."""
     cursor.peek()
     offset, value = cursor.offset, cursor.take_checked()
     if value and key == "errors":
@@ -154,11 +155,8 @@ def _complaint(cursor: Cursor, key: str, file: str) -> Iterator[Found]:
     yield bad_row(file, offset, reason, shown(value))
 
 
-_HOLDS = {"data": "traces", "_source": "a span", "spans": "a list of spans", "processes": "an object of processes"}
-
-
 class _WaitingTrace:
-    """One trace, whose spans wait until its processes are known."""
+    """One trace, whose spans wait until its processes are read."""
 
     def __init__(self, reader: _JaegerReader) -> None:
         self._reader = reader
@@ -167,64 +165,68 @@ class _WaitingTrace:
         self._held: list[DocumentValue] = []
         self._held_bytes = 0
         self._read_again_at: int | None = None
+        """The offset of the list of spans, if they were too large to wait in memory."""
 
-    def take_processes(self, cursor: Cursor) -> Iterator[Found]:
+    def take_processes(self, cursor: Cursor) -> Iterator[SpansOrRows]:
+        """Read the processes at the cursor; yield a bad row if they have another type."""
         if cursor.peek() != b"{":
-            yield from _complaint(cursor, "processes", self._piece.file)
+            yield from _read_misfit(cursor, "processes", self._piece.file)
             return
-        found = cursor.take_checked()
-        assert isinstance(found, dict)
-        self._processes = process_names(found)
+        processes = cursor.take_checked()
+        assert isinstance(processes, dict)
+        self._processes = process_names(processes)
 
-    def take_spans(self, cursor: Cursor) -> Iterator[Found]:
+    def take_spans(self, cursor: Cursor) -> Iterator[SpansOrRows]:
+        """Read the list of spans at the cursor. Yield them if the processes are known, and bad rows at once."""
         if cursor.peek() != b"[":
-            yield from _complaint(cursor, "spans", self._piece.file)
+            yield from _read_misfit(cursor, "spans", self._piece.file)
             return
         offset = cursor.offset
-        for found in _spans(cursor):
-            if isinstance(found, Row):
-                yield found
+        for span in _spans(cursor):
+            if isinstance(span, Row):
+                yield span
             elif self._processes is not None:
-                yield self._reader.span(found, self._processes)
+                yield self._reader.span(span, self._processes)
             elif self._read_again_at is None:
-                self._held.append(found)
-                self._held_bytes += len(found.raw)
+                self._held.append(span)
+                self._held_bytes += len(span.raw)
                 if self._held_bytes > HELD_BYTES:
                     self._held.clear()
                     self._read_again_at = offset
 
-    def found(self) -> Iterator[Found]:
-        """The spans that waited, with what is known of their processes by now."""
-        for taken in self._held if self._read_again_at is None else self._again(self._read_again_at):
-            yield self._reader.span(taken, self._processes)
+    def waiting_spans(self) -> Iterator[SpansOrRows]:
+        """Yield the spans that waited, with the processes that were read."""
+        for span in self._held if self._read_again_at is None else self._read_again(self._read_again_at):
+            yield self._reader.span(span, self._processes)
 
-    def _again(self, offset: int) -> Iterator[DocumentValue]:
-        # Damage was told when it was met first.
+    def _read_again(self, offset: int) -> Iterator[DocumentValue]:
+        # The first reading has yielded rows for damage already.
         with closing(Cursor(self._piece, offset=offset)) as cursor, suppress(Damage):
-            yield from (found for found in _spans(cursor) if isinstance(found, DocumentValue))
+            yield from (span for span in _spans(cursor) if isinstance(span, DocumentValue))
 
 
 def _spans(cursor: Cursor) -> Iterator[DocumentValue | Row]:
-    """The elements of a trace's list; a row for a damaged one after which another of the same trace is found.
+    """Yield the elements of a trace's list. After damage, yield a row and go on if a span of the same trace is near.
 
-    Ids of processes mean something in their trace only, so that nothing of another trace may be taken for one of this.
+    An id of a process is only valid in its trace, so reading must not go on with a span of another trace. Raises `Damage`.
     """
     elements, trace = cursor.elements(), None
     while True:
         try:
             for _ in elements:
-                taken = cursor.take()
-                trace = trace or _TRACE_OF_SPAN.match(taken.raw)
-                yield taken
+                span = cursor.take()
+                trace = trace or _TRACE_OF_SPAN.match(span.raw)
+                yield span
             return
         except Damage as damage:
-            row = cursor.resume_near(damage, _further_span(trace[1])) if trace is not None else None
+            row = cursor.resume_near(damage, _next_span(trace[1])) if trace is not None else None
             if row is None:
                 raise
             yield row
             elements = cursor.further_elements()
 
 
-def _further_span(trace: bytes) -> re.Pattern[bytes]:
+def _next_span(trace: bytes) -> re.Pattern[bytes]:
+    """Build an expression for the beginning of a span of this trace (``marker``), or for the end of its spans."""
     begins = _SPACE.join((rb"\{", rb'"traceID"', rb":", b'"' + trace + b'"', rb",", rb'"spanID"'))
     return re.compile(rb"(?P<marker>" + begins + rb')|"(?:spans|processes)"')

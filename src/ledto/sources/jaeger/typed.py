@@ -1,4 +1,4 @@
-"""Traces and spans as Jaeger writes them, decoded many spans at once; what is unusual is left to `jaeger_spans`."""
+"""Decode usual traces and spans of Jaeger, many spans at once; leave unusual ones to `ledto.sources.jaeger.exact`."""
 
 from __future__ import annotations
 
@@ -85,20 +85,20 @@ class _TypedTrace(KnownObject):
 
 
 class TypedJaeger:
-    """Reads traces and spans, and remembers the names of processes."""
+    """A quick reader of traces and spans, which remembers the names of processes."""
 
     def __init__(self) -> None:
         self._traces, self._spans = msgspec.json.Decoder(_TypedTrace), Typed(_JaegerSpan)
         self._names: dict[bytes, str] = {}
 
     def trace(self, whole: DocumentValue) -> Spans | None:
-        """The spans of a trace; None if the exact reader must look."""
+        """Read the spans of a trace; None if the exact reader must read it."""
         try:
             trace = self._traces.decode(whole.raw)
             array, begins = bytes(trace.spans), _SPANS.search(whole.raw)
             if array[:1] != b"[" or begins is None or not whole.raw.startswith(array, begins.end()):
                 raise NeedsExactReader
-            # The spans are checked by themselves.
+            # The spans are checked separately.
             trace.spans = _NO_SPANS
             rest = b"[]".join((whole.raw[: begins.end()], whole.raw[begins.end() + len(array) :]))
             if rest.count(b'"spans"') != 1:
@@ -112,7 +112,7 @@ class TypedJaeger:
             return None
 
     def spans(self, run: DocumentValue, processes: ProcessNames, *, in_list: bool) -> Spans | None:
-        """The spans of a run, all of these processes or with their own; None if the exact reader must look at one."""
+        """Read the spans of a run, whose processes are these or their own; None if the exact reader must read one."""
         try:
             spans, offsets = self._spans.run(run.raw, in_list=in_list)
             return self._values(spans, [run.offset + offset for offset in offsets], processes)
@@ -122,12 +122,12 @@ class TypedJaeger:
     def _values(self, spans: list[_JaegerSpan], places: list[int], processes: ProcessNames) -> Spans:
         traces = hex_ids([span.traceID for span in spans], TRACE_DIGITS)
         keys = hex_ids([span.spanID for span in spans], SPAN_DIGITS)
-        given = [reference for span in spans if span.references for reference in span.references]
-        their_traces = hex_ids([reference.traceID for reference in given], TRACE_DIGITS)
-        their_keys = hex_ids([reference.spanID for reference in given], SPAN_DIGITS)
-        kinds: list[str] = [reference.refType for reference in given]
-        references = zip(kinds, their_traces, their_keys, strict=True)
-        found: list[Any] = []
+        all_references = [reference for span in spans if span.references for reference in span.references]
+        referred_traces = hex_ids([reference.traceID for reference in all_references], TRACE_DIGITS)
+        referred_keys = hex_ids([reference.spanID for reference in all_references], SPAN_DIGITS)
+        reference_types: list[str] = [reference.refType for reference in all_references]
+        references = zip(reference_types, referred_traces, referred_keys, strict=True)
+        values: list[Any] = []
         size_bytes = 0
         for place, span, trace, key in zip(places, spans, traces, keys, strict=True):
             start, duration = span.startTime * 1_000, span.duration
@@ -137,36 +137,36 @@ class TypedJaeger:
             if span.process is not UNSET:
                 process = self._name(bytes(span.process))
             else:
-                named = processes.get(span.processID) if span.processID else None
-                if not isinstance(named, str):
+                name = processes.get(span.processID) if span.processID else None
+                if not isinstance(name, str):
                     raise NeedsExactReader
-                process = named
+                process = name
             parent: str | None = None
             awaited, links = True, _NO_LINKS
             if span.references:
-                how, of_trace, parent = next(references)
-                if len(span.references) > 1 or how != CHILD_OF or of_trace != trace or parent == key:
-                    causes = [(how, of_trace, parent), *islice(references, len(span.references) - 1)]
+                reference_type, of_trace, parent = next(references)
+                if len(span.references) > 1 or reference_type != CHILD_OF or of_trace != trace or parent == key:
+                    causes = [(reference_type, of_trace, parent), *islice(references, len(span.references) - 1)]
                     parent, awaited, links = causes_of(causes, trace, key)
                     if len(links) >= MOST_CAUSES:
                         raise NeedsExactReader
             tags = _tags(span.tags) if span.tags else {}
-            values = {"warnings": span.warnings, **tags} if span.warnings else tags
-            attributes = text_of(values) if values else None
-            said = tags.get("span.kind", INTERNAL)
-            # A tag that is given twice is a list, and a number its text.
-            kind = (_KINDS.get(said) if isinstance(said, str) else None) or kind_of(tags)
+            tags_and_warnings = {"warnings": span.warnings, **tags} if span.warnings else tags
+            attributes = text_of(tags_and_warnings) if tags_and_warnings else None
+            kind_tag = tags.get("span.kind", INTERNAL)
+            # The tag may be of another type: a list, if it occurs twice, or a number.
+            kind = (_KINDS.get(kind_tag) if isinstance(kind_tag, str) else None) or kind_of(tags)
             failed = (("error" in tags or "otel.status_code" in tags) and has_failed(tags)) or None
             size_bytes += 2 * len(process) + len(attributes or "")
-            found += (
+            values += (
                 trace, key, process, span.operationName or UNNAMED, start, end, kind, parent, awaited,
                 failed, links, [_moment(log) for log in span.logs] if span.logs else (),
                 attributes if end is None else None, attributes, place,
             )  # fmt: skip
-        return Spans(found, size_bytes)
+        return Spans(values, size_bytes)
 
     def _name(self, process: bytes) -> str:
-        """The name of the process that this says. Raises `BadRecord`."""
+        """Name a process. Raises `BadRecord`."""
         name = self._names.get(process)
         if name is None:
             fields = inner_fields(process)
@@ -179,14 +179,14 @@ class TypedJaeger:
 
 
 def _tags(tags: list[_Tag]) -> dict[str, Any]:
-    found = {tag.key: tag.value for tag in tags}
-    check_plain(found.values())
-    if len(found) != len(tags):
-        found = merged((tag.key, tag.value) for tag in tags)
-        for value in found.values():
+    values = {tag.key: tag.value for tag in tags}
+    check_plain(values.values())
+    if len(values) != len(tags):
+        values = merged((tag.key, tag.value) for tag in tags)
+        for value in values.values():
             if type(value) is list:
                 check_plain(value)
-    return found
+    return values
 
 
 def _moment(log: _JaegerLog) -> Moment:

@@ -1,7 +1,7 @@
-"""Spans and log records from the fields of OTLP's JSON mapping, spelled in any way that is allowed.
+"""Read spans and log records from fields of OTLP's JSON mapping, written in any way that it allows.
 
-This is the reader that decides: the quick ones (`json_records`, `protobuf`) leave to it whatever they are not sure of. What
-is refused raises `BadRecord`.
+This is the exact reader, which decides what is wrong: the quick ones (`json_typed`, `protobuf`) leave unusual records to it.
+Raises `BadRecord`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ledto.sources.otlp.values import (
 
 
 def exact_record(signal: str, fields: Fields) -> Record:
-    """The span or log record with these fields."""
+    """Read a span or log record from these fields. Raises `BadRecord`."""
     return _span(fields) if signal == SPANS else _log(fields)
 
 

@@ -1,6 +1,6 @@
-"""Spans and log records of JSON as exporters write it, decoded by msgspec; everything else is left to `exact`.
+"""Decode usual spans and log records in JSON by msgspec; leave unusual ones to `exact`.
 
-That nothing was lost in decoding is checked as `ledto.sources.json.typed` says.
+`ledto.sources.json.typed` says how it is checked that decoding lost nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ledto.sources.rows import NeedsExactReader
 from ledto.sources.times import INT64_LEAST, INT64_MOST
 
 MOST_NESTED: Final = 8
-"""Arrays and maps inside each other in one attribute; more are left."""
+"""Arrays and maps inside each other in one attribute, at most; deeper ones are left to the exact reader."""
 
 _Int64 = Annotated[int, msgspec.Meta(ge=INT64_LEAST, le=INT64_MOST)]
 _MOST_DIGITS = 19
@@ -136,7 +136,7 @@ class _Request(_OtlpObject):
     resource_logs: list[_TypedResource] | UnsetType = UNSET
 
 
-_Held = TypeVar("_Held")
+_Element = TypeVar("_Element")
 
 _SPAN, _LOG = msgspec.json.Decoder(_TypedSpan), msgspec.json.Decoder(_TypedLog)
 _ALL_SPANS, _ALL_LOGS = msgspec.json.Decoder(list[_TypedSpan]), msgspec.json.Decoder(list[_TypedLog])
@@ -146,35 +146,37 @@ _EMPTY = b"[]"
 
 
 class RecordArray(NamedTuple):
-    """An array of records as it stands in a text."""
+    """An array of records, unparsed."""
 
     resource: bytes | None
-    """The text of the resource."""
+    """The text of their resource."""
     signal: str
+    """`SPANS` or `LOGS`."""
     text: bytes
 
 
 def quick_request(raw: bytes) -> list[RecordArray]:
-    """The arrays of records in a request. Raises one of `NOT_TAKEN`."""
+    """Return the arrays of records in a request. Raises one of `NOT_TAKEN`."""
     request = _REQUEST.decode(raw)
     check_all_is_there(raw, request)
-    return [array for each in _either(request.resource_spans, request.resource_logs) for array in _arrays(each)]
+    resources = _either(request.resource_spans, request.resource_logs)
+    return [array for resource in resources for array in _arrays(resource)]
 
 
 def quick_resource(raw: bytes) -> list[tuple[RecordArray, int]]:
-    """The arrays of records in one element of a request, and where in its text they begin. Raises one of `NOT_TAKEN`."""
+    """Return the arrays of records in one element of a request, and where they begin in it. Raises one of `NOT_TAKEN`."""
     resource = _RESOURCE.decode(raw)
     check_all_is_there(raw, resource)
-    found, at = [], 0
+    arrays, at = [], 0
     for array in _arrays(resource):
         if array.text == _EMPTY:
             continue
         member = _MEMBER[array.signal].search(raw, at)
         if member is None or not raw.startswith(array.text, member.end()):
             raise NeedsExactReader
-        found.append((array, member.end()))
+        arrays.append((array, member.end()))
         at = member.end() + len(array.text)
-    return found
+    return arrays
 
 
 def _arrays(resource: _TypedResource) -> Iterator[RecordArray]:
@@ -188,15 +190,15 @@ def _arrays(resource: _TypedResource) -> Iterator[RecordArray]:
         yield RecordArray(of_resource, SPANS if scope.spans else LOGS, text)
 
 
-def _either(one: list[_Held] | UnsetType, other: list[_Held] | UnsetType) -> Sequence[_Held]:
-    """The one that is there: of both, it is not known any more which came first."""
+def _either(one: list[_Element] | UnsetType, other: list[_Element] | UnsetType) -> Sequence[_Element]:
+    """Return the list that is given. Raises `NeedsExactReader` for both: decoding does not keep which came first."""
     if one and other:
         raise NeedsExactReader
     return one or other or ()
 
 
 def quick_records(signal: str, array: bytes) -> list[Record]:
-    """The records that this array holds. Raises one of `NOT_TAKEN`."""
+    """Decode the records of an array. Raises one of `NOT_TAKEN`."""
     if len(array) > MOST_AT_ONCE_BYTES:
         raise NeedsExactReader
     if signal == SPANS:
@@ -209,7 +211,7 @@ def quick_records(signal: str, array: bytes) -> list[Record]:
 
 
 def quick_record(signal: str, raw: bytes) -> Record:
-    """The record that fills these bytes. Raises one of `NOT_TAKEN`."""
+    """Decode one record. Raises one of `NOT_TAKEN`."""
     if signal == SPANS:
         span = _SPAN.decode(raw)
         check_all_is_there(raw, span)
@@ -273,15 +275,15 @@ def _link(link: _Link) -> tuple[str | None, str | None]:
 
 
 def _id(value: str, size_bytes: int) -> str | None:
-    """The id in lower case; None for zeros."""
+    """Return the id in lower case; None for zeros. Raises `NeedsExactReader`."""
     if len(value) != 2 * size_bytes or len(bytes.fromhex(value)) != size_bytes:
         raise NeedsExactReader
     return value.lower() if value.strip("0") else None
 
 
 def _attributes(pairs: list[_Pair], depth: int = 0) -> dict[str, Any]:
-    """The values by their keys; of a key given twice, the last."""
-    found: dict[str, Any] = {}
+    """Return the values by their keys; if a key occurs twice, the last value counts."""
+    attributes: dict[str, Any] = {}
     for pair in pairs:
         value = pair.value
         if value.string_value is not UNSET and (
@@ -293,19 +295,19 @@ def _attributes(pairs: list[_Pair], depth: int = 0) -> dict[str, Any]:
             is value.bytes_value
             is UNSET
         ):
-            # A text alone, as most are: `_value` would say the same, and a call takes longer than all of this.
-            found[pair.key] = value.string_value
+            # Most values are text. `_value` would return the same, but the call takes longer than this check.
+            attributes[pair.key] = value.string_value
         else:
-            found[pair.key] = _value(value, depth)
-    return found
+            attributes[pair.key] = _value(value, depth)
+    return attributes
 
 
 def _value(value: _AnyValue, depth: int) -> Any:
-    kinds = astuple(value)
-    if kinds.count(UNSET) != len(kinds) - 1:
-        # None, or too many.
+    members = astuple(value)
+    if members.count(UNSET) != len(members) - 1:
+        # It has no value, or several.
         raise NeedsExactReader
-    text, number, word, real, array, pairs, packed = kinds
+    text, number, word, real, array, pairs, packed = members
     if text is not UNSET:
         return text
     if number is not UNSET:
@@ -320,11 +322,11 @@ def _value(value: _AnyValue, depth: int) -> Any:
         raise NeedsExactReader
     if pairs is not UNSET:
         return _attributes(pairs.values or [], depth + 1)
-    return [_value(each, depth + 1) for each in array.values or ()]
+    return [_value(element, depth + 1) for element in array.values or ()]
 
 
 def _time(value: int | str | UnsetType) -> int:
-    """A time, which may still be too large."""
+    """Return a time, 0 if it is not given. It may be too large: `records.check` looks."""
     if isinstance(value, str):
         if not (value.isdigit() and value.isascii() and len(value) <= _MOST_DIGITS):
             raise NeedsExactReader
@@ -335,7 +337,7 @@ def _time(value: int | str | UnsetType) -> int:
 def _integer(value: int | str) -> int:
     if isinstance(value, str):
         digits = value.removeprefix("-")
-        # With one digit more it may be too large.
+        # A number with one more digit may be too large.
         if not (digits.isdigit() and digits.isascii() and len(digits) < _MOST_DIGITS):
             raise NeedsExactReader
         return int(value)

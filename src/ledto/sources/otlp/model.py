@@ -1,7 +1,7 @@
-"""Spans and log records after their spelling is undone: what every reader of OTLP makes, and `records` gives a meaning.
+"""Define the spans and log records that all readers of OTLP make, and that `records` turns into rows.
 
-Ids are lower-case hex, None for one that is missing or all zeros. Times and counts are as they were given, 0 where they are
-missing. Attributes are plain JSON values.
+Ids are lower-case hex, None if missing or all zeros. Times and counts are unchecked, 0 if missing. Attributes are plain JSON
+values.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 
 class SpanEvent(Struct, gc=False):
-    """Something that a span recorded while it ran."""
+    """An event that a span recorded while it ran."""
 
     time: int
     name: str
@@ -22,7 +22,7 @@ class SpanEvent(Struct, gc=False):
 
 
 class SpanRecord(Struct, gc=False):
-    """One span."""
+    """One span. `kind` and `status` are OTLP's numbers."""
 
     trace: str | None
     key: str | None
@@ -34,7 +34,7 @@ class SpanRecord(Struct, gc=False):
     attributes: dict[str, Any]
     events: Sequence[SpanEvent]
     links: Sequence[tuple[str | None, str | None]]
-    """Trace and span of each."""
+    """The trace and the span of each link."""
     status: int = 0
     status_text: str = ""
     trace_state: str = ""
@@ -44,7 +44,7 @@ class SpanRecord(Struct, gc=False):
 
 
 class LogRecord(Struct, gc=False):
-    """One log record."""
+    """One log record. `severity` is OTLP's number."""
 
     time: int
     observed: int

@@ -1,8 +1,8 @@
-"""Spans and log records of protobuf, decoded by OpenTelemetry's own classes.
+"""Decode spans and log records in protobuf by OpenTelemetry's own classes.
 
-What they decode decides: of a field given twice the last value counts, or both are merged, and fields that are not known are
-passed over, all as protobuf wants it. What is unusual in a message that they decode goes through protobuf's own JSON mapping
-to `exact`. They do not say what is wrong with a message that they refuse; `_refusal` finds that out.
+They follow protobuf's rules: if a field occurs twice, the last value counts or both are merged; unknown fields are skipped.
+An unusual message that they decode goes to `exact`, by protobuf's own JSON mapping. If they refuse a message, they do not
+say why: `_explain_refusal` finds out.
 """
 
 from __future__ import annotations
@@ -28,32 +28,33 @@ from ledto.sources.otlp.records import (
     Resource,
     bad_record,
     check,
-    record_found,
+    convert_record,
     resource_from,
     unreadable_resource,
 )
 from ledto.sources.otlp.values import SPAN_BYTES, TRACE_BYTES
 from ledto.sources.rows import BadRecord, NeedsExactReader, values_of
-from ledto.sources.spans.spans import Found
+from ledto.sources.spans.spans import SpansOrRows
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+"""Wire types of protobuf."""
 
-WireRowsOf: TypeAlias = Callable[[bytes, Resource, str, int], Found]
-"""`wire_rows` or `exact_wire_rows`."""
+WireRowsOf: TypeAlias = Callable[[bytes, Resource, str, int], SpansOrRows]
+"""The type of `wire_rows` and `exact_wire_rows`."""
 
 MOST_NESTED: Final = 8
-"""Arrays and maps inside each other in one attribute; more are left to the exact reader."""
+"""Arrays and maps inside each other in one attribute, at most; deeper ones are left to the exact reader."""
 MOST_CHECKED: Final = 200
-"""Messages inside each other of which it is told what is wrong; nobody writes more."""
+"""Messages inside each other that `_explain_refusal` looks into, at most."""
 
-_TELLING_LOGS = frozenset(
+_ONLY_IN_LOGS = frozenset(
     {(1, FIXED64), (2, VARINT), (6, LENGTH), (7, VARINT), (8, FIXED32), (10, LENGTH), (11, FIXED64), (12, LENGTH)}
 )
-_TELLING_SPANS = frozenset(
+_ONLY_IN_SPANS = frozenset(
     {(1, LENGTH), (2, LENGTH), (4, LENGTH), (6, VARINT), (7, FIXED64), (8, FIXED64), (10, VARINT), (11, LENGTH)}
 )
-"""Fields, with their wire types, that only one of the two kinds of records has; all before is the same in both."""
-_FIRST_OF_SPANS, _FIRST_OF_LOGS = 0x0A, 0x09
+"""Fields, with their wire types, that only one of the two kinds of records has."""
+_FIRST_BYTE_OF_SPANS, _FIRST_BYTE_OF_LOGS = 0x0A, 0x09
 _NO_IDS = (bytes(TRACE_BYTES), bytes(SPAN_BYTES), b"")
 _IDS = {"traceId": "trace_id", "spanId": "span_id", "parentSpanId": "parent_span_id"}
 _BITS_64 = (1 << 64) - 1
@@ -61,30 +62,36 @@ _SHOWN_BYTES = 400
 _MESSAGES: dict[str, type[Message]] = {SPANS: trace_pb2.Span, LOGS: logs_pb2.LogRecord}
 
 
+class _NotRegular(Exception):
+    """The exact reader must read the record."""
+
+
 def wire_resource(raw: bytes) -> Resource:
-    """The resource of this message, whose problem is said if it cannot be read."""
+    """Read a resource; if that fails, return a resource with the problem."""
     try:
-        return resource_from(MessageToDict(_decoded(resource_pb2.Resource, raw)))
+        return resource_from(MessageToDict(_decode(resource_pb2.Resource, raw)))
     except BadRecord as error:
         return unreadable_resource(error)
 
 
-def wire_rows(raw: bytes, resource: Resource, file: str, place: int) -> Found:
-    """The rows of one record, good or bad."""
+def wire_rows(raw: bytes, resource: Resource, file: str, place: int) -> SpansOrRows:
+    """Read one record, good or bad, by the quick reader or else by the exact one."""
     return _rows(raw, resource, file, place, _quick_record)
 
 
-def exact_wire_rows(raw: bytes, resource: Resource, file: str, place: int) -> Found:
-    """The same, all through protobuf's JSON mapping and the exact reader."""
+def exact_wire_rows(raw: bytes, resource: Resource, file: str, place: int) -> SpansOrRows:
+    """Read one record, good or bad, by protobuf's JSON mapping and the exact reader."""
     return _rows(raw, resource, file, place, _exact_record)
 
 
-def _rows(raw: bytes, resource: Resource, file: str, place: int, record_of: Callable[[str, Any], Record]) -> Found:
+def _rows(
+    raw: bytes, resource: Resource, file: str, place: int, record_of: Callable[[str, Any], Record]
+) -> SpansOrRows:
     try:
         signal = signal_of(raw)
-        record = record_of(signal, _decoded(_MESSAGES[signal], raw))
+        record = record_of(signal, _decode(_MESSAGES[signal], raw))
         check(record, resource)
-        return record_found(record, resource, file, place)
+        return convert_record(record, resource, file, place)
     except BadRecord as error:
         return [values_of(bad_record(raw[:_SHOWN_BYTES], error, resource, file, place))]
 
@@ -98,40 +105,40 @@ def _quick_record(signal: str, message: Any) -> Record:
 
 def _exact_record(signal: str, message: Any) -> Record:
     fields = MessageToDict(message)
-    _spell_ids(fields, message)
-    for link, of_link in zip(fields.get("links", ()), message.links if signal == SPANS else (), strict=True):
-        _spell_ids(link, of_link)
+    _write_ids_in_hex(fields, message)
+    for link_fields, link in zip(fields.get("links", ()), message.links if signal == SPANS else (), strict=True):
+        _write_ids_in_hex(link_fields, link)
     return exact_record(signal, fields)
 
 
-def _spell_ids(fields: dict[str, Any], message: Any) -> None:
-    """Write ids in hex, as OTLP's JSON mapping does, and not in base64, as protobuf's does."""
-    for name, given in _IDS.items():
+def _write_ids_in_hex(fields: dict[str, Any], message: Any) -> None:
+    """Replace base64 of protobuf's JSON mapping by hex of OTLP's."""
+    for name, attribute in _IDS.items():
         if name in fields:
-            fields[name] = getattr(message, given).hex()
+            fields[name] = getattr(message, attribute).hex()
 
 
 def signal_of(raw: bytes) -> str:
-    """Whether this is a span or a log record, which the wire does not say. Raises `BadRecord`."""
+    """Find out from its fields whether a message is a span or a log record. Raises `BadRecord` if it could be both."""
     first = raw[0] if raw else 0
-    if first == _FIRST_OF_SPANS:
+    if first == _FIRST_BYTE_OF_SPANS:
         return SPANS
-    if first == _FIRST_OF_LOGS:
+    if first == _FIRST_BYTE_OF_LOGS:
         return LOGS
     for number, wire, _, _ in _fields(raw):
-        if (number, wire) in _TELLING_LOGS:
+        if (number, wire) in _ONLY_IN_LOGS:
             return LOGS
-        if (number, wire) in _TELLING_SPANS:
+        if (number, wire) in _ONLY_IN_SPANS:
             return SPANS
     raise BadRecord("no-time", "a span or log record needs a time, and this has neither that nor an id")
 
 
-def _decoded(kind: type[Message], raw: bytes) -> Any:
+def _decode(kind: type[Message], raw: bytes) -> Any:
     try:
         return kind.FromString(raw)
     except DecodeError:
         pass
-    raise _refusal(raw, kind.DESCRIPTOR)
+    raise _explain_refusal(raw, kind.DESCRIPTOR)
 
 
 def _span(span: Any) -> SpanRecord:
@@ -146,8 +153,8 @@ def _span(span: Any) -> SpanRecord:
         span.end_time_unix_nano,
         _attributes(span.attributes),
         [
-            SpanEvent(each.time_unix_nano, each.name, _attributes(each.attributes), each.dropped_attributes_count)
-            for each in span.events
+            SpanEvent(event.time_unix_nano, event.name, _attributes(event.attributes), event.dropped_attributes_count)
+            for event in span.events
         ],
         [(_id(link.trace_id, TRACE_BYTES), _id(link.span_id, SPAN_BYTES)) for link in span.links],
         status.code,
@@ -183,13 +190,13 @@ def _id(value: bytes, size_bytes: int) -> str | None:
 
 
 def _attributes(pairs: Any, depth: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     pair: KeyValue
     for pair in pairs:
         value = pair.value
-        # Most are texts, and asking for the text is quicker than asking which kind it is.
-        found[pair.key] = value.string_value or _value(value, depth)
-    return found
+        # Most values are text, and to get the text is quicker than to get the type.
+        attributes[pair.key] = value.string_value or _value(value, depth)
+    return attributes
 
 
 def _value(value: AnyValue, depth: int) -> Any:
@@ -206,14 +213,14 @@ def _value(value: AnyValue, depth: int) -> Any:
     if depth >= MOST_NESTED:
         raise NeedsExactReader
     if kind == "array_value":
-        return [_value(each, depth + 1) for each in value.array_value.values]
+        return [_value(element, depth + 1) for element in value.array_value.values]
     if kind == "kvlist_value":
         return _attributes(value.kvlist_value.values, depth + 1)
     raise NeedsExactReader
 
 
-def _refusal(raw: bytes, message: Descriptor) -> BadRecord:
-    """Why OpenTelemetry's classes refuse this message."""
+def _explain_refusal(raw: bytes, message: Descriptor) -> BadRecord:
+    """Find out why OpenTelemetry's classes refuse this message."""
     try:
         _check(raw, 0, message, 0)
     except BadRecord as error:
@@ -239,7 +246,7 @@ def _check(raw: bytes, base: int, message: Descriptor, depth: int) -> None:
 
 
 def _fields(raw: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Number, wire type, start and stop of each field's value. Raises `BadRecord`."""
+    """Yield the number and wire type of each field, and the start and stop of its value. Raises `BadRecord`."""
     at = 0
     while at < len(raw):
         start = at
@@ -253,7 +260,9 @@ def _fields(raw: bytes) -> Iterator[tuple[int, int, int, int]]:
         elif wire in (FIXED64, FIXED32):
             stop = at + (8 if wire == FIXED64 else 4)
         else:
-            raise BadRecord("not-protobuf", f"at byte {start} of the message: a wire type {wire}, which OTLP has not")
+            raise BadRecord(
+                "not-protobuf", f"at byte {start} of the message: a wire type {wire}, which OTLP does not use"
+            )
         if not number:
             raise BadRecord("not-protobuf", f"at byte {start} of the message: a field of number 0")
         if stop > len(raw):
@@ -265,7 +274,7 @@ def _fields(raw: bytes) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _varint(raw: bytes, at: int) -> tuple[int, int]:
-    """The number at a position, cut to 64 bits, and the position after it. Raises `BadRecord`."""
+    """Return the number at a position, cut to 64 bits, and the position after it. Raises `BadRecord`."""
     value, shift, start = 0, 0, at
     while at < len(raw) and shift < 70:
         byte = raw[at]

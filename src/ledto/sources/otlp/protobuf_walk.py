@@ -1,8 +1,8 @@
-"""Requests of OTLP in protobuf, alone or in a row, walked down to their spans and log records in bounded memory.
+"""Walk requests of OTLP in protobuf down to their spans and log records, in bounded memory.
 
-Requests of traces and of logs have the same shape on the wire: field 1 has resources, their field 1 is the resource itself
-and field 2 its scopes, whose field 2 has the records. Every part says its length before it begins, so that damage in
-one leaves the next ones good.
+Requests of traces and of logs have the same structure: field 1 has resources; field 1 of those is the resource itself, and
+field 2 its scopes, whose field 2 has the records. The length of every part is written before it, so that parts after a
+damaged one can be read.
 """
 
 from __future__ import annotations
@@ -17,20 +17,24 @@ from ledto.sources.lines import LINE_LIMIT_BYTES
 from ledto.sources.otlp.protobuf import FIXED32, FIXED64, LENGTH, VARINT, WireRowsOf, wire_resource
 from ledto.sources.otlp.records import Resource, Resources
 from ledto.sources.rows import bad_row, values_of
-from ledto.sources.spans.spans import Found
+from ledto.sources.spans.spans import SpansOrRows
 
 Framing = Literal["bare", "4 bytes", "varint"]
-"""How requests follow each other: not at all, or each with its length before it, in 4 bytes or as a varint."""
+"""How a file holds requests: one alone, or several, each with its length before it, in 4 bytes or as a varint."""
 
 BLOCK_BYTES: Final = 4 << 20
-RESOURCES_FIELD, RESOURCE_FIELD, SCOPES_FIELD, RECORDS_FIELD, LEGACY = 1, 1, 2, 2, 1000
-"""Numbers of fields: in a request, in one of its resources, in that, in one of its scopes; and the scopes of old."""
+RESOURCES_FIELD: Final = 1
+"""In a request."""
+RESOURCE_FIELD, SCOPES_FIELD, LEGACY_SCOPES_FIELD = 1, 2, 1000
+"""In an element of the resources. The last one has the scopes before OTLP 0.15."""
+RECORDS_FIELD: Final = 2
+"""In a scope."""
 
 _SHOWN_BYTES = 400
 
 
 class WireDamage(Exception):
-    """What comes at `offset` is no message."""
+    """The bytes at `offset` are no message."""
 
     def __init__(self, code: str, detail: str, offset: int) -> None:
         super().__init__(f"{code}: at byte {offset}: {detail}")
@@ -39,23 +43,23 @@ class WireDamage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WireLimits:
-    """What a request from elsewhere may ask for; files have no such limits."""
+    """Limits for an untrusted request. Files have none."""
 
     record_bytes: int = LINE_LIMIT_BYTES
-    """A longer record is set aside, and not taken apart."""
+    """A longer record is quarantined without being decoded."""
     parts: int = 1 << 62
-    """Resources, scopes and records together."""
+    """The number of resources, scopes and records together, at most."""
 
 
 NO_LIMITS: Final = WireLimits()
 
 
 class TooManyParts(Exception):
-    """There are more parts than the limits allow; nothing of the request should be used."""
+    """A request has more parts than its limits allow. Use none of its rows."""
 
 
 class WireCursor:
-    """A place in a file of protobuf, which moves forward."""
+    """A position in a file of protobuf, which moves forward. Not safe for threads."""
 
     def __init__(
         self, piece: FileSlice, *, rows_of: WireRowsOf, offset: int = 0, limits: WireLimits = NO_LIMITS
@@ -74,32 +78,32 @@ class WireCursor:
 
     @property
     def offset(self) -> int:
-        """Where in the file the cursor is."""
+        """Return the position in the file."""
         return self._base + self._position
 
     def close(self) -> None:
-        """Free what is held."""
+        """Close the file."""
         self._stream.close()
 
-    def found(self, framing: Framing) -> Iterator[Found]:
-        """The rows of all requests, and one for each damage."""
+    def read(self, framing: Framing) -> Iterator[SpansOrRows]:
+        """Read all requests; yield a bad row for each damage."""
         while self._has(1):
-            yield from self._unit(framing)
+            yield from self._framed_request(framing)
         if self.torn is not None:
             yield self._bad(self.offset, f"torn-file: nothing can be read from here on: {self.torn}", b"")
 
-    def _bad(self, place: int, reason: str, text: bytes) -> Found:
+    def _bad(self, place: int, reason: str, text: bytes) -> SpansOrRows:
         return [values_of(bad_row(self._piece.file, place, reason, text))]
 
-    def _unit(self, framing: Framing) -> Iterator[Found]:
-        """The rows of the request that comes next."""
+    def _framed_request(self, framing: Framing) -> Iterator[SpansOrRows]:
+        """Read the next request."""
         end: int | None = None
         try:
             if framing != "bare":
                 end = self._frame_end(framing)
             yield from self._request(end)
         except WireDamage as damage:
-            yield self._damaged(damage, end)
+            yield self._skip_damage(damage, end)
 
     def _frame_end(self, framing: Framing) -> int:
         start = self.offset
@@ -108,16 +112,16 @@ class WireCursor:
             raise WireDamage("not-protobuf", f"a message of {length} bytes", start)
         return self.offset + length
 
-    def _request(self, end: int | None) -> Iterator[Found]:
+    def _request(self, end: int | None) -> Iterator[SpansOrRows]:
         for number, wire, stop in self._fields(end):
             if number == RESOURCES_FIELD and wire == LENGTH:
                 try:
                     yield from self.resource_rows(stop)
                 except WireDamage as damage:
-                    yield self._damaged(damage, stop)
+                    yield self._skip_damage(damage, stop)
 
-    def resource_rows(self, stop: int) -> Iterator[Found]:
-        """The rows of the resource that lasts from here to `stop`. Raises `WireDamage`."""
+    def resource_rows(self, stop: int) -> Iterator[SpansOrRows]:
+        """Read the records of the resource from here to `stop`. Raises `WireDamage`."""
         resource: Resource | None = None
         is_given = False
         for number, wire, inner in self._fields(stop):
@@ -139,12 +143,12 @@ class WireCursor:
                         yield self._bad(place, f"too-large: it has {end - place} bytes; {most}", self._peek(end))
                         continue
                     yield self._rows_of(self._take_record(end), resource, self._piece.file, place)
-            elif number == LEGACY:
+            elif number == LEGACY_SCOPES_FIELD:
                 reason = "legacy: these spans are from before OTLP 0.15; send them through a Collector of 2022"
                 yield self._bad(self.offset, reason, self._peek(inner))
 
     def _resource_ahead(self, start: int, stop: int) -> Resource:
-        """The resource that stands after its scopes."""
+        """Find a resource that comes after its scopes, by reading ahead with a second cursor."""
         with closing(WireCursor(self._piece, rows_of=self._rows_of, offset=start, limits=self._limits)) as ahead:
             for number, wire, inner in ahead._fields(stop):
                 if number == RESOURCE_FIELD and wire == LENGTH:
@@ -152,7 +156,7 @@ class WireCursor:
         return Resource()
 
     def _fields(self, end: int | None) -> Iterator[tuple[int, int, int]]:
-        """Go to the value of each field: its number, its wire type, and where it ends."""
+        """Go to the value of each field; yield its number, its wire type, and where it ends. Raises `WireDamage`."""
         while self.offset < end if end is not None else self._has(1):
             start = self.offset
             tag = self._varint()
@@ -171,7 +175,7 @@ class WireCursor:
                 raise WireDamage("not-protobuf", "expected a field, found the number 0", start)
             if end is not None and stop > end:
                 raise WireDamage(
-                    "not-protobuf", f"field {number} ends at byte {stop}, what it is part of at {end}", start
+                    "not-protobuf", f"field {number} ends at byte {stop}, after the end of its message at {end}", start
                 )
             self._parts += 1
             if self._parts > self._limits.parts:
@@ -187,12 +191,12 @@ class WireCursor:
         return self.take(size_bytes)
 
     def take(self, size_bytes: int) -> bytes:
-        """The next bytes, all of them. Raises `WireDamage` where there are fewer."""
+        """Consume exactly so many bytes. Raises `WireDamage` if there are fewer."""
         if not self._has(size_bytes):
             raise WireDamage("not-protobuf", f"the file ends inside of {size_bytes} bytes that begin here", self.offset)
-        taken = self._data[self._position : self._position + size_bytes]
+        data = self._data[self._position : self._position + size_bytes]
         self._position += size_bytes
-        return taken
+        return data
 
     def _varint(self) -> int:
         if self._position < len(self._data) and (byte := self._data[self._position]) < 128:
@@ -214,23 +218,23 @@ class WireCursor:
         return self._data[self._position : self._position + min(stop - self.offset, _SHOWN_BYTES)]
 
     def _skip(self, stop: int) -> int:
-        """Go on to `stop`; gives how many bytes are missing there."""
+        """Go to `stop`; return how many bytes the file lacks for that."""
         while self.offset < stop:
-            here = min(stop - self.offset, len(self._data) - self._position)
-            self._position += here
-            if not here and not self._has(1):
+            step = min(stop - self.offset, len(self._data) - self._position)
+            self._position += step
+            if not step and not self._has(1):
                 return stop - self.offset
         return 0
 
-    def _damaged(self, damage: WireDamage, end: int | None) -> Found:
-        """Go on to the end of what is damaged, or of the file; the row says so."""
+    def _skip_damage(self, damage: WireDamage, end: int | None) -> SpansOrRows:
+        """Go to the end of the damaged part, or of the file; return the row that says so."""
         text = self._peek(self.offset + _SHOWN_BYTES)
         missing = self._skip(1 << 62 if end is None else end)
         after = "the rest is not read" if missing else f"reading goes on at byte {end}"
         return self._bad(damage.offset, f"{damage}; {after}", text)
 
     def _has(self, size_bytes: int) -> bool:
-        """Whether so many bytes are left, which are then at hand."""
+        """Read until so many bytes are in memory; False if the file ends first."""
         if len(self._data) - self._position >= size_bytes:
             return True
         if not self._ended:

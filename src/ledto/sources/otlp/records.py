@@ -1,4 +1,4 @@
-"""What spans and log records of OpenTelemetry mean: rows of `REPORTS`, from the records that the readers make."""
+"""Check spans and log records of OpenTelemetry, and turn them into rows of `REPORTS`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from ledto.events.schema import LOCAL
-from ledto.sources.otlp.exported import is_own, own_row
+from ledto.sources.otlp.exported import exported_row, is_exported
 from ledto.sources.otlp.model import LogRecord, Record, SpanEvent, SpanRecord
 from ledto.sources.otlp.values import Fields, attributes_of, json_text, not_enum, object_text
 from ledto.sources.rows import BadRecord, Row, Values, bad_row, values_of
 from ledto.sources.spans.process_names import attribute_text, check_length, process_name
-from ledto.sources.spans.spans import CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER, Found, Moment, Spans, check_causes
+from ledto.sources.spans.spans import (
+    CLIENT,
+    CONSUMER,
+    INTERNAL,
+    PRODUCER,
+    SERVER,
+    Moment,
+    Spans,
+    SpansOrRows,
+    check_causes,
+)
 from ledto.sources.times import INT64_MOST
 
 SPANS: Final = "spans"
@@ -27,10 +37,10 @@ KEPT_OF_RESOURCE: Final = (
     "deployment.environment",
     "deployment.environment.name",
 )
-"""Attributes of a resource that its spans' ends and its log records keep, besides those that name the process."""
+"""Attributes of a resource that become attributes of its spans' ends and its log records."""
 
 KEPT_CHARACTERS: Final = 200
-"""Of each kept attribute of a resource; a longer one is cut there and ends with `CUT`."""
+"""The length of each such attribute, at most. A longer one is cut, and ends with `CUT`."""
 CUT: Final = "…"
 
 STATUS_TEXT: Final = "otel.status_description"
@@ -44,14 +54,14 @@ EVENT_NAME: Final = "event.name"
 
 NAME_LIMIT_CHARACTERS: Final = 200
 UNNAMED_MOMENT: Final = "event"
-"""The name of a span's event that has none."""
+"""The name of a span's event without a name."""
 
 KIND_NAMES: Final = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 STATUS_NAMES: Final = ("UNSET", "OK", "ERROR")
 _FAILED: Final = (None, False, True)
 """Whether a span failed, by the number of its status."""
 _LEAST_ERROR = 17
-"""The least number of a severity that is an error."""
+"""The least severity number that is an error."""
 SEVERITIES: Final = (
     "",
     *(
@@ -60,31 +70,32 @@ SEVERITIES: Final = (
         for number in range(1, 5)
     ),
 )
-"""The severity of a log record by its number, where it has no text of its own."""
+"""The text for each severity number, for log records without a text for it."""
 SEVERITY_NAMES: Final = ("UNSPECIFIED", *SEVERITIES[1:])
 
 _MOST_COUNT = (1 << 32) - 1
 _MOST_KNOWN_RESOURCES = 4_096
 _MOST_SPANS = 1_024
-"""Given at once: a batch is this much larger than its limit at most."""
+"""Spans that are given at once, at most: a batch may exceed its limit by so many."""
 
 _KINDS = (INTERNAL, INTERNAL, SERVER, CLIENT, PRODUCER, CONSUMER)
-"""By the number of a kind in OTLP."""
+"""The kind of a span by OTLP's number."""
 _START_ATTRIBUTES = tuple(json_text({"span.kind": kind}) for kind in _KINDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What records share that come from one process."""
+    """A process that records come from."""
 
     process: str = UNKNOWN_SERVICE
     kept: dict[str, Any] = field(default_factory=dict)
+    """The attributes of `KEPT_OF_RESOURCE` that it has."""
     problem: str | None = None
-    """Why it cannot be read, which is then the reason of all its records."""
+    """Why it cannot be read. It is then the reason of all its records."""
 
 
 def resource_from(fields: Fields) -> Resource:
-    """What the records of a resource share; the process is named as `ledto.sources.spans.process_names` says."""
+    """Make a resource from its fields; `ledto.sources.spans.process_names` names its process. Never raises `BadRecord`."""
     try:
         attributes = attributes_of(fields)
         process = process_name(attribute_text(attributes, "service.name") or UNKNOWN_SERVICE, attributes)
@@ -97,24 +108,24 @@ def resource_from(fields: Fields) -> Resource:
 
 
 class Resources:
-    """Resources by their bytes; what is in here only saves time."""
+    """A cache of resources by their bytes."""
 
     def __init__(self, read: Callable[[bytes], Resource]) -> None:
         self._read = read
         self._known: dict[bytes, Resource] = {}
 
     def of(self, raw: bytes) -> Resource:
-        """The resource that these bytes say."""
-        found = self._known.get(raw)
-        if found is None:
+        """Return the resource of these bytes."""
+        resource = self._known.get(raw)
+        if resource is None:
             if len(self._known) >= _MOST_KNOWN_RESOURCES:
                 self._known.clear()
-            found = self._known[raw] = _with_short_values(self._read(raw))
-        return found
+            resource = self._known[raw] = _with_short_values(self._read(raw))
+        return resource
 
 
 def _with_short_values(resource: Resource) -> Resource:
-    """The resource with its long kept values cut: they are copied into every row of its records."""
+    """Cut the long values that a resource keeps: they are copied into every row of its records."""
     kept = {name: _cut(value) for name, value in resource.kept.items()}
     return replace(resource, kept=kept)
 
@@ -125,68 +136,70 @@ def _cut(value: Any) -> Any:
 
 
 def unreadable_resource(error: BadRecord) -> Resource:
-    """A resource whose records are all set aside, because nobody knows whose they are."""
+    """Make a resource whose records are all quarantined, because their process is unknown."""
     return Resource(problem=f"bad-resource: {error}")
 
 
 def check(record: Record, resource: Resource) -> None:
-    """Raise `BadRecord` if the record, or the resource it belongs to, cannot be taken."""
+    """Raise `BadRecord` if the record or its resource cannot be used."""
     if resource.problem is not None:
         raise BadRecord(*resource.problem.split(": ", 1))
-    if is_own(record.attributes):
-        _own_row(record, "", 0)
+    if is_exported(record.attributes):
+        _exported_row(record, "", 0)
     elif isinstance(record, SpanRecord):
         _check_span(record)
     else:
         _check_log(record)
 
 
-def record_found(record: Record, resource: Resource, file: str, place: int) -> Found:
-    """The span or the row of a record that `check` lets through."""
-    if is_own(record.attributes):
-        return [values_of(_own_row(record, file, place))]
+def convert_record(record: Record, resource: Resource, file: str, place: int) -> SpansOrRows:
+    """Convert a record that passed `check` to a span or a row."""
+    if is_exported(record.attributes):
+        return [values_of(_exported_row(record, file, place))]
     if isinstance(record, SpanRecord):
-        return spans_found([record], resource, [place])
+        return _convert_spans([record], resource, [place])
     return [_log_row(record, resource, file, place)]
 
 
-def records_found(records: Sequence[Record], resource: Resource, file: str, places: Sequence[int]) -> Iterator[Found]:
-    """The same of several records."""
-    if any(is_own(record.attributes) or isinstance(record, LogRecord) for record in records):
+def convert_records(
+    records: Sequence[Record], resource: Resource, file: str, places: Sequence[int]
+) -> Iterator[SpansOrRows]:
+    """Convert several records of one resource that passed `check`."""
+    if any(is_exported(record.attributes) or isinstance(record, LogRecord) for record in records):
         for record, place in zip(records, places, strict=True):
-            yield record_found(record, resource, file, place)
+            yield convert_record(record, resource, file, place)
         return
     for start in range(0, len(records), _MOST_SPANS):
         spans = cast(Sequence[SpanRecord], records[start : start + _MOST_SPANS])
-        yield spans_found(spans, resource, places[start : start + _MOST_SPANS])
+        yield _convert_spans(spans, resource, places[start : start + _MOST_SPANS])
 
 
-def spans_found(spans: Sequence[SpanRecord], resource: Resource, places: Sequence[int]) -> Spans:
-    """Spans of one resource that `check` lets through, none of which is an event of a history."""
+def _convert_spans(spans: Sequence[SpanRecord], resource: Resource, places: Sequence[int]) -> Spans:
+    """Convert spans of one resource, none of which is an exported event."""
     process, kept = resource.process, resource.kept
-    found: list[Any] = []
+    values: list[Any] = []
     size_bytes = 2 * len(process) * len(spans)
     for span, place in zip(spans, places, strict=True):
         attributes = object_text(_end_attributes(span, kept)) if span.end else None
         size_bytes += len(attributes or "")
-        # A span that names itself as its parent has none: it would wait for its own start.
+        # A span that is its own parent is a root: it cannot wait for its own start.
         parent = span.parent if span.parent != span.key else None
-        found += (
+        values += (
             span.trace, span.key, process, span.name, span.start, span.end or None, _KINDS[span.kind], parent,
             True, _FAILED[span.status], span.links, [_moment(event) for event in span.events] if span.events else (),
             _START_ATTRIBUTES[span.kind], attributes, place,
         )  # fmt: skip
-    return Spans(found, size_bytes)
+    return Spans(values, size_bytes)
 
 
-def _own_row(record: Record, file: str, place: int) -> Row:
+def _exported_row(record: Record, file: str, place: int) -> Row:
     time = record.start if isinstance(record, SpanRecord) else record.time or record.observed
     _check_time("the time of the record", time)
-    return own_row(record.attributes, time, file, place)
+    return exported_row(record.attributes, time, file, place)
 
 
 def bad_record(raw: bytes, error: BadRecord, resource: Resource, file: str, place: int) -> Row:
-    """The row of a record that cannot be read."""
+    """Make the row of a record that cannot be read."""
     process = resource.process if resource.problem is None else None
     return bad_row(file, place, str(error), raw, process=process)
 
@@ -293,8 +306,9 @@ def _log_row(log: LogRecord, resource: Resource, file: str, place: int) -> Value
         attributes.setdefault(DROPPED_ATTRIBUTES, log.dropped_attributes)
     for kept, value in resource.kept.items():
         attributes.setdefault(kept, value)
-    # A span id names nothing without its trace. A record of a span says by its parent that another record starts it.
+    # A span id means nothing without its trace. The parent says that another record is the start of the span.
     span = f"{log.trace}/{log.span}" if log.trace and log.span else None
+    # The values in the order of `COLUMNS`. To make a `Row` of each record would take a tenth of the whole time.
     return (
         "", resource.process, None, log.time or log.observed, None, LOCAL, None, None, None, None, name, None,
         object_text(attributes), True if log.severity >= _LEAST_ERROR else None, None, span or log.trace, span, None, None,
@@ -303,6 +317,6 @@ def _log_row(log: LogRecord, resource: Resource, file: str, place: int) -> Value
 
 
 def _first_line(text: str) -> str:
-    """The first line that is not blank, cut."""
+    """Return the first line that is not blank, cut."""
     line = next((line for line in text.split("\n") if line.strip()), "")
     return line.rstrip("\r")[:NAME_LIMIT_CHARACTERS]

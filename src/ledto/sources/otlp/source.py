@@ -1,4 +1,4 @@
-"""The source of OpenTelemetry's traces and logs: OTLP in JSON and in protobuf, as exporters write it to files."""
+"""Read files of OpenTelemetry's traces and logs: OTLP in JSON and in protobuf, as exporters write them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ import pyarrow as pa
 
 from ledto.sources.contract import FileSlice, Records
 from ledto.sources.json.typed import NOT_TAKEN
-from ledto.sources.lines import LINE_LIMIT_BYTES, LinesBlock, blocks
-from ledto.sources.otlp.framing import BOM, shape_of
+from ledto.sources.lines import BOM, LINE_LIMIT_BYTES, LinesBlock, blocks
+from ledto.sources.otlp.framing import shape_of
 from ledto.sources.otlp.json_typed import RecordArray, quick_request
-from ledto.sources.otlp.json_walk import RequestCursor, array_rows, exact_rows, json_resource, json_rows, line_found
+from ledto.sources.otlp.json_walk import RequestCursor, array_rows, exact_rows, json_resource, json_rows, read_line
 from ledto.sources.otlp.protobuf import exact_wire_rows, wire_rows
 from ledto.sources.otlp.protobuf_walk import NO_LIMITS, WireCursor, WireLimits
 from ledto.sources.otlp.records import Resource, Resources
 from ledto.sources.rows import bad_row, values_of
-from ledto.sources.spans.spans import Found, span_batches
+from ledto.sources.spans.spans import SpansOrRows, span_batches
 
 
 @dataclass(frozen=True)
 class Otlp:
-    """Traces and logs of OpenTelemetry. The shape of a file is recognised from its first bytes:
+    """A source of OpenTelemetry's traces and logs. It recognises the shape of a file from its first bytes:
 
-    - JSON, one request a line, as the Collector's file exporter writes it: read in pieces, and `place` is the line;
-    - JSON documents, pretty-printed or not, one or several in a row: read by the piece that begins the file;
-    - protobuf, one request or several with their lengths before them: the same. `place` is the byte of the record.
+    - JSON, one request on each line, as the Collector's file exporter writes it: read in pieces; a row's place is the line;
+    - JSON documents, pretty-printed or not, one after another: read as a whole; a row's place is the byte of its record;
+    - protobuf, one request, or several with their lengths before them: likewise.
 
-    `exact` leaves out the quick readers, which give the same rows: for comparisons. `limits` are for protobuf from
-    elsewhere, such as the body of a request: reading raises `TooManyParts` beyond them.
+    The piece at the start of a file reads the whole of it, other pieces nothing. `exact` turns the quick readers off, for
+    comparisons: all give the same rows. `limits` are for untrusted protobuf, such as the body of a request: reading raises
+    `TooManyParts` beyond them.
     """
 
     name: ClassVar[str] = "otlp"
@@ -50,13 +51,13 @@ class Otlp:
             if shape == "document":
                 rows_of = exact_rows if self.exact else json_rows
                 with closing(RequestCursor(piece, Resources(json_resource), rows_of=rows_of)) as text:
-                    yield from span_batches(text.found(), piece.file)
+                    yield from span_batches(text.read(), piece.file)
             else:
                 rows_of_wire = exact_wire_rows if self.exact else wire_rows
                 with closing(WireCursor(piece, rows_of=rows_of_wire, limits=self.limits)) as wire:
-                    yield from span_batches(wire.found(shape), piece.file)
+                    yield from span_batches(wire.read(shape), piece.file)
 
-    def _lines(self, piece: FileSlice) -> Iterator[Found]:
+    def _lines(self, piece: FileSlice) -> Iterator[SpansOrRows]:
         resources = Resources(json_resource)
         for block in blocks(piece):
             if block.problem is not None:
@@ -64,7 +65,7 @@ class Otlp:
             else:
                 yield from self._block(block, piece.file, resources)
 
-    def _block(self, block: LinesBlock, file: str, resources: Resources) -> Iterator[Found]:
+    def _block(self, block: LinesBlock, file: str, resources: Resources) -> Iterator[SpansOrRows]:
         offset = block.offset
         for place, line in enumerate(block.data.split(b"\n"), start=block.first_line):
             text = line.removeprefix(BOM) if offset == 0 else line
@@ -73,7 +74,7 @@ class Otlp:
                 continue
             arrays = None if self.exact else _arrays(text)
             if arrays is None:
-                yield from line_found(text, place, file, resources, exact_rows if self.exact else json_rows)
+                yield from read_line(text, place, file, resources, exact_rows if self.exact else json_rows)
                 continue
             for array in arrays:
                 resource = Resource() if array.resource is None else resources.of(array.resource)

@@ -1,6 +1,6 @@
-"""Values in records of OpenTelemetry, as the JSON mapping of OTLP spells them: ids, integers, and attributes of any kind.
+"""Read values of OTLP's JSON mapping: ids, integers, texts, and attributes of any type.
 
-What is refused raises `BadRecord`. A field may be spelled ``traceId`` or ``trace_id``; null is as if not given.
+All functions raise `BadRecord` for a wrong value. A field may be named ``traceId`` or ``trace_id``; null means not given.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TRACE_BYTES: Final = 16
 SPAN_BYTES: Final = 8
 
 MOST_DEPTH: Final = 32
-"""Arrays and maps inside each other in one attribute."""
+"""Arrays and maps inside each other in one attribute, at most."""
 
 _CAPITAL = re.compile("[A-Z]")
 _INTEGER = re.compile(r"-?[0-9]{1,20}", re.ASCII)
@@ -33,13 +33,13 @@ _SHOWN = 60
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 _ALWAYS_SAME = frozenset({str, int, bool, type(None)})
 _LEAST_SAME, _MOST_SAME = 1e-4, 1e16
-"""What `msgspec` writes as Python does: values of these types, and numbers between these."""
+"""`msgspec` writes values of these types, and floats in this range, as Python does."""
 _encode = msgspec.json.Encoder().encode
 _KINDS_OF_VALUE = ("stringValue", "boolValue", "intValue", "doubleValue", "arrayValue", "kvlistValue", "bytesValue")
 
 
 def field_of(record: Fields, name: str) -> Any:
-    """The field of this name in camelCase, however it is spelled; None where it is not given."""
+    """Return the field with this camelCase name, or its snake_case name; None if it is not given."""
     value = record.get(name)
     snake = _snake(name)
     if snake in record:
@@ -55,7 +55,7 @@ def _snake(name: str) -> str:
 
 
 def text_field(record: Fields, name: str) -> str:
-    """A field that is text; empty where it is not given."""
+    """Return a text; empty if it is not given."""
     value = field_of(record, name)
     if value is None:
         return ""
@@ -65,13 +65,13 @@ def text_field(record: Fields, name: str) -> str:
 
 
 def integer_field(record: Fields, name: str) -> int:
-    """A field that is an integer, as a number or as text; 0 where it is not given."""
+    """Return an integer that is a number or text; 0 if it is not given."""
     value = field_of(record, name)
     return 0 if value is None else _integer(value, name)
 
 
 def enum_field(record: Fields, name: str, prefix: str, names: tuple[str, ...]) -> int:
-    """A field that is one of these, as its number or as ``PREFIX_NAME``; 0 where it is not given."""
+    """Return the number of an enum's value, which is a number or ``PREFIX_NAME``; 0 if it is not given."""
     value = field_of(record, name)
     if isinstance(value, str) and value.startswith(prefix) and value.removeprefix(prefix) in names:
         return names.index(value.removeprefix(prefix))
@@ -83,12 +83,12 @@ def enum_field(record: Fields, name: str, prefix: str, names: tuple[str, ...]) -
 
 
 def not_enum(name: str, value: object, prefix: str, names: tuple[str, ...]) -> BadRecord:
-    """What to raise for a value that is none of these."""
+    """Make the error for a value that the enum does not have."""
     return BadRecord("bad-field", f"{name} is 0 to {len(names) - 1} or {prefix}{names[1]} etc., not {shown(value)}")
 
 
 def list_field(record: Fields, name: str) -> list[Fields]:
-    """A field that is a list of objects; empty where it is not given."""
+    """Return a list of objects; empty if it is not given."""
     value = field_of(record, name)
     if value is None:
         return []
@@ -98,7 +98,7 @@ def list_field(record: Fields, name: str) -> list[Fields]:
 
 
 def object_field(record: Fields, name: str) -> Fields:
-    """A field that is an object; empty where it is not given."""
+    """Return an object; empty if it is not given."""
     value = field_of(record, name)
     if value is None:
         return {}
@@ -108,45 +108,45 @@ def object_field(record: Fields, name: str) -> Fields:
 
 
 def id_field(record: Fields, name: str, size_bytes: int) -> str | None:
-    """An id as lower-case hex; None where it is not given, empty or all zeros.
+    """Return an id as lower-case hex; None if it is not given, empty or all zeros.
 
-    The JSON mapping of OTLP wants hex; base64, as plain protobuf has it, is told apart by its length and taken too.
+    OTLP's JSON mapping has hex. Base64, of protobuf's own JSON mapping, is recognised by its length and accepted, too.
     """
     value = field_of(record, name)
     if value is None or value == "":
         return None
     if not isinstance(value, str):
         raise BadRecord("bad-id", f"{name} is text, not {shown(value)}")
-    found = value.lower()
+    digits = value.lower()
     if len(value) == -(-size_bytes // 3) * 4:
         try:
-            found = base64.b64decode(value, validate=True).hex()
+            digits = base64.b64decode(value, validate=True).hex()
         except (binascii.Error, ValueError):
             raise BadRecord("bad-id", f"{name} is neither hex nor base64: {shown(value)}") from None
-    if len(found) != 2 * size_bytes or not _HEX.fullmatch(found):
+    if len(digits) != 2 * size_bytes or not _HEX.fullmatch(digits):
         raise BadRecord("bad-id", f"{name} has {2 * size_bytes} hex digits, not {shown(value)}")
-    return found if found.strip("0") else None
+    return digits if digits.strip("0") else None
 
 
 def attributes_of(record: Fields, *, name: str = "attributes") -> dict[str, Any]:
-    """The attributes as plain JSON values; of a key given twice, the last value."""
+    """Return the attributes as plain JSON values; if a key occurs twice, the last value counts."""
     return _pairs(list_field(record, name), name, 0)
 
 
 def any_value(value: Any, where: str, depth: int = 0) -> Any:
-    """An ``AnyValue`` as a plain JSON value; bytes as base64, and what is not finite as text."""
+    """Convert an ``AnyValue`` to a plain JSON value: bytes to base64, NaN and infinities to text."""
     if value is None:
         return None
     if not isinstance(value, dict):
         raise BadRecord("bad-field", f'{where} is an object such as {{"stringValue": ...}}, not {shown(value)}')
     if depth > MOST_DEPTH:
         raise BadRecord("too-deep", f"{where} has more than {MOST_DEPTH} values inside each other")
-    given = [kind for kind in _KINDS_OF_VALUE if field_of(value, kind) is not None]
-    if not given:
+    kinds = [kind for kind in _KINDS_OF_VALUE if field_of(value, kind) is not None]
+    if not kinds:
         return None
-    if len(given) > 1:
-        raise BadRecord("bad-field", f"{where} is one value, not {given[0]} and {given[1]}")
-    kind, content = given[0], field_of(value, given[0])
+    if len(kinds) > 1:
+        raise BadRecord("bad-field", f"{where} is one value, not {kinds[0]} and {kinds[1]}")
+    kind, content = kinds[0], field_of(value, kinds[0])
     if kind == "stringValue" and isinstance(content, str):
         return content
     if kind == "boolValue" and isinstance(content, bool):
@@ -164,16 +164,16 @@ def any_value(value: Any, where: str, depth: int = 0) -> Any:
         return [any_value(element, where, depth + 1) for element in list_field(content, "values")]
     if kind == "kvlistValue" and isinstance(content, dict):
         return _pairs(list_field(content, "values"), where, depth + 1)
-    raise BadRecord("bad-field", f"{where} has a {kind} that is none: {shown(content)}")
+    raise BadRecord("bad-field", f"{where} has a {kind} of another type: {shown(content)}")
 
 
 def json_text(value: object) -> str:
-    """Compact JSON."""
+    """Write compact JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def object_text(attributes: Mapping[str, Any]) -> str | None:
-    """Attributes as a JSON object, as `json_text` would write it; None without any."""
+    """Write attributes as `json_text` does, but more quickly; None without attributes."""
     if not attributes:
         return None
     if not _ALWAYS_SAME.issuperset(map(type, attributes.values())):
@@ -185,19 +185,19 @@ def object_text(attributes: Mapping[str, Any]) -> str | None:
 
 
 def shown(value: object) -> str:
-    """The beginning of a value, for a message."""
+    """Return the beginning of a value, for a message."""
     text = json_text(value)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 def _pairs(pairs: list[Fields], where: str, depth: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for pair in pairs:
         key = field_of(pair, "key")
         if key is not None and not isinstance(key, str):
             raise BadRecord("bad-field", f"a key in {where} is text, not {shown(key)}")
-        found[key or ""] = any_value(field_of(pair, "value"), f"the value of {shown(key)}", depth)
-    return found
+        values[key or ""] = any_value(field_of(pair, "value"), f"the value of {shown(key)}", depth)
+    return values
 
 
 def _integer(value: object, where: str) -> int:

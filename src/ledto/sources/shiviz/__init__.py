@@ -1,1 +1,11 @@
-"""The format of ShiViz and GoVector: text with a host and a vector clock for each event."""
+"""Read logs for ShiViz, as GoVector writes them: text with a host and a vector clock for each event.
+
+Takes bytes of a file, and gives rows of `ledto.events.schema.REPORTS`. One literal event, and its row, without columns that
+are null::
+
+    shop {"shop":2}
+    order placed
+
+    {"computation": "", "process": "shop", "seq": 2, "kind": "local", "sends": "shop:2", "name": "order placed",
+     "file": "shop.log", "place": 1}
+"""

@@ -1,4 +1,7 @@
-"""Fields of spans as Jaeger and Zipkin write them, checked: ids in hexadecimal digits, times in microseconds."""
+"""Read and check fields of spans of Jaeger and Zipkin: ids in hexadecimal digits, times in microseconds.
+
+All functions that read a field raise `BadRecord` for a value of the wrong type.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from ledto.sources.json.documents import DocumentValue
 from ledto.sources.json.strict import value_of
 from ledto.sources.json.typed import text_of
 from ledto.sources.rows import BadRecord, bad_row
-from ledto.sources.spans.spans import Found, Span, spans_of
+from ledto.sources.spans.spans import Span, SpansOrRows, spans_of
 from ledto.sources.times import INT64_MOST
 
 TRACE_DIGITS: Final = 32
@@ -25,21 +28,21 @@ _SHOWN = 60
 Record = Mapping[str, Any]
 
 
-def exact_found(taken: DocumentValue, file: str, span_of: Callable[[Record, int], Span]) -> Found:
-    """The span of one record, or the row that says why there is none."""
+def read_exactly(value: DocumentValue, file: str, span_of: Callable[[Record, int], Span]) -> SpansOrRows:
+    """Read one record by `span_of`; a record that it refuses gives a bad row."""
     try:
-        return spans_of(span_of(fields_of(taken.raw), taken.offset))
+        return spans_of(span_of(fields_of(value.raw), value.offset))
     except BadRecord as error:
-        return bad_row(file, taken.offset, str(error), taken.raw)
+        return bad_row(file, value.offset, str(error), value.raw)
 
 
 def fields_of(raw: bytes) -> Record:
-    """The object that this is; numbers with a fraction keep their text. Raises `BadRecord`."""
+    """Parse an object; numbers with a fraction keep their text. Raises `BadRecord`."""
     return _an_object(_value(raw))
 
 
 def inner_fields(raw: bytes) -> Record:
-    """The same of a member of a record, which is one deeper than it seems."""
+    """Parse an object that is a member of a record: its nesting counts one more. Raises `BadRecord`."""
     return _an_object(_value(b"[%b]" % raw)[0])
 
 
@@ -57,7 +60,7 @@ def _an_object(value: Any) -> Record:
 
 
 def hex_id(record: Record, field: str, digits: int) -> str | None:
-    """An id in lower case with leading zeros; None where it is absent, empty or zero, which all mean that there is none."""
+    """Return an id in lower case with leading zeros; None if it is absent, empty or zero: all mean that there is no id."""
     value = text(record, field)
     if value is None:
         return None
@@ -68,7 +71,7 @@ def hex_id(record: Record, field: str, digits: int) -> str | None:
 
 
 def text(record: Record, field: str) -> str | None:
-    """A text; None where it is absent or empty."""
+    """Return a text; None if it is absent or empty."""
     value = record.get(field)
     if value is None or value == "":
         return None
@@ -80,7 +83,7 @@ def text(record: Record, field: str) -> str | None:
 
 
 def nanoseconds(record: Record, field: str) -> int | None:
-    """A count of microseconds, as nanoseconds; None where it is absent."""
+    """Return a count of microseconds as nanoseconds; None if it is absent."""
     value = record.get(field)
     if value is None:
         return None
@@ -90,14 +93,14 @@ def nanoseconds(record: Record, field: str) -> int | None:
 
 
 def checked_time(time_ns: int, field: str) -> int:
-    """The time, if it fits into 64 bits."""
+    """Return the time. Raises `BadRecord` if it does not fit into 64 bits."""
     if time_ns > INT64_MOST:
         raise BadRecord("number-out-of-range", f"{field} is beyond 64 bits of nanoseconds")
     return time_ns
 
 
 def objects(record: Record, field: str) -> list[Record]:
-    """A list of objects; empty where it is absent."""
+    """Return a list of objects; empty if it is absent."""
     value = record.get(field)
     if value is None:
         return []
@@ -107,7 +110,7 @@ def objects(record: Record, field: str) -> list[Record]:
 
 
 def an_object(record: Record, field: str) -> Record:
-    """An object; empty where it is absent."""
+    """Return an object; empty if it is absent."""
     value = record.get(field)
     if value is None:
         return {}
@@ -117,11 +120,11 @@ def an_object(record: Record, field: str) -> Record:
 
 
 def as_attributes(values: Record) -> str | None:
-    """The values as the text of an object; None where there are none."""
+    """Write the values as a JSON object; None without values."""
     return text_of(values) if values else None
 
 
 def shown(value: object) -> str:
-    """A value, for a message."""
+    """Return the beginning of a value, for a message."""
     written = text_of(value)
     return written if len(written) <= _SHOWN else written[: _SHOWN - 3] + "..."

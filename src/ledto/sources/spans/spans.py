@@ -1,11 +1,11 @@
-"""Spans of any tracing system as rows of `REPORTS`: one for its start, one for each of its events, one for its end.
+"""Turn spans of any tracing system into rows of `REPORTS`: for the start of a span, each event in it, and its end.
 
-A span is a line of its process, called ``TRACE/SPAN``. Its start is a message to the spans that it starts. Its end is an
-answer to the span that started it, which is assumed to have waited for it: spans record that neither between processes nor
-within one. Each span is taken by itself, so that files can be read in any order and parts.
+A span is a line of its process, named ``TRACE/SPAN``. Its start is a message to the spans that it starts. Its end is an
+answer to its parent, which is assumed to have waited: spans do not record whether it did. The rows of a span depend on that
+span only, so that files can be read in any order and in parts.
 
-Readers give spans as plain values, in the order of the fields of `Span`, and the columns of their rows are made for
-thousands of spans at once: that takes a third of the time of making each row.
+Readers give spans as plain values, in the order of the fields of `Span`. Columns are made for thousands of spans at once,
+which takes a third of the time of making each row.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _KIND_AT_END = {
 """The kind of a span's end, by the span's kind and whether it is waited for."""
 
 Moment: TypeAlias = tuple[int, str, str | None]
-"""Something that a span recorded while it ran: time, name, and attributes as a JSON object."""
+"""An event that a span recorded while it ran: time, name, and attributes as a JSON object."""
 
 FAILURES: Final = ("exception", "error")
-"""Names of moments that tell of a failure, in any case: OpenTelemetry's, and OpenTracing's."""
+"""Names of moments that report a failure, in lower case: of OpenTelemetry, and of OpenTracing."""
 
 Arrays: TypeAlias = dict[str, pa.Array]
 
@@ -70,36 +70,36 @@ class Span(Struct, gc=False):
     parent: str | None = None
     """The span of the same trace that started it; never itself."""
     awaited: bool = True
-    """False where the source says that the parent does not wait for it."""
+    """False if the source says that the parent does not wait for it."""
     failed: bool | None = None
-    """What the source says itself; None where it says neither."""
+    """Whether it failed; None if the source does not say."""
     links: Sequence[tuple[str, str]] = ()
-    """Other causes: trace and span."""
+    """Other causes: trace and span of each."""
     moments: Sequence[Moment] = ()
     start_attributes: str | None = None
     end_attributes: str | None = None
-    """JSON objects; what is only known of a span as a whole belongs to its end."""
+    """JSON objects. Attributes of the span as a whole belong to its end."""
     place: int = 0
-    """Where it stands in its file."""
+    """Its place in its file."""
 
 
 _WIDTH = len(Span.__struct_fields__)
 
 
 class Spans(Struct, gc=False):
-    """Values of spans, those of `Span` of the first, then of the second, and so on; a few thousand at most."""
+    """A few thousand spans at most, as values: all fields of the first `Span`, then of the second, and so on."""
 
     values: list[Any]
     size_bytes: int
-    """About what the texts of their rows take."""
+    """About the size of the texts of their rows."""
 
 
-Found: TypeAlias = Spans | Row | list[Values]
-"""What a reader gives at a time: spans, or one or more other rows of `REPORTS`."""
+SpansOrRows: TypeAlias = Spans | Row | list[Values]
+"""What a reader yields: spans, or one or more other rows of `REPORTS`."""
 
 
 def spans_of(*spans: Span) -> Spans:
-    """These spans as their values. Raises `BadRecord` for a span with too many links."""
+    """Convert spans to their values. Raises `BadRecord` for a span with too many links."""
     for span in spans:
         check_causes(span.parent, span.links)
     texts = (text for span in spans for text in (span.start_attributes, span.end_attributes, 2 * span.process))
@@ -116,24 +116,24 @@ def check_causes(parent: str | None, links: Sequence[object]) -> None:
 
 
 def span_key(trace: str, span: str) -> str:
-    """How other events refer to the start of a span."""
+    """Return the key of the message that the start of a span sends."""
     return f"{SPAN}{trace}/{span}"
 
 
-def span_batches(found: Iterable[Found], file: str) -> Iterator[pa.RecordBatch]:
-    """The rows in batches of about `BATCH_ROWS` and `BATCH_BYTES`, in the order in which they were found."""
-    held = _PendingBatch(file)
-    for each in found:
-        held.add(each)
-        if held.is_full:
-            yield held.batch()
-            held = _PendingBatch(file)
-    if held.rows:
-        yield held.batch()
+def span_batches(read: Iterable[SpansOrRows], file: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in batches of about `BATCH_ROWS` and `BATCH_BYTES`, in the order in which they were read."""
+    pending = _PendingBatch(file)
+    for spans_or_rows in read:
+        pending.add(spans_or_rows)
+        if pending.is_full:
+            yield pending.batch()
+            pending = _PendingBatch(file)
+    if pending.rows:
+        yield pending.batch()
 
 
 class _PendingBatch:
-    """What becomes one batch."""
+    """Spans and other rows that become one batch."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -147,22 +147,22 @@ class _PendingBatch:
     def is_full(self) -> bool:
         return self.rows >= BATCH_ROWS or self._size_bytes > BATCH_BYTES
 
-    def add(self, found: Found) -> None:
-        if isinstance(found, Spans):
-            self._values += found.values
-            self._size_bytes += found.size_bytes
-            # Their starts and ends; those with more events are few.
-            self.rows += 2 * len(found.values) // _WIDTH
+    def add(self, added: SpansOrRows) -> None:
+        if isinstance(added, Spans):
+            self._values += added.values
+            self._size_bytes += added.size_bytes
+            # Count starts and ends only: few spans have other events.
+            self.rows += 2 * len(added.values) // _WIDTH
         else:
-            if isinstance(found, Row):
-                found = [values_of(found)]
-            self._others += found
-            self._spans_before_others += [len(self._values) // _WIDTH] * len(found)
-            self._size_bytes += sum(len(row[_ATTRIBUTES] or "") + len(row[_PROCESS] or "") for row in found)
-            self.rows += len(found)
+            if isinstance(added, Row):
+                added = [values_of(added)]
+            self._others += added
+            self._spans_before_others += [len(self._values) // _WIDTH] * len(added)
+            self._size_bytes += sum(len(row[_ATTRIBUTES] or "") + len(row[_PROCESS] or "") for row in added)
+            self.rows += len(added)
 
     def batch(self) -> pa.RecordBatch:
-        """Make the columns of starts, events, ends and other rows, each by itself, and put the rows in their order."""
+        """Make the columns of starts, moments, ends and other rows separately, then put the rows in order."""
         spans = _SpanColumns(self._values)
         starts, (moments, of_moments), (ends, of_ends) = spans.starts(), spans.moments(), spans.ends()
         others = {
@@ -171,18 +171,10 @@ class _PendingBatch:
         }
         others["error"] = errors_of(others["error"], others["attributes"])
         parts = [(starts, len(spans)), (moments, len(of_moments)), (ends, len(of_ends)), (others, len(self._others))]
-        # Of the rows that belong to one span, an other row comes first: it stands before the span.
-        order = np.argsort(
-            np.concatenate(
-                [
-                    np.arange(len(spans)) * 4 + 1,
-                    np.array(of_moments, np.int64) * 4 + 2,
-                    np.array(of_ends, np.int64) * 4 + 3,
-                    np.array(self._spans_before_others, np.int64) * 4,
-                ]
-            ),
-            kind="stable",
-        )
+        # By span; within a span: the other rows before it, its start, its moments, its end.
+        span_numbers = [np.arange(len(spans)), of_moments, of_ends, self._spans_before_others]
+        within = np.repeat([1, 2, 3, 0], [count for _, count in parts])
+        order = np.lexsort((within, np.concatenate([np.array(numbers, np.int64) for numbers in span_numbers])))
         return pa.RecordBatch.from_arrays(
             [self._column(field, [part for part in parts if part[1]], order) for field in REPORTS], schema=REPORTS
         )
@@ -190,12 +182,12 @@ class _PendingBatch:
     def _column(self, field: pa.Field, parts: list[tuple[Arrays, int]], order: np.ndarray) -> pa.Array:
         if field.name == "file":
             return pa.repeat(self._file, len(order))
-        found = [part.get(field.name) for part, _ in parts]
-        if all(array is None or array.null_count == len(array) for array in found):
+        arrays = [part.get(field.name) for part, _ in parts]
+        if all(array is None or array.null_count == len(array) for array in arrays):
             return pa.nulls(len(order), field.type)
         pieces = [
             pa.nulls(count, field.type) if array is None else array
-            for array, (_, count) in zip(found, parts, strict=True)
+            for array, (_, count) in zip(arrays, parts, strict=True)
         ]
         return pa.concat_arrays(pieces).take(pa.array(order))
 
@@ -215,7 +207,7 @@ class _SpanColumns:
             "line": _line(_texts(self._of["trace"]), _texts(self._of["key"])),
             "line_parent": _line(_texts(self._of["trace"]), _texts(self._of["parent"])),
         }
-        """What every row of a span has."""
+        """Columns that all rows of a span have in common."""
         self._keys = _texts(self._of["key"])
         self._names = _texts(self._of["name"])
 
@@ -223,15 +215,15 @@ class _SpanColumns:
         return len(self._names)
 
     def starts(self) -> Arrays:
-        """The columns of their starts."""
+        """Return the columns of their starts."""
         parent = pc.binary_join_element_wise(SPAN, self._shared["line_parent"], "")
         linked = [[span_key(*link) for link in links] if links else [] for links in self._of["links"]]
         for number in self._open_calls():
             linked[number].append(f"{UNENDED}{self._of['trace'][number]}/{self._of['key'][number]}")
         if any(linked):
-            both = zip(parent.to_pylist(), linked, strict=True)
+            parents_and_links = zip(parent.to_pylist(), linked, strict=True)
             # A span may link to its own parent: that is one cause, not two.
-            causes = [received([*dict.fromkeys([*([one] if one else []), *more])]) for one, more in both]
+            causes = [received([*dict.fromkeys([*([one] if one else []), *more])]) for one, more in parents_and_links]
             parent = _texts([first for first, _ in causes])
             more = pa.array([more for _, more in causes], pa.list_(pa.string()))
         else:
@@ -250,58 +242,58 @@ class _SpanColumns:
         }
 
     def _open_calls(self) -> list[int]:
-        """Numbers of clients' spans that had not ended when they were reported."""
+        """Return the numbers of clients' spans that had not ended when they were reported."""
         if None not in self._of["end"]:
             return []
-        both = zip(self._of["end"], self._of["kind"], strict=True)
-        return [number for number, (end, kind) in enumerate(both) if end is None and kind == CLIENT]
+        ends_and_kinds = zip(self._of["end"], self._of["kind"], strict=True)
+        return [number for number, (end, kind) in enumerate(ends_and_kinds) if end is None and kind == CLIENT]
 
     def _errors_of_open(self) -> pa.Array:
-        """By start: whether its span failed, if there is no end that will tell."""
+        """Return the column ``error`` of starts: whether an open span failed. The error of others is that of their end."""
         if None not in self._of["end"]:
             return pa.nulls(len(self), pa.bool_())
-        given = zip(*(self._of[name] for name in ("end", "failed", "start_attributes")), strict=True)
-        told = [(failed, attributes) if end is None else (None, None) for end, failed, attributes in given]
-        failed, attributes = (list(column) for column in zip(*told, strict=True))
+        spans = zip(*(self._of[name] for name in ("end", "failed", "start_attributes")), strict=True)
+        of_open = [(failed, attributes) if end is None else (None, None) for end, failed, attributes in spans]
+        failed, attributes = (list(column) for column in zip(*of_open, strict=True))
         return _errors(failed, _texts(attributes), self._of["kind"])
 
     def moments(self) -> tuple[Arrays, list[int]]:
-        """The columns of what they recorded while they ran, and the numbers of their spans."""
-        found = [
+        """Return the columns of their moments, and the numbers of the spans they belong to."""
+        moments = [
             (number, f"{self._of['key'][number]}/{nth}", moment)
-            for number, moments in enumerate(self._of["moments"])
-            for nth, moment in enumerate(moments, 1)
+            for number, of_span in enumerate(self._of["moments"])
+            for nth, moment in enumerate(of_span, 1)
         ]
-        numbers = [number for number, _, _ in found]
+        numbers = [number for number, _, _ in moments]
         columns = {
-            "time": pa.array([time for _, _, (time, _, _) in found], pa.int64()),
-            "kind": pa.repeat(LOCAL, len(found)),
-            "id": _texts([key for _, key, _ in found]),
-            "name": _texts([name for _, _, (_, name, _) in found]),
-            "attributes": _texts([attributes for _, _, (_, _, attributes) in found]),
-            "line_parent": pa.nulls(len(found), pa.string()),
+            "time": pa.array([time for _, _, (time, _, _) in moments], pa.int64()),
+            "kind": pa.repeat(LOCAL, len(moments)),
+            "id": _texts([key for _, key, _ in moments]),
+            "name": _texts([name for _, _, (_, name, _) in moments]),
+            "attributes": _texts([attributes for _, _, (_, _, attributes) in moments]),
+            "line_parent": pa.nulls(len(moments), pa.string()),
         }
-        early = [UNKNOWN_PLACE if time < self._of["start"][number] else None for number, _, (time, _, _) in found]
+        early = [UNKNOWN_PLACE if time < self._of["start"][number] else None for number, _, (time, _, _) in moments]
         columns["receives"] = _texts(early)
-        named = [True if name.lower() in FAILURES else None for _, _, (_, name, _) in found]
-        columns["error"] = _errors(named, columns["attributes"], None)
+        by_name = [True if name.lower() in FAILURES else None for _, _, (_, name, _) in moments]
+        columns["error"] = _errors(by_name, columns["attributes"], None)
         return self._shared_of(numbers) | columns, numbers
 
     def ends(self) -> tuple[Arrays, Sequence[int]]:
-        """The columns of their ends, and the numbers of the spans that have ended."""
-        given = [self._of[name] for name in ("start", "kind", "awaited", "failed", "end_attributes", "end")]
+        """Return the columns of their ends, and the numbers of the spans that have ended."""
+        columns_of_spans = [self._of[name] for name in ("start", "kind", "awaited", "failed", "end_attributes", "end")]
         numbers: Sequence[int] = range(len(self))
         shared, names, keys = self._shared, self._names, self._keys
-        if None in given[-1]:
-            numbers = [number for number, end in enumerate(given[-1]) if end is not None]
-            given = [[values[number] for number in numbers] for values in given]
-            taken = pa.array(numbers, pa.int64())
-            shared, names, keys = self._shared_of(numbers), names.take(taken), keys.take(taken)
-        begun, kinds, awaited, failed, attributes, ends = given
-        at_end = _texts([_KIND_AT_END[each] for each in zip(kinds, awaited, strict=True)])
+        if None in columns_of_spans[-1]:
+            numbers = [number for number, end in enumerate(columns_of_spans[-1]) if end is not None]
+            columns_of_spans = [[values[number] for number in numbers] for values in columns_of_spans]
+            ended = pa.array(numbers, pa.int64())
+            shared, names, keys = self._shared_of(numbers), names.take(ended), keys.take(ended)
+        begun, kinds, awaited, failed, attributes, ends = columns_of_spans
+        at_end = _texts([_KIND_AT_END[kind_and_awaited] for kind_and_awaited in zip(kinds, awaited, strict=True)])
         no_key = pa.scalar(None, pa.string())
         answer_to, answer = (pc.binary_join_element_wise(ANSWER, shared[name], "") for name in ("line_parent", "line"))
-        # Whoever takes a message up is not waited for, and whoever puts one out waits for nobody.
+        # Nobody waits for a consumer, and a producer waits for nobody.
         answers = pa.array([wait and kind != CONSUMER for kind, wait in zip(kinds, awaited, strict=True)], pa.bool_())
         waits = pa.array([kind != PRODUCER for kind in kinds], pa.bool_())
         columns = {
@@ -312,7 +304,7 @@ class _SpanColumns:
             "id": keys,
             "name": pc.binary_join_element_wise(
                 names,
-                _texts([" fails" if each else " ends" for each in failed]),
+                _texts([" fails" if has_failed else " ends" for has_failed in failed]),
                 "",
             ),
             "attributes": _texts(attributes),
@@ -322,8 +314,8 @@ class _SpanColumns:
         }
         early = [end < start for start, end in zip(begun, ends, strict=True)]
         if any(early):
-            # Nothing may be made of its place.
-            columns["receives_more"] = pa.array([[UNKNOWN_PLACE] if each else None for each in early])
+            # An end before its start has no known place in its process.
+            columns["receives_more"] = pa.array([[UNKNOWN_PLACE] if is_early else None for is_early in early])
             columns["receives"] = pc.if_else(waits, answer, pc.if_else(pa.array(early), UNKNOWN_PLACE, no_key))
             columns["receives_more"] = pc.if_else(
                 waits, columns["receives_more"], pa.scalar(None, pa.list_(pa.string()))
@@ -336,10 +328,10 @@ class _SpanColumns:
         return {name: column.take(chosen) for name, column in self._shared.items()}
 
 
-def _errors(told: list[bool | None], attributes: pa.Array, kinds: list[str] | None) -> pa.Array:
-    """By row: what is told, or else what the attributes say; `kinds` are those of the spans whose ends the rows are."""
+def _errors(failed: list[bool | None], attributes: pa.Array, kinds: list[str] | None) -> pa.Array:
+    """Return `failed`, with nulls filled from the attributes. `kinds` are the kinds of spans, if the rows are their ends."""
     of_client = None if kinds is None else np.array([kind == CLIENT for kind in kinds], np.bool_)
-    return errors_of(pa.array(told, pa.bool_()), attributes, of_client)
+    return errors_of(pa.array(failed, pa.bool_()), attributes, of_client)
 
 
 def _line(trace: pa.Array, span: pa.Array) -> pa.Array:

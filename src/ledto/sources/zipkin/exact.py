@@ -1,4 +1,4 @@
-"""Read one span of Zipkin as `ledto.sources.spans.spans.Span`: the exact reader, which decides what is wrong."""
+"""Read one span of Zipkin into a `ledto.sources.spans.spans.Span`: the exact reader, which decides what is wrong."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from ledto.sources.spans.process_names import IDENTIFYING, process_name
 from ledto.sources.spans.spans import CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER, Moment, Span
 
 SHARED_SUFFIX: Final = "/server"
-"""What the key of a server's side has after the id that it shares with the client's."""
+"""The end of the key of a server's side, after the id that it shares with the client's side."""
 UNNAMED_MOMENT: Final = "annotation"
 
 KINDS: Final = {kind.upper(): kind for kind in (CLIENT, SERVER, PRODUCER, CONSUMER)}
 
 
 def span_of(record: Record, place: int) -> Span:
-    """The span. Raises `BadRecord`."""
+    """Read a span. Raises `BadRecord`."""
     trace, key = hex_id(record, "traceId", TRACE_DIGITS), hex_id(record, "id", SPAN_DIGITS)
     if trace is None or key is None:
         raise BadRecord("no-span", "a span needs traceId and id, which are not zero")
@@ -53,7 +53,7 @@ def span_of(record: Record, place: int) -> Span:
         start=start,
         end=checked_time(start + duration, "timestamp + duration") if duration else None,
         kind=kind,
-        # Zipkin itself takes a span that names itself for a root.
+        # A span that is its own parent is a root, as in Zipkin itself.
         parent=None if parent == key else parent,
         failed=True if "error" in tags else None,
         moments=[_moment(annotation) for annotation in objects(record, "annotations")],
@@ -77,7 +77,7 @@ def _is_shared(record: Record) -> bool:
 
 
 def process_of(endpoint: Record, tags: Record) -> str:
-    """Its service and where that ran: the address, and what OpenTelemetry's exporters tell of their resource in tags.
+    """Name a process by its service, its address, and the tags that OpenTelemetry's exporters make of their resource.
 
     Raises `BadRecord`.
     """
@@ -85,11 +85,11 @@ def process_of(endpoint: Record, tags: Record) -> str:
     ipv4, ipv6, port = text(endpoint, "ipv4"), text(endpoint, "ipv6"), endpoint.get("port")
     if port is not None and type(port) is not int:
         raise BadRecord("bad-field", f"port is an integer, not {shown(port)}")
-    behind = f":{port}" if port else ""
-    addresses = [f"{each}{behind}" for each in (ipv4, f"[{ipv6}]" if ipv6 else None) if each]
+    port_text = f":{port}" if port else ""
+    addresses = [f"{address}{port_text}" for address in (ipv4, f"[{ipv6}]" if ipv6 else None) if address]
     if service is not None:
-        told = {name: tags[name] for name in IDENTIFYING if name in tags}
-        return process_name(service, {**told, "ip": addresses or behind})
+        identifying = {name: tags[name] for name in IDENTIFYING if name in tags}
+        return process_name(service, {**identifying, "ip": addresses or port_text})
     if not addresses:
         raise BadRecord("no-process", "localEndpoint gives neither serviceName nor an address")
     return addresses[0]

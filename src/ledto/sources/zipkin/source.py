@@ -1,4 +1,4 @@
-"""The source of Zipkin's JSON, version 2: spans in lists, in lists of traces, or one a line.
+"""Read files of Zipkin's JSON, version 2: spans in lists, in lists of traces, or one on each line.
 
 One literal record::
 
@@ -7,9 +7,9 @@ One literal record::
      "localEndpoint": {"serviceName": "stock"}, "annotations": [{"timestamp": 1700000000040000, "value": "cache miss"}],
      "tags": {"error": "none left"}}
 
-The two sides of a call may share one id (``shared``): the server's side is then the line ``<trace>/<id>/server``, started
-from the client's, ``<id>``. A child names its parent by the id alone, and follows the client's side. A time or a duration
-of zero is one that is not known, as in Zipkin itself.
+The two sides of a call may share one id (``shared``). The server's side is then the line ``<trace>/<id>/server``, and its
+parent is the client's side, ``<trace>/<id>``. A child names its parent by the id alone, and follows the client's side. A
+time or a duration of zero means that it is not known, as in Zipkin itself.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from ledto.sources.contract import FileSlice, Records
 from ledto.sources.json.documents import Cursor, document_rows
-from ledto.sources.spans.fields import exact_found
-from ledto.sources.spans.spans import Found, span_batches
+from ledto.sources.spans.fields import read_exactly
+from ledto.sources.spans.spans import SpansOrRows, span_batches
 from ledto.sources.zipkin.exact import span_of
 from ledto.sources.zipkin.typed import TypedZipkin
 
@@ -33,9 +33,9 @@ _MOST_LISTS = 2
 
 @dataclass(frozen=True)
 class Zipkin:
-    """Spans of Zipkin's second format; times become nanoseconds.
+    """A source of Zipkin's spans, version 2. Times become nanoseconds.
 
-    `exact` leaves out the quick reader, which gives the same rows: for comparisons.
+    `exact` turns the quick reader off, for comparisons: both give the same rows.
     """
 
     name: ClassVar[str] = "zipkin"
@@ -47,30 +47,31 @@ class Zipkin:
 
     def read(self, piece: FileSlice) -> Iterator[pa.RecordBatch]:
         typed = None if self.exact else TypedZipkin()
-        found = document_rows(piece, lambda cursor: _found(cursor, piece.file, typed, 0), _SPAN_BEGINS)
-        yield from span_batches(found, piece.file)
+        read = document_rows(piece, lambda cursor: _read(cursor, piece.file, typed, 0), _SPAN_BEGINS)
+        yield from span_batches(read, piece.file)
 
 
-def _found(cursor: Cursor, file: str, typed: TypedZipkin | None, lists: int) -> Iterator[Found]:
+def _read(cursor: Cursor, file: str, typed: TypedZipkin | None, lists: int) -> Iterator[SpansOrRows]:
+    """Read a span or a list at the cursor, which is inside of so many `lists`."""
     first = cursor.peek()
     if first == b"[" and lists < _MOST_LISTS:
         for _ in cursor.elements():
-            yield from _found(cursor, file, typed, lists + 1)
+            yield from _read(cursor, file, typed, lists + 1)
     elif first == b"{" or lists:
         yield _spans(cursor, file, typed, in_list=lists > 0)
     else:
         raise cursor.unexpected("a span or a list of spans")
 
 
-def _spans(cursor: Cursor, file: str, typed: TypedZipkin | None, *, in_list: bool) -> Found:
-    """The next span, or all that the typed reader takes at once."""
+def _spans(cursor: Cursor, file: str, typed: TypedZipkin | None, *, in_list: bool) -> SpansOrRows:
+    """Read the next span, or as many as the typed reader takes at once."""
     if typed is not None:
         cursor.peek()
         run = cursor.run(in_list=in_list)
         if run is not None and (spans := typed.spans(run, in_list=in_list)) is not None:
             cursor.skip_run()
             return spans
-    taken = cursor.take()
-    if typed is not None and (spans := typed.spans(taken, in_list=False)) is not None:
+    value = cursor.take()
+    if typed is not None and (spans := typed.spans(value, in_list=False)) is not None:
         return spans
-    return exact_found(taken, file, span_of)
+    return read_exactly(value, file, span_of)

@@ -1,4 +1,4 @@
-"""Spans of Zipkin as its reporters write them, decoded many at once; what is unusual is left to `zipkin_spans`."""
+"""Decode usual spans of Zipkin, many at once; leave unusual ones to `ledto.sources.zipkin.exact`."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class _ZipkinSpan(KnownObject):
 
 
 class TypedZipkin:
-    """Reads spans, and remembers the names of their processes."""
+    """A quick reader of spans, which remembers the names of processes."""
 
     def __init__(self) -> None:
         self._decoder = Typed(_ZipkinSpan)
         self._processes: dict[bytes, str] = {}
 
     def spans(self, run: DocumentValue, *, in_list: bool) -> Spans | None:
-        """The spans of a run; None if the exact reader must look at one of them."""
+        """Read the spans of a run; None if the exact reader must read one of them."""
         try:
             spans, offsets = self._decoder.run(run.raw, in_list=in_list)
             return self._values(spans, [run.offset + offset for offset in offsets])
@@ -64,7 +64,7 @@ class TypedZipkin:
         traces = hex_ids([span.traceId for span in spans], TRACE_DIGITS)
         keys = hex_ids([span.id for span in spans], SPAN_DIGITS)
         parents = iter(hex_ids_or_none([span.parentId for span in spans if span.parentId], SPAN_DIGITS))
-        found: list[Any] = []
+        values: list[Any] = []
         size_bytes = 0
         for place, span, trace, key in zip(places, spans, traces, keys, strict=True):
             start, duration = span.timestamp * 1_000, span.duration
@@ -84,15 +84,15 @@ class TypedZipkin:
                 attributes = text_of({"remoteEndpoint": remote, **tags} if remote else tags)
                 size_bytes += len(attributes)
             size_bytes += 2 * len(process)
-            found += (
+            values += (
                 trace, key, process, span.name or UNNAMED, start, end, kind, None if parent == key else parent, True,
                 True if "error" in tags else None, (), _moments(span.annotations) if span.annotations else (),
                 None if duration else attributes, attributes, place,
             )  # fmt: skip
-        return Spans(found, size_bytes)
+        return Spans(values, size_bytes)
 
     def _process(self, endpoint: bytes, tags: dict[str, str]) -> str:
-        """The name of the process at this endpoint."""
+        """Name the process at this endpoint. Raises `BadRecord`."""
         if not _IDENTIFYING.isdisjoint(tags):
             return process_of(inner_fields(endpoint), tags)
         process = self._processes.get(endpoint)
@@ -104,4 +104,4 @@ class TypedZipkin:
 
 
 def _moments(annotations: list[_Annotation]) -> list[tuple[int, str, None]]:
-    return [(each.timestamp * 1_000, each.value or UNNAMED_MOMENT, None) for each in annotations]
+    return [(annotation.timestamp * 1_000, annotation.value or UNNAMED_MOMENT, None) for annotation in annotations]
