@@ -229,19 +229,19 @@ def _resolve(
     for field in range(_F_UNKNOWN):
         if kind_of[field] == NULL:
             kind_of[field] = 0
-    for field, span, may_be_empty in (
-        (_F_COMPUTATION, COMPUTATION, True),
-        (_F_PROCESS, PROCESS, False),
-        (_F_NAME, NAME, True),
-        (_F_ID, ID, False),
-        (_F_SENDS, SENDS, False),
-        (_F_RECEIVES, RECEIVES, False),
-        (_F_LINE_PARENT, LINE_PARENT, False),
-        (_F_LINE_PHASE, LINE_PHASE, False),
+    for field, span, may_be_empty, may_be_integer in (
+        (_F_COMPUTATION, COMPUTATION, True, False),
+        (_F_PROCESS, PROCESS, False, False),
+        (_F_NAME, NAME, True, False),
+        (_F_ID, ID, False, True),
+        (_F_SENDS, SENDS, False, True),
+        (_F_RECEIVES, RECEIVES, False, True),
+        (_F_LINE_PARENT, LINE_PARENT, False, False),
+        (_F_LINE_PHASE, LINE_PHASE, False, False),
     ):
         kind = kind_of[field]
         if kind and not _set_text(data, row, spans, span, kind, begin[field], close[field], escaped[field],
-                                  may_be_empty, span in {ID, SENDS, RECEIVES}):  # fmt: skip
+                                  may_be_empty, may_be_integer):  # fmt: skip
             return False
     if not kind_of[_F_PROCESS] or kind_of[_F_LINE_JOINS]:
         return False
@@ -288,8 +288,13 @@ def _resolve(
             return False
     message = kind_of[_F_MESSAGE]
     if message:
-        span = SENDS if event_kind == _SEND else RECEIVES
-        if event_kind in {_LOCAL, _NO_KIND} or spans[span, row, 1] != _MISSING:
+        if event_kind == _SEND:
+            span = SENDS
+        elif event_kind == _RECEIVE:
+            span = RECEIVES
+        else:
+            return False
+        if spans[span, row, 1] != _MISSING:
             return False
         if not _set_text(data, row, spans, span, message, begin[_F_MESSAGE], close[_F_MESSAGE],
                          escaped[_F_MESSAGE], False, True):  # fmt: skip
