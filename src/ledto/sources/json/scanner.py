@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from ledto.events.schema import FIRST, KINDS, LOCAL, RECEIVE, SEND
 from ledto.kernels import Kernel, inlined, kernel, part
 from ledto.sources.json.scanner_values import (
     BACKSLASH,
@@ -58,29 +59,28 @@ INTEGER_COLUMNS: Final = ("seq", "time", "arrival")
 SEQ, TIME, ARRIVAL = range(len(INTEGER_COLUMNS))
 _MISSING = -1
 """The length of a text that a record does not have, and the number of an id that it does not have."""
-_LOCAL, _SEND, _RECEIVE, _NO_KIND = range(4)
-"""Kinds of events, by their number in `ledto.events.schema.KINDS`."""
+_LOCAL, _SEND, _RECEIVE, _NO_KIND = KINDS.index(LOCAL), KINDS.index(SEND), KINDS.index(RECEIVE), len(KINDS)
+"""The number of each kind of event in `KINDS`, and of none."""
 
-(
-    _F_COMPUTATION,
-    _F_PROCESS,
-    _F_SEQ,
-    _F_TIME,
-    _F_ARRIVAL,
-    _F_KIND,
-    _F_MESSAGE,
-    _F_SENDS,
-    _F_RECEIVES,
-    _F_ID,
-    _F_NAME,
-    _F_STAMP,
-    _F_ATTRIBUTES,
-    _F_LINE,
-    _F_LINE_PARENT,
-    _F_LINE_JOINS,
-    _F_LINE_PHASE,
-    _F_UNKNOWN,
-) = range(len(JSON_FIELDS) + 1)
+_F_COMPUTATION = JSON_FIELDS.index("computation")
+_F_PROCESS = JSON_FIELDS.index("process")
+_F_SEQ = JSON_FIELDS.index("seq")
+_F_TIME = JSON_FIELDS.index("time")
+_F_ARRIVAL = JSON_FIELDS.index("arrival")
+_F_KIND = JSON_FIELDS.index("kind")
+_F_MESSAGE = JSON_FIELDS.index("message")
+_F_SENDS = JSON_FIELDS.index("sends")
+_F_RECEIVES = JSON_FIELDS.index("receives")
+_F_ID = JSON_FIELDS.index("id")
+_F_NAME = JSON_FIELDS.index("name")
+_F_STAMP = JSON_FIELDS.index("stamp")
+_F_ATTRIBUTES = JSON_FIELDS.index("attributes")
+_F_LINE = JSON_FIELDS.index("line")
+_F_LINE_PARENT = JSON_FIELDS.index("line_parent")
+_F_LINE_JOINS = JSON_FIELDS.index("line_joins")
+_F_LINE_PHASE = JSON_FIELDS.index("line_phase")
+_F_UNKNOWN = len(JSON_FIELDS)
+"""The number of each field, and of all others."""
 _NAMES = np.frombuffer("".join(JSON_FIELDS).encode(), np.uint8)
 _NAME_AT = np.cumsum([0, *map(len, JSON_FIELDS)]).astype(np.int64)
 
@@ -91,10 +91,9 @@ _FIRST_SPAN_ID, _FIRST_REQUEST_ID, _NO_ID = len(TRACE_IDS), len(TRACE_IDS) + len
 _ID_END = ord("d")
 """The last letter of all these names: most other names need not be compared."""
 _VECTOR = np.frombuffer(b'"vector"', np.uint8)
-_LOCAL_TEXT = np.frombuffer(b"local", np.uint8)
-_SEND_TEXT = np.frombuffer(b"send", np.uint8)
-_FIRST_TEXT = np.frombuffer(b"first", np.uint8)
-_RECEIVE_TEXT = np.frombuffer(b"receive", np.uint8)
+_LOCAL_TEXT, _SEND_TEXT, _RECEIVE_TEXT, _FIRST_TEXT = (
+    np.frombuffer(text.encode(), np.uint8) for text in (LOCAL, SEND, RECEIVE, FIRST)
+)
 
 
 @part
