@@ -30,15 +30,15 @@ class OpenCauses:
     """
 
     effect: Longs
-    """The place of the effect in the segment ..."""
+    """The place of the effect in the segment."""
     next_of: Longs
-    """... or the process whose next event after the segment is the effect."""
+    """The process whose next event after the segment is the effect, if that has no place."""
     cause: Longs
-    """The place of the cause in the segment ..."""
+    """The place of the cause in the segment."""
     key: Longs
-    """... or the number of the key of its message ..."""
+    """The number of the key by which the cause is known, if it has no place."""
     last_of: Longs
-    """... or the process whose last event before the segment is the cause. A cause may have a place and one of these."""
+    """The process whose last event before the segment is the cause, if it has neither place nor key."""
 
 
 @dataclass(frozen=True, slots=True)
