@@ -11,7 +11,7 @@ from ledto.batch.deliver import Delivered, TermsRefused, deliver
 from ledto.batch.inline import InlineEngine
 from ledto.batch.observe import Delivering
 from ledto.history import layout
-from ledto.history.deliver.files import SegmentOutcome, agree_terms, deliver_on, summary
+from ledto.history.deliver.files import SegmentOutcome, agree_terms, deliver_on, summarize
 from ledto.history.deliver.rows import Blocks, survey_segment
 from ledto.history.draft import Draft
 from ledto.history.errors import HistoryReplaced
@@ -77,7 +77,7 @@ def measure(
             )
         )
         on_progress(number + 1, count)
-    summaries, wall_clock = summary(outcomes, terms)
+    summaries, wall_clock = summarize(outcomes, terms)
     return Delivered({name: replace(found, files=()) for name, found in summaries.items()}, wall_clock, None)
 
 

@@ -219,7 +219,7 @@ def concurrent(
         if as_json:
             print_json(answer.to_json())
             return
-        print_events(answer.causes, opened.unit, shown=answer.event, times=times)
+        print_events(answer.events, opened.unit, shown=answer.event, times=times)
         say(describe_concurrent(answer))
 
 

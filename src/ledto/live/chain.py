@@ -322,7 +322,9 @@ class Chain:
         around = _ChainSurroundings(self, codes)
         for row in solved.open_receives.to_pylist():
             if row["place"] < 0:
-                passed_on.setdefault(int(codes[process_of_next(row["place"])]), set()).update(causes_of(row, around) or ())
+                passed_on.setdefault(int(codes[process_of_next(row["place"])]), set()).update(
+                    causes_of(row, around) or ()
+                )
         seen = set(codes[solved.placed.skeleton.process].tolist())
         unmet = {code: positions for code, positions in self.pending.items() if code not in seen}
         return unmet | {code: tuple(sorted(positions)) for code, positions in passed_on.items()}

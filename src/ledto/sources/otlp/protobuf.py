@@ -62,10 +62,6 @@ _SHOWN_BYTES = 400
 _MESSAGES: dict[str, type[Message]] = {SPANS: trace_pb2.Span, LOGS: logs_pb2.LogRecord}
 
 
-class _NotRegular(Exception):
-    """The exact reader must read the record."""
-
-
 def wire_resource(raw: bytes) -> Resource:
     """Read a resource; if that fails, return a resource with the problem."""
     try:
