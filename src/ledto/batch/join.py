@@ -173,10 +173,13 @@ def _join_computation(
     joined: Joined,
 ) -> None:
     """Add the crossings and missing causes of one computation to `joined`."""
-    ends = {segment.window: _read_ends(target, segment) for segment in segments if segment.open_file is not None}
-    receives = _stacked(ends, receives=True)
+    with_ends = [segment for segment in segments if segment.open_file is not None]
+    sends = _concatenate(_read_ends(target, segment, receives=False) for segment in with_ends)
+    # Most waits are for answers that nobody reports. There are millions of them: drop them file by file.
+    sent = _one_array(pc.unique(sends["key"]))
+    receives = _concatenate(_drop_idle_waits(_read_ends(target, segment, receives=True), sent) for segment in with_ends)
     neighbours = Neighbours(segments)
-    senders = _SendersByKey(_needed_sends(receives, _stacked(ends, receives=False), segments, find_senders), neighbours)
+    senders = _SendersByKey(_needed_sends(receives, sends, segments, find_senders), neighbours)
     for row in receives.to_pylist():
         window, place, key = row["window"], row["place"], row["key"]
         effect: Effect | None = EventIn(window, place)
@@ -303,20 +306,22 @@ class Neighbours:
         return None if nearest is None else FirstOf(nearest, process)
 
 
-def _read_ends(target: SegmentTarget, made: SegmentResult) -> pa.Table:
+def _read_ends(target: SegmentTarget, made: SegmentResult, *, receives: bool) -> pa.Table:
+    """Read the open ends of one segment: those that receive a key, or those that send one."""
     with target.store.open(f"{layout.run_folder(target.run)}/{made.open_file}") as file:
-        return pq.ParquetFile(file).read(use_threads=False)
+        ends = pq.ParquetFile(file).read(use_threads=False)
+    ends = ends.filter(pc.equal(ends["receives"], receives))
+    return ends.append_column("window", pa.repeat(made.window, len(ends))).select(ENDS.names).cast(ENDS)
 
 
-def _stacked(ends: dict[int, pa.Table], *, receives: bool) -> pa.Table:
-    """Put the receives, or the sends, of all windows into one table of `ENDS`."""
-    parts = [
-        table.filter(pc.equal(table["receives"], receives)).append_column(
-            "window", pa.repeat(window, pc.sum(pc.equal(table["receives"], receives)).as_py() or 0)
-        )
-        for window, table in ends.items()
-    ]
-    return pa.concat_tables([part.select(ENDS.names).cast(ENDS) for part in parts]) if parts else ENDS.empty_table()
+def _drop_idle_waits(receives: pa.Table, sent: pa.Array) -> pa.Table:
+    """Drop waits for answers whose keys are not among the open sends: they have no cause elsewhere, and lack none."""
+    is_wait = pc.fill_null(pc.starts_with(receives["key"], ANSWER), False)
+    return receives.filter(pc.or_(pc.invert(is_wait), pc.is_in(receives["key"], value_set=sent)))
+
+
+def _concatenate(parts: Iterable[pa.Table]) -> pa.Table:
+    return pa.concat_tables([ENDS.empty_table(), *parts])
 
 
 def _one_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -95,7 +95,7 @@ SKELETON_TIED = "tied"
 events at one time, which may have happened in either order."""
 SKELETON_FOLLOWS = "follows"
 """A column of the skeleton of a segment with lines: distances from the reference of a row to the references that it follows
-in its own process (`ledto.history.references`). 4 is the row two before this one, and 3 is the list of that row. Without
+in its own process (`ledto.causality.lines`). 4 is the row two before this one, and 3 is the list of that row. Without
 this column, each row follows the row before in its process."""
 LIST_REST, LIST_FIRST, LIST_LOW = LISTS = "list_rest", "list_first", "list_low"
 """Columns of the skeleton of a segment with lines, null where a row has no list: the distance to the reference of what the

@@ -1,7 +1,7 @@
 """Find what the first events of a segment follow on lines that began earlier: the fronts of these lines.
 
 Earlier segments are searched only when a question needs it. `ledto.history.window.lines` has the marks of lines.
-References (`ledto.history.references`) count positions of the whole history.
+References (`ledto.causality.lines`) count positions of the whole history.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ledto.causality.lines import row_reference
 from ledto.causality.skeleton import Longs
 from ledto.causality.taint import NEVER
-from ledto.history.references import reference_to
 from ledto.history.tables import count_within_processes
 from ledto.history.window.lines import AS_PARENT, LineEnds, Marks, mark_of
 
@@ -145,7 +145,7 @@ def fronts(run: Run, number: int, marks: Marks) -> tuple[Longs, Longs]:
         is_shared_open &= ~is_open & search.is_server[waiting] & extends[shared_at]
         for places, chosen in ((at, is_open), (shared_at, is_shared_open)):
             which.append(waiting[chosen])
-            references.append(reference_to(first) + front[places[chosen]])
+            references.append(row_reference(first) + front[places[chosen]])
         # A front that extends an earlier one has more parts in earlier segments.
         waiting = waiting[~(is_open & ~extends[at])]
     return np.concatenate(which), np.concatenate(references)
@@ -186,7 +186,7 @@ def _last_of_processes(run: Run, number: int) -> tuple[Marks, Longs, Flags]:
     present, last = np.unique(process[::-1], return_index=True)
     order = np.argsort(marks)
     rows = len(process) - 1 - last[np.searchsorted(present, local)]
-    return marks[order], reference_to(rows[order].astype(np.int64)), np.zeros(len(marks), np.bool_)
+    return marks[order], row_reference(rows[order].astype(np.int64)), np.zeros(len(marks), np.bool_)
 
 
 def _main_mark(run: Run, code: int) -> int:

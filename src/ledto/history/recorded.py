@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ledto.causality.lines import referred_row, refers_to_list, row_reference
 from ledto.causality.recorded_past import members, past_of_many
 from ledto.causality.skeleton import Longs
 from ledto.history import layout
 from ledto.history.line_fronts import fronts, lines_before
-from ledto.history.references import is_list, reference_to, row_of
 from ledto.history.run import Run
 
 Bits = NDArray[np.uint64]
@@ -93,7 +93,7 @@ def recorded_steps(run: Run, positions: Longs, *, answered: bool = False) -> tup
         into = edges_into(run, number).of_rows(rows)
         into = into.take(into.are_recorded(answered=answered))
         effects += [within, first + into.row]
-        references += [reference_to(within) - causes.back[at], into.reference]
+        references += [row_reference(within) - causes.back[at], into.reference]
     positions_of_causes, which = _positions(run, np.concatenate(references))
     return distinct_pairs(np.concatenate(effects)[which], positions_of_causes)
 
@@ -131,7 +131,7 @@ class EdgesInto:
     row: Longs
     """The row of the effect in the segment; ascending."""
     reference: Longs
-    """The cause, over the whole history (`ledto.history.references`)."""
+    """The cause, over the whole history (`ledto.causality.lines`)."""
     assumed: Flags
     """Whether the cause is only assumed."""
     tied: Flags
@@ -167,7 +167,7 @@ def edges_into(run: Run, number: int) -> EdgesInto:
         order = np.argsort(rows, kind="stable")
         return EdgesInto(
             rows[order],
-            np.concatenate((reference_to(messages.position), reference))[order],
+            np.concatenate((row_reference(messages.position), reference))[order],
             np.concatenate((messages.assumed, np.zeros(len(row), np.bool_)))[order],
             np.concatenate((messages.tied, np.zeros(len(row), np.bool_)))[order],
         )
@@ -203,7 +203,7 @@ def recorded_within(run: Run, number: int) -> tuple[Longs, Longs]:
         recorded = run.recorded_group(number, group)
         rows = np.repeat(np.arange(len(recorded)), np.diff(recorded.offsets)) + group * layout.SKELETON_ROWS
         effects.append(rows)
-        references.append(reference_to(rows) - recorded.back)
+        references.append(row_reference(rows) - recorded.back)
     causes, which = members(np.concatenate(references), *run.line_lists(number))
     return np.concatenate(effects)[which], causes
 
@@ -211,14 +211,14 @@ def recorded_within(run: Run, number: int) -> tuple[Longs, Longs]:
 def _positions(run: Run, references: Longs) -> tuple[Longs, Longs]:
     """Resolve references to events: give the events' positions, and for each the place of its reference."""
     segments = run.segments
-    names_list = is_list(references)
+    names_list = refers_to_list(references)
     alone, lists = np.flatnonzero(~names_list), np.flatnonzero(names_list)
-    positions, which = [row_of(references[alone])], [alone]
-    numbers = np.searchsorted(segments.first_position, row_of(references[lists]), side="right") - 1
+    positions, which = [referred_row(references[alone])], [alone]
+    numbers = np.searchsorted(segments.first_position, referred_row(references[lists]), side="right") - 1
     for number in np.unique(numbers).tolist():
         in_segment = lists[numbers == number]
         first = int(segments.first_position[number])
-        rows, of = members(references[in_segment] - reference_to(first), *run.line_lists(number))
+        rows, of = members(references[in_segment] - row_reference(first), *run.line_lists(number))
         positions.append(rows + first)
         which.append(in_segment[of])
     return np.concatenate(positions), np.concatenate(which)
@@ -232,7 +232,7 @@ class _PastSearch:
     def __init__(self, run: Run, positions: Longs, answered: bool = False) -> None:
         """Start at these positions. `answered`: count answers that are only assumed as recorded."""
         self.run, self.answered, self.size = run, answered, FIRST_ROWS
-        self.waiting: Longs = reference_to(np.unique(positions))
+        self.waiting: Longs = row_reference(np.unique(positions))
         """References still to be followed: ascending, each once."""
 
     def copy(self, *, answered: bool) -> _PastSearch:
@@ -243,11 +243,11 @@ class _PastSearch:
 
     def waits_at_or_after(self, position: int) -> bool:
         """Tell whether the search still has to visit an event at or after a position."""
-        return len(self.waiting) > 0 and int(self.waiting[-1]) >= reference_to(position)
+        return len(self.waiting) > 0 and int(self.waiting[-1]) >= row_reference(position)
 
     def step(self, down_to: int = 0) -> Longs:
         """Search some rows up to the newest reference; give positions, ascending. May leave out those before `down_to`."""
-        newest = row_of(int(self.waiting[-1]))
+        newest = referred_row(int(self.waiting[-1]))
         number = self.run.segments.segment_of(newest)
         row = newest - int(self.run.segments.first_position[number])
         start = max(row // layout.SKELETON_ROWS * layout.SKELETON_ROWS, row + 1 - self.size)
@@ -258,10 +258,10 @@ class _PastSearch:
         """Search the rows of a segment from `start` up to the newest reference; all must be in one row group."""
         first = int(self.run.segments.first_position[number])
         group, begin = divmod(start, layout.SKELETON_ROWS)
-        end = row_of(int(self.waiting[-1])) - first - group * layout.SKELETON_ROWS + 1
+        end = referred_row(int(self.waiting[-1])) - first - group * layout.SKELETON_ROWS + 1
         causes = self.run.recorded_group(number, group, answered=self.answered).part(begin, end)
         base = first + start
-        shift = reference_to(base)
+        shift = row_reference(base)
         reached = int(np.searchsorted(self.waiting, shift))
         rows, leaving = causes.past_of(self.waiting[reached:] - shift, max(0, down_to - base))
         further = [self.waiting[:reached], leaving + shift]
@@ -294,11 +294,11 @@ def are_recorded_before(run: Run, earlier: Longs, later: Longs) -> Flags:
 def _are_in_past(run: Run, earlier: Longs, bit: Bits, events: Longs) -> Flags:
     """Tell for each pair whether the earlier event is in the past of the event of this bit. `earlier` must ascend."""
     is_before = np.zeros(len(earlier), np.bool_)
-    references = reference_to(events)
+    references = row_reference(events)
     bits: Bits = ONE << np.arange(len(events), dtype=np.uint64)
     undecided = len(earlier)
-    while undecided and len(references) and int(references[-1]) >= reference_to(int(earlier[0])):
-        newest = row_of(int(references[-1]))
+    while undecided and len(references) and int(references[-1]) >= row_reference(int(earlier[0])):
+        newest = referred_row(int(references[-1]))
         number = run.segments.segment_of(newest)
         first = int(run.segments.first_position[number])
         group = (newest - first) // layout.SKELETON_ROWS
@@ -306,9 +306,9 @@ def _are_in_past(run: Run, earlier: Longs, bit: Bits, events: Longs) -> Flags:
         start = max(first + group * layout.SKELETON_ROWS, int(earlier[0]))
         begin = start - first - group * layout.SKELETON_ROWS
         causes = run.recorded_group(number, group).part(begin, newest - start + begin + 1)
-        shift = reference_to(start)
+        shift = row_reference(start)
         reached = int(np.searchsorted(references, shift))
-        marked = np.zeros(reference_to(len(causes)), np.uint64)
+        marked = np.zeros(row_reference(len(causes)), np.uint64)
         marked[references[reached:] - shift] = bits[reached:]
         leaving, leaving_bits = past_of_many(causes.offsets, causes.back, causes.rest, marked)
         bits_of_rows = marked[::2]

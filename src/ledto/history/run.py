@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ledto.causality.boundary import Boundary
+from ledto.causality.lines import row_reference
 from ledto.causality.place import previous_rows
 from ledto.causality.recorded_past import RecordedCauses, merge_causes
 from ledto.causality.skeleton import Skeleton
@@ -29,7 +30,6 @@ from ledto.history.errors import DamagedHistory
 from ledto.history.line_fronts import rows_not_started
 from ledto.history.manifest import Manifest, read_manifest
 from ledto.history.open_ends import CERTAIN, TIED
-from ledto.history.references import reference_to
 from ledto.history.run_files import RunFiles
 from ledto.history.sealed import SealedFile, damaged, missing, read_sealed, read_sealed_table
 from ledto.history.store import Store
@@ -159,12 +159,12 @@ class Run(RunFiles):
             table = self._skeleton_columns(number, group, columns)
             start = group * layout.SKELETON_ROWS
             offsets, back = without_last(table, doubtful)
-            messages = RecordedCauses(offsets, reference_to(back), np.zeros(len(table), np.int64))
+            messages = RecordedCauses(offsets, row_reference(back), np.zeros(len(table), np.int64))
             if layout.SKELETON_FOLLOWS not in table.column_names:
                 previous = self.previous_rows(number)[start : start + len(table)]
                 has_previous = previous >= 0
                 offsets = np.concatenate(([0], np.cumsum(has_previous))).astype(np.int64)
-                back = reference_to((np.arange(start, start + len(previous)) - previous)[has_previous])
+                back = row_reference((np.arange(start, start + len(previous)) - previous)[has_previous])
                 return merge_causes(RecordedCauses(offsets, back, messages.rest), messages)
             lines = RecordedCauses(*lists_of(table[layout.SKELETON_FOLLOWS]), distances(table[layout.LIST_REST]))
             not_started = rows_not_started(self, number) - start
@@ -188,7 +188,7 @@ class Run(RunFiles):
             if not all(table.num_columns for table in tables):
                 return np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
             rest, low = (distances(pa.concat_tables(tables)[name]) for name in columns)
-            return np.where(rest > 0, reference_to(rows) - rest, -1), rows - low
+            return np.where(rest > 0, row_reference(rows) - rest, -1), rows - low
 
         return self._cache.get(
             ("lists", number),

@@ -18,11 +18,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ledto.causality.boundary import Boundary
+from ledto.causality.lines import row_reference
 from ledto.causality.skeleton import Longs, Skeleton
 from ledto.history import layout
 from ledto.history.column_files import vector_arrays
 from ledto.history.ids import index_of_ids
-from ledto.history.references import reference_to
 from ledto.history.sealed import write_sealed, write_sealed_table
 from ledto.history.store import Store
 from ledto.history.window.lines import LineEnds, SegmentLines
@@ -144,8 +144,8 @@ def _follows(lines: SegmentLines) -> dict[str, pa.Array]:
     rows = np.arange(len(lines.offsets) - 1)
     row_of_entry, lists = np.repeat(rows, np.diff(lines.offsets)), lines.lists
     return {
-        layout.SKELETON_FOLLOWS: _distances(lines.offsets, reference_to(row_of_entry) - lines.follows),
-        layout.LIST_REST: _distance(reference_to(rows) - lists.rest, lists.rest >= 0),
+        layout.SKELETON_FOLLOWS: _distances(lines.offsets, row_reference(row_of_entry) - lines.follows),
+        layout.LIST_REST: _distance(row_reference(rows) - lists.rest, lists.rest >= 0),
         layout.LIST_FIRST: _distance(rows - lists.first, lists.first >= 0),
         layout.LIST_LOW: _distance(rows - lists.low, lists.low >= 0),
     }
