@@ -221,10 +221,9 @@ def walk(data: bytes) -> Columns:
                     attributes |= kept
                     failed = status.get("code") == 2
                     add(process, int(span["endTimeUnixNano"]), "send" if is_server else "receive",
-                        f"{ANSWER}{parent}" if is_server and parent else None, None if is_server else f"{ANSWER}{line}",
-                        None, key, f"{name} {'fails' if failed else 'ends'}", attributes,
-                        failure(attributes, failed, 500 if is_server else 400), line, None if is_server else parent, "end",
-                        begun, place)  # fmt: skip
+                        f"{ANSWER}{parent}" if parent else None, f"{ANSWER}{line}", None, key,
+                        f"{name} {'fails' if failed else 'ends'}", attributes,
+                        failure(attributes, failed, 500 if is_server else 400), line, None, "end", begun, place)  # fmt: skip
     return columns
 
 
