@@ -3,7 +3,7 @@
 One pass over the rows finds, for each event, the path to the asked event with the fewest *guesses*, which are steps that
 are not recorded, and the first guess on that path.
 
-A *reference* is one number for an event or for the list of an event (`ledto.causality.lines`): see `_event_reference`.
+`ledto.causality.lines` says what a *reference* is.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ledto.causality.lines import list_reference, referred_row, row_reference
 from ledto.causality.paths import UNREACHED
 from ledto.causality.skeleton import Ints, Skeleton
 from ledto.history import layout
@@ -23,24 +24,6 @@ from ledto.kernels import inlined, kernel
 from ledto.questions.why import Filter, by_event_groups, keep_wanted
 
 NONE: Longs = np.empty(0, np.int64)
-
-
-@inlined
-def _event_reference(row: int) -> int:
-    """Encode a reference to an event by its row or position: an even number."""
-    return 2 * row
-
-
-@inlined
-def _list_reference(row: int) -> int:
-    """Encode a reference to the list of an event: the odd number after that of the event."""
-    return 2 * row + 1
-
-
-@inlined
-def _row_of_reference(reference: int) -> int:
-    """Decode the row or position of the event, whether the reference is to the event or to its list."""
-    return reference // 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +101,7 @@ class _BackwardSearch:
         first = int(run.segments.first_position[self._number])
         self._group = (position - first) // layout.SKELETON_ROWS
         none = np.array([-1], np.int64)
-        start = np.array([_event_reference(position)], np.int64)
+        start = np.array([row_reference(position)], np.int64)
         self._waiting = _Paths(start, np.zeros(1, np.int64), none, none)
         """Paths from events and lists of row groups that are still to come."""
         self._least: Ints = np.full(len(run.processes), UNREACHED, np.int32)
@@ -132,11 +115,11 @@ class _BackwardSearch:
         start = int(run.segments.first_position[number]) + self._group * layout.SKELETON_ROWS
         skeleton = run.skeleton_group(number, self._group)
         # Indexed by reference, counted from the first row of the group.
-        guesses = np.full(_event_reference(len(skeleton)), UNREACHED, np.int32)
+        guesses = np.full(row_reference(len(skeleton)), UNREACHED, np.int32)
         cause, effect = np.full(len(guesses), -1, np.int64), np.full(len(guesses), -1, np.int64)
-        is_here = self._waiting.reference >= _event_reference(start)
+        is_here = self._waiting.reference >= row_reference(start)
         arriving = self._waiting.select(is_here)
-        at = arriving.reference - _event_reference(start)
+        at = arriving.reference - row_reference(start)
         guesses[at], cause[at], effect[at] = arriving.guesses, arriving.cause, arriving.effect
         leaving = self._sweep(skeleton, start, guesses, cause, effect)
         self._waiting = self._waiting.select(~is_here).with_more(leaving)
@@ -214,7 +197,7 @@ def _possible_rows(
     """
     count, edge = 0, len(edge_row) - 1
     for row in range(len(codes) - 1, -1, -1):
-        process, at, place, listed = codes[row], start + row, _event_reference(row), _list_reference(row)
+        process, at, place, listed = codes[row], start + row, row_reference(row), list_reference(row)
         if guesses[listed] != UNREACHED:
             # A list contains its own row, and what `rest` refers to.
             _offer(place, guesses[listed], causes[listed], effects[listed], guesses, causes, effects)
@@ -222,7 +205,7 @@ def _possible_rows(
                 before = place - rest[row]
                 _offer(before, guesses[listed], causes[listed], effects[listed], guesses, causes, effects)
             elif rest[row] > 0:
-                leaving[0, count], leaving[1, count] = _event_reference(start) + place - rest[row], guesses[listed]
+                leaving[0, count], leaving[1, count] = row_reference(start) + place - rest[row], guesses[listed]
                 leaving[2, count], leaving[3, count] = causes[listed], effects[listed]
                 count += 1
         if least[process] != UNREACHED:
@@ -235,7 +218,7 @@ def _possible_rows(
                     leaving[1, count], leaving[2, count], leaving[3, count] = fewest, causes[place], effects[place]
                 else:
                     leaving[1, count] = fewest + 1
-                    leaving[2, count], leaving[3, count] = _row_of_reference(edge_reference[edge]), at
+                    leaving[2, count], leaving[3, count] = referred_row(edge_reference[edge]), at
                 count += 1
             edge -= 1
         if fewest == UNREACHED:
@@ -247,15 +230,15 @@ def _possible_rows(
             if before >= 0:
                 _offer(before, fewest, causes[place], effects[place], guesses, causes, effects)
             else:
-                leaving[0, count], leaving[1, count] = _event_reference(start) + before, fewest
+                leaving[0, count], leaving[1, count] = row_reference(start) + before, fewest
                 leaving[2, count], leaving[3, count] = causes[place], effects[place]
                 count += 1
         for entry in range(offsets[row], offsets[row + 1]):
             before = row - back[entry]
             if before >= 0:
-                _offer(_event_reference(before), fewest + 1, start + before, at, guesses, causes, effects)
+                _offer(row_reference(before), fewest + 1, start + before, at, guesses, causes, effects)
             else:
-                leaving[0, count], leaving[1, count] = _event_reference(start + before), fewest + 1
+                leaving[0, count], leaving[1, count] = row_reference(start + before), fewest + 1
                 leaving[2, count], leaving[3, count] = start + before, at
                 count += 1
     return count
