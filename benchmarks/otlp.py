@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from benchmarks.otlp_traces import document, json_lines, protobuf, requests
 from benchmarks.report import Goal, Section
-from ledto.events.schema import ANSWER
+from ledto.events.keys import ANSWER
 from ledto.sources.files import InputFile
 from ledto.sources.otlp import Otlp
 

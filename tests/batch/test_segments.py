@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ledto.batch.inline import InlineEngine
 from ledto.batch.join import EpsTooSmall, Unbalanced
-from ledto.events.schema import REPORTS, SPAN
+from ledto.events.keys import SPAN
+from ledto.events.schema import REPORTS
 from ledto.sources.contract import SourceError
 from ledto.sources.inputs import find_inputs
 from tests.examples import examples

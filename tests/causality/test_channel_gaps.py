@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledto.causality.channel_tables import match_channels_in
-from ledto.events.schema import REPORTS, SPAN
+from ledto.events.keys import SPAN
+from ledto.events.schema import REPORTS
 
 SIZES = (1, 3)
 """Of messages that nobody reported, where bytes are counted."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ledto.events.schema import ANSWER, REPORTS, SPAN
+from ledto.events.keys import ANSWER, SPAN
+from ledto.events.schema import REPORTS
 from tests.live.streams import BASE, DELTA, MS
 
 STEP, SKEW = 4, 12

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledto.events.schema import ANSWER, REPORTS, SPAN
+from ledto.events.keys import ANSWER, SPAN
+from ledto.events.schema import REPORTS
 from ledto.history.recorded import recorded_past
 from ledto.history.run import Run
 from ledto.live import LiveHistory, LiveTerms, LiveWriter

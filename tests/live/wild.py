@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from ledto.causality.vector_clocks import vector_clocks
-from ledto.events.schema import ANSWER, REPORTS, SPAN
+from ledto.events.keys import ANSWER, SPAN
+from ledto.events.schema import REPORTS
 from ledto.history.recorded import recorded_past
 from ledto.history.run import Run
 from ledto.live import LiveHistory, LiveTerms, LiveWriter

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ledto.events.schema import REPORTS, STAMPED
+from ledto.events.keys import STAMPED
+from ledto.events.schema import REPORTS
 from ledto.questions import History, Standing
 from tests.history.computations import observe_cut
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ledto.events.schema import ANSWER, END, FIRST, REPORTS, START
+from ledto.events.keys import ANSWER
+from ledto.events.schema import END, FIRST, REPORTS, START
 from ledto.questions import RELATIONS, History, PathStep, Standing
 from ledto.questions.standing import POSSIBLY_BEFORE
 from tests.examples import examples

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import ledto
 from ledto.cli.main import cli
-from ledto.events.schema import ANSWER
+from ledto.events.keys import ANSWER
 from ledto.history import BadCondition, NoHistory
 from ledto.history.clocks.measure import add_clocks, measure_segment
 from ledto.history.clocks.tables import store_clocks

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ledto.events.schema import ANSWER
+from ledto.events.keys import ANSWER
 from ledto.sources import check_source
 from ledto.sources.otlp import Otlp
 from tests.sources.otlp_requests import (

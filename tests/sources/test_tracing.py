@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledto.events.schema import STAMPED
+from ledto.events.keys import STAMPED
 from ledto.interop.govector import GoVector
 from ledto.sources import check_source
 from ledto.sources.native import lines as json_lines

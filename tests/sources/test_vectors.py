@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ledto.events.schema import STAMPED
+from ledto.events.keys import STAMPED
 from ledto.sources import Source, vectors
 from ledto.sources.native.lines import JsonLines
 from ledto.sources.shiviz.source import ShiViz

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledto.events.schema import ANSWER
+from ledto.events.keys import ANSWER
 from ledto.sources import check_source
 from ledto.sources.zipkin.source import Zipkin
 from tests.sources.reading import SAMPLES, rows

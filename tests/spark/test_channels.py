@@ -12,7 +12,8 @@ import pytest
 
 from ledto.causality.channel_tables import count_outcomes, match_table
 from ledto.causality.channels import Unreported, unreported_in
-from ledto.events.schema import REPORTS, SPAN
+from ledto.events.keys import SPAN
+from ledto.events.schema import REPORTS
 from ledto.spark import channels
 from ledto.spark.channels import match_channels
 from ledto.spark.read import REPORTS_DDL

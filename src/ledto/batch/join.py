@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ledto.errors import LedtoError
-from ledto.events.schema import ANSWER, UNKNOWN_ANSWER, UNKNOWN_CALL
+from ledto.events.keys import ANSWER, UNKNOWN_ANSWER, UNKNOWN_CALL
 from ledto.history import layout
 from ledto.history.open_ends import (
     TIED,

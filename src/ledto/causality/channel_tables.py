@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from ledto.causality.channel_kernels import NO_SEQ, NO_SIZE, Doubt, Longs
 from ledto.causality.channels import ChannelEnds, Matched, Unreported, match_ends, side_of, unreported_in
 from ledto.causality.order import NO_TIME
-from ledto.events.schema import RECEIVE, SEND, SPAN
+from ledto.events.keys import SPAN
+from ledto.events.schema import RECEIVE, SEND
 
 MATCHED: Final = 512
 UNMATCHED_SEND: Final = 32

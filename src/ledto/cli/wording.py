@@ -114,7 +114,8 @@ def _doubt_numbers(numbered: bool) -> str:
 
 def describe_message(event: Event) -> str:
     """Return the key of an event's message, shortened. For a span, return only who started it: its line names it already."""
-    from ledto.events.schema import ANSWER, SPAN  # Imports pyarrow, which help does not need.
+    from ledto.events.keys import ANSWER
+    from ledto.events.schema import SPAN  # Imports pyarrow, which help does not need.
 
     key = event.message or ""
     if not key.startswith((SPAN, ANSWER)):
@@ -129,7 +130,7 @@ def describe_message(event: Event) -> str:
 
 def shorten_key(key: str | None) -> str:
     """Shorten a message's key."""
-    from ledto.events.schema import ANSWER, SPAN
+    from ledto.events.keys import ANSWER, SPAN
 
     if key is None or not key.startswith((SPAN, ANSWER)):
         return key or ""

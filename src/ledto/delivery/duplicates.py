@@ -1,4 +1,7 @@
-"""Count and find bits of 64-bit words, in compiled loops."""
+"""Find reports that come more than once: in a table (`repeated_rows`), and one by one in bounded memory (`SeenMessages`).
+
+What has been seen of a process is a set of numbers. It is kept as ranges and as bits of 64-bit words.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""What a policy means for one report: its place in the order, and when it is due.
+"""Policies of delivery: frozen values that choose between causal order and delay, by name or as objects.
 
-In the terms of Kulkarni & Arumugam, Approximate Causal Observer (2005), sections 3 and 4:
+A policy becomes a `DeliveryRule`, which gives each report its place in the order and the tick when it is due. In the terms
+of Kulkarni & Arumugam, Approximate Causal Observer (2005), sections 3 and 4:
 
 - ``key(m) = (r + c, kn[c], kn[c-1], ..., process, seq)``: the tuple that their `less` compares. The paper ends it with
   the process; `seq` is added so that two messages of one process and one tick have an order too.
 - ``due(m) = ceil(r + phi * (c + delta + eps))``: their `delcond`, rounded up to a whole tick.
 
 Partial stamps (section 6.5) drop parts of the stamp from both: `uses_c` False treats c as 0, and `elements` keeps the
-first k elements of kn (0 for none).
+first k elements of kn (0 for none). On a command line a policy is ``NAME`` or ``NAME:PHI``, such as ``exact`` and ``cbd:0.6``.
 """
 
 from __future__ import annotations

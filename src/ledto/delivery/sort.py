@@ -1,8 +1,9 @@
-"""Pack the sort keys of reports into as few 64-bit words as hold them.
+"""Sort reports by keys of several fields, packed into as few 64-bit words as hold them.
 
 Comparing one or two words makes sorting fast. Each field takes just the bits that its values in this table need
 (smallest to largest); fields follow each other from the most significant bit on. If they need more than two words,
-ranks from a full sort replace them: slower to make, and the same order.
+ranks from a full sort replace them: slower to make, and the same order. Keys mostly arrive nearly in order, which the sort
+uses.
 """
 
 from __future__ import annotations

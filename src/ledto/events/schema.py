@@ -1,4 +1,29 @@
-"""Prefixes of message keys that do not name plain messages. Needs no Arrow, for code that only shows keys."""
+r"""The columns of reports: every source gives one row for each report, unreadable ones included.
+
+One literal row, as JSON::
+
+    {"computation": "", "process": "shop", "seq": 2, "time": 1700000000000000000, "arrival": null, "kind": "send",
+     "sends": "m1", "receives": null, "receives_more": null, "id": null, "name": "order placed", "stamp": null,
+     "attributes": "{\"order\":7}", "error": null, "clock_name": null, "line": "request-9", "line_parent": null,
+     "line_phase": null, "line_joins": null, "line_since": null, "channel_key": null, "channel_bytes": null,
+     "file": "shop.jsonl", "place": 2, "reason": null, "text": null}
+
+A row with a `reason` is quarantined: it says why, and `text` has what was read. All other rows have a process, a kind,
+and a ``seq`` or a ``time``, which was read from the clock ``clock_name`` or, without one, from the process's own. These
+columns relate an event to others:
+
+- message keys: a send has ``sends``, a receive has ``receives``;
+- ``channel_key``: sends and receives of one channel are matched in their order, message by message or, if they have
+  ``channel_bytes``, byte by byte;
+- ``line``: one thing that a process does, such as a request, a task or a span. Its events follow each other. In the first
+  row of a line, or its row of phase ``start``, ``line_parent`` names the line that started it; a start that receives a
+  message was started by that, and not by a line of its process. The phase ``first`` says that a row is the first of its
+  line, so that no earlier row is missing. In a row of phase ``end``, ``line_parent`` names the line that goes on after it,
+  and ``line_since`` is when it began. ``line_joins`` names lines that it waited for. A row whose line is its own parent
+  belongs to a span that another row starts.
+
+`ledto.events.keys` says what keys mean that begin with one of its prefixes.
+"""
 
 from __future__ import annotations
 
@@ -68,37 +93,5 @@ __all__ = [
     "END",
     "FIRST",
     "PHASES",
-    "ANSWER",
-    "SPAN",
-    "STAMPED",
     "TEXT_LIMIT_CHARACTERS",
 ]
-
-
-SPAN: Final = "span "
-"""The prefix of keys that name the start of a line, as ``span TRACE/SPAN``. An event that receives a key which nobody
-sends is kept, and its cause is known to be missing."""
-
-ANSWER: Final = "ledto:answer to "
-"""The prefix of keys that name the answer to a line, as ``ledto:answer to TRACE/SPAN``. An answer is assumed to have
-reached whoever waited for it: nothing recorded says so, and an answer that no report has is not missing. The prefix is
-one that no key of a user begins with: a message of a user is recorded, not assumed."""
-
-CALLER: Final = "its caller"
-"""What is missing if a server or consumer names no caller."""
-
-STAMPED: Final = "stamp of "
-"""The prefix of keys that come from vector stamps: nobody sends or misses a message of that name."""
-
-UNKNOWN_ANSWER: Final = "when its answer was sent"
-"""In place of a key: what is missing if the answer to a wait ended later than the wait."""
-
-UNENDED: Final = "ledto:end of "
-"""The prefix of keys that name the end of a client's span which was still open when it was reported. Nobody sends one.
-The start of such a span receives it, because an answer may have reached its process at any time since."""
-
-UNKNOWN_PLACE: Final = "ledto:when it happened"
-"""What is missing if an event stands before the start of its own span, by the clock. Nobody sends it."""
-
-UNKNOWN_CALL: Final = "when it was called"
-"""In place of a key: what is missing if another process started a span from one that is no call by itself."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ledto.events.schema import ANSWER, LOCAL, RECEIVE, SEND, STAMPED
+from ledto.events.keys import ANSWER, STAMPED
+from ledto.events.schema import LOCAL, RECEIVE, SEND
 
 LEFT_OUT = "left out after "
 """The prefix of the key of a possible cause, in an export that leaves events out."""

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ledto.events.schema import ANSWER, SEND, SPAN, STAMPED
+from ledto.events.keys import ANSWER, SPAN, STAMPED
+from ledto.events.schema import SEND
 
 Where_co = TypeVar("Where_co", covariant=True)
 

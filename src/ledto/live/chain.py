@@ -25,7 +25,7 @@ from ledto.causality.order import NO_TIME
 from ledto.causality.skeleton import Skeleton
 from ledto.causality.sparse_vectors import Vectors
 from ledto.causality.vector_clocks import Scan
-from ledto.events.schema import ANSWER, UNKNOWN_CALL
+from ledto.events.keys import ANSWER, UNKNOWN_CALL
 from ledto.history.gone import Gone, earliest, gone_from, rows_after
 from ledto.history.mark_missing import with_missing
 from ledto.history.open_ends import (

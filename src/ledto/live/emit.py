@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ledto.events.schema import ANSWER, SPAN, STAMPED, UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
+from ledto.events.keys import ANSWER, SPAN, STAMPED, UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
 from ledto.live.chain import PendingSegment
 from ledto.live.delivery_log import DELIVERED
 from ledto.live.records import Record

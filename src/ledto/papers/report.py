@@ -1,4 +1,4 @@
-"""Define the parts of the report on one paper, and judge its statements."""
+"""Judge the statements of the papers, and write REPORT.md and stated.csv: what was obtained, and what is met."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ledto.causality.in_flight import messages_in_flight
 from ledto.causality.order import NO_TIME
-from ledto.events.schema import ANSWER
+from ledto.events.keys import ANSWER
 from ledto.history import layout
 from ledto.history.run import Run
 from ledto.history.tables import Longs

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledto.causality.taint import NEVER
-from ledto.events.schema import ANSWER, CALLER, RECEIVE, SPAN, UNENDED, UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
+from ledto.events.keys import ANSWER, CALLER, SPAN, UNENDED, UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
+from ledto.events.schema import RECEIVE
 from ledto.history.gone import LATE
 from ledto.history.run import Run
 from ledto.history.tables import Longs

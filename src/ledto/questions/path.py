@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ledto.causality.paths import FewestGuesses
 from ledto.causality.sweeps import FutureSweep
-from ledto.events.schema import ANSWER
+from ledto.events.keys import ANSWER
 from ledto.history import layout
 from ledto.history.recorded import edges_into, recorded_causes, recorded_past, recorded_steps
 from ledto.history.run import Run

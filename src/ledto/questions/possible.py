@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ledto.causality.skeleton import Ints
-from ledto.events.schema import ANSWER
+from ledto.events.keys import ANSWER
 from ledto.history import layout
 from ledto.history.recorded import past_by_stretches, recorded_past
 from ledto.history.run import Run

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ledto.causality.taint import NEVER
-from ledto.events.schema import SPAN
+from ledto.events.keys import SPAN
 from ledto.history import layout
 from ledto.history.run import Run
 from ledto.questions.event import events_at

@@ -1,4 +1,4 @@
-"""`simulate`: run a model with a seed; give reports and the truth about them."""
+"""Run a model with a seed: `simulate` gives reports and the truth about them, as tables and files that a source reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fit constant offsets to the messages of a group of clocks.
+"""Fit constant offsets, or offsets and constant rates, to the messages of a group of clocks.
 
 A *fit* bounds all differences at some moments: the true offsets, and rates, of clocks that follow the model lie within.
 If there is no fit, `NoFit` names the clocks that contradict each other.

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ledto.events.schema import STAMPED
+from ledto.events.keys import STAMPED
 
 REMEMBERED_ENTRIES = 1_000_000
 """Entries of clocks in memory at most, to see which causes others imply. The oldest clocks are forgotten first."""

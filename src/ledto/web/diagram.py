@@ -1,4 +1,7 @@
-"""Format times, which are whole numbers in a history's unit, for people."""
+"""Draw a space-time diagram as SVG: a lane for each line of a process, a row for each event, causes above effects.
+
+Times are whole numbers in a history's unit; `format_span` and `format_wall_time` write them for people.
+"""
 
 from __future__ import annotations
 

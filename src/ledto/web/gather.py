@@ -1,4 +1,4 @@
-"""Ask a history for everything that the page about one event shows."""
+"""Ask a history for everything that the page about one event shows: `gather` gives an `Incident`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ledto.events.schema import RECEIVE, SEND, SPAN
+from ledto.events.keys import SPAN
+from ledto.events.schema import RECEIVE, SEND
 from ledto.history.recorded import recorded_causes
 from ledto.history.run import Run
 from ledto.questions import Event, History, Missing, Standing

@@ -1,4 +1,7 @@
-"""The style sheet of a page: light or dark like the reader's system, without other files."""
+"""The style sheet of a page, light or dark like the reader's system, and the escaping of text from logs.
+
+A page needs no other files.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ledto.events.schema import REPORTS, STAMPED
+from ledto.events.keys import STAMPED
+from ledto.events.schema import REPORTS
 from ledto.history.window.solve import SegmentWindow, solve
 
 

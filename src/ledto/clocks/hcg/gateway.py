@@ -1,4 +1,7 @@
-"""The gateway of a subgroup: LT and RT for its members, VT for other gateways. See `structure`."""
+"""The gateway of a subgroup: LT and RT for its members, VT for other gateways, and the log of messages that it may relay.
+
+See `ledto.clocks.hcg.structure`.
+"""
 
 from __future__ import annotations
 

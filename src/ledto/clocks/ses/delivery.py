@@ -1,4 +1,4 @@
-"""Messages of an ordering clock: on their way in, waiting, and delivered."""
+"""Deliver the messages of an ordering clock in causal order: `OrderingObserver` holds back what came too early."""
 
 from __future__ import annotations
 

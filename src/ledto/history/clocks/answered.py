@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ledto.causality.order import NO_TIME
-from ledto.events.schema import RECEIVE, SEND, SPAN
+from ledto.events.keys import SPAN
+from ledto.events.schema import RECEIVE, SEND
 from ledto.history.deliver.rows import chain_of
 from ledto.history.run import Run
 

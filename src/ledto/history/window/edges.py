@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ledto.causality.order import NO_CAUSE, NO_LABEL, NO_TIME, Edges
 from ledto.causality.place import NONE, has_label_in
-from ledto.events.schema import ANSWER, SPAN, STAMPED, UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
+from ledto.events.keys import ANSWER, SPAN, STAMPED, UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
 from ledto.history.window.columns import BETWEEN, ReportColumns
 from ledto.history.window.span_edges import (
     before_their_start,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ledto.causality.order import Edges, process_of_last
 from ledto.causality.place import NONE, Detour, PlacedRows, has_label_in
-from ledto.events.schema import ANSWER
+from ledto.events.keys import ANSWER
 from ledto.history.open_ends import RECEIVES, SENDS
 from ledto.history.window.columns import BETWEEN
 from ledto.history.window.span_edges import SpanEnds, ends_of_groups

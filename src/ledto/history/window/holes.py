@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ledto.causality.order import NO_TIME
 from ledto.causality.skeleton import Ints, Longs, Skeleton
-from ledto.events.schema import ANSWER, LOCAL, RECEIVE, SPAN, STAMPED, UNKNOWN_PLACE
+from ledto.events.keys import ANSWER, SPAN, STAMPED, UNKNOWN_PLACE
+from ledto.events.schema import LOCAL, RECEIVE
 
 Flags = NDArray[np.bool_]
 

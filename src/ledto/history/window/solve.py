@@ -27,7 +27,8 @@ from ledto.causality.canonical import Copies, Raw, canonical_order, find_copies,
 from ledto.causality.corrected_times import find_corrections
 from ledto.causality.order import NO_TIME, OrderedRows, order_rows
 from ledto.causality.place import PlacedRows, assemble, has_label_in
-from ledto.events.schema import ANSWER, END, SPAN, START, UNKNOWN_ANSWER
+from ledto.events.keys import ANSWER, SPAN, UNKNOWN_ANSWER
+from ledto.events.schema import END, START
 from ledto.history.open_ends import RECEIVES, SENDS
 from ledto.history.quarantine import Quarantined
 from ledto.history.window.check_stamps import contradictions, first_contradictions

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ledto.causality.order import NO_CAUSE, Edges
 from ledto.causality.place import has_label_in
-from ledto.events.schema import ANSWER, END, RECEIVE, SEND, SPAN, START
+from ledto.events.keys import ANSWER, SPAN
+from ledto.events.schema import END, RECEIVE, SEND, START
 from ledto.history.window.columns import BETWEEN, NO_CODE, ReportColumns
 
 Longs = NDArray[np.int64]

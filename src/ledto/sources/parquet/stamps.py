@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ledto.events.schema import STAMPED
+from ledto.events.keys import STAMPED
 from ledto.sources.json.strict import value_of
 from ledto.sources.parquet.keys import Keys, Mask, is_valid, keys_of_lists
 from ledto.sources.rows import BadRecord

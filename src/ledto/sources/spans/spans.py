@@ -19,19 +19,8 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from ledto.events.schema import (
-    ANSWER,
-    COLUMNS,
-    END,
-    LOCAL,
-    RECEIVE,
-    REPORTS,
-    SEND,
-    SPAN,
-    START,
-    UNENDED,
-    UNKNOWN_PLACE,
-)
+from ledto.events.keys import ANSWER, SPAN, UNENDED, UNKNOWN_PLACE
+from ledto.events.schema import COLUMNS, END, LOCAL, RECEIVE, REPORTS, SEND, START
 from ledto.sources.error_column import errors_of
 from ledto.sources.rows import BATCH_BYTES, BATCH_ROWS, MOST_CAUSES, Row, Values, received, too_many_causes, values_of
 
