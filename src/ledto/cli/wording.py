@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ledto.durations import show_duration
+from ledto.events.keys import ANSWER, SPAN
 
 if TYPE_CHECKING:
     from ledto.questions.concurrent import Concurrent
@@ -114,9 +115,6 @@ def _doubt_numbers(numbered: bool) -> str:
 
 def describe_message(event: Event) -> str:
     """Return the key of an event's message, shortened. For a span, return only who started it: its line names it already."""
-    from ledto.events.keys import ANSWER
-    from ledto.events.schema import SPAN  # Imports pyarrow, which help does not need.
-
     key = event.message or ""
     if not key.startswith((SPAN, ANSWER)):
         return key
@@ -130,8 +128,6 @@ def describe_message(event: Event) -> str:
 
 def shorten_key(key: str | None) -> str:
     """Shorten a message's key."""
-    from ledto.events.keys import ANSWER, SPAN
-
     if key is None or not key.startswith((SPAN, ANSWER)):
         return key or ""
     return f"call from {_shorten_span(key.removeprefix(SPAN))}" if key.startswith(SPAN) else "answer"

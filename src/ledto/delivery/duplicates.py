@@ -17,6 +17,10 @@ from ledto.kernels import inlined, kernel
 Longs = NDArray[np.int64]
 
 
+DEFAULT_MAX_GAPS = 4096
+"""How many gaps of a sender are remembered by default."""
+
+
 def repeated_rows(process: NDArray[np.int32], seq: Longs) -> Longs:
     """Return every row of each message that has more than one, ascending."""
     rows = len(seq)
@@ -75,10 +79,6 @@ def rows_marked_twice(process: NDArray[np.int32], seq: Longs, first: Longs, star
             rows[count] = row
             count += 1
     return rows[:count]
-
-
-DEFAULT_MAX_GAPS = 4096
-"""How many gaps of a sender are remembered by default."""
 
 
 class Sighting(Enum):

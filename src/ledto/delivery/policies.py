@@ -8,7 +8,7 @@ of Kulkarni & Arumugam, Approximate Causal Observer (2005), sections 3 and 4:
 - ``due(m) = ceil(r + phi * (c + delta + eps))``: their `delcond`, rounded up to a whole tick.
 
 Partial stamps (section 6.5) drop parts of the stamp from both: `uses_c` False treats c as 0, and `elements` keeps the
-first k elements of kn (0 for none). On a command line a policy is ``NAME`` or ``NAME:PHI``, such as ``exact`` and ``cbd:0.6``.
+first k elements of kn (0 for none). On a command line a policy is ``NAME`` or ``NAME:PHI``: ``exact``, ``cbd:0.6``.
 """
 
 from __future__ import annotations

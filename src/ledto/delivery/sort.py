@@ -24,6 +24,10 @@ RUN = 16
 """How many rows are sorted by insertion before merging starts."""
 
 
+WORD_BITS = 63
+"""The bits used of a word: words are compared as signed integers, so the sign bit stays 0."""
+
+
 @inlined
 def _less(key: int, row: int, other_key: int, other: int, low: Longs) -> bool:
     if key != other_key or len(low) == 0:
@@ -121,10 +125,6 @@ def deal_and_sort(high: Longs, low: Longs) -> Longs:
             _insertion_sort(keys, rows, start, stop, low)
         start = stop
     return rows
-
-
-WORD_BITS = 63
-"""The bits used of a word: words are compared as signed integers, so the sign bit stays 0."""
 
 
 @dataclass(frozen=True, slots=True)

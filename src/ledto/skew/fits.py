@@ -27,6 +27,11 @@ ROUNDS = 4
 thousand or more."""
 
 
+Flags = NDArray[np.bool_]
+RATE_UNIT = 1e-15
+"""The unit in which logarithms of rates are integers."""
+
+
 def constant_rates(messages: Messages, reference: int | None) -> Fit | NoFit:
     """Fit clocks that gain or lose at a constant rate, against this reference or the median clock.
 
@@ -94,12 +99,6 @@ def _bound_pairs(lines: Corridors, count: int, a: Longs, b: Longs, first: Longs,
     bounds = to_matrix(count, np.concatenate((a, b)), np.concatenate((b, a)), np.concatenate(sides))
     tightest = tighten(bounds)
     return NoFit(contradictions(bounds)) if tightest is None else tightest
-
-
-Flags = NDArray[np.bool_]
-
-RATE_UNIT = 1e-15
-"""The unit in which logarithms of rates are integers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,6 +23,11 @@ PAST, POSSIBLE, FOCUS, BYSTANDER = "past", "possible", "focus", "bystander"
 """The role of a dot: recorded cause of the event that was asked about, possible cause, that event itself, or neither."""
 
 
+UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+"""Nanoseconds in a unit. Other units, such as tick, have no length in seconds."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 @dataclass(frozen=True, slots=True)
 class Dot:
     """One event to draw."""
@@ -215,12 +220,6 @@ def _draw_row(dot: Dot, place: tuple[int, int], lines_px: int, width: int, focus
         f'<text class="label" x="{lines_px + OFFSET_PX - 10}" y="{y}" dy="0.35em">'
         f"{escape(shorten(f'{dot.process} · {dot.label}', LABEL_CHARACTERS))}</text></a>"
     )
-
-
-UNIT_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-"""Nanoseconds in a unit. Other units, such as tick, have no length in seconds."""
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def format_span(value: float, unit: str) -> str:

@@ -27,6 +27,12 @@ LOUD = frozenset(
 """Severities of events that stand out."""
 
 
+NEARBY_ROWS = 16_384
+"""How far before and after the event, in history order, to search for bystanders."""
+SUSPECTS = 256
+"""How many of those to compare with the event, at most; each takes about a millisecond."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ordering:
     """The errors of one way to order reports, and how long reports wait for it."""
@@ -87,12 +93,6 @@ def label(event: Event) -> str:
     has_message = event.message is not None and not event.message.startswith(SPAN)
     verb = {SEND: "sends ", RECEIVE: "gets "}.get(event.kind, "") if has_message else ""
     return verb + (event.name or event.id)
-
-
-NEARBY_ROWS = 16_384
-"""How far before and after the event, in history order, to search for bystanders."""
-SUSPECTS = 256
-"""How many of those to compare with the event, at most; each takes about a millisecond."""
 
 
 def gather(

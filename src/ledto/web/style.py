@@ -12,16 +12,6 @@ _UNSHOWABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u206
 """Control characters, characters that change the direction of text, and what UTF-8 or XML cannot express."""
 
 
-def escape(text: str) -> str:
-    """Escape text for an element or a quoted attribute; replace characters that cannot be shown."""
-    return html.escape(_UNSHOWABLE.sub("\N{REPLACEMENT CHARACTER}", text))
-
-
-def shorten(text: str, most: int) -> str:
-    """Cut text to `most` characters, with an ellipsis at the end."""
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
-
-
 STYLE = """
 :root {
   color-scheme: light dark;
@@ -92,3 +82,13 @@ a.event:focus-visible .dot { stroke: var(--ink); stroke-width: 3; }
 .offset.after { fill: var(--backwards); font-weight: 700; }
 @media print { body { max-width: none; } .scroll { overflow: visible; border: 0; } }
 """
+
+
+def escape(text: str) -> str:
+    """Escape text for an element or a quoted attribute; replace characters that cannot be shown."""
+    return html.escape(_UNSHOWABLE.sub("\N{REPLACEMENT CHARACTER}", text))
+
+
+def shorten(text: str, most: int) -> str:
+    """Cut text to `most` characters, with an ellipsis at the end."""
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"

@@ -16,6 +16,11 @@ from ledto.clocks.hcg.structure import Group
 from ledto.clocks.locked import LockedClock
 from ledto.errors import ClockDrift, ClockError
 
+DEFAULT_LOG_LIMIT = 64
+"""Messages of each process that the log keeps."""
+DEFAULT_WAITING_LIMIT = 4096
+"""Global messages that may wait for their causes."""
+
 
 class MessageLog:
     """The messages that the gateway received from each member and sent into the subgroup itself, bounded.
@@ -94,12 +99,6 @@ class LiteralVector:
         """Give VT of a local message received at `tr`; `last_ts` is when the gateway had last sent."""
         self._vt[self._subgroup] = literal_level(self._vt[self._subgroup], last_ts, tr, delta=self._delta)
         return dict(self._vt)
-
-
-DEFAULT_LOG_LIMIT = 64
-"""Messages of each process that the log keeps."""
-DEFAULT_WAITING_LIMIT = 4096
-"""Global messages that may wait for their causes."""
 
 
 class Forwarded(NamedTuple):

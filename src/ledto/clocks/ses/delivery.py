@@ -23,6 +23,9 @@ MAX_WAITING = 10_000
 """How many messages may wait at once by default."""
 
 
+logger = logging.getLogger(__name__)
+
+
 class OrderingObserver(LockedClock):
     """A destination that delivers in causal order and never sends (Berry, 3.4.2). Thread-safe.
 
@@ -244,9 +247,6 @@ def _check_timeout(timeout_s: float) -> float:
 def _call_soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(callback)
-
-
-logger = logging.getLogger(__name__)
 
 
 class MissingSends(NamedTuple):

@@ -35,6 +35,28 @@ ORIGIN = ("file", "place")
 REPORTED = ("time", "name", "kind")
 
 
+ROWS: Final = 10_000
+"""The most rows of the log that one page reads."""
+FIRST_ROWS: Final = 1_000
+"""The most rows of the first read, before the size of a row is known."""
+READ_BYTES: Final = 16 << 20
+"""About how many bytes of the log one page reads, estimated from the rows of the last read."""
+ANSWERS: Final = 20
+"""The most notifications of one page, to bound the memory for a slow client."""
+ANSWER_BYTES: Final = 1 << 20
+"""The most text of the events in one answer; the longest texts are cut to fit."""
+POSSIBLE: Final = 5
+"""The most possible causes in an answer."""
+LONE_BYTES: Final = 64 << 20
+"""The same as `ANSWER_BYTES` for an event without its causes: larger than any report that the collector accepts."""
+STEP_BYTES: Final = 2 << 20
+"""A page ends after so many bytes of notifications."""
+KEPT_READS: Final = 4
+"""How many reads of the log are kept for other subscriptions."""
+PATIENCE: Final = 2
+"""How many versions of the history may lack an event before it is sent without its causes."""
+
+
 def find_delivered_event(history: History, row: dict[str, Any]) -> Event | None:
     """Find the event of a row of the delivery log; None if the history does not have it."""
     for event in _find_by_name(history, row):
@@ -80,28 +102,6 @@ def _equal(column: pa.ChunkedArray, value: Any) -> NDArray[np.bool_]:
     equal = pc.is_null(column) if value is None else pc.fill_null(pc.equal(column, value), False)
     mask: NDArray[np.bool_] = equal.to_numpy()
     return mask
-
-
-ROWS: Final = 10_000
-"""The most rows of the log that one page reads."""
-FIRST_ROWS: Final = 1_000
-"""The most rows of the first read, before the size of a row is known."""
-READ_BYTES: Final = 16 << 20
-"""About how many bytes of the log one page reads, estimated from the rows of the last read."""
-ANSWERS: Final = 20
-"""The most notifications of one page, to bound the memory for a slow client."""
-ANSWER_BYTES: Final = 1 << 20
-"""The most text of the events in one answer; the longest texts are cut to fit."""
-POSSIBLE: Final = 5
-"""The most possible causes in an answer."""
-LONE_BYTES: Final = 64 << 20
-"""The same as `ANSWER_BYTES` for an event without its causes: larger than any report that the collector accepts."""
-STEP_BYTES: Final = 2 << 20
-"""A page ends after so many bytes of notifications."""
-KEPT_READS: Final = 4
-"""How many reads of the log are kept for other subscriptions."""
-PATIENCE: Final = 2
-"""How many versions of the history may lack an event before it is sent without its causes."""
 
 
 class LiveLog(HistorySource, Protocol):

@@ -22,6 +22,16 @@ from ledto.sources.shiviz.text_window import TextWindow
 _SHOWN = 60
 
 
+MOST_SLOW_LINES: Final = 5
+"""How many lines of a file may take too long. Each becomes a bad row; the last raises `SourceError`."""
+RUN_EVENTS: Final = 1_024
+RUN_CHARACTERS: Final = 1 << 20
+"""About how many events, and how much text, `Events` has at most."""
+_TOO_SLOW = f"too-slow: looking for an event from here on takes more than {LINE_SECONDS:g} s"
+_ADVICE = "write it without a repetition within a repetition"
+_NO_MATCH = "no-match: this text belongs to no event as the regex reads them"
+
+
 @dataclass(slots=True)
 class Presence:
     """The events of an execution. Memory holds two numbers for each host and each gap in its numbers."""
@@ -67,18 +77,6 @@ class Presence:
     def _has(self, host: str, count: int) -> bool:
         at = bisect_right(self._starts.get(host, []), count)
         return at > 0 and count < self._stops[host][at - 1]
-
-
-MOST_SLOW_LINES: Final = 5
-"""How many lines of a file may take too long. Each becomes a bad row; the last raises `SourceError`."""
-
-RUN_EVENTS: Final = 1_024
-RUN_CHARACTERS: Final = 1 << 20
-"""About how many events, and how much text, `Events` has at most."""
-
-_TOO_SLOW = f"too-slow: looking for an event from here on takes more than {LINE_SECONDS:g} s"
-_ADVICE = "write it without a repetition within a repetition"
-_NO_MATCH = "no-match: this text belongs to no event as the regex reads them"
 
 
 @dataclass(frozen=True, slots=True)
