@@ -112,7 +112,7 @@ QUESTIONS: list[tuple[str, list[str], dict[str, Any], Any]] = [
     ("processes", [], {}, list[answers.ProcessDocument]),
     ("processes", ["--computation", "two"], {"computation": "two"}, list[answers.ProcessDocument]),
     ("check", [], {}, answers.CheckDocument),
-    ("quarantine", ["--outcome", "all"], {"outcome": "all"}, list[answers.AsideDocument]),
+    ("quarantine", ["--outcome", "all"], {"outcome": "all"}, list[answers.QuarantinedDocument]),
     ("clocks", [], {}, answers.ClocksDocument),
 ]
 

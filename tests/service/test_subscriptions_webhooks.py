@@ -15,7 +15,7 @@ import pytest
 
 from ledto.service.http.limits import RequestRefused
 from ledto.service.subscriptions.store import Progress
-from ledto.service.webhooks.client import AllowedAddresses, NotTaken, WebhookHosts, WebhookTarget, may_reach, send
+from ledto.service.webhooks.client import AllowedAddresses, NotAccepted, WebhookHosts, WebhookTarget, may_reach, send
 from ledto.service.webhooks.signatures import sign_body, verify_signature
 from ledto.service.webhooks.worker import NS, WebhookLimits, Webhooks
 from tests.service.subscriptions_stage import QUICK, Receiver, StagedLive, drawn, serving, until
@@ -261,7 +261,7 @@ def test_a_name_of_the_list_cannot_be_made_to_mean_a_private_address(monkeypatch
         monkeypatch.setattr(asyncio, "open_connection", open_connection)
         try:
             await send(target, b"{}", {}, timeout_s=5.0)
-        except NotTaken as fault:
+        except NotAccepted as fault:
             return str(fault)
         return None
 
@@ -311,7 +311,7 @@ def test_strange_receivers_take_or_do_not_take_in_bounded_time(answer: bytes, th
         port = server.sockets[0].getsockname()[1]
         try:
             await send(WebhookHosts(private=True).parse_target(f"http://127.0.0.1:{port}/"), b"{}", {}, timeout_s=0.3)
-        except NotTaken as fault:
+        except NotAccepted as fault:
             return str(fault)
         finally:
             server.close()

@@ -1,12 +1,13 @@
 """Deliver stamped reports: put each in its place, and say how long it waited and what is missing before it.
 
-- `ledto.delivery.policies`: when to deliver, as data; `POLICIES` has them all by name.
-- `ledto.delivery.policies`: policies as a command line names them.
-- `ledto.delivery.policies`: what a policy means: the order (`key`) and the due time (`due`) of a report.
+- `ledto.delivery.policies`: when to deliver, as data; `POLICIES` has them all by name. A policy's `DeliveryRule` gives a
+  report its place in the order (`key`) and the tick when it is due (`due`). A report that arrives after that is *late*.
 - `ledto.delivery.observer`: deliver one report at a time, as they come.
 - `ledto.delivery.ses`: the same for reports with ordering stamps, which need no bounds on clocks and delays.
 - `ledto.delivery.batch`: deliver a table of reports at once; the same deliveries, exactly.
 - `ledto.delivery.stamped`: deliver rows of a history under several policies; the same deliveries again.
+- `ledto.delivery.duplicates`: reports that come more than once.
+- `ledto.delivery.sort`, `.queue_kernel`: the inner loops of both.
 - `ledto.delivery.reference_orders`: the order of arrival, to compare with.
 
 A delivery is a pure function of the reports: the same rows give the same deliveries, in the same order, however they

@@ -1,7 +1,7 @@
 """Mark events whose cause nobody reported, if that is known only after the segments were joined.
 
 A window cannot know whether a message was sent if the send may be in another window. The few segments with events whose
-cause turns out to be missing are written again.
+cause turns out to be missing are written again. docs/decisions/0023-missing-causes.md says why such events stay.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A report's time is believed if the report took between ``-eps`` and ``delta`` to arrive. A report that took longer is
 *late*: its date is ``arrival - delta``, because everything before that may be closed. A report whose clock is *ahead*
 by more than eps is dated with its arrival. So every report still to come has a date of at least ``now - delta``, and a
-wrong clock misplaces only its own reports.
+wrong clock misplaces only its own reports. Whether a delivery is flagged as late is decided later, by when it was due
+(`ledto.delivery.stamped`); whether a report's place is closed, in `ledto.live.closed_processes`.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ DATED = "dated"
 def dates(time: Longs, arrival: Longs, *, eps: int, delta: int) -> Longs:
     """Date reports by time and arrival, in ns; a report without a time is dated with its arrival."""
     has_no_time = (time == NO_TIME) | (np.abs(time) > LARGEST_TIME)
-    not_late = np.maximum(np.where(has_no_time, arrival, time), arrival - delta)
-    dated: Longs = np.where(not_late > arrival + eps, arrival, not_late)
+    earliest = np.maximum(np.where(has_no_time, arrival, time), arrival - delta)
+    dated: Longs = np.where(earliest > arrival + eps, arrival, earliest)
     return dated
 
 

@@ -7,7 +7,9 @@
     Event(id='cart:1', process='cart', seq=1, name='checkout', time=1700000000120000000, ...)
 
 There is one module for each question: `why`, `impact`, `concurrent`, `cut`, `relation`, `explain`, `order`, `clocks`,
-`sql`. `History` in `history` has a method for each. Names are imported when they are used: tasks that only write a
+`sql`. `History` in `history` has a method for each, and answers `check`, `processes` and `quarantine` itself. The other
+modules are what questions share: `locate` and `ids` find the event that a name means, `where` reads conditions, `possible`,
+`missing` and `provable` are parts of answers. Names are imported when they are used: tasks that only write a
 history need no DuckDB.
 """
 

@@ -207,7 +207,7 @@ def _sent_by_two(rows: CanonicalRows, keys: pa.Array, sends: Longs, sent_by: Lon
 
 
 def _without_unsent(rows: CanonicalRows, edges: Edges, keys: pa.Array, missing: Missing) -> Edges:
-    """Leave out edges whose cause nobody reported, and add their keys to `missing`.
+    """Leave out edges whose cause nobody reported, and add their keys to `missing` (docs/decisions/0023-missing-causes.md).
 
     Keys of stamps are not added: such an event is no message, and may never have been logged. Nor are answers.
     """

@@ -62,7 +62,7 @@ class MissingDocument(Document):
     """A hole: reports that are known to be missing."""
 
     kind: str = Field(
-        description="What is missing: numbers of a process; a report that was set aside or came late; a cause, the caller "
+        description="What is missing: numbers of a process; a report that was quarantined or came late; a cause, the caller "
         "of a server or the callee of a client; the time when an answer was sent, a call made, or an event happened; or all "
         "messages of a process.",
         examples=["numbers"],
@@ -218,9 +218,9 @@ class ProcessDocument(Document):
         description="The number of its first event with a report missing in its past: from there on nothing is provable."
     )
     first_gone: int | None = Field(
-        description="The number of its first event that may come after a report which was set aside or came late."
+        description="The number of its first event that may come after a report which was quarantined or came late."
     )
-    gone_why: str | None = Field(description="Why that report was set aside, or that it came late.")
+    gone_why: str | None = Field(description="Why that report was quarantined, or that it came late.")
 
 
 class ProvableDocument(Document):
@@ -249,7 +249,7 @@ class CheckDocument(Document):
     provable: ProvableDocument
 
 
-class AsideDocument(Document):
+class QuarantinedDocument(Document):
     """A report that is counted and not used."""
 
     outcome: str = Field(description="quarantined or duplicate.")

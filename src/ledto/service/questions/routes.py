@@ -25,7 +25,6 @@ from ledto.service.http.limits import RequestRefused
 from ledto.service.questions.bounds import truncated_events
 from ledto.service.questions.conditions import MOST_CHARACTERS, ConditionLimits
 from ledto.service.questions.documents import (
-    AsideDocument,
     CheckDocument,
     ClocksDocument,
     ConcurrentDocument,
@@ -34,6 +33,7 @@ from ledto.service.questions.documents import (
     ImpactDocument,
     OrderedDocument,
     ProcessDocument,
+    QuarantinedDocument,
     RelationDocument,
     WhyDocument,
 )
@@ -329,7 +329,7 @@ def questions_router(
         """Say how much is provable, account for all reports, and count errors of wall-clock order and each policy."""
         return await answer(lambda history, _: history.check())
 
-    @router.get("/quarantine", summary="Reports that are not used", responses=_answers(list[AsideDocument]))
+    @router.get("/quarantine", summary="Reports that are not used", responses=_answers(list[QuarantinedDocument]))
     async def quarantine(
         k: Annotated[int, Query(ge=0, le=MOST_K, description="How many reports to list.")] = 25,
         outcome: Literal["quarantined", "duplicate", "all"] = "quarantined",

@@ -88,11 +88,11 @@ class Subscriptions:
         )
         self._conditions = ConditionLimits()
         self._matchers = Matchers(evaluation_s=self.limits.evaluation_s)
-        self._teller = Notifier(live, self._matchers)
+        self._notifier = Notifier(live, self._matchers)
         self._watch = CommitWatch(live, poll_s=self.limits.poll_s, threads=self.limits.threads)
         self._webhooks = Webhooks(
             self._store,
-            self._teller,
+            self._notifier,
             self._watch,
             self._hosts,
             limits=self.limits.webhooks,
@@ -182,7 +182,7 @@ class Subscriptions:
             parts = urlsplit(subscription.webhook.url)
             origin = f"{parts.scheme}://{parts.netloc}"
             state = "suspended" if subscription.suspended is not None else self.limits.webhooks.state(progress)
-        warning = self._teller.warning(subscription)
+        warning = self._notifier.warning(subscription)
         return subscription_document(subscription, progress, origin=origin, state=state, warning=warning)
 
     async def remove(self, name: str) -> None:
@@ -190,7 +190,7 @@ class Subscriptions:
         self.find(name)
         await self._webhooks.stop(name)
         await self._watch.in_thread(partial(self._store.remove, name))
-        self._teller.forget(name)
+        self._notifier.forget(name)
         self._watch.wake()
 
     async def resume(self, name: str) -> dict[str, Any]:
@@ -252,7 +252,7 @@ class Subscriptions:
 
     async def _read_page(self, subscription: Subscription, position: int) -> NotificationPage:
         try:
-            return await self._watch.in_thread(partial(self._teller.read_page, subscription, position))
+            return await self._watch.in_thread(partial(self._notifier.read_page, subscription, position))
         except (HistoryError, StorageError, OSError) as fault:
             log.warning("subscription %s waits: the history cannot be read (%s)", subscription.id, type(fault).__name__)
             return NotificationPage((), position, at_end=True)

@@ -26,7 +26,7 @@ NAT64: Final = IPv6Network("64:ff9b::/96")
 PLAIN = re.compile(r"[\x21-\x7e]+")
 
 
-class NotTaken(Exception):
+class NotAccepted(Exception):
     """The receiver did not accept a request. The message is one of a few fixed ones, without any text from the receiver."""
 
 
@@ -122,7 +122,7 @@ def may_reach(text: str, reach: AllowedAddresses) -> bool:
 
 
 async def send(target: WebhookTarget, body: bytes, headers: Mapping[str, str], *, timeout_s: float) -> None:
-    """POST the body; return once the receiver has answered 2xx. Raises `NotTaken`, after `timeout_s` at the latest."""
+    """POST the body; return once the receiver has answered 2xx. Raises `NotAccepted`, after `timeout_s` at the latest."""
     writer: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(timeout_s):
@@ -134,16 +134,16 @@ async def send(target: WebhookTarget, body: bytes, headers: Mapping[str, str], *
             status = await _read_status(reader)
         await _read_rest(reader)
     except TimeoutError:
-        raise NotTaken(f"no answer within {timeout_s:g} s") from None
+        raise NotAccepted(f"no answer within {timeout_s:g} s") from None
     except ssl.SSLError:
-        raise NotTaken("no secure connection") from None
+        raise NotAccepted("no secure connection") from None
     except (OSError, EOFError, asyncio.LimitOverrunError, ValueError):
-        raise NotTaken("no connection, or it broke") from None
+        raise NotAccepted("no connection, or it broke") from None
     finally:
         if writer is not None:
             writer.transport.abort()
     if not 200 <= status < 300:
-        raise NotTaken(f"answered {status}")
+        raise NotAccepted(f"answered {status}")
 
 
 async def _connect(target: WebhookTarget) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -170,7 +170,7 @@ async def _resolve(target: WebhookTarget) -> str:
     addresses = [str(info[4][0]) for info in infos]
     allowed = [address for address in addresses if may_reach(address, target.reach)]
     if addresses and not allowed:
-        raise NotTaken("its address is private: see --webhook-private")
+        raise NotAccepted("its address is private: see --webhook-private")
     if not allowed:
         raise OSError("no address")
     return allowed[0]

@@ -20,7 +20,7 @@ from ledto.service.http.limits import RequestRefused
 from ledto.service.subscriptions.notifications import Notification, Notifier
 from ledto.service.subscriptions.store import Progress, Subscription, SubscriptionStore, add_failure, advance
 from ledto.service.subscriptions.wake import CommitWatch
-from ledto.service.webhooks.client import NotTaken, WebhookHosts, WebhookTarget, send
+from ledto.service.webhooks.client import NotAccepted, WebhookHosts, WebhookTarget, send
 from ledto.service.webhooks.signatures import DELIVERY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, sign_body
 
 log = logging.getLogger("ledto.service")
@@ -63,7 +63,7 @@ class Webhooks:
     def __init__(
         self,
         store: SubscriptionStore,
-        teller: Notifier,
+        notifier: Notifier,
         watch: CommitWatch,
         hosts: WebhookHosts,
         *,
@@ -74,7 +74,7 @@ class Webhooks:
     ) -> None:
         self.limits = limits
         self._store = store
-        self._teller = teller
+        self._notifier = notifier
         self._watch = watch
         self._hosts = hosts
         self._random = random
@@ -131,7 +131,7 @@ class Webhooks:
         while True:
             seen = self._watch.changes
             after = position
-            page = await self._watch.in_thread(partial(self._teller.read_page, subscription, after))
+            page = await self._watch.in_thread(partial(self._notifier.read_page, subscription, after))
             if page.suspended is not None:
                 await self._watch.in_thread(partial(self._store.suspend, subscription.id, page.suspended))
                 return
@@ -154,7 +154,7 @@ class Webhooks:
         while True:
             try:
                 await self._send(subscription, target, notification)
-            except NotTaken as fault:
+            except NotAccepted as fault:
                 progress = await self._change(subscription, self._after_failure(subscription.id, str(fault)))
                 if progress is None or progress.suspended:
                     return False
