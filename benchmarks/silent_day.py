@@ -97,7 +97,7 @@ def held(writer: LiveWriter, path: str) -> dict[str, Any]:
     pa.default_memory_pool().release_unused()
     resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     index = sum(len(pickle.dumps(each.records, protocol=5)) for each in writer.closed.chains.values())
-    index += len(pickle.dumps(read_manifest(writer.store).aside_files, protocol=5))
+    index += len(pickle.dumps(read_manifest(writer.store).quarantine_files, protocol=5))
     found: dict[str, Any] = {"resident": resident, "index": index, "state": -index, "history": 0}
     for each in Path(path).rglob("*"):
         if each.is_file():

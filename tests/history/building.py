@@ -16,7 +16,7 @@ from ledto.causality.vector_clocks import Scan
 from ledto.history import layout
 from ledto.history.draft import Draft
 from ledto.history.manifest import WallClockSummary
-from ledto.history.write import write_aside, write_boundary, write_segment
+from ledto.history.write import write_boundary, write_quarantine, write_segment
 from tests.history.manifests import description, ledger
 
 NAMES = ("order", "pay", "ship", None)
@@ -160,8 +160,9 @@ def write_history(
             for at, row in enumerate(rows, start=len(history)):
                 row.position = at
             history.extend(_segment(draft, codes, segments, group, rows, len(history), None, [], numbered))
-        aside = pa.Table.from_pylist(
-            [{"outcome": "quarantined", "reason": REASON, "file": "a.jsonl", "place": 3, "text": "{oops"}], layout.ASIDE
+        quarantined = pa.Table.from_pylist(
+            [{"outcome": "quarantined", "reason": REASON, "file": "a.jsonl", "place": 3, "text": "{oops"}],
+            layout.QUARANTINE,
         )
         draft.commit(
             description(
@@ -174,7 +175,7 @@ def write_history(
                 given_seq=numbered,
                 has_ids=any(event.id is not None for event in history),
                 wall_clock=WallClockSummary(0, None, {"pairs": 0}, 0, 0, 0),
-                aside_files=(write_aside(draft.store, draft.run, aside, attempt="0"),),
+                quarantine_files=(write_quarantine(draft.store, draft.run, quarantined, attempt="0"),),
             ),
             pa.Table.from_pylist(segments, layout.SEGMENTS),
             _processes(codes, history),

@@ -35,7 +35,7 @@ def description(**given: Any) -> Description:
         "native_columns": (),
         "has_ids": True,
         "given_seq": False,
-        "aside_files": (),
+        "quarantine_files": (),
         "channels": {},
         "policies": {},
         "wall_clock": WallClockSummary(0, None, {}, 0, 0, 0),

@@ -54,8 +54,8 @@ def drawn(kind: Any, random: Random) -> Any:
         ),
         Scan: lambda: a_scan(random),
         pa.Table: lambda: pa.Table.from_pylist(
-            [{each.name: drawn_column(each, random) for each in layout.ASIDE} for _ in range(random.randrange(3))],
-            layout.ASIDE,
+            [{each.name: drawn_column(each, random) for each in layout.QUARANTINE} for _ in range(random.randrange(3))],
+            layout.QUARANTINE,
         ),
     }
     if kind in made:

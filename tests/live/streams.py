@@ -88,7 +88,7 @@ class Told:
     past: dict[str, list[str]]
     log: list[dict[str, Any]]
     ledger: dict[str, Any]
-    aside: list[tuple[Any, ...]]
+    quarantined: list[tuple[Any, ...]]
 
 
 def play(
@@ -124,8 +124,8 @@ def told(folder: Path) -> Told:
         for number in range(len(run.segments))
         for row in run.events(number, columns, 0, int(run.segments.rows[number])).to_pylist()
     ]
-    aside = sorted(
+    quarantined = sorted(
         (each.outcome, each.reason, each.process, each.file, each.place) for each in history.quarantine(outcome=None)
     )
     log = live.deliveries(0).to_pylist()
-    return Told(events, {name: sorted(past[name]) for name in ids}, log, history.check().ledger, aside)
+    return Told(events, {name: sorted(past[name]) for name in ids}, log, history.check().ledger, quarantined)

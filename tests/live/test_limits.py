@@ -30,8 +30,8 @@ def told(folder: Path) -> tuple[list[tuple[str, str]], list[str]]:
     """Computation and process of every delivery, and the codes of what is set aside."""
     live = LiveHistory(folder)
     log = live.deliveries(0)
-    aside = [str(each.reason) for each in live.current().quarantine(outcome=None)]
-    return list(zip(log["computation"].to_pylist(), log["process"].to_pylist(), strict=True)), aside
+    quarantined = [str(each.reason) for each in live.current().quarantine(outcome=None)]
+    return list(zip(log["computation"].to_pylist(), log["process"].to_pylist(), strict=True)), quarantined
 
 
 @pytest.mark.parametrize("sort", ["processes", "computations"])
@@ -45,9 +45,9 @@ def test_what_is_new_is_refused_once_there_is_as_much_as_may_be(tmp_path: Path, 
             writer.step(reports(*({column: name} for name in chosen), at=start), now=BASE + 60 * MS, positions={})
     with LiveWriter(history) as writer:
         writer.step(REPORTS.empty_table(), now=BASE + HOUR)
-    delivered, aside = told(tmp_path / "h")
+    delivered, quarantined = told(tmp_path / "h")
     assert sorted(each[column == "process"] for each in delivered) == sorted([*names[:3] * 3, "n3", "n4"])
-    refused = [each for each in aside if each.startswith("too-many-")]
+    refused = [each for each in quarantined if each.startswith("too-many-")]
     assert len(refused) == 10
     assert all(each.startswith(f"too-many-{sort}: ") and f"raise --most-{sort}" in each for each in refused)
 
@@ -65,8 +65,8 @@ def test_every_name_is_a_name(tmp_path: Path, on_lines: bool) -> None:
             writer.step(REPORTS.empty_table(), now=BASE + (start + 5_000) * MS)
     with LiveWriter(history) as writer:
         writer.step(REPORTS.empty_table(), now=BASE + HOUR)
-    delivered, aside = told(tmp_path / "h")
-    assert aside == []
+    delivered, quarantined = told(tmp_path / "h")
+    assert quarantined == []
     assert sorted(process for _, process in delivered) == sorted([*HOSTILE, *HOSTILE])
     assert {computation for computation, _ in delivered} == {*HOSTILE}
     run = LiveHistory(tmp_path / "h").current().run

@@ -84,16 +84,16 @@ def told(folder: Path) -> tuple[list[str], list[tuple[int | None, str]], dict[st
         for number in range(len(run.segments))
         for name in run.events(number, ["id"], 0, int(run.segments.rows[number]))["id"].to_pylist()
     ]
-    aside = [(each.place, str(each.reason)) for each in history.quarantine(outcome=None)]
-    return sorted(events), sorted(aside), state.positions
+    quarantined = [(each.place, str(each.reason)) for each in history.quarantine(outcome=None)]
+    return sorted(events), sorted(quarantined), state.positions
 
 
 def test_the_report_that_fails_is_set_aside_and_the_others_are_committed(tmp_path: Path, curse: Curse) -> None:
     """Or one report that ledto cannot place stops everybody's history for good."""
     taken(tmp_path / "h", reports("a", "b", "cursed", "a", "b", "a", "b", "cursed"), BASE + 10 * MS, 8)
-    events, aside, positions = told(tmp_path / "h")
+    events, quarantined, positions = told(tmp_path / "h")
     assert events == ["a0", "a3", "a5", "b1", "b4", "b6"]
-    assert aside == [(place, "unplaceable: ValueError: no place") for place in (2, 7)]
+    assert quarantined == [(place, "unplaceable: ValueError: no place") for place in (2, 7)]
     assert positions == {"p": 8}
 
 
@@ -102,9 +102,9 @@ def test_a_report_that_cannot_be_closed_is_set_aside(tmp_path: Path, curse: Curs
     curse.only_closing = True
     taken(tmp_path / "h", reports("a", "cursed", "b", "a", "b"), BASE + 10 * MS, 5)
     taken(tmp_path / "h", reports("a", start=10_000), BASE + 10_000 * MS, 6)
-    events, aside, positions = told(tmp_path / "h")
+    events, quarantined, positions = told(tmp_path / "h")
     assert events == ["a0", "a10000", "a3", "b2", "b4"]
-    assert aside == [(1, "unplaceable: ValueError: no place")]
+    assert quarantined == [(1, "unplaceable: ValueError: no place")]
     assert positions == {"p": 6}
 
 

@@ -177,7 +177,7 @@ class Outcome:
     recorded: dict[int, list[int]]
     """Of `past`, what is recorded."""
     log: list[tuple[Any, ...]]
-    aside: list[tuple[Any, ...]]
+    quarantined: list[tuple[Any, ...]]
     ledger: dict[str, Any]
 
 
@@ -216,7 +216,7 @@ def _outcome(folder: Path, stream: Stream) -> Outcome:
         (row["place"], row["computation"], row["at"], row["late"], str(row["missing"]))
         for row in live.deliveries(0).to_pylist()
     ]
-    aside = sorted((each.place, each.outcome, each.reason) for each in history.quarantine(outcome=None))
+    quarantined = sorted((each.place, each.outcome, each.reason) for each in history.quarantine(outcome=None))
     places = [event[0] for event in events]
     recorded = {
         place: sorted(
@@ -227,7 +227,7 @@ def _outcome(folder: Path, stream: Stream) -> Outcome:
         )
         for position, place in enumerate(places)
     }
-    return Outcome(events, _pasts(run), recorded, log, aside, history.check().ledger)
+    return Outcome(events, _pasts(run), recorded, log, quarantined, history.check().ledger)
 
 
 def _pasts(run: Run) -> dict[int, list[int]]:
@@ -267,7 +267,7 @@ def check_stream(seed: int, *, within: str | None = None) -> list[str]:
     faults = [
         f"{which}: {fault}" for which, each in (("whole", whole), ("cut", cut)) for fault in accounts(stream, each)
     ]
-    names = ["events", "past", "recorded", "aside", "ledger"] + (["log"] if stream.keeps_eps else [])
+    names = ["events", "past", "recorded", "quarantined", "ledger"] + (["log"] if stream.keeps_eps else [])
     faults += [f"{name} depends on the steps" for name in names if getattr(whole, name) != getattr(cut, name)]
     return faults
 
@@ -275,10 +275,10 @@ def check_stream(seed: int, *, within: str | None = None) -> list[str]:
 def accounts(stream: Stream, found: Outcome) -> list[str]:
     """What is wrong with where each report went."""
     faults = []
-    told = Counter([event[0] for event in found.events] + [each[0] for each in found.aside])
+    told = Counter([event[0] for event in found.events] + [each[0] for each in found.quarantined])
     if told != Counter(range(len(stream.table))):
         faults.append(f"reports that are not told of once: {told} of {len(stream.table)}")
-    if any(not each[2] for each in found.aside):
+    if any(not each[2] for each in found.quarantined):
         faults.append("a report is set aside without a reason")
     delivered = [each[0] for each in found.log]
     if sorted(delivered) != sorted(event[0] for event in found.events):

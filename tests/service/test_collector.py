@@ -92,7 +92,7 @@ def test_what_is_answered_with_200_is_what_a_file_of_the_same_bytes_would_give(s
             assert bad > 0
             if path == "/v1/reports":
                 assert answer.document["reports"] == len(expected)
-                assert answer.document["set_aside"] == bad
+                assert answer.document["quarantined"] == bad
             elif kind == PROTOBUF:
                 assert answer.headers["content-type"] == PROTOBUF
                 assert ExportTraceServiceResponse.FromString(answer.body).partial_success.rejected_spans == bad
@@ -200,7 +200,7 @@ def test_metrics_are_what_prometheus_reads(stage: Stage) -> None:
     after = counted(stage)
     grown = {name: after[name] - before.get(name, 0) for name in after if after[name] != before.get(name, 0)}
     assert grown["ledto_collector_reports_total"] == 2
-    assert grown["ledto_collector_set_aside_total"] == 1
+    assert grown["ledto_collector_quarantined_total"] == 1
     assert grown['ledto_collector_refused_total{reason="content-type"}'] == 1
     assert after["ledto_broker_connected"] == 1
     assert after["ledto_stream_up"] == 0

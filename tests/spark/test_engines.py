@@ -31,18 +31,18 @@ def contents(history: Path) -> tuple[dict[str, Any], dict[str, bytes], list[str]
     """The manifest without names; the files' bytes by name without attempts; what is set aside."""
     manifest = json.loads((history / layout.MANIFEST).read_text())
     run = history / layout.run_folder(manifest.pop("run"))
-    files, aside = {}, []
+    files, quarantined = {}, []
     for file in sorted(run.iterdir()):
-        if file.name.startswith("aside-"):
-            aside += [json.dumps(row) for row in pq.read_table(file).to_pylist()]
+        if file.name.startswith("quarantine-"):
+            quarantined += [json.dumps(row) for row in pq.read_table(file).to_pylist()]
         elif file.name.startswith("segments"):
             files["segments"] = ATTEMPT.sub("", json.dumps(pq.read_table(file).to_pylist())).encode()
         else:
             files[ATTEMPT.sub("", file.name)] = file.read_bytes()
     manifest["tables"].pop("segments")  # Its name sums up the names of attempts.
-    for name in ("created", "aside_files", "checksum"):
+    for name in ("created", "quarantine_files", "checksum"):
         manifest.pop(name, None)
-    return json.loads(ATTEMPT.sub("", json.dumps(manifest))), files, sorted(aside)
+    return json.loads(ATTEMPT.sub("", json.dumps(manifest))), files, sorted(quarantined)
 
 
 def write_lines(path: Path, table: pa.Table) -> None:

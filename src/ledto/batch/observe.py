@@ -211,7 +211,7 @@ def _describe(
         native_columns=tuple(name for name in reports.native_columns if name in survey.present),
         has_ids=any(segment.files is not None and segment.files.ids_file is not None for segment in made),
         given_seq=survey.all_numbered,
-        aside_files=segmented.aside_files,
+        quarantine_files=segmented.quarantine_files,
         channels=dict(reports.channels),
         policies=delivered.policies,
         wall_clock=delivered.wall_clock,
@@ -224,8 +224,8 @@ def _why_nothing(survey: Survey, segmented: Segmented, target: SegmentTarget) ->
     if not survey.reports:
         return "the inputs hold no reports: they are empty"
     first = ""
-    if segmented.aside_files:
-        with target.store.open(f"{layout.run_folder(target.run)}/{min(segmented.aside_files)}") as file:
+    if segmented.quarantine_files:
+        with target.store.open(f"{layout.run_folder(target.run)}/{min(segmented.quarantine_files)}") as file:
             rows = pq.ParquetFile(file).read(use_threads=False)
         at = pc.min_max(rows["place"])["min"].as_py() or 0
         row = rows.filter(pc.equal(pc.fill_null(rows["place"], 0), at)).slice(0, 1).to_pylist()[0]

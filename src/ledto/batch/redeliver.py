@@ -101,7 +101,7 @@ def redeliver(
         processes = read_sealed_table(run.store, f"{folder}/{tables.processes}")
         names = {name for column in layout.SEGMENT_FILES for name in segments[column].to_pylist() if name}
         clock_files = () if manifest.clocks is None else manifest.clocks.files.values()
-        _copy(run.store, folder, draft, names.union(manifest.aside_files, clock_files))
+        _copy(run.store, folder, draft, names.union(manifest.quarantine_files, clock_files))
         delivered = deliver(
             InlineEngine(),
             draft.store,

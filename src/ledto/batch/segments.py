@@ -49,7 +49,7 @@ class Segmented:
     lag: int
     """The most by which an event's time is before one of its causes: the smallest eps that would be enough. Causes that are
     only assumed do not count."""
-    aside_files: tuple[str, ...]
+    quarantine_files: tuple[str, ...]
 
 
 class Planner(Protocol):
@@ -200,9 +200,9 @@ def number_joined(
     tables = number_segments(
         segments, plan, target, joined, on_progress=lambda done: on_stage("boundaries", done, total)
     )
-    aside_files = tuple(segment.aside_file for segment in segments if segment.aside_file)
+    quarantine_files = tuple(segment.quarantine_file for segment in segments if segment.quarantine_file)
     lag = max((segment.clock_lag for segment in segments), default=0)
-    return Segmented(tuple(segments), tables, eps, lag, aside_files)
+    return Segmented(tuple(segments), tables, eps, lag, quarantine_files)
 
 
 def _senders_finder(engine: Engine, target: SegmentTarget, made: Sequence[SegmentResult]) -> FindSenders:

@@ -27,7 +27,7 @@ from ledto.history.store import TEMPORARY, NoSpace, Store, is_full
 
 RUN_NAME = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
 """Names of the folders of runs. Folders of other names are never deleted."""
-KINDS = ("events-", "skeleton-", "boundary-", "ids-", "lines-", "aside-", "delivery-", "open-", TEMPORARY)
+KINDS = ("events-", "skeleton-", "boundary-", "ids-", "lines-", "quarantine-", "delivery-", "open-", TEMPORARY)
 """How names of files begin that a commit deletes if nothing names them: repeated tasks left them."""
 
 
@@ -139,7 +139,7 @@ class Draft:
     def _keep_named_files(self, segments: pa.Table, description: Description) -> None:
         """Delete the files that nothing names. Raises `HistoryError` if a named one does not exist."""
         named = {name for column in layout.SEGMENT_FILES for name in segments[column].to_pylist() if name}
-        named.update(description.aside_files)
+        named.update(description.quarantine_files)
         for policy in description.policies.values():
             named.update(policy.files)
         present = self.store.names(self.folder)

@@ -42,9 +42,11 @@ class Gone:
     time: int | None
 
 
-def gone_from(aside: pa.Table) -> list[Gone]:
+def gone_from(quarantined: pa.Table) -> list[Gone]:
     """Find the earliest gone reports of each process in a table of `ledto.history.quarantine.PLACED`; a few for each."""
-    rows = aside.filter(pc.and_(pc.equal(aside["outcome"], QUARANTINED), pc.is_valid(aside["process"])))
+    rows = quarantined.filter(
+        pc.and_(pc.equal(quarantined["outcome"], QUARANTINED), pc.is_valid(quarantined["process"]))
+    )
     rows = rows.filter(pc.invert(pc.fill_null(pc.starts_with(rows["reason"], REFUSED), False)))
     if not len(rows):
         return []

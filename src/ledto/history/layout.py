@@ -12,7 +12,7 @@
     HISTORY/runs/<run>/lines-00000-<attempt>-<sum>.npz       which lines continue from earlier segments, and into later ones
     HISTORY/runs/<run>/boundary-00001-<attempt>-<sum>.npz    what the processes knew when the segment began; its positions
                                                              count from the start of the computation
-    HISTORY/runs/<run>/aside-<attempt>-<sum>.parquet         reports that were quarantined, with the reasons
+    HISTORY/runs/<run>/quarantine-<attempt>-<sum>.parquet    reports that were quarantined, with the reasons
 
 A file belongs to the history only if the manifest or the table of segments names it: a task that runs twice leaves other
 files. A name ends in a checksum of the file (`ledto.history.sealed`).
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-FORMAT = 8
+FORMAT = 9
 """The format number of the manifest and of all files beside it. A reader refuses any other."""
 MANIFEST = "manifest.json"
 LOCK = "run.lock"
@@ -152,7 +152,7 @@ is the number of the first event before which a report is missing; `first_tainte
 event in its past; `first_gone` that of the first event that may come after a report which was quarantined or came late, and
 `gone_why` is the reason for that."""
 
-ASIDE = pa.schema(
+QUARANTINE = pa.schema(
     [
         pa.field("outcome", pa.string(), nullable=False),
         pa.field("reason", pa.string()),

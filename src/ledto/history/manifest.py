@@ -196,7 +196,7 @@ class Description(_Part, frozen=True, kw_only=True, omit_defaults=True):
     has_ids: bool
     given_seq: bool
     """Whether the sources gave every event a number."""
-    aside_files: tuple[str, ...]
+    quarantine_files: tuple[str, ...]
     channels: dict[str, int]
     policies: dict[str, PolicySummary]
     wall_clock: WallClockSummary
@@ -227,7 +227,7 @@ class Manifest(Description, frozen=True, kw_only=True):
 
     def files(self) -> set[str]:
         """List the files of the run that the manifest itself names: all but those of the segments."""
-        named = {self.tables.segments, self.tables.processes, self.tables.crossings, *self.aside_files}
+        named = {self.tables.segments, self.tables.processes, self.tables.crossings, *self.quarantine_files}
         named.update(name for policy in self.policies.values() for name in policy.files)
         if self.clocks is not None:
             named.update(self.clocks.files.values())

@@ -17,8 +17,8 @@ from ledto.history import layout
 DUPLICATE, QUARANTINED = "duplicate", "quarantined"
 TEXT_LIMIT = 2_000
 """Characters of a report that are kept."""
-PLACED = pa.schema([*layout.ASIDE, pa.field("seq", pa.int64()), pa.field("time", pa.int64())])
-"""The columns of `layout.ASIDE`, with the number and time that say where the report belongs in its process."""
+PLACED = pa.schema([*layout.QUARANTINE, pa.field("seq", pa.int64()), pa.field("time", pa.int64())])
+"""The columns of `layout.QUARANTINE`, with the number and time that say where the report belongs in its process."""
 
 
 @dataclass(slots=True)
@@ -56,11 +56,11 @@ class Quarantined:
         return pa.table(columns, PLACED)
 
 
-def count_codes(aside: pa.Table) -> Counter[str]:
+def count_codes(rows: pa.Table) -> Counter[str]:
     """Count the quarantined rows by the code of their reason."""
     return Counter(
         reason.partition(":")[0]
-        for outcome, reason in zip(aside["outcome"].to_pylist(), aside["reason"].to_pylist(), strict=True)
+        for outcome, reason in zip(rows["outcome"].to_pylist(), rows["reason"].to_pylist(), strict=True)
         if outcome == QUARANTINED
     )
 

@@ -199,10 +199,10 @@ def _zipped(arrays: dict[str, NDArray[Any]]) -> bytes:
     return whole.getvalue()
 
 
-def write_aside(store: Store, run: str, rows: pa.Table, *, attempt: str) -> str:
-    """Write quarantined reports and duplicates; give the file's name, which the manifest must list in ``aside_files``."""
+def write_quarantine(store: Store, run: str, rows: pa.Table, *, attempt: str) -> str:
+    """Write quarantined reports and duplicates; give the file's name, for ``quarantine_files`` of the manifest."""
     return write_sealed_table(
-        store, run, f"aside-{_checked(attempt)}", rows.select(layout.ASIDE.names).cast(layout.ASIDE)
+        store, run, f"quarantine-{_checked(attempt)}", rows.select(layout.QUARANTINE.names).cast(layout.QUARANTINE)
     )
 
 

@@ -167,7 +167,7 @@ class Chain:
         last[part.skeleton.process] = self.end + np.arange(len(part.skeleton))
         self.last_position = last.tolist()
         is_closed = np.zeros(len(rows), np.bool_)
-        is_closed[solved.table_rows] = is_closed[solved.aside.rows] = True
+        is_closed[solved.table_rows] = is_closed[solved.quarantined.rows] = True
         self.lines.close(part.events, rows.filter(pa.array(is_closed)))
         self.end += len(part.skeleton)
         self.cut = high
@@ -204,7 +204,7 @@ class Chain:
         boundary = self.scan.boundary(skeleton, edge_row, edge_position)
         counts = count_processes([(self.computation, name) for name in self.names], skeleton, events)
         totals, everybody = self.totals.widened(len(self.names)), np.arange(len(self.names))
-        quarantined = solved.aside.table(placed.drop_columns([DATED, "emitted"]))
+        quarantined = solved.quarantined.table(placed.drop_columns([DATED, "emitted"]))
         part = PendingSegment(
             events,
             solved.table_rows,

@@ -166,7 +166,7 @@ def describe(
         native_columns=(),
         has_ids=any(record.files.ids_file is not None for record in records),
         given_seq=False,
-        aside_files=(),
+        quarantine_files=(),
         channels=channels,
         policies=policies,
         wall_clock=wall_clock,

@@ -53,7 +53,7 @@ class CommitState:
     """How many reports came so far."""
     ahead: int
     """How many of them came from clocks that were ahead."""
-    aside: LiveQuarantine
+    quarantine: LiveQuarantine
     serial: int
     """How many segments were written so far; the number of the last."""
 

@@ -53,7 +53,7 @@ class Ingested:
 
     closings: list[Closing]
     quarantined: list[pa.Table]
-    """Tables of `layout.ASIDE`, without those of the closed segments."""
+    """Tables of `layout.QUARANTINE`, without those of the closed segments."""
     ahead: int
     """How many reports came from clocks that are ahead."""
     gone: list[Gone]

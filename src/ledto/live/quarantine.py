@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from ledto.history import layout
 from ledto.history.quarantine import DUPLICATE, count_codes
 from ledto.history.store import Store
-from ledto.history.write import write_aside
+from ledto.history.write import write_quarantine
 
 FILED_ROWS = 10_000
 """Quarantined reports get a file that stays once there are this many."""
@@ -29,14 +29,14 @@ class LiveQuarantine:
     quarantined: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     files: list[str] = field(default_factory=list)
-    rows: pa.Table = field(default_factory=layout.ASIDE.empty_table)
+    rows: pa.Table = field(default_factory=layout.QUARANTINE.empty_table)
     """Those that are in none of the files yet."""
 
     def add(self, rows: pa.Table) -> None:
-        """Quarantine these rows for good. They have at least the columns of `layout.ASIDE`."""
+        """Quarantine these rows for good. They have at least the columns of `layout.QUARANTINE`."""
         counted = self.counted_with([rows])
         self.duplicate, self.quarantined, self.reasons = counted.duplicate, counted.quarantined, counted.reasons
-        self.rows = pa.concat_tables([self.rows, rows.select(layout.ASIDE.names)])
+        self.rows = pa.concat_tables([self.rows, rows.select(layout.QUARANTINE.names)])
 
     def counted_with(self, tables: Iterable[pa.Table]) -> LiveQuarantine:
         """Add the counts of rows that are quarantined for now, in tails, which may still change; return a copy."""
@@ -54,7 +54,7 @@ class LiveQuarantine:
         Rows `for_now` get a file that lasts one commit. With `file`, all others get one that stays.
         """
         if len(self.rows) and (file or len(self.rows) >= FILED_ROWS):
-            self.files.append(write_aside(store, run, self.rows, attempt=f"filed-{tag}"))
-            self.rows = layout.ASIDE.empty_table()
-        rest = pa.concat_tables([self.rows, *(rows.select(layout.ASIDE.names) for rows in for_now)])
-        return [*self.files, *([write_aside(store, run, rest, attempt=f"tail-{tag}")] if len(rest) else [])]
+            self.files.append(write_quarantine(store, run, self.rows, attempt=f"filed-{tag}"))
+            self.rows = layout.QUARANTINE.empty_table()
+        rest = pa.concat_tables([self.rows, *(rows.select(layout.QUARANTINE.names) for rows in for_now)])
+        return [*self.files, *([write_quarantine(store, run, rest, attempt=f"tail-{tag}")] if len(rest) else [])]

@@ -29,7 +29,7 @@ from ledto.live.terms import LiveTerms
 
 T = TypeVar("T")
 
-STATE_FORMAT = 5
+STATE_FORMAT = 6
 """The format of state files. Raise it whenever a class that they hold changes. Format 1 was a pickle, which could run
 code when read, so no such file is opened."""
 SUFFIX = "state"
@@ -73,7 +73,7 @@ def read_state(store: Store, run: str, name: str, kind: type[T]) -> T:
     try:
         return decode(content[header.end() :], kind)
     except NotDecoded as fault:
-        raise damaged(store.place(path), f"it holds {fault}") from None
+        raise damaged(store.place(path), f"its content is {fault}") from None
 
 
 def _unsupported(store: Store, its_format: str, writer: str) -> UnsupportedFormat:

@@ -160,7 +160,7 @@ class LiveWriter:
             )
         at_commit = read_state(self.store, self.run, stream.files.carry, CommitState)
         self.reports, self.ahead = at_commit.reports, at_commit.ahead
-        self._quarantine, self._serial = at_commit.aside, at_commit.serial
+        self._quarantine, self._serial = at_commit.quarantine, at_commit.serial
         self.tail = self._stored.read(at_commit.tail)
         self.log = DeliveryLog.of(manifest)
         self.positions, self.now, self.version = dict(stream.positions), stream.now, stream.version
@@ -409,7 +409,7 @@ class LiveWriter:
         policy = description.policies[self.terms.order_policy]
         return Manifest.of(
             description,
-            aside_files=quarantine_files,
+            quarantine_files=quarantine_files,
             run=self.run,
             created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
             events=description.ledger.delivered,

@@ -64,7 +64,7 @@ class Process:
     """Why that report is quarantined, or ``late``."""
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
+        """Make the JSON object that `--json` prints."""
         return asdict(self)
 
 
@@ -83,7 +83,7 @@ class QuarantinedReport:
     text: str | None
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
+        """Make the JSON object that `--json` prints."""
         return asdict(self)
 
 
@@ -104,7 +104,7 @@ class Check:
     """For how many events it can be proved what cannot have led to them."""
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
+        """Make the JSON object that `--json` prints."""
         values = {name: getattr(self, name) for name in Check.__slots__}
         return {**values, "provable": self.provable.to_json()}
 
@@ -295,7 +295,7 @@ class History:
 
     def quarantine(self, *, outcome: str | None = "quarantined") -> Iterator[QuarantinedReport]:
         """Yield quarantined reports with the reasons; with `outcome` None, duplicates as well."""
-        for name in self.run.manifest.aside_files:
+        for name in self.run.manifest.quarantine_files:
             for batch in self.run.file_batches(name):
                 for row in batch.to_pylist():
                     if outcome is None or row["outcome"] == outcome:

@@ -108,7 +108,7 @@ def _named(event: Event) -> str:
 
 def why_quarantined(run: Run, asked: str, process: str, seq: int | None) -> str | None:
     """Say why the report of an event is quarantined, and where it is; None if there is no such report."""
-    for file in run.manifest.aside_files:
+    for file in run.manifest.quarantine_files:
         for batch in run.file_batches(file):
             table = pa.Table.from_batches([batch])
             table = table.filter(pc.equal(table["outcome"], "quarantined"))

@@ -281,9 +281,9 @@ class _Selects(ABC):
         return self.table(self.run.table_file("processes"))
 
     def quarantine(self) -> str:
-        selects = [self.table(name) for name in self.run.manifest.aside_files]
+        selects = [self.table(name) for name in self.run.manifest.quarantine_files]
         if not selects:
-            return self.empty(**{name: "BIGINT" if name == "place" else "VARCHAR" for name in layout.ASIDE.names})
+            return self.empty(**{name: "BIGINT" if name == "place" else "VARCHAR" for name in layout.QUARANTINE.names})
         return "\nUNION ALL\n".join(selects)
 
     def empty(self, **columns: str) -> str:

@@ -6,7 +6,7 @@ writes the history. Questions and subscriptions read the history. One request an
     POST /v1/reports
     {"process": "shop", "seq": 2, "kind": "send", "message": "m1", "name": "order placed"}
 
-    {"reports": 1, "set_aside": 0, "first_set_aside": []}
+    {"reports": 1, "quarantined": 0, "first_quarantined": []}
 
 No module here imports Spark: the stream is another process.
 """

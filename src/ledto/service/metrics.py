@@ -26,7 +26,7 @@ _COUNTERS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "requests": ("Requests answered, by path and status.", ("path", "status")),
     "refused": ("Requests refused, by reason; their reports may be stored or not.", ("reason",)),
     "reports": ("Reports stored, unreadable ones included.", ()),
-    "set_aside": ("Reports stored that could not be read.", ()),
+    "quarantined": ("Reports stored that could not be read.", ()),
     "body_bytes": ("Bytes of bodies received, before decompression.", ()),
     "errors": ("Answers with status 500.", ()),
 }

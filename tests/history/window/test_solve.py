@@ -16,11 +16,11 @@ def reports(*rows: dict[str, Any]) -> pa.Table:
     return pa.Table.from_pylist([{**common, "place": at, **row} for at, row in enumerate(rows)], REPORTS)
 
 
-def aside(*rows: dict[str, Any]) -> dict[int, str]:
+def quarantined_codes(*rows: dict[str, Any]) -> dict[int, str]:
     """Give by row the code of the reason why it is quarantined."""
     table = reports(*rows)
     names = sorted({row["process"] for row in rows})
-    found = solve(table, names, SegmentWindow()).aside
+    found = solve(table, names, SegmentWindow()).quarantined
     return {row: reason.partition(":")[0] for row, reason in zip(found.rows, found.reasons, strict=True)}
 
 
@@ -33,18 +33,22 @@ def test_what_contradicts_itself_is_set_aside_and_nothing_else() -> None:
         {"process": "b", "seq": 2, "sends": "y"},
         {"process": "c", "seq": 1, "receives": "y"},
     ]
-    assert aside(*cycle) == {0: "cycle", 2: "cycle"}
-    assert aside({"process": "a", "seq": 1, "sends": "m", "receives": "m"}) == {0: "cycle"}
+    assert quarantined_codes(*cycle) == {0: "cycle", 2: "cycle"}
+    assert quarantined_codes({"process": "a", "seq": 1, "sends": "m", "receives": "m"}) == {0: "cycle"}
     twice = [{"process": name, "time": time, "sends": "m"} for name, time in (("a", 5), ("b", 3))]
-    assert aside(*twice, {"process": "c", "time": 9, "receives": "m"}) == {0: "sent-twice"}
-    assert aside({"process": "a", "seq": 1, "name": "x"}, {"process": "a", "seq": 1, "name": "y"}) == {1: "conflict"}
-    assert aside({"process": "a", "seq": 1}, {"process": "a", "seq": 1}) == {1: "duplicate"}
-    assert aside({"process": "a", "time": 1}, {"process": "a", "time": 1}) == {}
-    assert aside({"process": "a", "seq": 1}, {"process": "a", "time": 2}) == {1: "no-seq"}
-    assert aside({"process": "a", "time": -(1 << 63)}, {"process": "a", "time": (1 << 63) - 1}) == dict.fromkeys(
-        (0, 1), "absurd-time"
+    assert quarantined_codes(*twice, {"process": "c", "time": 9, "receives": "m"}) == {0: "sent-twice"}
+    assert quarantined_codes({"process": "a", "seq": 1, "name": "x"}, {"process": "a", "seq": 1, "name": "y"}) == {
+        1: "conflict"
+    }
+    assert quarantined_codes({"process": "a", "seq": 1}, {"process": "a", "seq": 1}) == {1: "duplicate"}
+    assert quarantined_codes({"process": "a", "time": 1}, {"process": "a", "time": 1}) == {}
+    assert quarantined_codes({"process": "a", "seq": 1}, {"process": "a", "time": 2}) == {1: "no-seq"}
+    assert quarantined_codes(
+        {"process": "a", "time": -(1 << 63)}, {"process": "a", "time": (1 << 63) - 1}
+    ) == dict.fromkeys((0, 1), "absurd-time")
+    assert quarantined_codes({"process": "a", "seq": 0}, {"process": "a", "seq": -5}) == dict.fromkeys(
+        (0, 1), "bad-seq"
     )
-    assert aside({"process": "a", "seq": 0}, {"process": "a", "seq": -5}) == dict.fromkeys((0, 1), "bad-seq")
 
 
 def test_what_is_set_aside_is_set_aside_once() -> None:
@@ -62,8 +66,11 @@ def test_what_is_set_aside_is_set_aside_once() -> None:
         {"process": "both", "seq": 2, "time": 3, "sends": "y"},
     )
     found = solve(table, sorted(set(table["process"].to_pylist())), SegmentWindow())
-    assert sorted([*found.aside.rows, *found.table_rows.tolist()]) == list(range(len(table)))
-    codes = {row: reason.partition(":")[0] for row, reason in zip(found.aside.rows, found.aside.reasons, strict=True)}
+    assert sorted([*found.quarantined.rows, *found.table_rows.tolist()]) == list(range(len(table)))
+    codes = {
+        row: reason.partition(":")[0]
+        for row, reason in zip(found.quarantined.rows, found.quarantined.reasons, strict=True)
+    }
     assert codes == {0: "no-seq", 1: "no-seq", **dict.fromkeys(range(3, 7), "bad-seq"), 8: "absurd-time", 10: "cycle"}
 
 
@@ -75,14 +82,14 @@ def test_an_event_stays_although_its_cause_is_missing() -> None:
     ]
     table = pa.Table.from_pylist([{"computation": "", "kind": "receive", **row} for row in rows], REPORTS)
     found = solve(table, ["a"], SegmentWindow())
-    assert not found.aside.rows
+    assert not found.quarantined.rows
     assert found.missing.to_pylist() == [["m", "n"], None], "what a stamp knows of may never have been logged"
 
 
 def test_a_stamp_that_does_not_come_after_its_causes_is_set_aside() -> None:
     """A clock that was reset would put the failure before what led to it."""
     stamp = '{{"clock": "lamport", "process": "{}", "time": {}}}'.format
-    found = aside(
+    found = quarantined_codes(
         {"process": "a", "seq": 1, "sends": "m", "stamp": stamp("a", 5)},
         {"process": "b", "seq": 1, "receives": "m", "stamp": stamp("b", 6)},
         {"process": "b", "seq": 2, "stamp": stamp("b", 2)},

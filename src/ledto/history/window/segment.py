@@ -26,7 +26,7 @@ from ledto.history.window.holes import SegmentHoles, find_holes
 from ledto.history.window.lines import SegmentLines, find_lines
 from ledto.history.window.plan import WindowPlan
 from ledto.history.window.solve import SegmentWindow, Solved, solve
-from ledto.history.write import SegmentFiles, write_aside, write_segment
+from ledto.history.write import SegmentFiles, write_quarantine, write_segment
 
 FEW_TEXTS = 2_000
 """Up to so many different texts of attributes are read faster by Python than a database is opened."""
@@ -75,7 +75,7 @@ class SegmentResult:
     counts: Counts
     files: SegmentFiles | None
     """None for a segment without events."""
-    aside_file: str | None
+    quarantine_file: str | None
     """The file with quarantined rows and duplicates; None without any."""
     open_file: str | None
     """The file of `open_table`: what crosses the segment's ends; None if nothing does."""
@@ -123,12 +123,12 @@ def make_segment(rows: pa.Table, window: int, plan: WindowPlan, target: SegmentT
     else:
         solved = solve(good, chosen[0].names, chosen[1])
         names = [(chosen[0].computation, name) for name in chosen[0].names]
-    aside = pa.concat_tables([refused_rows(refused), solved.aside.table(good)])
-    aside = aside.sort_by([(name, "ascending") for name in ("file", "place", "outcome", "reason")])
+    quarantined = pa.concat_tables([refused_rows(refused), solved.quarantined.table(good)])
+    quarantined = quarantined.sort_by([(name, "ascending") for name in ("file", "place", "outcome", "reason")])
     events = events_table(good, solved, window)
-    outcomes = Counter(aside["outcome"].to_pylist())
+    outcomes = Counter(quarantined["outcome"].to_pylist())
     counts = count_processes(names, solved.placed.skeleton, events)
-    files = aside_file = open_file = None
+    files = quarantine_file = open_file = None
     if len(events):
         files = write_segment(
             target.store,
@@ -141,8 +141,8 @@ def make_segment(rows: pa.Table, window: int, plan: WindowPlan, target: SegmentT
             tied=solved.placed.tied,
             lines=segment_lines(good, solved, names),
         )
-    if len(aside):
-        aside_file = write_aside(target.store, target.run, aside, attempt=f"{window:05d}-{attempt}")
+    if len(quarantined):
+        quarantine_file = write_quarantine(target.store, target.run, quarantined, attempt=f"{window:05d}-{attempt}")
     if len(solved.open_receives) or len(solved.open_sends):
         open_file = write_sealed_table(target.store, target.run, f"open-{window:05d}-{attempt}", open_table(solved))
     timed = solved.placed_time[solved.placed_time != NO_TIME]
@@ -151,19 +151,19 @@ def make_segment(rows: pa.Table, window: int, plan: WindowPlan, target: SegmentT
         len(events),
         counts,
         files,
-        aside_file,
+        quarantine_file,
         open_file,
         int(timed[0]) if len(timed) else 0,
         int(timed[-1]) if len(timed) else 0,
         outcomes[DUPLICATE],
         outcomes[QUARANTINED],
-        count_codes(aside),
+        count_codes(quarantined),
         attribute_names(events),
         solved.lag,
         _describe(good, solved.lag_row),
         len(events) - events["missing"].null_count,
         solved.clock_lag,
-        tuple(gone_from(aside)),
+        tuple(gone_from(quarantined)),
     )
 
 

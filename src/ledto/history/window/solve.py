@@ -75,7 +75,7 @@ class Solved:
     """Causes outside the segment: rows of `ledto.history.open_ends.RECEIVES`."""
     open_sends: pa.Table
     """Events that other segments may need: rows of `ledto.history.open_ends.SENDS`."""
-    aside: Quarantined
+    quarantined: Quarantined
     """Rows of the table that are not events of the segment."""
     lag: int
     """The largest excess of a causal time over its wall time, over all rows of the window."""
@@ -108,13 +108,13 @@ def solve(
     process = columns.process
     time, seq = columns.longs("time"), columns.longs("seq")
     wall = columns.longs("wall") if columns.has("wall") else time
-    aside = Quarantined()
+    quarantined = Quarantined()
     numbered = np.zeros(len(names), np.bool_)
     numbered[process[seq != NO_TIME]] = True
     good = ~(numbered[process] & (seq == NO_TIME))
-    aside.quarantine(np.flatnonzero(~good & columns.own), "no-seq", "other events of its process have one")
+    quarantined.quarantine(np.flatnonzero(~good & columns.own), "no-seq", "other events of its process have one")
     for absurd, code, detail in out_of_range(table, "wall" if columns.has("wall") else "time", "seq"):
-        aside.quarantine(np.flatnonzero(good & absurd & columns.own), code, detail)
+        quarantined.quarantine(np.flatnonzero(good & absurd & columns.own), code, detail)
         good &= ~absurd
 
     raw = Raw(process, np.where(numbered[process], seq, wall), numbered, columns.ranks("file"), columns.longs("place"))
@@ -134,17 +134,19 @@ def solve(
         copies = find_copies(raw, tied, np.array(texts[:3]).T, content, arrival[tied])
         good[copies.rows] = False
         if not first_come:
-            _quarantine_copies(aside, copies, columns.own[copies.rows])
+            _quarantine_copies(quarantined, copies, columns.own[copies.rows])
     order = order[good[order]]
     canonical = CanonicalRows(columns, order, process[order], time[order], raw.key[order], numbered, prefixed)
     starts = np.concatenate(([0], np.cumsum(np.bincount(process[order], minlength=len(names))))).astype(np.int64)
-    return _Solver(canonical, window, starts, None if turn is None else turn[order], aside).solve(copies)
+    return _Solver(canonical, window, starts, None if turn is None else turn[order], quarantined).solve(copies)
 
 
-def _quarantine_copies(aside: Quarantined, copies: Copies, chosen: Flags) -> None:
+def _quarantine_copies(quarantined: Quarantined, copies: Copies, chosen: Flags) -> None:
     """Quarantine the chosen copies: as duplicates, or as conflicts if they do not agree."""
-    aside.duplicate(copies.rows[chosen & copies.agrees])
-    aside.quarantine(copies.rows[chosen & ~copies.agrees], "conflict", "another report of this event says otherwise")
+    quarantined.duplicate(copies.rows[chosen & copies.agrees])
+    quarantined.quarantine(
+        copies.rows[chosen & ~copies.agrees], "conflict", "another report of this event says otherwise"
+    )
 
 
 @dataclass(slots=True)
@@ -157,7 +159,7 @@ class _Solver:
     """By process: its first row; and the number of rows."""
     turn: Longs | None
     """For streams, by row: its turn of arrival. None: what came first does not matter."""
-    aside: Quarantined
+    quarantined: Quarantined
     missing: Missing = field(default_factory=lambda: defaultdict(list))
 
     def solve(self, copies: Copies) -> Solved:
@@ -171,7 +173,7 @@ class _Solver:
         if len(copies.rows) and self.turn is not None:
             is_member = np.zeros(len(self.rows.columns.table), np.bool_)
             is_member[order[member]] = True
-            _quarantine_copies(self.aside, copies, is_member[copies.of])
+            _quarantine_copies(self.quarantined, copies, is_member[copies.of])
         dropped = self._drop(connected, ordered, member)
         assumed = connected.assumed
         placed = assemble(process, ordered, member, dropped, assumed, assumed & ~connected.is_answer)
@@ -192,7 +194,7 @@ class _Solver:
             _missing_keys(self.rows.columns, order[placed.rows], found),
             open_receives,
             open_sends,
-            self.aside,
+            self.quarantined,
             max(0, int(lag.max(initial=0))),
             int(order[worst]) if worst >= 0 and lag[worst] >= 0 else -1,
             max(0, int(_lags(time, certain_time).max(initial=0))),
@@ -230,7 +232,7 @@ class _Solver:
             inside = member[rows]
             if not isinstance(details, str):
                 details = [detail for detail, is_inside in zip(details, inside, strict=True) if is_inside]
-            self.aside.quarantine(order[rows[inside]], code, details)
+            self.quarantined.quarantine(order[rows[inside]], code, details)
 
         # Keys of spans and answers may be made of numbers that are used again, of threads and ports: no reason to drop.
         of_spans = self.rows.begin_with(keys, SPAN) | self.rows.begin_with(keys, ANSWER)

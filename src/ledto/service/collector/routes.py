@@ -57,9 +57,9 @@ class Prepared:
 
     messages: list[BrokerMessage]
     reports: int
-    set_aside: int
+    quarantined: int
     """How many of the reports cannot be read."""
-    first_set_aside: list[dict[str, Any]]
+    first_quarantined: list[dict[str, Any]]
     """Place and reason of the first of those."""
 
 
@@ -94,11 +94,11 @@ class Collector:
             response = otlp_responses.make_refused(encoding, refusal)
             return await self._refuse(request, refusal, response)
         message = ""
-        if prepared.set_aside:
-            first = prepared.first_set_aside[0]["reason"]
-            message = f"{prepared.set_aside} records cannot be read and are quarantined, the first because of {first}"
+        if prepared.quarantined:
+            first = prepared.first_quarantined[0]["reason"]
+            message = f"{prepared.quarantined} records cannot be read and are quarantined, the first because of {first}"
         self._count_answer(request, 200)
-        return otlp_responses.make_accepted(signal, encoding, rejected=prepared.set_aside, message=message)
+        return otlp_responses.make_accepted(signal, encoding, rejected=prepared.quarantined, message=message)
 
     async def reports(self, request: Request) -> Response:
         """Handle a request with reports as JSON lines."""
@@ -108,7 +108,7 @@ class Collector:
             content = {"reason": refusal.reason, "message": refusal.message}
             return await self._refuse(request, refusal, _json(refusal.status, content))
         self._count_answer(request, 200)
-        content = {name: getattr(prepared, name) for name in ("reports", "set_aside", "first_set_aside")}
+        content = {name: getattr(prepared, name) for name in ("reports", "quarantined", "first_quarantined")}
         return _json(200, content)
 
     async def _collect(self, request: Request, types: dict[str, BodyFormat]) -> Prepared:
@@ -132,7 +132,7 @@ class Collector:
             if prepared.messages:
                 await self._publisher.publish(prepared.messages)
         self._metrics.count("reports", prepared.reports)
-        self._metrics.count("set_aside", prepared.set_aside)
+        self._metrics.count("quarantined", prepared.quarantined)
         return prepared
 
     def _prepare(
