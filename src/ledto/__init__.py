@@ -22,7 +22,7 @@ keep_compiled_code()
 
 
 def open(path: str | os.PathLike[str]) -> History:
-    """The history that ``ledto observe`` left at a path or URI, to be asked questions; needs ``ledto[spark]``.
+    """Open the history at a path or URI. Needs ``ledto[spark]``.
 
     Raises `ledto.history.NoHistory` where there is none. Nothing heavy is loaded before this is called.
     """

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them."""
+"""Parse and format durations."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "
 
 
 def read_duration(text: str, unit: str) -> int:
-    """A whole number of `unit` from ``250``, ``250ms`` or ``1.5s``; a bare number is in `unit` already.
+    """Parse ``250``, ``250ms`` or ``1.5s`` into a whole number of `unit`. A bare number is in `unit` already.
 
     Raises `ValueError`, which says what is allowed. A time in ticks takes no unit: nobody knows how long a tick is.
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text)
-    allowed = f"a number of {unit}" + ("" if unit == "tick" else ", or one with ns, us, ms, s, m or h, such as 250ms")
-    if found is None or (found[2] and (unit == "tick" or found[2] not in NANOSECONDS)):
-        raise ValueError(f"{allowed}; not {text!r:.60}")
-    value = Fraction(found[1])
-    if found[2]:
-        value *= Fraction(NANOSECONDS[found[2]], NANOSECONDS[unit])
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text)
+    allowed = f"a duration is a number of {unit}" + ("" if unit == "tick" else ", or one with ns, us, ms, s, m or h, such as 250ms")
+    if match is None or (match[2] and (unit == "tick" or match[2] not in NANOSECONDS)):
+        raise ValueError(f"{allowed}, not {text!r:.60}")
+    value = Fraction(match[1])
+    if match[2]:
+        value *= Fraction(NANOSECONDS[match[2]], NANOSECONDS[unit])
     if value.denominator != 1:
-        raise ValueError(f"{allowed}; {text!r:.60} is no whole number of {unit}")
+        raise ValueError(f"{allowed}; {text!r:.60} is not a whole number of {unit}")
     return int(value)
 
 
 def show_duration(value: int, unit: str) -> str:
-    """The same length, in the largest unit that keeps it readable: ``12.3 ms``."""
+    """Format a duration in the largest unit that fits: ``12.3 ms``."""
     if unit not in NANOSECONDS:
         return f"{value:,} {unit}s"
     nanoseconds = value * NANOSECONDS[unit]

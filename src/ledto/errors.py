@@ -1,4 +1,6 @@
-"""Errors of clocks and stamps. Every message says what is wrong, where, and what to do next."""
+"""Define `LedtoError`, the base of all our errors, and the errors of clocks and stamps.
+
+Every message says what is wrong, where, and what to do next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders of our own for files that do not last: nobody else can read them, and they need neither a home nor the package's.
+"""Make and find private folders for files that can be made again. They need neither a home nor the package's folder.
 
 Standard library only.
 """
@@ -22,9 +22,9 @@ NO_PLACE = (
 
 
 def temporary_folder(prefix: str, *, within: str | os.PathLike[str] | None = None) -> Path:
-    """A new folder of mode 0700, whatever the umask, which goes with all that is in it when this process ends.
+    """Make a folder of mode 0700; it is deleted when this process ends.
 
-    It stays behind a process that is killed. Raises `OSError` where nothing can be written.
+    The umask changes nothing. A process that is killed leaves its folder. Raises `OSError` where nothing can be written.
     """
     made = Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=within)).absolute()
     atexit.register(_remove, made, os.getpid())
@@ -37,10 +37,10 @@ def _remove(folder: Path, made_by: int) -> None:
 
 
 def lasting_folder(name: str) -> Path:
-    """A folder among the temporary files, the same for every run of this user, that nobody else can write or read.
+    """Open this user's private folder below TMPDIR; the same one for every run.
 
-    For what is costly to make again and no loss if it goes. Where somebody else has taken the name, it is a new folder
-    that goes with this process. Raises `OSError` where nothing can be written.
+    For what is costly to make again and no loss if it goes. Where somebody else has taken the name, make a temporary
+    folder instead (`temporary_folder`). Raises `OSError` where nothing can be written.
     """
     user = os.getuid() if hasattr(os, "getuid") else "user"
     folder = Path(tempfile.gettempdir(), f"{name}-{user}").absolute()
@@ -55,7 +55,7 @@ def lasting_folder(name: str) -> Path:
 
 
 def can_write(folder: Path) -> bool:
-    """Whether files can be made in the folder, or it itself where it is missing."""
+    """Tell whether files can be made in the folder. If it does not exist: whether it can be made."""
     folder = folder.absolute()
     while not os.path.exists(folder) and folder.parent != folder:
         folder = folder.parent
@@ -80,7 +80,7 @@ def keep_compiled_code() -> bool:
 
 
 def home_cache(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where this user's programs keep what they can make again; a place that cannot exist for a user without a home."""
+    """Find the user's cache folder. For a user without a home, give a path below which nothing can be made."""
     try:
         return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:

@@ -44,7 +44,7 @@ class ClockReport:
         return f"bounded on both sides: {seen}"
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
+        """Make the JSON object that `--json` prints."""
         return {**asdict(self.estimate), "events": self.events, "broken": self.broken, "confidence": self.confidence}
 
 
@@ -76,7 +76,7 @@ class Clocks:
         return tuple(clock for clock in self.clocks if clock.broken)
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
+        """Make the JSON object that `--json` prints."""
         return {
             "clocks": [clock.to_json() for clock in self.clocks],
             "broken": [clock.estimate.name for clock in self.broken],

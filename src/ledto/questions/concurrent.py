@@ -38,7 +38,7 @@ class Concurrent:
         return self.total > len(self.events)
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
+        """Make the JSON object that `--json` prints."""
         return {
             "event": self.event.to_json(),
             "events": [event.to_json() for event in self.events],

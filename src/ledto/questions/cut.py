@@ -34,7 +34,7 @@ class MessageUnderWay:
         return self.key is not None and self.key.startswith(ANSWER)
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`; has ``assumed`` only if it is true."""
+        """Make the JSON object that `--json` prints; has ``assumed`` only if it is true."""
         document = {
             "key": self.key,
             "from": self.sent.process,
@@ -63,7 +63,7 @@ class Cut:
     """How many such messages there are. A message whose receive nobody reported does not count."""
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
+        """Make the JSON object that `--json` prints."""
         by = {"time": self.time} if self.event is None else {"event": self.event.to_json()}
         return {
             **by,

@@ -81,7 +81,7 @@ class Event:
         return None if self.time is None else self.time + (self.correction or 0)
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`. Keys that are not in `ALWAYS` are left out if they say nothing."""
+        """Make the JSON object that `--json` prints. Keys that are not in `ALWAYS` are left out if they say nothing."""
         values = {name: getattr(self, name) for name in KEYS}
         if not self.correction:
             del values["corrected_time"]

@@ -36,7 +36,7 @@ class Related:
         return Standing.BEFORE if self.first.position < self.second.position else Standing.AFTER
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`. Keys that do not apply are left out."""
+        """Make the JSON object that `--json` prints. Keys that do not apply are left out."""
         document: dict[str, Any] = {
             "first": self.first.to_json(),
             "second": self.second.to_json(),
@@ -60,7 +60,7 @@ class Explanation(Related):
     """The steps from the cause to the effect, whichever of the two that is; empty if no path leads there."""
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
+        """Make the JSON object that `--json` prints."""
         return {**Related.to_json(self), "steps": [step.to_json() for step in self.steps]}
 
 

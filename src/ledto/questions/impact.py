@@ -29,7 +29,7 @@ class Affected:
     """How many of its events are effects, possible ones included."""
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
+        """Make the JSON object that `--json` prints."""
         return {"process": self.process, "events": self.events}
 
 
@@ -52,7 +52,7 @@ class Impact:
     """Whether there may be more possible effects."""
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
+        """Make the JSON object that `--json` prints."""
         return {
             "event": self.event.to_json(),
             "effects": [event.to_json() for event in self.effects],

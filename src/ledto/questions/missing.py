@@ -106,7 +106,7 @@ class Missing:
         return f"the event that sent {key}, received by {self.received_by}"
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`. Fields that do not apply are left out."""
+        """Make the JSON object that `--json` prints. Fields that do not apply are left out."""
         values = {"kind": self.kind, **{name: getattr(self, name) for name in Missing.__slots__}}
         return {name: value for name, value in values.items() if value is not None and value is not False}
 

@@ -76,7 +76,7 @@ class PathStep:
         return None if times[0] is None or times[1] is None else times[1] - times[0]
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
+        """Make the JSON object that `--json` prints."""
         document: dict[str, Any] = {
             "kind": self.kind,
             "known": self.known,
@@ -272,7 +272,7 @@ class ListedEdge:
     """As `PathStep.kind`."""
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
+        """Make the JSON object that `--json` prints."""
         return asdict(self)
 
 

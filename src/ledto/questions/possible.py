@@ -57,7 +57,7 @@ class Possible:
     """The first step from it to the event that is not recorded."""
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
+        """Make the JSON object that `--json` prints."""
         return {"event": self.event.to_json(), "through": self.through.to_json()}
 
 

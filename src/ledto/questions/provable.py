@@ -45,7 +45,7 @@ class Provable:
     """If not connected: whether there are spans, whose parents would connect processes."""
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
+        """Make the JSON object that `--json` prints."""
         return {**asdict(self), "silent": list(self.silent)}
 
 

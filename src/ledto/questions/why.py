@@ -48,7 +48,7 @@ class Why:
     """The steps between the causes and the event. Empty with a filter. A step that others lead around may be left out."""
 
     def to_json(self) -> dict[str, Any]:
-        """For `json.dumps`."""
+        """Make the JSON object that `--json` prints."""
         return {
             "event": self.event.to_json(),
             "causes": [event.to_json() for event in self.causes],

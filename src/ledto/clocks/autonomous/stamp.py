@@ -124,7 +124,7 @@ class AutonomousStamp(CausalStamp):
         stamp = cls.read(bits)
         bits.end()
         if stamp.to_bytes() != read.data:
-            raise StampError("an autonomous stamp is written in its one shortest form")
+            raise StampError("an autonomous stamp must be in its shortest form and is not: it is damaged, or was not written by ledto")
         return stamp
 
     def write(self, bits: BitWriter) -> None:

@@ -147,7 +147,7 @@ class BoundedFormat:
         if r_mod >= self.modulus or c > self.eps or index >= len(self.processes) or max(kn, default=0) > most:
             raise StampError("a field is outside its bounds: the sender uses another format")
         if packed & (1 << remaining) - 1:
-            raise StampError("the spare bits of a stamp are zero")
+            raise StampError("a stamp's spare bits must be zero and are not: it is damaged, or of another format")
         oldest = now - self.delta - self.eps
         r = oldest + (r_mod - oldest) % self.modulus
         if r < 0:

@@ -78,5 +78,5 @@ def read_share(read: BitReader, depth: int = 0) -> Share:
     left = 0 if owned == _RIGHT else read_share(read, depth + 1)
     right = 0 if owned == _LEFT else read_share(read, depth + 1)
     if left == right == 1:
-        raise StampError("a share is written in its shortest form")
+        raise StampError("a share must be in its shortest form and is not: the stamp is damaged, or was not written by ledto")
     return left, right
