@@ -14,7 +14,8 @@ def read_duration(text: str, unit: str) -> int:
     Raises `ValueError`, which says what is allowed. A time in ticks takes no unit: nobody knows how long a tick is.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text)
-    allowed = f"a duration is a number of {unit}" + ("" if unit == "tick" else ", or one with ns, us, ms, s, m or h, such as 250ms")
+    with_unit = "" if unit == "tick" else ", or one with ns, us, ms, s, m or h, such as 250ms"
+    allowed = f"a duration is a number of {unit}{with_unit}"
     if match is None or (match[2] and (unit == "tick" or match[2] not in NANOSECONDS)):
         raise ValueError(f"{allowed}, not {text!r:.60}")
     value = Fraction(match[1])

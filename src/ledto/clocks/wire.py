@@ -18,6 +18,8 @@ MAX_NAME_BYTES = 255
 """The longest process id, in UTF-8."""
 MAX_COUNTER = (1 << 63) - 1
 """The largest counter: fits a signed 64-bit integer in Arrow, Spark and Java, and a lane of a packed vector."""
+DAMAGED = "the stamp is damaged, or was not written by ledto"
+"""The end of errors about stamps that break a rule which every writer here keeps."""
 
 
 class Kind(IntEnum):

@@ -20,17 +20,17 @@ class BadPayload(LedtoError):
 
 def encode_reports(rows: pa.Table) -> bytes:
     """Encode these rows, which have columns of `REPORTS`."""
-    kept = [each for each in REPORTS if each.name in rows.column_names and rows[each.name].null_count < len(rows)]
-    schema = pa.schema([each.with_nullable(True) for each in kept])
+    kept = [field for field in REPORTS if field.name in rows.column_names and rows[field.name].null_count < len(rows)]
+    schema = pa.schema([field.with_nullable(True) for field in kept])
     # Column by column: taking and casting whole tables costs twice as much for a hundred rows.
-    columns = [_one(rows[each.name], each.type) for each in kept]
+    columns = [_to_array(rows[field.name], field.type) for field in kept]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=_OPTIONS) as writer:
         writer.write_batch(pa.record_batch(columns, schema))
     return bytes(sink.getvalue())
 
 
-def _one(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+def _to_array(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return whole if whole.type == kind else whole.cast(kind)
 
@@ -46,7 +46,7 @@ def read_reports(payload: bytes) -> pa.Table:
         with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
             return reader.read_all()
     except (pa.ArrowException, OSError, ValueError) as fault:
-        raise BadPayload(f"not rows of reports: {fault}") from None
+        raise _bad_payload(str(fault)) from None
 
 
 def check_reports(rows: pa.Table) -> pa.Table:
@@ -55,7 +55,12 @@ def check_reports(rows: pa.Table) -> pa.Table:
         wanted = pa.schema([REPORTS.field(name).with_nullable(True) for name in rows.column_names])
         rows.validate(full=True)
     except (pa.ArrowException, KeyError, ValueError) as fault:
-        raise BadPayload(f"not rows of reports: {fault}") from None
+        raise _bad_payload(str(fault)) from None
     if rows.schema != wanted:
-        raise BadPayload("the columns are not those of reports")
+        name = next(field.name for field in wanted if rows.schema.field(field.name) != field)
+        raise _bad_payload(f"column {name} is {rows.schema.field(name).type}, not {REPORTS.field(name).type}")
     return rows
+
+
+def _bad_payload(what: str) -> BadPayload:
+    return BadPayload(f"a broker message is not Arrow rows of reports ({what}): was it published by another version?")

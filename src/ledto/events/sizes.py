@@ -20,8 +20,8 @@ _NAME_BYTES = 4_096
 """Longer names are not kept in the quarantine."""
 
 
-def without_large(rows: pa.Table, most_bytes: int = REPORT_BYTES) -> pa.Table:
-    """Replace rows with more bytes of text by rows with a reason, which quarantines them."""
+def quarantine_large(rows: pa.Table, most_bytes: int = REPORT_BYTES) -> pa.Table:
+    """Replace rows with more than `most_bytes` of text by rows with the reason ``too-large``."""
     if rows.nbytes <= most_bytes:
         return rows
     sizes = text_bytes(rows)
@@ -55,8 +55,8 @@ def text_bytes(rows: pa.Table) -> Longs:
 
 def _chunks(lists: Any) -> list[tuple[Any, int]]:
     chunks = lists.chunks if isinstance(lists, pa.ChunkedArray) else [lists]
-    starts = np.cumsum([0, *(len(each) for each in chunks)])
-    return [(each, int(start)) for each, start in zip(chunks, starts, strict=False)]
+    starts = np.cumsum([0, *(len(chunk) for chunk in chunks)])
+    return [(chunk, int(start)) for chunk, start in zip(chunks, starts, strict=False)]
 
 
 def _refused(row: pa.Table, size: int, most_bytes: int) -> dict[str, Any]:

@@ -74,8 +74,7 @@ class Segments:
 def segments_from(table: pa.Table) -> Segments:
     """Make columns from a table of `layout.SEGMENTS`. Raises `ValueError` if numbers or positions have gaps."""
     table = table.sort_by("number").combine_chunks()
-    if not np.array_equal(table["number"].to_numpy(), np.arange(len(table))):
-        raise ValueError("segments are not numbered from 0 without gaps")
+    _check_numbers("segments", "number", table["number"].to_numpy())
     lists = table["processes"].combine_chunks()
 
     def flat(name: str) -> NDArray[np.int64]:
@@ -151,8 +150,7 @@ class Processes:
 def processes_from(table: pa.Table) -> Processes:
     """Make columns from a table of `layout.PROCESSES`. Raises `ValueError` if codes have gaps."""
     table = table.sort_by("code").combine_chunks()
-    if not np.array_equal(table["code"].to_numpy(), np.arange(len(table))):
-        raise ValueError("processes are not numbered from 0 without gaps")
+    _check_numbers("processes", "code", table["code"].to_numpy())
     computation, process = (_one_array(table[name]) for name in ("computation", "process"))
     return Processes(
         computation=computation,
@@ -162,6 +160,17 @@ def processes_from(table: pa.Table) -> Processes:
         computation_number=computation.dictionary_encode().indices.to_numpy(),
         table=table,
     )
+
+
+def _check_numbers(table: str, column: str, numbers: Longs) -> None:
+    """Raise `ValueError` unless the sorted numbers are 0, 1, 2 and so on."""
+    wrong = np.flatnonzero(numbers != np.arange(len(numbers)))
+    if len(wrong):
+        expected, number = int(wrong[0]), int(numbers[wrong[0]])
+        fault = f"{column} {expected} is missing" if number > expected else f"{column} {number} does not belong there"
+        raise ValueError(
+            f"the table of {table} is damaged: {fault}. Restore the history from a copy, or make it again with ledto observe"
+        )
 
 
 def count_within_processes(process: NDArray[np.integer[Any]]) -> Longs:

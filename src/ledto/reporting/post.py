@@ -30,7 +30,7 @@ class PostVerdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PostResult:
     """The result of an attempt: its verdict, the pause that the service asked for, and the reason for the log."""
 
     verdict: PostVerdict
@@ -49,6 +49,7 @@ class Poster:
         if parts.username or parts.password:
             raise ValueError("an endpoint holds no password; pass token=")
         self._host, self._port, self._secure = parts.hostname, parts.port, parts.scheme == "https"
+        self._address = f"{self._host}:{self._port or (443 if self._secure else 80)}"
         self._path = parts.path.rstrip("/") + "/v1/reports"
         self._headers = {"Content-Type": CONTENT_TYPE}
         if token is not None:
@@ -59,7 +60,7 @@ class Poster:
         self._tls = tls
         self._connection: HTTPConnection | None = None
 
-    def post(self, body: bytes, batch_id: str, *, within_s: float | None = None) -> Answer:
+    def post(self, body: bytes, batch_id: str, *, within_s: float | None = None) -> PostResult:
         """Send a batch, and wait for the answer. Never raises. It is safe to send the same bytes under the same id again."""
         timeout_s = self._timeout_s if within_s is None else min(self._timeout_s, max(within_s, 0.05))
         was_open = self._connection is not None
@@ -67,7 +68,7 @@ class Poster:
         if answer is None and was_open:
             # The other end may have closed an idle connection. That is no failure of the service.
             answer = self._try(body, batch_id, timeout_s)
-        return answer or Answer(PostVerdict.RETRY, reason="the connection was lost")
+        return answer or PostResult(PostVerdict.RETRY, reason="the connection was lost")
 
     def close(self) -> None:
         """Close the connection. The next post opens a new one."""
@@ -76,7 +77,7 @@ class Poster:
                 self._connection.close()
             self._connection = None
 
-    def _try(self, body: bytes, batch_id: str, timeout_s: float) -> Answer | None:
+    def _try(self, body: bytes, batch_id: str, timeout_s: float) -> PostResult | None:
         """Send a batch once; None if the connection broke before an answer came."""
         try:
             connection = self._connection or self._connect(timeout_s)
@@ -90,10 +91,12 @@ class Poster:
                 self.close()
         except TimeoutError:
             self.close()
-            return Answer(PostVerdict.RETRY, reason="no answer in time")
+            return PostResult(PostVerdict.RETRY, reason="no answer in time")
         except ConnectionRefusedError:
             self.close()
-            return Answer(PostVerdict.RETRY, reason="nobody listens there")
+            return PostResult(
+                PostVerdict.RETRY, reason=f"connection refused by {self._address}: is the service running?"
+            )
         except (OSError, HTTPException, ValueError):
             self.close()
             return None
@@ -105,15 +108,15 @@ class Poster:
         return HTTPConnection(self._host, self._port, timeout=timeout_s)
 
 
-def _read_answer(status: int, retry_after: str | None) -> Answer:
+def _read_answer(status: int, retry_after: str | None) -> PostResult:
     if 200 <= status < 300:
-        return Answer(PostVerdict.ACCEPTED)
+        return PostResult(PostVerdict.ACCEPTED)
     reason = f"status {status}"
     if status == 413:
-        return Answer(PostVerdict.SPLIT, reason=reason)
+        return PostResult(PostVerdict.SPLIT, reason=reason)
     if status in _FINAL_STATUSES:
-        return Answer(PostVerdict.REFUSED, reason=reason)
-    return Answer(PostVerdict.RETRY, retry_after_s=_wait_seconds(retry_after), reason=reason)
+        return PostResult(PostVerdict.REFUSED, reason=reason)
+    return PostResult(PostVerdict.RETRY, retry_after_s=_wait_seconds(retry_after), reason=reason)
 
 
 def _wait_seconds(retry_after: str | None) -> float:

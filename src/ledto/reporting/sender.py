@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from ledto.reporting.post import Answer, Poster, PostVerdict
+from ledto.reporting.post import Poster, PostResult, PostVerdict
 from ledto.reporting.spool import Batch, Spool
 from ledto.reporting.stamper import log
 
@@ -244,7 +244,7 @@ class Sender:
             if is_on_disk:
                 self._settle(batch)
 
-    def _send(self, batch: Batch, within_s: float | None) -> tuple[Answer, int]:
+    def _send(self, batch: Batch, within_s: float | None) -> tuple[PostResult, int]:
         """Send a batch, in halves if it is too large; return the answer and how many events were refused for good."""
         answer = self._poster.post(batch.body, batch.id, within_s=within_s)
         if answer.verdict is PostVerdict.REFUSED:
@@ -253,16 +253,16 @@ class Sender:
             return answer, 0
         lines = batch.body.splitlines(keepends=True)
         if len(lines) == 1:
-            return Answer(PostVerdict.REFUSED, reason=answer.reason), 1
+            return PostResult(PostVerdict.REFUSED, reason=answer.reason), 1
         refused = 0
         for mark, part in (("a", lines[: len(lines) // 2]), ("b", lines[len(lines) // 2 :])):
             half, refused_in_half = self._send(Batch(batch.id + mark, b"".join(part)), within_s)
             if half.verdict is PostVerdict.RETRY:
                 return half, 0
             refused += refused_in_half
-        return Answer(PostVerdict.ACCEPTED, reason=answer.reason), refused
+        return PostResult(PostVerdict.ACCEPTED, reason=answer.reason), refused
 
-    def _conclude(self, batch: Batch, answer: Answer, refused: int) -> None:
+    def _conclude(self, batch: Batch, answer: PostResult, refused: int) -> None:
         """Settle the batch, or note that it must be sent again."""
         if answer.verdict is PostVerdict.RETRY:
             if time.monotonic() >= self._silent_until:

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeAlias
 
 from ledto.clocks.itc.bits import BitReader, BitWriter
 from ledto.clocks.itc.id_tree import Share, add
-from ledto.clocks.wire import MAX_COUNTER
+from ledto.clocks.wire import DAMAGED, MAX_COUNTER
 from ledto.errors import StampError
 
 Used: TypeAlias = "int | tuple[Used, Used]"
@@ -209,11 +209,11 @@ def check_used(used: Used) -> Used:
     while pending:
         subset, depth, path = pending.pop()
         if depth > HALVINGS:
-            raise StampError(f"a set of names is at most {HALVINGS} levels deep")
+            raise StampError(f"a set of names must be at most {HALVINGS} levels deep and is deeper: {DAMAGED}")
         if not isinstance(subset, int):
             pending += (subset[0], depth + 1, path), (subset[1], depth + 1, path | 1 << depth)
         elif subset and (subset - 1 << depth | path) > MAX_COUNTER:
-            raise StampError("an event's number has at most 63 bits")
+            raise StampError(f"an event's number must have at most 63 bits and has more: {DAMAGED}")
     return used
 
 
@@ -253,10 +253,10 @@ def read_used(read: BitReader) -> Used:
 
 def _read_below(read: BitReader, symbol: str, base: int, depth: int, *, top: bool = False) -> Used:
     if depth > HALVINGS:
-        raise StampError(f"a set of names is at most {HALVINGS} levels deep")
+        raise StampError(f"a set of names must be at most {HALVINGS} levels deep and is deeper: {DAMAGED}")
     if symbol == "leaf":
         if top:
-            raise StampError("a set of names starts with its halves")
+            raise StampError(f"a set of names must start with its halves and does not: {DAMAGED}")
         return base + 1 + read.number(_LEAF_ORDER)
     run = base + 1 + read.number(_RAISE_ORDER) if symbol[1] == "+" else base
     left: Used = (run + 1) // 2
@@ -286,7 +286,7 @@ def read_member(read: BitReader, used: Used) -> int:
         used = used[place]
     number = used - 1 - read.number(1)
     if number < 0:
-        raise StampError("an event's number is in its set of names")
+        raise StampError(f"an event's number must be in its set of names and is not: {DAMAGED}")
     return number << depth | path
 
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 from ledto.clocks import json_fields
 from ledto.clocks.locked import LockedClock, holding
 from ledto.clocks.relation import CausalStamp, Relation
-from ledto.clocks.wire import Kind, StampReader, Writer
+from ledto.clocks.wire import DAMAGED, Kind, StampReader, Writer
 from ledto.errors import ClockError, Retired, StampError
 
 SYMBOLS = "01◇"
@@ -105,7 +105,7 @@ class PaperStamp(CausalStamp):
         pairs = [(_read_id(read), _read_id(read)) for _ in range(read.count(least_bytes_each=4))]
         read.end()
         if any(later <= earlier for earlier, later in pairwise(pairs)):
-            raise StampError("the pairs of a paper stamp are sorted and differ")
+            raise StampError(f"the pairs of a paper stamp must be sorted and differ, and do not: {DAMAGED}")
         return cls(instance, n, frozenset(pairs))
 
     def to_json(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from ledto.clocks.autonomous.names import (
 )
 from ledto.clocks.itc.bits import BitReader, BitWriter
 from ledto.clocks.relation import CausalStamp, Relation
-from ledto.clocks.wire import Kind, StampReader, Writer, check_name
+from ledto.clocks.wire import DAMAGED, Kind, StampReader, Writer, check_name
 from ledto.errors import StampError
 
 DEFAULT_ROOT = "0"
@@ -124,7 +124,7 @@ class AutonomousStamp(CausalStamp):
         stamp = cls.read(bits)
         bits.end()
         if stamp.to_bytes() != read.data:
-            raise StampError("an autonomous stamp must be in its shortest form and is not: it is damaged, or was not written by ledto")
+            raise StampError(f"an autonomous stamp must be in its shortest form and is not: {DAMAGED}")
         return stamp
 
     def write(self, bits: BitWriter) -> None:
@@ -224,5 +224,5 @@ def _from_lists(value: object, depth: int = 0) -> Used:
         raise StampError(f"a set of names is a number or [left, right], at most {HALVINGS} deep")
     left, right = _from_lists(value[0], depth + 1), _from_lists(value[1], depth + 1)
     if norm(left, right) != (left, right):
-        raise StampError("a set of names is written in its normal form")
+        raise StampError(f"a set of names must be in its normal form and is not: {DAMAGED}")
     return left, right

@@ -124,9 +124,11 @@ class GlobalStamp(Stamp):
     def __post_init__(self) -> None:
         names = [name for name, _, _ in self.entries]
         if any(a >= b for a, b in pairwise(names)):
-            raise StampError("the entries of a global stamp are sorted by subgroup, each subgroup once")
+            raise StampError(
+                "the entries of a global stamp must be sorted by subgroup, each subgroup once, and are not"
+            )
         if any(level == number == 0 for _, level, number in self.entries):
-            raise StampError("a global stamp leaves out subgroups with level and number 0")
+            raise StampError("a global stamp must leave out subgroups with level and number 0, and has one")
         if self.number < 1:
             raise StampError(f"a global stamp of {self.subgroup} needs an entry for that subgroup with a number from 1")
 

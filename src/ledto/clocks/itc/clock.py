@@ -19,7 +19,7 @@ from ledto.clocks.itc.event_tree import Events
 from ledto.clocks.itc.id_tree import MAX_DEPTH, Share
 from ledto.clocks.locked import LockedClock, holding
 from ledto.clocks.relation import CausalStamp, Relation, require
-from ledto.clocks.wire import MAX_COUNTER, Kind, StampReader, Writer
+from ledto.clocks.wire import DAMAGED, MAX_COUNTER, Kind, StampReader, Writer
 from ledto.errors import ClockError, Retired, StampError
 
 
@@ -153,7 +153,7 @@ class IntervalTreeClock(LockedClock):
 
 def _check_height(tree: Events) -> Events:
     if event_tree.highest(tree) > MAX_COUNTER:
-        raise StampError("an event tree rises above 2**63 - 1")
+        raise StampError(f"an event tree must stay below 2**63 and does not: {DAMAGED}")
     return tree
 
 
@@ -169,5 +169,5 @@ def _from_lists(value: object, depth: int = 0) -> Events:
     n = json_fields.read_integer(value[0], "a height", most=MAX_COUNTER)
     left, right = _from_lists(value[1], depth + 1), _from_lists(value[2], depth + 1)
     if event_tree.norm(n, left, right) != (n, left, right):
-        raise StampError("an event tree is written in its normal form")
+        raise StampError(f"an event tree must be in its normal form and is not: {DAMAGED}")
     return n, left, right

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from ledto.clocks.itc.bits import BitReader, BitWriter
 from ledto.clocks.itc.id_tree import MAX_DEPTH, Share
+from ledto.clocks.wire import DAMAGED
 from ledto.errors import StampError
 
 Events: TypeAlias = "int | tuple[int, Events, Events]"
@@ -133,15 +134,15 @@ def read_events(read: BitReader, depth: int = 0) -> Events:
     if read.take(1):
         return read.number(_ORDER)
     if depth >= MAX_DEPTH:
-        raise StampError(f"an event tree is at most {MAX_DEPTH} levels deep")
+        raise StampError(f"an event tree must be at most {MAX_DEPTH} levels deep and is deeper: {DAMAGED}")
     shape, n = read.take(2), 0
     if shape == _RAISED:
         n = 1 + read.number(_ORDER)
         shape = read.take(2)
     if shape == _RAISED:
-        raise StampError("an event tree raises a node once")
+        raise StampError(f"an event tree must raise a node once, and raises one twice: {DAMAGED}")
     left = 0 if shape == _LEFT_ZERO else read_events(read, depth + 1)
     right = 0 if shape == _RIGHT_ZERO else read_events(read, depth + 1)
     if norm(n, left, right) != (n, left, right) or (shape == _BOTH and 0 in (left, right)):
-        raise StampError("an event tree is written in its normal form")
+        raise StampError(f"an event tree must be in its normal form and is not: {DAMAGED}")
     return n, left, right

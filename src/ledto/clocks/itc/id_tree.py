@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from ledto.clocks.itc.bits import BitReader, BitWriter
+from ledto.clocks.wire import DAMAGED
 from ledto.errors import ClockError, StampError
 
 Share: TypeAlias = "int | tuple[Share, Share]"
@@ -74,9 +75,9 @@ def read_share(read: BitReader, depth: int = 0) -> Share:
     if owned == _ALL:
         return 1
     if depth >= MAX_DEPTH:
-        raise StampError(f"a share is at most {MAX_DEPTH} levels deep")
+        raise StampError(f"a share must be at most {MAX_DEPTH} levels deep and is deeper: {DAMAGED}")
     left = 0 if owned == _RIGHT else read_share(read, depth + 1)
     right = 0 if owned == _LEFT else read_share(read, depth + 1)
     if left == right == 1:
-        raise StampError("a share must be in its shortest form and is not: the stamp is damaged, or was not written by ledto")
+        raise StampError(f"a share must be in its shortest form and is not: {DAMAGED}")
     return left, right

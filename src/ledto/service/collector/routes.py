@@ -24,7 +24,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ledto.events.sizes import without_large
+from ledto.events.sizes import quarantine_large
 from ledto.service.broker.messages import BrokerMessage, cut_into_messages
 from ledto.service.broker.publisher import Publisher
 from ledto.service.collector import otlp_responses
@@ -153,7 +153,7 @@ class Collector:
         rows = self._parser.parse(body, body_format, f"http:{writer}")
         if not len(rows):
             return Prepared([], 0, 0, [])
-        rows = without_large(rows, self._limits.report_bytes)
+        rows = quarantine_large(rows, self._limits.report_bytes)
         messages = cut_into_messages(rows, _batch_id(writer, batch, body), most_bytes=self._publisher.most_bytes)
         held.grow(sum(len(message.payload) for message in messages))
         bad = len(rows) - rows["reason"].null_count

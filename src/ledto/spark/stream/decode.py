@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ledto.events.payload import BadPayload, check_reports, read_reports
 from ledto.events.schema import REPORTS, TEXT_LIMIT_CHARACTERS
-from ledto.events.sizes import without_large
+from ledto.events.sizes import quarantine_large
 from ledto.sources.contract import FileSlice, Source, SourceError
 from ledto.sources.inputs import PARQUET
 from ledto.sources.parquet import as_attributes, read_piece
@@ -229,7 +229,7 @@ def join_payloads(payloads: Iterable[bytes]) -> pa.Table:
 
 def _with_arrivals(rows: pa.Table, arrival: Any) -> pa.Table:
     """Set the arrivals and drop columns without values, which would be most of what a task sends."""
-    rows = without_large(rows)
+    rows = quarantine_large(rows)
     kept = [name for name in REPORTS.names if name in rows.column_names and name != "arrival"]
     schema = pa.schema([REPORTS.field(name).with_nullable(True) for name in kept if rows[name].null_count < len(rows)])
     if "computation" not in schema.names:

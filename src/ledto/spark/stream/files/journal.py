@@ -106,8 +106,8 @@ class Journal:
             return [self._entries[number] for number in range(start, stop)]
         except KeyError as missing:
             raise StreamSourceError(
-                f"{self._path} has no file of number {missing}, which the checkpoint asks for: they do not belong "
-                "together. Start with a new checkpoint and history"
+                f"{self._path} has no piece {missing}, which the checkpoint asks for: journal and checkpoint are of "
+                "different streams; use a new checkpoint and history"
             ) from None
 
     def forget(self, *, before: int, unless: Iterable[str]) -> None:
