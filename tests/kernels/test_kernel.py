@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from ledto.kernels import KERNELS, Disagreement, Kernel, inlined, kernel, part, running
+from ledto.kernels import KERNELS, Disagreement, Kernel, force_mode, inlined, kernel, part
 from ledto.kernels import kernel as choosing
 
 
@@ -86,7 +86,7 @@ def test_both_ways_give_the_same_values_and_types() -> None:
     answers = []
     for way in ("plain", "compiled", "both"):
         values, flags = np.array([-3, 1 << 62]), np.zeros(2, np.bool_)
-        with running(way):
+        with force_mode(way):
             answers.append((sum_of_squares(values, 1 << 62), *fill(values, flags), flags))
     for wrapped, copied, first, largest, flags in answers:
         assert (wrapped, type(wrapped)) == ((1 << 62) + 11, int)
@@ -110,7 +110,7 @@ def test_both_ways_give_the_same_values_and_types() -> None:
 def test_arrays_of_a_wrong_type_are_refused_both_ways(wrong: Any) -> None:
     """A mistake that only shows from a million rows on would be found by a user."""
     for way in ("plain", "compiled"):
-        with running(way), pytest.raises(TypeError):
+        with force_mode(way), pytest.raises(TypeError):
             sum_of_squares(wrong, 0)
 
 
@@ -122,14 +122,14 @@ def test_a_disagreement_is_seen() -> None:
         return int(values[0] + values[1])
 
     one = cast(Kernel, kernel("int64(int8[::1])")(unfaithful))
-    with running("both"), pytest.raises(Disagreement, match="unfaithful"):
+    with force_mode("both"), pytest.raises(Disagreement, match="unfaithful"):
         one(np.array([100, 100], np.int8))
 
 
 def test_threads_compile_once_and_agree() -> None:
     """A service asks from many threads at once."""
     found: list[int] = []
-    with running("compiled"):
+    with force_mode("compiled"):
         threads = [Thread(target=lambda: found.append(sum_of_squares(np.arange(10), 0))) for _ in range(4)]
         for thread in threads:
             thread.start()
@@ -168,7 +168,7 @@ def test_nothing_needs_numba(way: str) -> None:
 
 def test_an_unknown_mode_is_named() -> None:
     """A misspelt mode that was ignored would let a test run pass that tested nothing."""
-    with pytest.raises(ValueError, match="auto, plain, compiled, both, not 'fast'"), running("fast"):
+    with pytest.raises(ValueError, match="auto, plain, compiled, both, not 'fast'"), force_mode("fast"):
         pass
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledto.web.diagram import format_signed_span, format_span, format_wall_time
+from ledto.web.diagram import format_duration, format_signed_duration, format_wall_time
 
 
 @pytest.mark.parametrize(
@@ -21,13 +21,13 @@ from ledto.web.diagram import format_signed_span, format_span, format_wall_time
 )
 def test_spans(value: int, unit: str, shown: str) -> None:
     """A factor of a thousand wrong sends the reader after the wrong clock."""
-    assert format_span(value, unit) == shown
+    assert format_duration(value, unit) == shown
 
 
 def test_signs_and_times() -> None:
     """A cause shown on the wrong side of the failure, or a date off by a zone, would undo the report."""
-    assert format_signed_span(-291_000_000, "ns") == "−291 ms"
-    assert format_signed_span(5, "ms") == "+5 ms"
+    assert format_signed_duration(-291_000_000, "ns") == "−291 ms"
+    assert format_signed_duration(5, "ms") == "+5 ms"
     assert format_wall_time(1_773_479_159_972_211_258, "ns") == "2026-03-14 09:05:59.972211"
     assert format_wall_time(1_773_479_159, "s") == "2026-03-14 09:05:59.000000"
     assert format_wall_time(-1, "us") == "1969-12-31 23:59:59.999999"

@@ -19,7 +19,7 @@ from ledto.history.recorded import recorded_past
 from ledto.questions import Standing
 from ledto.questions.locate import locate
 from ledto.questions.parts import past_vector_at
-from ledto.web.diagram import format_signed_span, format_span
+from ledto.web.diagram import format_duration, format_signed_duration
 
 POLICIES = ("exact", "cbd:0.25", "cbd:0.05", "dapw:0.05")
 WHERE = "severity <> 'info'"
@@ -52,7 +52,7 @@ def make_logs(stage: Stage, logs: Path, *, seconds: int, seed: int) -> ShopTruth
     truth = write_shop(logs, seconds=seconds, seed=seed)
     size = sum(file.stat().st_size for file in logs.iterdir())
     stage.row(
-        f"{truth.events:>9,} events happened, and clocks were up to {format_span(truth.clocks_apart, 'ns')} apart",
+        f"{truth.events:>9,} events happened, and clocks were up to {format_duration(truth.clocks_apart, 'ns')} apart",
         style="bold",
     )
     stage.row(f"{truth.lost:>9,} reports were lost, {truth.duplicates:,} came twice, {truth.late:,} late")
@@ -74,7 +74,7 @@ def search_by_time(stage: Stage, logs: Path, truth: ShopTruth) -> None:
     for name, event in events.items():
         style = {truth.failure: "bold red", truth.herring: "yellow", truth.cause: "green"}.get(name, "")
         label = {"send": "sends ", "receive": "gets "}.get(event["kind"], "") + event["name"]
-        offset = "" if name == truth.failure else format_signed_span(event["time"] - focus, "ns")
+        offset = "" if name == truth.failure else format_signed_duration(event["time"] - focus, "ns")
         stage.row(f"{offset:>9}  {event['process']:<11} {label}", style=style)
     stage.say(
         "Somebody lowered a limit in payments-2, and the next thing was a refused order: so the clocks say. They are wrong."
@@ -115,7 +115,7 @@ def observe(stage: Stage, command: list[str], logs: Path, history: Path, truth: 
         backwards == truth.messages_backwards,
     )
     wrong = {name: policy["violations"]["messages_inverted"] for name, policy in check.policies.items()}
-    waits = {name: format_span(policy["delays"]["p50"], "ns") for name, policy in check.policies.items()}
+    waits = {name: format_duration(policy["delays"]["p50"], "ns") for name, policy in check.policies.items()}
     stage.check(
         f"exact delivery gets none of them wrong; a report waits {waits['exact']} (median)", wrong["exact"] == 0
     )

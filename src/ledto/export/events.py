@@ -18,7 +18,7 @@ from ledto.export.causes import Linking
 from ledto.export.lines import ExportedLine, ExportedLines
 from ledto.export.recorded import Nearest, find_causes_in_process
 from ledto.export.selection import Flags, Selection, find_codes
-from ledto.export.stamps import Stamping
+from ledto.export.stamps import VectorPass
 from ledto.history import layout
 from ledto.history.run import Run
 from ledto.questions.event import Event, event_columns, events_from
@@ -242,18 +242,18 @@ class _Segment:
         if not len(wanted):
             return
         step = max(1, min(layout.EVENT_ROWS, STRETCH_NUMBERS // self._width)) if vectors else layout.EVENT_ROWS
-        stamping = self._make_stamping() if vectors else None
+        vector_pass = self._start_vector_pass() if vectors else None
         for start in range(0, int(wanted[-1]) + 1, step):
             stop = min(start + step, len(self._skeleton))
             rows = wanted[slice(*np.searchsorted(wanted, [start, stop]))]
-            stamps = stamping.vectors(start, stop, rows) if stamping is not None else None
+            stamps = vector_pass.vectors(start, stop, rows) if vector_pass is not None else None
             if len(rows):
                 yield self._make_stretch(start, stop, rows, stamps, linking)
 
-    def _make_stamping(self) -> Stamping:
+    def _start_vector_pass(self) -> VectorPass:
         boundary = self._exported.run.boundary(self._number)
         sends = np.searchsorted(boundary.send_position, self._edges[1])
-        return Stamping(self._skeleton, boundary, (self._edges[0], sends), self._column)
+        return VectorPass(self._skeleton, boundary, (self._edges[0], sends), self._column)
 
     def _make_stretch(
         self, start: int, stop: int, rows: Longs, vectors: Ints | None, linking: Linking | None

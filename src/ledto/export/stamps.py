@@ -13,15 +13,15 @@ from ledto.causality.forward import ForwardPass, ForwardState
 from ledto.causality.skeleton import Ints, Longs, Skeleton
 
 
-class Stamping:
+class VectorPass:
     """A pass over the rows of one segment, in order."""
 
     def __init__(self, skeleton: Skeleton, boundary: Boundary, edges: tuple[Longs, Longs], column: Ints) -> None:
         """Start before the first row.
 
         `edges` are the rows with causes before the segment, ascending, and for each the number of its send in the
-        boundary. `column` has the entry of each process in vectors. Processes that never meet may share one. If anything
-        is known before the segment, it is the process itself.
+        boundary. `column`: each process's entry in vectors. Processes that never meet may share one, but only in a
+        segment with an empty boundary.
         """
         self._skeleton = skeleton
         self._edges = edges

@@ -9,6 +9,6 @@ docs/decisions/0016-kernels-that-wait.md says how, and has the measurements.
 """
 
 from ledto.kernels.compiled import inlined, part
-from ledto.kernels.kernel import KERNELS, Disagreement, Kernel, kernel, running
+from ledto.kernels.kernel import KERNELS, Disagreement, Kernel, force_mode, kernel
 
-__all__ = ["KERNELS", "Disagreement", "Kernel", "inlined", "kernel", "part", "running"]
+__all__ = ["KERNELS", "Disagreement", "Kernel", "force_mode", "inlined", "kernel", "part"]

@@ -76,7 +76,7 @@ class Kernel:
         if mode == "both" and self._may_be_plain and elements <= MOST_ELEMENTS_COMPARED:
             return self._run_both(arguments)
         expected = elements * SECONDS_AN_ELEMENT
-        if not self._may_be_plain or self.pays(expected):
+        if not self._may_be_plain or self.count_and_decide(expected):
             return self._run_compiled(arguments)
         start = time.perf_counter()
         try:
@@ -85,7 +85,7 @@ class Kernel:
             # Nested loops take longer than the sizes of their arrays suggest.
             self._count(time.perf_counter() - start - expected)
 
-    def pays(self, seconds: float) -> bool:
+    def count_and_decide(self, seconds: float) -> bool:
         """Tell whether to run compiled what takes so many seconds in plain Python; if not, count them as spent.
 
         The time of this kernel must reach the price of loading or compiling it, and the time of all kernels together
@@ -144,7 +144,7 @@ def kernel(signature: Signature, *, work: Callable[..., int] | None = None, plai
 
     `signature` is numba's, as text, or a function that makes it from ``numba.types``. `work` takes the arguments and
     returns the number of steps, if that is not about the number of elements in the arrays. With ``plain=False`` it
-    always runs compiled: callers ask `Kernel.pays` first.
+    always runs compiled: callers ask `Kernel.count_and_decide` first.
 
     Functions that a kernel calls are marked `ledto.kernels.part` or `inlined`; kernels do not call kernels.
     """
@@ -175,7 +175,7 @@ _state = _KernelsState(os.environ.get("LEDTO_KERNELS") or "auto")
 
 
 @contextmanager
-def running(mode: str) -> Iterator[None]:
+def force_mode(mode: str) -> Iterator[None]:
     """Force one of `MODES` on all threads, for tests."""
     before, _state.mode = _state.mode, _KernelsState(mode).mode
     try:

@@ -29,9 +29,9 @@ from ledto.history.store import Store
 from ledto.history.tables import processes_from, segments_from
 from ledto.live.emit import UnloggedEvents
 from ledto.live.quarantine import LiveQuarantine
-from ledto.live.records import Record, crossings_table, segment_rows
 from ledto.live.state import ClosedPart
 from ledto.live.terms import LiveTerms
+from ledto.live.written_segments import WrittenSegment, crossings_table, segment_rows
 
 CACHE_BYTES = 64 << 20
 """How much a run caches while it is assembled."""
@@ -41,7 +41,7 @@ CACHE_BYTES = 64 << 20
 class Assembled:
     """All segments, by number, and the tables that describe them."""
 
-    records: list[Record]
+    records: list[WrittenSegment]
     tables: dict[str, pa.Table]
     run: Run
     """Reads the segments, which need not be committed yet."""
@@ -54,11 +54,11 @@ class _ChainTables(NamedTuple):
     names: list[str]
     """Of its processes, by code."""
     totals: Totals
-    records: list[Record]
+    records: list[WrittenSegment]
 
 
 def assemble(
-    store: Store, run: str, closed: ClosedPart, tails: Mapping[str, Record], holes: Mapping[str, Holes]
+    store: Store, run: str, closed: ClosedPart, tails: Mapping[str, WrittenSegment], holes: Mapping[str, Holes]
 ) -> Assembled:
     """Join closed segments and those of the tails, in order of computations. `tails` and `holes` are by computation."""
     chains: list[_ChainTables] = []
@@ -109,7 +109,7 @@ def deliver_new(
     return new
 
 
-def _renumber(run: Run, number: int, record: Record) -> Blocks:
+def _renumber(run: Run, number: int, record: WrittenSegment) -> Blocks:
     """Give the blocks of a segment the number and positions that it has now."""
     assert record.blocks is not None
     count, first = len(record.blocks), int(run.segments.first_position[number])
@@ -134,7 +134,7 @@ def sum_outcomes(outcomes: Sequence[SegmentOutcome]) -> SegmentOutcome:
 
 
 def describe(
-    records: Sequence[Record],
+    records: Sequence[WrittenSegment],
     tails: Sequence[UnloggedEvents],
     closed: ClosedPart,
     quarantine: LiveQuarantine,
@@ -201,7 +201,7 @@ def check_accounts(ledger: Ledger, reports: int) -> None:
 
 
 def _summarise_policies(
-    records: Sequence[Record], tails: Sequence[UnloggedEvents], closed: SegmentOutcome | None, terms: LiveTerms
+    records: Sequence[WrittenSegment], tails: Sequence[UnloggedEvents], closed: SegmentOutcome | None, terms: LiveTerms
 ) -> tuple[dict[str, PolicySummary], WallClockSummary]:
     """Sum up the outcomes of all policies; `closed` is the sum over closed segments."""
     outcomes = [tail.record.outcome for tail in tails if tail.record.outcome is not None]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ledto.events.keys import ANSWER, SPAN, STAMPED, UNKNOWN_ANSWER, UNKNOWN_CALL, UNKNOWN_PLACE
 from ledto.live.chain import PendingSegment
 from ledto.live.delivery_log import DELIVERED
-from ledto.live.records import Record
+from ledto.live.written_segments import WrittenSegment
 
 Longs = NDArray[np.int64]
 
@@ -32,7 +32,7 @@ class UnloggedEvents:
     """A segment of which some events may not be in the log."""
 
     part: PendingSegment
-    record: Record
+    record: WrittenSegment
     reported: pa.Table
     """By event: process, seq and received messages, as reported."""
     deliveries: pa.Table

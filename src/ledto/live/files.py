@@ -17,8 +17,8 @@ from ledto.history.manifest import Manifest
 from ledto.history.sealed import read_sealed, read_sealed_table, write_sealed
 from ledto.history.store import Store
 from ledto.live.quarantine import LiveQuarantine
-from ledto.live.records import Record
 from ledto.live.state import NOT_STORED, TAIL, Tail
+from ledto.live.written_segments import WrittenSegment
 
 MOST_CHUNKS = 64
 """Once the tail's rows are in this many files, all are written anew into one."""
@@ -139,7 +139,7 @@ def _places(uid: Longs) -> Longs:
     return uid & ((1 << _PLACE_BITS) - 1)
 
 
-def files_of(manifest: Manifest, records: Iterable[Record]) -> set[str]:
+def files_of(manifest: Manifest, records: Iterable[WrittenSegment]) -> set[str]:
     """List the files of a version, from its manifest and its segments."""
     named = manifest.files()
     for record in records:

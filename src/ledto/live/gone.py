@@ -15,10 +15,10 @@ from ledto.history.gone import Gone, may_belong, rows_after
 from ledto.history.run_tables import Holes
 from ledto.live.chain import Chain
 from ledto.live.commit import Assembled
-from ledto.live.records import Record
+from ledto.live.written_segments import WrittenSegment
 
 
-def mark_missing_in_closed(chain: Chain, records: Sequence[Record], read: Callable[[], Assembled]) -> None:
+def mark_missing_in_closed(chain: Chain, records: Sequence[WrittenSegment], read: Callable[[], Assembled]) -> None:
     """Mark the closed part of a chain where the chain's missing reports belong; keep those that belong later.
 
     `records` are the chain's closed segments, which are among those that `read` gives.
@@ -49,7 +49,7 @@ def mark_missing_in_closed(chain: Chain, records: Sequence[Record], read: Callab
 
 
 def _with_more_holes(
-    chain: Chain, records: Sequence[Record], first: int, wanted: dict[int, list[Gone]], assembled: Assembled
+    chain: Chain, records: Sequence[WrittenSegment], first: int, wanted: dict[int, list[Gone]], assembled: Assembled
 ) -> Holes:
     """Add holes before events that may come after these reports, and before what heard of them; return all holes."""
     run, numbers = assembled.run, {id(record): number for number, record in enumerate(assembled.records)}

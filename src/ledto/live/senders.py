@@ -16,7 +16,7 @@ from ledto.causality.vector_clocks import clock_rows
 from ledto.history.open_ends import is_within, rows_that_send
 from ledto.history.run import Run
 from ledto.live.chain import Chain, FoundSend, PendingSegment
-from ledto.live.records import Record
+from ledto.live.written_segments import WrittenSegment
 
 LOOK_BACK = 8
 """How many closed segments of a chain are searched, the newest first."""
@@ -78,7 +78,7 @@ class Senders:
         self._absent.update({(chain.computation, key): chain.end for key in wanted})
 
 
-def committed_segments(run: Run, records: Sequence[Record]) -> Iterator[SearchableSegment]:
+def committed_segments(run: Run, records: Sequence[WrittenSegment]) -> Iterator[SearchableSegment]:
     """Yield the segments of one chain that a run has, the newest first; each is read when it is needed."""
     if not records:
         return
@@ -96,7 +96,7 @@ def _numbers(run: Run) -> dict[str, int]:
     return {name: number for number, name in enumerate(run.segments.events_file)}
 
 
-def first_arrivals(run: Run, records: Sequence[Record], keys: set[str]) -> dict[str, int]:
+def first_arrivals(run: Run, records: Sequence[WrittenSegment], keys: set[str]) -> dict[str, int]:
     """Find, by key that the last of these segments send, when the first report of a send arrived."""
     numbers = _numbers(run)
     first: dict[str, int] = {}

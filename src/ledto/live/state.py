@@ -24,8 +24,8 @@ from ledto.history.sealed import damaged, read_sealed, write_sealed
 from ledto.history.store import Store
 from ledto.live.chain import Chain
 from ledto.live.dates import DATED
-from ledto.live.records import Record
 from ledto.live.terms import LiveTerms
+from ledto.live.written_segments import WrittenSegment
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ class ClosedChain:
     """A computation: its chain and its closed segments."""
 
     chain: Chain
-    records: list[Record] = field(default_factory=list)
+    records: list[WrittenSegment] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ class ClosedPart:
             self.chains[computation] = ClosedChain(Chain(computation))
         return self.chains[computation]
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[WrittenSegment]:
         """Iterate over all closed segments."""
         for chain in self.chains.values():
             yield from chain.records

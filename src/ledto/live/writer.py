@@ -54,10 +54,10 @@ from ledto.live.gone import mark_missing_in_closed
 from ledto.live.ingest import Closing, ingest, select_reported
 from ledto.live.limits import LiveLimits
 from ledto.live.quarantine import LiveQuarantine
-from ledto.live.records import Record, write_pending
 from ledto.live.senders import Senders, committed_segments, first_arrivals
 from ledto.live.state import NOT_STORED, ClosedPart, ClosedState, Tail, read_state, write_state
 from ledto.live.terms import LiveTerms, OtherTerms
+from ledto.live.written_segments import WrittenSegment, write_pending
 
 Longs = NDArray[np.int64]
 
@@ -82,7 +82,7 @@ class _SolvedTail:
     """Counts of channel outcomes, those of closed segments included."""
 
 
-def _piece(part: PendingSegment, record: Record, reports: pa.Table, *, final: bool) -> UnloggedEvents:
+def _piece(part: PendingSegment, record: WrittenSegment, reports: pa.Table, *, final: bool) -> UnloggedEvents:
     """Make a segment ready for delivery; `reports` as `select_reported` gives them."""
     emitted = reports["emitted"].to_numpy().copy()
     return UnloggedEvents(part, record, reports, DELIVERIES.empty_table(), emitted, final)
@@ -109,7 +109,7 @@ class LiveWriter:
             self._lock.release()
             raise
         self._pool = ThreadPoolExecutor(WRITERS, "live-history")
-        self._writing: list[Future[Record]] = []
+        self._writing: list[Future[WrittenSegment]] = []
         self._senders = Senders()
         self._tails: dict[str, _SolvedTail] = {}
         self._closed = False

@@ -56,7 +56,7 @@ class Inversions:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OrderedRowsOfCauses:
+class CausalRows:
     """Rows of one or several computations, one after the other, each in an order in which causes come first."""
 
     skeleton: Skeleton
@@ -65,7 +65,7 @@ class OrderedRowsOfCauses:
     """By process: its number among those of its computation, from 0."""
 
 
-def count_inversions(rows: OrderedRowsOfCauses, place: Longs, start: int, stop: int) -> Inversions:
+def count_inversions(rows: CausalRows, place: Longs, start: int, stop: int) -> Inversions:
     """Count for the rows ``start <= row < stop``, given the place of every row in the order; no two rows share one.
 
     Exact if the rows include every cause that is placed after one of these rows, every effect that is placed before
@@ -86,7 +86,7 @@ def count_inversions(rows: OrderedRowsOfCauses, place: Longs, start: int, stop: 
     )
 
 
-def _pairs(rows: OrderedRowsOfCauses, place: Longs, causes: Longs, effects: Longs) -> int:
+def _pairs(rows: CausalRows, place: Longs, causes: Longs, effects: Longs) -> int:
     """Count inverted pairs of one of these causes and one of these effects; `causes` are all rows placed after an effect.
 
     Vectors count causes only, so they need columns only for processes that have some: if only a few processes were

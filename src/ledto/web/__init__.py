@@ -6,6 +6,7 @@
 - `ledto.web.clocks_plot`: the clocks of a history as one SVG file.
 - `ledto.web.style`: the style sheet, light and dark; escape text from logs.
 
-Each function turns data into text: no network, no scripts, no other files. It takes a value such as ``Ordering("wall clock", messages=7, messages_inverted=2, before_cause=3, pairs=9, delays=None)``
-and gives a row of a table, ``<tr><th scope="row">wall clock</th><td class="number">2</td>...</tr>``.
+Each function turns data into text: no network, no scripts, no other files. It takes a value such as
+``Ordering("wall clock", messages=7, messages_inverted=2, before_cause=3, pairs=9, delays=None)`` and gives a row of a
+table, ``<tr><th scope="row">wall clock</th><td class="number">2</td>...</tr>``.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ledto.questions.clocks import ClockReport, Clocks
-from ledto.web.diagram import format_signed_span, format_span, format_wall_time
+from ledto.web.diagram import format_duration, format_signed_duration, format_wall_time
 from ledto.web.style import escape, shorten
 
 NAME_PX, AXIS_PX, TEXT_PX, MARGIN_PX = 150, 420, 260, 16
@@ -88,8 +88,8 @@ def _draw_ranges(drawn: Sequence[ClockReport], unit: str) -> list[str]:
     bottom = HEAD_PX + len(drawn) * ROW_PX
     parts = [
         f'<line class="zero" x1="{at(0):.1f}" y1="{HEAD_PX - 6}" x2="{at(0):.1f}" y2="{bottom}"/>',
-        f'<text class="muted" x="{left}" y="{HEAD_PX - 12}">{escape(format_signed_span(low, unit))}</text>',
-        f'<text class="muted end" x="{right}" y="{HEAD_PX - 12}">{escape(format_signed_span(high, unit))}</text>',
+        f'<text class="muted" x="{left}" y="{HEAD_PX - 12}">{escape(format_signed_duration(low, unit))}</text>',
+        f'<text class="muted end" x="{right}" y="{HEAD_PX - 12}">{escape(format_signed_duration(high, unit))}</text>',
     ]
     for row, clock in enumerate(drawn):
         estimate, y = clock.estimate, HEAD_PX + row * ROW_PX + ROW_PX / 2
@@ -112,7 +112,7 @@ def _draw_ranges(drawn: Sequence[ClockReport], unit: str) -> list[str]:
 
 def _format_bounds(clock: ClockReport, unit: str) -> str:
     ends = (clock.estimate.low, clock.estimate.high)
-    low, high = ("?" if end is None else format_signed_span(end, unit) for end in ends)
+    low, high = ("?" if end is None else format_signed_duration(end, unit) for end in ends)
     return f"{low} … {high}"
 
 
@@ -125,13 +125,14 @@ def _draw_tracks(moving: Sequence[ClockReport], unit: str, top: int) -> list[str
     left, right = MARGIN_PX + NAME_PX, MARGIN_PX + NAME_PX + AXIS_PX
     ceiling, floor = top + HEAD_PX, top + HEAD_PX + TRACKS_PX
     x, y = _scale(first, last, left, right), _scale(low, high, floor - 8, ceiling + 8)
+    length = format_duration(last - first, unit)
     parts = [
         f'<text class="title" x="{MARGIN_PX}" y="{top + 26}">Over time, by the reference</text>',
         f'<line class="zero" x1="{left}" y1="{y(0):.1f}" x2="{right}" y2="{y(0):.1f}"/>',
-        f'<text class="muted end" x="{left - 8}" y="{ceiling + 12}">{escape(format_signed_span(high, unit))}</text>',
-        f'<text class="muted end" x="{left - 8}" y="{floor}">{escape(format_signed_span(low, unit))}</text>',
+        f'<text class="muted end" x="{left - 8}" y="{ceiling + 12}">{escape(format_signed_duration(high, unit))}</text>',
+        f'<text class="muted end" x="{left - 8}" y="{floor}">{escape(format_signed_duration(low, unit))}</text>',
         f'<text class="muted" x="{left}" y="{ceiling - 6}">{escape(format_wall_time(first, unit))}</text>',
-        f'<text class="muted end" x="{right}" y="{ceiling - 6}">{escape(f"{format_span(last - first, unit)} later")}</text>',
+        f'<text class="muted end" x="{right}" y="{ceiling - 6}">{escape(length)} later</text>',
     ]
     labels: list[tuple[float, str]] = []
     for clock in moving:

@@ -1,6 +1,6 @@
 """Draw a space-time diagram as SVG: a lane for each line of a process, a row for each event, causes above effects.
 
-Times are whole numbers in a history's unit; `format_span` and `format_wall_time` write them for people.
+Times are whole numbers in a history's unit; `format_duration` and `format_wall_time` write them for people.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def _draw_arrow(arrow: Arrow, places: list[tuple[int, int]], unit: str, key: str
     line = f'<line class="{kind} {style}" {coordinates} marker-end="url(#{key}-{style})"/>'
     if arrow.backwards_by is None:
         return line
-    amount = escape(format_signed_span(-arrow.backwards_by, unit))
+    amount = escape(format_signed_duration(-arrow.backwards_by, unit))
     x, y = x1 + (x2 - x1) * 0.5, y1 + (y2 - y1) * 0.5
     return line + f'<text class="amount" x="{x:.1f}" y="{y:.1f}" dy="-3">{amount}</text>'
 
@@ -206,7 +206,7 @@ def _draw_row(dot: Dot, place: tuple[int, int], lines_px: int, width: int, focus
     """Draw a dot and its texts; `focus` is the wall time of the event that was asked about."""
     x, y = place
     offset = (
-        "" if dot.role == FOCUS or dot.time is None or focus is None else format_signed_span(dot.time - focus, unit)
+        "" if dot.role == FOCUS or dot.time is None or focus is None else format_signed_duration(dot.time - focus, unit)
     )
     after = dot.role != FOCUS and dot.time is not None and focus is not None and dot.time > focus
     ring = f'<circle class="ring" cx="{x}" cy="{y}" r="10"/>' if dot.role == FOCUS else ""
@@ -222,7 +222,7 @@ def _draw_row(dot: Dot, place: tuple[int, int], lines_px: int, width: int, focus
     )
 
 
-def format_span(value: float, unit: str) -> str:
+def format_duration(value: float, unit: str) -> str:
     """Format a length of time with two or three digits: ``283 ms``, ``1.9 s``, ``12 ticks``."""
     if unit not in UNIT_NS:
         return f"{value:,.4g} {unit}{'' if value == 1 else 's'}"
@@ -234,9 +234,9 @@ def format_span(value: float, unit: str) -> str:
     return f"{ns:.0f} ns"
 
 
-def format_signed_span(value: int, unit: str) -> str:
+def format_signed_duration(value: int, unit: str) -> str:
     """Format a length of time with its sign; a minus sign, not a hyphen."""
-    return f"{'−' if value < 0 else '+'}{format_span(abs(value), unit)}"
+    return f"{'−' if value < 0 else '+'}{format_duration(abs(value), unit)}"
 
 
 def format_wall_time(value: int | None, unit: str) -> str:

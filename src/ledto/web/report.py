@@ -20,8 +20,8 @@ from ledto.web.diagram import (
     Dot,
     draw_diagram,
     find_arrows,
-    format_signed_span,
-    format_span,
+    format_duration,
+    format_signed_duration,
     format_wall_time,
 )
 from ledto.web.gather import Incident, is_loud, label
@@ -197,7 +197,7 @@ def _write_possible(incident: Incident) -> list[str]:
     if not incident.possible:
         return []
     rows = [(event, POSSIBLE) for event in incident.possible]
-    caption = "Possible: what the lines of a process share can carry anything, and an answer may have been waited for."
+    caption = "These share a process with a cause, or an answer is assumed."
     return ["<h2>Also possible</h2>", _write_events(rows, incident, len(incident.past) + 2, caption)]
 
 
@@ -233,7 +233,7 @@ def _write_events(rows: Sequence[tuple[Event, str]], incident: Incident, first: 
             f"<code>{escape(event.id)}</code></th><td>{escape(label(event))}</td>"
             f'<td class="time">{escape(format_wall_time(event.time, incident.unit))}</td>{correction}'
             f'<td class="number{" after" if after else ""}">'
-            f"{'' if offset is None else escape(format_signed_span(offset, incident.unit))}</td><td>{mark}</td>"
+            f"{'' if offset is None else escape(format_signed_duration(offset, incident.unit))}</td><td>{mark}</td>"
             f"<td>{_relation_word(event, role, incident)}</td><td>{escape(attributes)}</td></tr>"
         )
     columns = ["", "event", "what happened", "wall time", "relative", "", "relation", "attributes"]
@@ -248,7 +248,7 @@ def _relation_word(event: Event, role: str, incident: Incident) -> str:
 
 
 def _format_correction(event: Event, unit: str) -> str:
-    return escape(format_signed_span(event.correction, unit)) if event.correction else ""
+    return escape(format_signed_duration(event.correction, unit)) if event.correction else ""
 
 
 def _format_value(value: Any) -> str:
@@ -262,7 +262,9 @@ def _write_orderings(incident: Incident) -> list[str]:
     for ordering in incident.orderings:
         share = f"{100 * ordering.messages_inverted / ordering.messages:.3g}%" if ordering.messages else ""
         delays = ordering.delays
-        waits = ["" if delays is None else format_span(delays[name], incident.unit) for name in ("p50", "p99", "max")]
+        waits = [
+            "" if delays is None else format_duration(delays[name], incident.unit) for name in ("p50", "p99", "max")
+        ]
         counts = ("not known" if count is None else f"{count:,}" for count in (ordering.before_cause, ordering.pairs))
         cells = (f"{ordering.messages_inverted:,}", share, *counts, *map(escape, waits))
         numbers = "".join(f'<td class="number">{cell}</td>' for cell in cells)

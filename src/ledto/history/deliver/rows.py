@@ -154,7 +154,7 @@ def chain_of(run: Run, number: int) -> range:
     return range(first, int(starting[at]) if at < len(starting) else len(run.segments))
 
 
-def load_span(run: Run, start: int, stop: int) -> EventRange:
+def load_range(run: Run, start: int, stop: int) -> EventRange:
     """Load the rows at positions ``start <= position < stop``, which must be in segments of one `chain_of`."""
     segments = run.segments
     numbers = range(segments.segment_of(start), segments.segment_of(stop - 1) + 1)

@@ -34,10 +34,10 @@ from ledto.delivery.stamped import (
     wait_ticks,
 )
 from ledto.history.deliver.neighbours import Neighbourhood, delivery_bounds, neighbourhood_of
-from ledto.history.deliver.rows import NEVER, Blocks, EventRange, chain_of, load_span
+from ledto.history.deliver.rows import NEVER, Blocks, EventRange, chain_of, load_range
 from ledto.history.run import Run
 from ledto.measures.delays import Waits
-from ledto.measures.inversions import Inversions, OrderedRowsOfCauses, count_inversions
+from ledto.measures.inversions import CausalRows, Inversions, count_inversions
 
 Longs = NDArray[np.int64]
 
@@ -164,12 +164,12 @@ def deliver_segment(
 class _LoadedRows:
     """The rows that a task has loaded, and the messages that rows of its own segment received."""
 
-    span: EventRange
+    events: EventRange
     own: slice
     """The rows of the task's own segment."""
     exact: slice
     """The rows whose deliveries must be right."""
-    rows: OrderedRowsOfCauses
+    rows: CausalRows
     """The exact rows."""
     effects: Longs
     """By message: the row that received it."""
@@ -205,7 +205,7 @@ class _Task:
         }
         reach = self.neighbourhood.reach(own, bounds, limit_rows=limit_rows)
         window = self._load(reach.loaded, reach.exact, first, first + rows)
-        deliver = self._deliverer(window.span)
+        deliver = self._deliverer(window.events)
         deliveries: dict[str, PolicyDeliveries] = {}
         for name, rule in self.rules.items():
             placed = deliver(rule)
@@ -216,39 +216,41 @@ class _Task:
             else:
                 contradictions = _contradictions(window, placed.place)
             deliveries[name] = self._result(window, placed, contradictions, first, rows)
-        return SegmentDeliveries(deliveries, _wall_clock(window), len(window.span))
+        return SegmentDeliveries(deliveries, _wall_clock(window), len(window.events))
 
     def _load(self, loaded: range, exact: range, first: int, stop: int) -> _LoadedRows:
         """Load blocks. The own rows are those at positions ``first <= position < stop``."""
-        span = load_span(self.run, *self._positions(loaded))
-        own, exact_rows = _stretch(span, first, stop), _stretch(span, *self._positions(exact))
-        skeleton = span.skeleton
+        events = load_range(self.run, *self._positions(loaded))
+        own, exact_rows = _stretch(events, first, stop), _stretch(events, *self._positions(exact))
+        skeleton = events.skeleton
         entries = slice(skeleton.offsets[own.start], skeleton.offsets[own.stop])
         effects = np.repeat(np.arange(own.start, own.stop), np.diff(skeleton.offsets[own.start : own.stop + 1]))
         causes = effects - skeleton.back[entries]
-        far = np.where(causes < exact_rows.start, span.position[causes], -1)
-        outside = (span.outside_row >= own.start) & (span.outside_row < own.stop)
+        far = np.where(causes < exact_rows.start, events.position[causes], -1)
+        outside = (events.outside_row >= own.start) & (events.outside_row < own.stop)
         return _LoadedRows(
-            span,
+            events,
             own,
             exact_rows,
-            OrderedRowsOfCauses(skeleton.part(exact_rows.start, exact_rows.stop), span.column),
-            np.concatenate((effects, span.outside_row[outside])),
+            CausalRows(skeleton.part(exact_rows.start, exact_rows.stop), events.column),
+            np.concatenate((effects, events.outside_row[outside])),
             np.concatenate((np.where(causes < exact_rows.start, -1, causes), np.full(int(outside.sum()), -1))),
-            np.concatenate((far, span.outside_cause[outside])),
+            np.concatenate((far, events.outside_cause[outside])),
         )
 
-    def _deliverer(self, span: EventRange) -> Callable[[DeliveryRule], PlacedDeliveries]:
+    def _deliverer(self, events: EventRange) -> Callable[[DeliveryRule], PlacedDeliveries]:
         """Stamp the rows; give a function that delivers them under a rule."""
         ticks = eps_ticks(self.eps, self.tick)
         elements = max(
             (ticks + 1 if rule.elements is None else rule.elements for rule in self.rules.values()), default=0
         )
-        times = span.times
+        times = events.times
         arrival = times.arrival // self.tick
 
         def with_stamps(stamps: BoundedStamps) -> Deliverer:
-            return Deliverer(StampedRows(span.starts, span.skeleton.process, stamps.r, stamps.c, stamps.kn, arrival))
+            return Deliverer(
+                StampedRows(events.starts, events.skeleton.process, stamps.r, stamps.c, stamps.kn, arrival)
+            )
 
         def deliver_as_known(rule: DeliveryRule) -> PlacedDeliveries:
             # The arrival is used instead of the time if there is none, or if its clock is ahead by more than eps
@@ -257,13 +259,13 @@ class _Task:
             r = np.where(unbelieved, arrival, times.time // self.tick)
             counted, informed = (~unbelieved & (arrival <= r + wait) for wait in (prompt_ticks(rule), wait_ticks(rule)))
             return with_stamps(
-                stamp_known_rows(span.skeleton, r, counted, informed, most_c=ticks, elements=elements)
+                stamp_known_rows(events.skeleton, r, counted, informed, most_c=ticks, elements=elements)
             ).deliver(rule)
 
         if self.as_known:
             return deliver_as_known
         return with_stamps(
-            stamp_rows(span.skeleton, times.time, times.causal_time, eps=self.eps, tick=self.tick, elements=elements)
+            stamp_rows(events.skeleton, times.time, times.causal_time, eps=self.eps, tick=self.tick, elements=elements)
         ).deliver
 
     def _direct_only(
@@ -296,10 +298,10 @@ class _Task:
         """Find when the events at these positions of a block are delivered; -`NEVER` for untimed ones."""
         exact = range(block, block + 1)
         loaded = self.neighbourhood.loaded_for(exact)
-        span = load_span(self.run, *self._positions(loaded))
-        placed = self._deliverer(span)(rule)
-        row = np.searchsorted(span.position, positions)
-        timed = np.isin(positions, span.position)
+        events = load_range(self.run, *self._positions(loaded))
+        placed = self._deliverer(events)(rule)
+        row = np.searchsorted(events.position, positions)
+        timed = np.isin(positions, events.position)
         at = np.full(len(positions), -NEVER, np.int64)
         at[timed] = placed.at[row[timed]]
         return at
@@ -313,12 +315,12 @@ class _Task:
         self, window: _LoadedRows, placed: PlacedDeliveries, contradictions: Contradictions, first: int, rows: int
     ) -> PolicyDeliveries:
         """Make the table of the own rows, in the order of the segment."""
-        span, own = window.span, window.own
+        events, own = window.events, window.own
         tick = self.tick
         at, late = placed.at[own], placed.late[own]
-        waited = at - span.times.arrival[own] // tick
+        waited = at - events.times.arrival[own] // tick
         untimed = np.ones(rows, np.bool_)
-        timed_rows = span.position[own] - first
+        timed_rows = events.position[own] - first
         untimed[timed_rows] = False
 
         def column(values: NDArray[np.generic], name: str) -> pa.Array:
@@ -331,8 +333,8 @@ class _Task:
             "waited": waited * tick,
             "late": late,
             "lead": placed.lead[own] * tick,
-            "tie": _ties(span, placed)[own],
-            "rank": _ranks(span, placed, own),
+            "tie": _ties(events, placed)[own],
+            "rank": _ranks(events, placed, own),
         }
         table = pa.table([column(values, name) for name, values in columns.items()], schema=DELIVERIES)
         return PolicyDeliveries(table, contradictions, int(late.sum()), Waits.of(waited))
@@ -343,32 +345,32 @@ _NOTHING = PolicyDeliveries(DELIVERIES.empty_table(), _NONE, 0, Waits.none())
 _NO_WALL_CLOCK = WallClock(_NONE, 0, 0, 0)
 
 
-def _stretch(span: EventRange, first: int, stop: int) -> slice:
-    """Find the rows at positions ``first <= position < stop``. A span of several computations is one segment: give all."""
-    if len(span.starts) > 2:
-        return slice(0, len(span))
-    return slice(*np.searchsorted(span.position, [first, stop]).tolist())
+def _stretch(events: EventRange, first: int, stop: int) -> slice:
+    """Find the rows at positions ``first <= position < stop``. A range of several computations is one segment: give all."""
+    if len(events.starts) > 2:
+        return slice(0, len(events))
+    return slice(*np.searchsorted(events.position, [first, stop]).tolist())
 
 
-def _ties(span: EventRange, placed: PlacedDeliveries) -> Longs:
+def _ties(events: EventRange, placed: PlacedDeliveries) -> Longs:
     """Count for each row the deliveries of the same time and lead before it."""
     at, lead = placed.at[placed.order], placed.lead[placed.order]
     changes = np.append(True, (at[1:] != at[:-1]) | (lead[1:] != lead[:-1]))[: len(at)]
-    changes[span.starts[:-1][np.diff(span.starts) > 0]] = True
+    changes[events.starts[:-1][np.diff(events.starts) > 0]] = True
     places = np.arange(len(at))
     ties = np.empty(len(at), np.int64)
     ties[placed.order] = places - np.maximum.accumulate(np.where(changes, places, 0))
     return ties
 
 
-def _ranks(span: EventRange, placed: PlacedDeliveries, own: slice) -> Longs:
+def _ranks(events: EventRange, placed: PlacedDeliveries, own: slice) -> Longs:
     """Give for each own row its place among the deliveries of own rows."""
     order = placed.order
-    if len(span.starts) > 2:
+    if len(events.starts) > 2:
         order = order[argsort_packed(placed.at[order], NO_LOW)]
-    is_own = np.zeros(len(span), np.bool_)
+    is_own = np.zeros(len(events), np.bool_)
     is_own[own] = True
-    ranks = np.empty(len(span), np.int64)
+    ranks = np.empty(len(events), np.int64)
     ranks[order] = np.cumsum(is_own[order]) - 1
     return ranks[own]
 
@@ -385,9 +387,9 @@ def _messages_inverted(window: _LoadedRows, place: Longs) -> int:
 
 
 def _wall_clock(window: _LoadedRows) -> WallClock:
-    span = window.span
-    time, process = span.times.time, span.skeleton.process
-    by_time = key_order(TimeAxis(span.starts, time).columns[0], np.empty((len(span), 0), np.int32), process)
+    events = window.events
+    time, process = events.times.time, events.skeleton.process
+    by_time = key_order(TimeAxis(events.starts, time).columns[0], np.empty((len(events), 0), np.int32), process)
     near = window.causes >= 0
     early = time[window.causes[near]] - time[window.effects[near]]
     return WallClock(

@@ -467,11 +467,12 @@ def scan(
 
 
 def scanning_pays(seconds: float) -> bool:
-    """Return whether scanning saves time for input that takes so many seconds without it (`ledto.kernels.Kernel.pays`).
+    """Return whether scanning saves time for input that takes so many seconds without it.
 
-    If not, the seconds count as spent: once they add up to what loading the scanner takes, it pays.
+    If not, the seconds count as spent: once they add up to what loading the scanner takes, it pays
+    (`ledto.kernels.Kernel.count_and_decide`).
     """
-    return cast("Kernel", scan).pays(seconds)
+    return cast("Kernel", scan).count_and_decide(seconds)
 
 
 @kernel(f"void({BYTES}, int32[:, ::1], int64[::1], int32[::1], uint8[::1])", plain=False)

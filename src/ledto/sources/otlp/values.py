@@ -35,7 +35,16 @@ _ALWAYS_SAME = frozenset({str, int, bool, type(None)})
 _LEAST_SAME, _MOST_SAME = 1e-4, 1e16
 """`msgspec` writes values of these types, and floats in this range, as Python does."""
 _encode = msgspec.json.Encoder().encode
-_KINDS_OF_VALUE = ("stringValue", "boolValue", "intValue", "doubleValue", "arrayValue", "kvlistValue", "bytesValue")
+_KINDS_OF_VALUE = {
+    "stringValue": "text",
+    "boolValue": "true or false",
+    "intValue": "an integer",
+    "doubleValue": "a number",
+    "arrayValue": 'an object with "values"',
+    "kvlistValue": 'an object with "values"',
+    "bytesValue": "base64 text",
+}
+"""By field of an ``AnyValue``: what it holds."""
 
 
 def field_of(record: Fields, name: str) -> Any:
@@ -164,7 +173,7 @@ def any_value(value: Any, where: str, depth: int = 0) -> Any:
         return [any_value(element, where, depth + 1) for element in list_field(content, "values")]
     if kind == "kvlistValue" and isinstance(content, dict):
         return _pairs(list_field(content, "values"), where, depth + 1)
-    raise BadRecord("bad-field", f"{where} has a {kind} of another type: {shown(content)}")
+    raise BadRecord("bad-field", f"{where}: {kind} must be {_KINDS_OF_VALUE[kind]}, not {shown(content)}")
 
 
 def json_text(value: object) -> str:

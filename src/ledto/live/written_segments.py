@@ -23,7 +23,7 @@ Longs = NDArray[np.int64]
 
 
 @dataclass(slots=True, eq=False)
-class Record:
+class WrittenSegment:
     """A segment that was written. Positions count from the start of its chain."""
 
     rows: int
@@ -50,8 +50,8 @@ class Record:
     @classmethod
     def of(
         cls, part: PendingSegment, files: SegmentFiles, boundary_file: str | None, attributes: tuple[str, ...]
-    ) -> Record:
-        """Make the record of a segment whose files are written."""
+    ) -> WrittenSegment:
+        """Describe a segment whose files are written."""
         by = layout.PLACED_BY if layout.PLACED_BY in part.events.column_names else "causal_time"
         causal = part.events[by].drop_null()
         edges = (part.boundary.edge_row, part.boundary.send_position[part.boundary.edge_send])
@@ -71,8 +71,8 @@ class Record:
         )
 
 
-def write_pending(store: Store, run: str, part: PendingSegment, number: int) -> Record:
-    """Write the files of a segment, which gets this number; return its record. Several threads may do so at once."""
+def write_pending(store: Store, run: str, part: PendingSegment, number: int) -> WrittenSegment:
+    """Write the files of a segment, which gets this number; return what was written. Several threads may do so at once."""
     attempt = uuid4().hex[:12]
     files, boundary_file = SegmentFiles("", "", None), None
     if len(part.events):
@@ -89,10 +89,10 @@ def write_pending(store: Store, run: str, part: PendingSegment, number: int) -> 
         )
         if part.boundary.before.any():
             boundary_file = write_boundary(store, run, number, part.boundary, part.edge_doubt, attempt=attempt)
-    return Record.of(part, files, boundary_file, attribute_names(part.events))
+    return WrittenSegment.of(part, files, boundary_file, attribute_names(part.events))
 
 
-def segment_rows(chains: Sequence[tuple[int, Sequence[Record]]]) -> Iterator[SegmentRow]:
+def segment_rows(chains: Sequence[tuple[int, Sequence[WrittenSegment]]]) -> Iterator[SegmentRow]:
     """Yield all segments, chain by chain. `chains` has for each chain how many processes it has, and its segments."""
     code = 0
     for width, records in chains:
@@ -111,7 +111,7 @@ def segment_rows(chains: Sequence[tuple[int, Sequence[Record]]]) -> Iterator[Seg
             )
 
 
-def crossings_table(chains: Sequence[Sequence[Record]]) -> pa.Table:
+def crossings_table(chains: Sequence[Sequence[WrittenSegment]]) -> pa.Table:
     """Make the table of messages from one segment to a later one, by position."""
     effects, causes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     position = 0
