@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import Any, cast
@@ -15,7 +16,9 @@ import numpy as np
 import pytest
 
 from ledto.kernels import KERNELS, Disagreement, Kernel, force_mode, inlined, kernel, part
-from ledto.kernels import kernel as choosing
+
+choosing = import_module("ledto.kernels.kernel")
+"""The module. The package has the function `kernel` under the same name."""
 
 
 @part

@@ -128,7 +128,7 @@ def test_forgetting_a_clock_looks_at_no_other(monkeypatch: pytest.MonkeyPatch) -
             looked_at["entries, from the first on"] += 1
             return super().__iter__()
 
-    growth = vectors.ClockDeltas(_clocks=Counted())
+    growth = vectors.ClockGrowth(_clocks=Counted())
     for count in range(1, 1_001):
         growth.note("", "a", {"a": count, "b": 1})
     assert not looked_at

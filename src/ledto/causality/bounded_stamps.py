@@ -32,7 +32,7 @@ DEFAULT_EPS_TICKS = 16
 
 @dataclass(frozen=True, slots=True)
 class BoundedStamps:
-    """Stamps by row, as columns of `ledto.events.columns.Reports`; readings are in ticks."""
+    """Stamps by row, as columns of `ledto.events.columns.ReportArrays`; readings are in ticks."""
 
     r: Longs
     c: Ints

@@ -106,7 +106,7 @@ def observe(stage: Stage, command: list[str], logs: Path, history: Path, truth: 
             "duplicate": truth.duplicates,
             "quarantined": truth.torn,
             "reasons": {"not-json": truth.torn},
-            "missing_causes": truth.orphans,
+            "missing_causes": truth.receives_without_send,
         },
     )
     backwards = check.wall_clock["messages_before_cause"]

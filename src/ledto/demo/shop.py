@@ -116,7 +116,7 @@ class ShopTruth:
     late: int
     reports: int
     """Lines in the logs: ``events - lost + duplicates + torn``."""
-    orphans: int
+    receives_without_send: int
     """Receives whose sending was not reported."""
     messages: int
     """Messages with both ends reported."""
@@ -313,7 +313,7 @@ def write_shop(folder: Path, *, seconds: int = 600, seed: int = 7) -> ShopTruth:
         torn=TORN_LINES,
         late=late,
         reports=len(lines),
-        orphans=len(received) - len(both),
+        receives_without_send=len(received) - len(both),
         messages=len(both),
         messages_backwards=sum(received[message] < sent[message] for message in both),
         clocks_apart=max(_clocks_apart(START), _clocks_apart(START + seconds * SECOND)),

@@ -143,6 +143,7 @@ class StreamCounts(_Part, frozen=True):
     duplicate: int
     quarantined: int
     late: int
+    """Events whose report arrived after the event was due; they are delivered at once."""
     messages: int
     violations: int
     delivered: int

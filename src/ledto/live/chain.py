@@ -111,7 +111,7 @@ class Chain:
     """How many events are closed; the position of the next."""
     cut: int = FIRST
     """The date of the last cut."""
-    lines: ClosedProcesses = field(default_factory=ClosedProcesses)
+    closed_processes: ClosedProcesses = field(default_factory=ClosedProcesses)
     last_position: list[int] = field(default_factory=list)
     """By code: the position of the last closed event; -1 if there is none."""
     sends: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -168,7 +168,7 @@ class Chain:
         self.last_position = last.tolist()
         is_closed = np.zeros(len(rows), np.bool_)
         is_closed[solved.table_rows] = is_closed[solved.quarantined.rows] = True
-        self.lines.close(part.events, rows.filter(pa.array(is_closed)))
+        self.closed_processes.close(part.events, rows.filter(pa.array(is_closed)))
         self.end += len(part.skeleton)
         self.cut = high
         self.holes, self.totals = part.holes, self.totals.plus(part.counts, part.holes)
@@ -191,7 +191,7 @@ class Chain:
 
         Returns the segment, the solution, and the chain's codes of its processes.
         """
-        placed = self.lines.place(_drop_empty_columns(rows))
+        placed = self.closed_processes.place(_drop_empty_columns(rows))
         names = sorted(pc.unique(placed["process"]).to_pylist())
         solved = solve(
             _dates_as_times(placed), names, SegmentWindow(FIRST, LAST if high is None else high), first_come=True

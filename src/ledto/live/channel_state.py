@@ -220,31 +220,31 @@ def preview_channels(channels: Channels, joined: JoinedSends) -> list[Channel]:
 class LeftOut:
     """Which numbers of processes nobody reported, in the closed part and in rows that are not closed."""
 
-    lines: ClosedProcesses
+    closed_processes: ClosedProcesses
     before: Longs
     """By row that is not closed: how many smaller numbers of its process are missing."""
     in_all: dict[str, int]
     """By process of these rows: how many numbers are missing before its last row that has surely come."""
 
     @classmethod
-    def of(cls, rows: pa.Table, lines: ClosedProcesses, until: int) -> LeftOut:
+    def of(cls, rows: pa.Table, closed_processes: ClosedProcesses, until: int) -> LeftOut:
         """Find missing numbers, given all rows that are not closed, when everything dated up to `until` has come."""
         encoded = rows["process"].combine_chunks().dictionary_encode()
         names, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
-        closed = [lines.closed.get(history_name(name), ClosedNumbers()) for name in names]
+        closed = [closed_processes.closed.get(history_name(name), ClosedNumbers()) for name in names]
         last, missing = (
             np.array([getattr(numbers, name) for numbers in closed], np.int64) for name in ("last", "missing")
         )
         before = left_out_before(codes, rows["seq"].fill_null(0).to_numpy(), last, missing)
         has_come = rows[DATED].to_numpy() <= until
         np.maximum.at(missing, codes[has_come], before[has_come])
-        return cls(lines, before, dict(zip(names, missing.tolist(), strict=True)))
+        return cls(closed_processes, before, dict(zip(names, missing.tolist(), strict=True)))
 
     def of_process(self, name: str) -> int:
         """Count the events of a process that nobody reported."""
         if name in self.in_all:
             return self.in_all[name]
-        closed = self.lines.closed.get(history_name(name))
+        closed = self.closed_processes.closed.get(history_name(name))
         return 0 if closed is None else closed.missing
 
     def of_rows(self, processes: Sequence[str], before: Longs) -> Unreported:

@@ -85,12 +85,18 @@ class NamedRows:
 
 
 def name_messages(
-    channels: Channels, lines: ClosedProcesses, rows: pa.Table, until: int, terms: LiveTerms, *, for_good: bool
+    channels: Channels,
+    closed_processes: ClosedProcesses,
+    rows: pa.Table,
+    until: int,
+    terms: LiveTerms,
+    *,
+    for_good: bool,
 ) -> NamedRows:
     """Match those of these rows that are settled when everything dated up to `until` has come.
 
-    `rows` are all that are not closed. `lines` knows which numbers are closed, and how many are missing there. With
-    `for_good`, updates `channels`; else changes nothing.
+    `rows` are all that are not closed. `closed_processes` knows which numbers are closed, and how many are missing
+    there. With `for_good`, updates `channels`; else changes nothing.
     """
     inside = in_channels(rows)
     if not inside.any():
@@ -101,7 +107,7 @@ def name_messages(
     ready = reached <= until
     again_at = int(reached[~ready].min()) if not ready.all() else None
     ready_ends = ends.filter(pa.array(ready))
-    left_out = LeftOut.of(rows, lines, until)
+    left_out = LeftOut.of(rows, closed_processes, until)
     left_out = replace(left_out, before=left_out.before[places[ready]])
     others = rows.filter(pa.array(~inside))
     named, counts = _match(channels, ready_ends, left_out, others, terms, until if for_good else None)

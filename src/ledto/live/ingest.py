@@ -155,7 +155,7 @@ def _ingest_computation(
         rows = pa.concat_tables([waiting, pool.slice(0, arrived)]).combine_chunks()
         pool, first = pool.slice(arrived), chain.end
         come_until = cut + terms.patience - terms.delta
-        named = name_messages(chain.channels, chain.lines, rows, come_until, terms, for_good=True)
+        named = name_messages(chain.channels, chain.closed_processes, rows, come_until, terms, for_good=True)
         part, is_closed = chain.close(named.rows, find_sends, cut)
         on_closed(computation, first, part)
         closings.append(Closing(computation, part, select_reported(named.rows, part)))
@@ -174,9 +174,9 @@ def _ingest_computation(
 def _late_rows(chain: Chain, rows: pa.Table) -> list[pa.Table]:
     """List the rows whose places are closed, in a table of `ledto.history.quarantine.PLACED` if there are any."""
     quarantined = Quarantined()
-    repeated, _ = chain.lines.find_repeated_and_too_late(rows)
+    repeated, _ = chain.closed_processes.find_repeated_and_too_late(rows)
     quarantined.quarantine(
-        np.flatnonzero(chain.lines.is_late(rows) & ~repeated), LATE, "it came after its place was closed"
+        np.flatnonzero(chain.closed_processes.is_late(rows) & ~repeated), LATE, "it came after its place was closed"
     )
     return [quarantined.table(rows)] if quarantined.rows else []
 
@@ -205,7 +205,7 @@ def _find_cut(
 
 def _drop_closed(chain: Chain, rows: pa.Table) -> tuple[pa.Table, list[pa.Table]]:
     """Drop and quarantine rows that report closed events, and rows too late for any place."""
-    repeated, too_late = chain.lines.find_repeated_and_too_late(rows)
+    repeated, too_late = chain.closed_processes.find_repeated_and_too_late(rows)
     quarantined = Quarantined()
     quarantined.duplicate(np.flatnonzero(repeated))
     quarantined.quarantine(
@@ -216,9 +216,9 @@ def _drop_closed(chain: Chain, rows: pa.Table) -> tuple[pa.Table, list[pa.Table]
 
 def _admit(chain: Chain, waiting: pa.Table, rows: pa.Table, limits: LiveLimits) -> tuple[pa.Table, list[pa.Table]]:
     """Drop and quarantine rows of too many processes, and rows that break their process's choice of having numbers."""
-    known = chain.lines.numbered.keys() | set(waiting["process"].unique().to_pylist())
+    known = chain.closed_processes.numbered.keys() | set(waiting["process"].unique().to_pylist())
     rows, too_many = _drop_quarantined(rows, limits.refuse_processes(rows, known))
-    lacks_number, has_number = chain.lines.find_misnumbered(waiting, rows)
+    lacks_number, has_number = chain.closed_processes.find_misnumbered(waiting, rows)
     quarantined = Quarantined()
     quarantined.quarantine(np.flatnonzero(lacks_number), "no-seq", "earlier reports of its process have one")
     quarantined.quarantine(np.flatnonzero(has_number), "unexpected-seq", "earlier reports of its process have none")

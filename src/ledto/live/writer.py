@@ -340,7 +340,7 @@ class LiveWriter:
                 continue
             changed = True
             chain = self.closed.chain(computation).chain
-            named = name_messages(chain.channels, chain.lines, rows, come_until, self.terms, for_good=False)
+            named = name_messages(chain.channels, chain.closed_processes, rows, come_until, self.terms, for_good=False)
             part = chain.peek(named.rows, self._find_sends)
             self._serial += 1
             record = write_pending(self.store, self.run, part, self._serial)

@@ -41,7 +41,7 @@ class _Last:
 
 
 @dataclass(slots=True)
-class ClockDeltas:
+class ClockGrowth:
     """The last clock of each process, and the clocks of recent events. Memory does not grow with the number of events."""
 
     _last: dict[tuple[str, str], _Last] = field(default_factory=dict)

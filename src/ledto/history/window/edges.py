@@ -97,7 +97,7 @@ class ConnectedRows:
     """By number: the key."""
     sends: Longs
     """By row: the key it sends; `NONE` for nothing."""
-    again: Longs
+    sent_again: Longs
     """Rows that send a key which an earlier row sends, too."""
     edges: Edges
     assumed: Flags
@@ -119,12 +119,12 @@ def connect(rows: CanonicalRows, turn: Longs, missing: Missing, *, whole: bool) 
     columns, order, process = rows.columns, rows.order, rows.process
     keys, sends, edges = _edges_by_key(columns, order, prefixed=rows.prefixed)
     is_answer = rows.begin_with(keys, ANSWER)
-    sent_by, again = _senders(sends, turn, len(keys))
+    sent_by, sent_again = _senders(sends, turn, len(keys))
     if len(keys):
         causes = np.where(edges.labels >= 0, sent_by[edges.labels], NO_CAUSE)
         edges = Edges(edges.offsets, causes, edges.labels)
         edges = without_local_parents(edges, keys, columns, order, process, prefixed=rows.prefixed)
-        edges = with_all_answers(edges, sends, again, is_answer)
+        edges = with_all_answers(edges, sends, sent_again, is_answer)
         edges = without_answers_after(edges, is_answer, process)
     for row in before_their_start(columns, order, process).tolist():
         missing[row].append(UNKNOWN_PLACE)
@@ -136,7 +136,7 @@ def connect(rows: CanonicalRows, turn: Longs, missing: Missing, *, whole: bool) 
     for row in begins_uncalled(columns, order, process, edges, rows.begin_with(keys, SPAN)).tolist():
         missing[row].append(UNKNOWN_CALL)
     # It is unknown which of the two sends was received, so the one that stays is only possible.
-    twice = _sent_by_two(rows, keys, sends, sent_by, again)
+    twice = _sent_by_two(rows, keys, sends, sent_by, sent_again)
     unsure = np.flatnonzero(has_label_in(twice, edges.labels) & (edges.causes >= 0))
     for row, label in zip(edges.effects()[unsure].tolist(), edges.labels[unsure].tolist(), strict=True):
         missing[row].append(rows.plain_key(keys, label))
@@ -144,7 +144,7 @@ def connect(rows: CanonicalRows, turn: Longs, missing: Missing, *, whole: bool) 
     if (group := rows.tied_groups()) is not None:
         keys, assumed, edges = with_ties(keys, assumed, edges, group, process)
         is_answer = np.append(is_answer, False)
-    return ConnectedRows(keys, sends, again, edges, assumed, is_answer, twice, group)
+    return ConnectedRows(keys, sends, sent_again, edges, assumed, is_answer, twice, group)
 
 
 def _edges_by_key(columns: ReportColumns, order: Longs, *, prefixed: bool) -> tuple[pa.Array, Longs, Edges]:
@@ -194,14 +194,14 @@ def _senders(sends: Longs, turn: Longs, keys: int) -> tuple[Longs, Longs]:
     return sent_by, rows[sent_by[sends[rows]] != rows]
 
 
-def _sent_by_two(rows: CanonicalRows, keys: pa.Array, sends: Longs, sent_by: Longs, again: Longs) -> Flags:
+def _sent_by_two(rows: CanonicalRows, keys: pa.Array, sends: Longs, sent_by: Longs, sent_again: Longs) -> Flags:
     """Mark keys that two events sent; for spans, of different processes. Not answers: a wait may have several."""
     twice = np.zeros(len(keys), np.bool_)
-    if not len(again):
+    if not len(sent_again):
         return twice
     is_span, is_answer = rows.begin_with(keys, SPAN), rows.begin_with(keys, ANSWER)
-    label = sends[again]
-    elsewhere = rows.process[again] != rows.process[sent_by[label]]
+    label = sends[sent_again]
+    elsewhere = rows.process[sent_again] != rows.process[sent_by[label]]
     twice[label[~is_answer[label] & (~is_span[label] | elsewhere)]] = True
     return twice
 

@@ -183,7 +183,7 @@ class _Solver:
             certain_time = order_rows(self.starts, time, ordered.edges.without(is_assumed)).times.causal_time
         lag = _lags(time, causal_time)
         worst = int(lag.argmax()) if len(lag) else -1
-        found = [self.missing.get(row) for row in placed.rows.tolist()] if self.missing else []
+        missing = [self.missing.get(row) for row in placed.rows.tolist()] if self.missing else []
         open_receives, open_sends = self._open_ends(connected, ordered, placed, member, dropped)
         return Solved(
             order[placed.rows],
@@ -191,7 +191,7 @@ class _Solver:
             certain_time[placed.rows],
             causal_time[placed.rows],
             self._corrections(ordered)[placed.rows],
-            _missing_keys(self.rows.columns, order[placed.rows], found),
+            _missing_keys(self.rows.columns, order[placed.rows], missing),
             open_receives,
             open_sends,
             self.quarantined,
@@ -224,7 +224,7 @@ class _Solver:
         In a stream, a row of a cycle stays, and so does a row that is delivered.
         """
         columns, order, process = self.rows.columns, self.rows.order, self.rows.process
-        keys, sends, again = connected.keys, connected.sends, connected.again
+        keys, sends, sent_again = connected.keys, connected.sends, connected.sent_again
         dropped = np.zeros(len(order), np.bool_)
 
         def drop(rows: Longs, code: str, details: Sequence[str] | str) -> None:
@@ -236,7 +236,7 @@ class _Solver:
 
         # Keys of spans and answers may be made of numbers that are used again, of threads and ports: no reason to drop.
         of_spans = self.rows.begin_with(keys, SPAN) | self.rows.begin_with(keys, ANSWER)
-        again = again[~of_spans[sends[again]]]
+        sent_again = sent_again[~of_spans[sends[sent_again]]]
         if self.turn is None:
             in_cycle = ordered.in_cycle
             if len(in_cycle) and columns.has("line_phase"):
@@ -245,12 +245,12 @@ class _Solver:
                 phases = pc.is_in(columns.text("line_phase"), value_set=pa.array([START, END], pa.string()))
                 in_cycle = in_cycle[~phases.to_numpy(zero_copy_only=False)[order[in_cycle]]]
             drop(in_cycle, "cycle", "it receives a message that its own past depends on")
-            again = again[~dropped[again]]
+            sent_again = sent_again[~dropped[sent_again]]
         else:
-            again = again[~columns.emitted()[order[again]]]
+            sent_again = sent_again[~columns.emitted()[order[sent_again]]]
             self._add_missing_of_cycles(connected, ordered)
-        again_keys = [self.rows.plain_key(keys, number) for number in sends[again].tolist()]
-        drop(again, "sent-twice", [f"{key!r:.80} is sent by another event" for key in again_keys])
+        keys_sent_again = [self.rows.plain_key(keys, number) for number in sends[sent_again].tolist()]
+        drop(sent_again, "sent-twice", [f"{key!r:.80} is sent by another event" for key in keys_sent_again])
         if columns.has("stamp"):
             stamps = columns.text("stamp").take(pa.array(order))
             if self.turn is None:
@@ -312,12 +312,12 @@ def _lags(time: Longs, causal_time: Longs) -> Longs:
     return np.where(timed, causal_time - np.where(timed, time, 0), -1)
 
 
-def _missing_keys(columns: ReportColumns, rows: Longs, found: Sequence[list[str] | None]) -> pa.Array:
+def _missing_keys(columns: ReportColumns, rows: Longs, missing: Sequence[list[str] | None]) -> pa.Array:
     """List the missing keys of each row: those of its column ``missing`` and those found here; sorted, each once."""
-    if not found and not columns.has("missing"):
+    if not missing and not columns.has("missing"):
         return pa.nulls(len(rows), pa.list_(pa.string()))
     reported = columns.text("missing").take(pa.array(rows)).to_pylist()
-    both = zip(reported, found or [None] * len(rows), strict=True)
+    both = zip(reported, missing or [None] * len(rows), strict=True)
     return pa.array(
         [sorted({*([one] if one else []), *(others or [])}) or None for one, others in both], pa.list_(pa.string())
     )

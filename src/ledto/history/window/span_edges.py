@@ -51,12 +51,13 @@ def without_local_parents(
     return edges.without(local)
 
 
-def with_all_answers(edges: Edges, sends: Longs, again: Longs, assumed: Flags) -> Edges:
+def with_all_answers(edges: Edges, sends: Longs, sent_again: Longs, assumed: Flags) -> Edges:
     """Add edges for the further answers to waits that have several.
 
-    `again` are rows that send a key which another row sends; `sends`, by row, is the key; `assumed`, by key, marks answers.
+    `sent_again` are rows that send a key which another row sends; `sends`, by row, is the key; `assumed`, by key, marks
+    answers.
     """
-    answers = again[assumed[sends[again]]] if len(again) else again
+    answers = sent_again[assumed[sends[sent_again]]] if len(sent_again) else sent_again
     if not len(answers):
         return edges
     effects = edges.effects()

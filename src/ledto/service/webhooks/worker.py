@@ -3,7 +3,8 @@
 Each one is sent at least once: if the service is killed right after a receiver accepted a delivery, it is sent again with
 the same `Ledto-Delivery`. A delivery that is not accepted is sent again with growing pauses, and later ones wait for it.
 After `failing_after_s` of failures a webhook is shown as failing. After `most_age_s` it is suspended; it keeps its
-position, and continues there when it is resumed.
+position, and continues there when it is resumed. After an unexpected fault, `Webhooks._follow` logs it and starts again
+after a pause.
 """
 
 from __future__ import annotations

@@ -11,14 +11,14 @@ from ledto.sources.spans.fields import (
     TRACE_DIGITS,
     UNNAMED,
     Record,
-    an_object,
     as_attributes,
     checked_time,
     hex_id,
-    nanoseconds,
-    objects,
+    read_nanoseconds,
+    read_object,
+    read_objects,
+    read_text,
     shown,
-    text,
 )
 from ledto.sources.spans.process_names import process_name
 from ledto.sources.spans.spans import INTERNAL, SPAN_KINDS, Moment, Span
@@ -38,7 +38,7 @@ def process_names(processes: Record) -> ProcessNames:
     names: dict[str, str | BadRecord] = {}
     for key in processes:
         try:
-            names[key] = name_of_process(an_object(processes, key))
+            names[key] = name_of_process(read_object(processes, key))
         except BadRecord as error:
             names[key] = error
     return names
@@ -49,7 +49,7 @@ def span_of(record: Record, place: int, processes: ProcessNames | None) -> Span:
     trace, key = hex_id(record, "traceID", TRACE_DIGITS), hex_id(record, "spanID", SPAN_DIGITS)
     if trace is None or key is None:
         raise BadRecord("no-span", "a span needs traceID and spanID, which are not zero")
-    start, duration = nanoseconds(record, "startTime"), nanoseconds(record, "duration")
+    start, duration = read_nanoseconds(record, "startTime"), read_nanoseconds(record, "duration")
     if start is None:
         raise BadRecord("no-time", "a span needs a startTime to have a place in its process")
     parent, awaited, links = causes_of(_references(record, trace), trace, key)
@@ -60,7 +60,7 @@ def span_of(record: Record, place: int, processes: ProcessNames | None) -> Span:
         trace=trace,
         key=key,
         process=_process(record, processes),
-        name=text(record, "operationName") or UNNAMED,
+        name=read_text(record, "operationName") or UNNAMED,
         start=start,
         end=None if duration is None else checked_time(start + duration, "startTime + duration"),
         kind=kind_of(tags),
@@ -68,7 +68,7 @@ def span_of(record: Record, place: int, processes: ProcessNames | None) -> Span:
         awaited=awaited,
         failed=has_failed(tags) or None,
         links=links,
-        moments=[_moment(log) for log in objects(record, "logs")],
+        moments=[_moment(log) for log in read_objects(record, "logs")],
         start_attributes=attributes if duration is None else None,
         end_attributes=attributes,
     )
@@ -89,7 +89,7 @@ def causes_of(
 
 
 def _references(record: Record, trace: str) -> list[tuple[str, str, str]]:
-    references = [_reference(reference) for reference in objects(record, "references")]
+    references = [_reference(reference) for reference in read_objects(record, "references")]
     older = hex_id(record, "parentSpanID", SPAN_DIGITS)
     return references if older is None else [*references, (CHILD_OF, trace, older)]
 
@@ -109,8 +109,8 @@ def _tags(holder: Record) -> dict[str, Any]:
 
     In Elasticsearch some may be in ``tag``, an object whose keys have ``@`` instead of dots.
     """
-    pairs = [(text(pair, "key") or "", pair.get("value")) for pair in objects(holder, "tags")]
-    return merged([*pairs, *((key.replace("@", "."), value) for key, value in an_object(holder, "tag").items())])
+    pairs = [(read_text(pair, "key") or "", pair.get("value")) for pair in read_objects(holder, "tags")]
+    return merged([*pairs, *((key.replace("@", "."), value) for key, value in read_object(holder, "tag").items())])
 
 
 def merged(tags: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -139,10 +139,10 @@ def _says(tags: Record, tag: str, wanted: str) -> bool:
 
 
 def _process(record: Record, processes: ProcessNames | None) -> str:
-    process = an_object(record, "process")
+    process = read_object(record, "process")
     if process:
         return name_of_process(process)
-    key = text(record, "processID")
+    key = read_text(record, "processID")
     if key is None:
         raise BadRecord("no-process", "a span needs a processID, or a process of its own")
     if processes is None:
@@ -157,14 +157,14 @@ def _process(record: Record, processes: ProcessNames | None) -> str:
 
 def name_of_process(process: Record) -> str:
     """Name a process by its service, and its instance if that is known. Raises `BadRecord`."""
-    service = text(process, "serviceName")
+    service = read_text(process, "serviceName")
     if service is None:
         raise BadRecord("no-process", f"the process has no serviceName: {shown(process)}")
     return process_name(service, _tags(process))
 
 
 def _moment(log: Record) -> Moment:
-    time = nanoseconds(log, "timestamp")
+    time = read_nanoseconds(log, "timestamp")
     if time is None:
         raise BadRecord("no-time", f"a log needs a timestamp: {shown(log)}")
     return named_moment(time, _tags({"tags": log.get("fields")}))

@@ -12,7 +12,7 @@ from ledto.sources.contract import FileSlice, Records
 from ledto.sources.lines import BOM, LINE_LIMIT_BYTES, TOO_LONG, LinesBlock, blocks
 from ledto.sources.native.records import row_from_line
 from ledto.sources.rows import Row, bad_row, batches
-from ledto.sources.vectors import ClockDeltas
+from ledto.sources.vectors import ClockGrowth
 
 CELL_BYTES: Final = 32 << 20
 """Vector clocks are forgotten at each multiple of this offset, so that rows do not depend on where a file is cut."""
@@ -68,14 +68,14 @@ class Cells:
         self._piece = piece
         self._row = row
         self._cell = -1
-        self._growth = ClockDeltas()
+        self._growth = ClockGrowth()
 
-    def growth(self, offset: int) -> ClockDeltas:
+    def growth(self, offset: int) -> ClockGrowth:
         """Return the clocks before the line at this offset. Offsets must not decrease."""
         cell = offset // CELL_BYTES
         if cell != self._cell:
             self._cell = cell
-            self._growth = ClockDeltas()
+            self._growth = ClockGrowth()
             start = cell * CELL_BYTES
             if start < self._piece.start:
                 self._catch_up(start)

@@ -36,7 +36,7 @@ from ledto.sources.record_fields import (
 )
 from ledto.sources.rows import MOST_CAUSES, BadRecord, Row, bad_row
 from ledto.sources.times import time_from_text
-from ledto.sources.vectors import ClockDeltas, stamp_key
+from ledto.sources.vectors import ClockGrowth, stamp_key
 
 Member = tuple[Any, str, str]
 """A field's value, the value's own text, and the key's own text with its quotes."""
@@ -53,7 +53,7 @@ _SEQ_MEMBER = re.compile(rb'"seq"\s*:\s*([0-9]{1,18})')
 _PROCESS_MEMBER = re.compile(rb'"process"\s*:\s*("(?:[^"\\]|\\.){1,1000}")')
 
 
-def row_from_line(raw: bytes, file: str, place: int, unit: str, growth: Callable[[], ClockDeltas]) -> Row:
+def row_from_line(raw: bytes, file: str, place: int, unit: str, growth: Callable[[], ClockGrowth]) -> Row:
     """Make the row of one line; a line that cannot be read gives a row with a reason.
 
     `growth` returns the vector clocks before this line. It is only called for records that need them.
@@ -100,7 +100,7 @@ def _number_if_good(record: Mapping[str, Member], name: str, unit: str) -> int |
     return value if value is not None and -(1 << 63) <= value < 1 << 63 else None
 
 
-def _row(record: Mapping[str, Member], file: str, place: int, unit: str, growth: Callable[[], ClockDeltas]) -> Row:
+def _row(record: Mapping[str, Member], file: str, place: int, unit: str, growth: Callable[[], ClockGrowth]) -> Row:
     row = Row(file=file, place=place)
     row.computation = _text(record, "computation", may_be_empty=True) or ""
     row.process = _text(record, "process")
@@ -122,7 +122,7 @@ def _row(record: Mapping[str, Member], file: str, place: int, unit: str, growth:
     return row
 
 
-def _set_messages(row: Row, record: Mapping[str, Member], is_vector: bool, growth: Callable[[], ClockDeltas]) -> None:
+def _set_messages(row: Row, record: Mapping[str, Member], is_vector: bool, growth: Callable[[], ClockGrowth]) -> None:
     kind = _text(record, "kind")
     if kind is not None and kind not in KINDS:
         raise BadRecord("bad-kind", f"kind is local, send or receive, not {kind[:_SHOWN]!r}")
@@ -174,7 +174,7 @@ def _set_line(row: Row, record: Mapping[str, Member], is_vector: bool) -> None:
     row.line_joins = joins or None
 
 
-def _set_causes_of_vector(row: Row, clock: Mapping[str, int], kind: str | None, growth: ClockDeltas) -> None:
+def _set_causes_of_vector(row: Row, clock: Mapping[str, int], kind: str | None, growth: ClockGrowth) -> None:
     assert row.process is not None
     own_entry = clock.get(row.process)
     if not own_entry:

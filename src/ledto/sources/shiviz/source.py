@@ -37,7 +37,7 @@ from ledto.sources.shiviz.executions import Leftover, Presence, delimiter_too_sl
 from ledto.sources.shiviz.groups import parse_times, write_attributes
 from ledto.sources.shiviz.stamped_text import Clock, Stamped, read_stamps
 from ledto.sources.shiviz.text_window import TextWindow
-from ledto.sources.vectors import ClockDeltas, key
+from ledto.sources.vectors import ClockGrowth, key
 
 CLOCK_FIRST: Final = r"(?<host>\S*) (?<clock>{.*})\n(?<event>.*)"
 """The expression for GoVector's logs."""
@@ -91,21 +91,21 @@ class ShiViz:
 
     def read(self, piece: FileSlice) -> Iterator[pa.RecordBatch]:
         batches = Batches(piece.file)
-        for execution, present, growth in self._executions_to_read(piece):
+        for execution, present, growth in self._prepare_executions(piece):
             for part in execution:
                 if isinstance(part, Leftover):
                     name = part.execution.name
                     batches.add_rows([bad_row(piece.file, part.line, part.problem, part.text, computation=name)])
                 else:
-                    self._add(part, growth, present, batches)
+                    self._add_rows(part, growth, present, batches)
                 if batches.is_full:
                     yield batches.take_batch()
         if not batches.is_empty:
             yield batches.take_batch()
 
-    def _executions_to_read(
+    def _prepare_executions(
         self, piece: FileSlice
-    ) -> Iterator[tuple[Iterable[Stamped | Leftover], Presence | None, ClockDeltas]]:
+    ) -> Iterator[tuple[Iterable[Stamped | Leftover], Presence | None, ClockGrowth]]:
         """Yield each execution, with the events that it has, if it must be complete, and the clocks of these."""
         pattern = self._chosen_regex or _compile_event(
             CLOCK_FIRST if _has_clocks_first(piece, self._delimiter) else EVENT_FIRST, is_trusted=True
@@ -113,12 +113,12 @@ class ShiViz:
         second_reading = self._read_executions(piece, pattern)
         for number, execution in self._read_executions(piece, pattern):
             if not self.complete:
-                yield execution, None, ClockDeltas()
+                yield execution, None, ClockGrowth()
                 continue
             # A clock may name an event that comes later in the file.
             held, present, growth = _look_ahead(execution)
             if held is None:
-                yield next(again for other, again in second_reading if other == number), present, growth
+                yield next(parts for other, parts in second_reading if other == number), present, growth
             else:
                 yield held, present, growth
 
@@ -131,7 +131,7 @@ class ShiViz:
             for number, execution in groupby(parts, key=lambda part: part.execution.number):
                 yield number, (part if isinstance(part, Leftover) else read_stamps(part) for part in execution)
 
-    def _add(self, events: Stamped, growth: ClockDeltas, present: Presence | None, batches: Batches) -> None:
+    def _add_rows(self, events: Stamped, growth: ClockGrowth, present: Presence | None, batches: Batches) -> None:
         """Add the rows of some events."""
         computation, grown_since_last = events.execution.name, growth.grown_since_last
         bad = dict(events.bad)
@@ -181,12 +181,12 @@ def _check_causes(
     host: str,
     clock: Clock,
     grown: list[tuple[str, int]] | None,
-    growth: ClockDeltas,
+    growth: ClockGrowth,
     present: Presence | None,
 ) -> list[tuple[str, int]]:
     """Return the causes that a clock names, and note the clock. Raises `BadRecord` if the clock or a cause is wrong.
 
-    `grown` are the causes if `ClockDeltas.grown_since_last` has found them.
+    `grown` are the causes if `ClockGrowth.grown_since_last` has found them.
     """
     own_entry = clock[host]
     if grown is None:
@@ -228,10 +228,10 @@ def _has_clocks_first(piece: FileSlice, delimiter: Expression | None) -> bool:
 
 def _look_ahead(
     execution: Iterable[Stamped | Leftover],
-) -> tuple[list[Stamped | Leftover] | None, Presence, ClockDeltas]:
+) -> tuple[list[Stamped | Leftover] | None, Presence, ClockGrowth]:
     """Read an execution to its end. Return its parts, or None if they are too large; its events; and their clocks."""
     held: list[Stamped | Leftover] | None = []
-    characters, present, growth = 0, Presence(), ClockDeltas()
+    characters, present, growth = 0, Presence(), ClockGrowth()
     for part in execution:
         characters += len(part.text)
         if not isinstance(part, Leftover):

@@ -61,7 +61,7 @@ def _an_object(value: Any) -> Record:
 
 def hex_id(record: Record, field: str, digits: int) -> str | None:
     """Return an id in lower case with leading zeros; None if it is absent, empty or zero: all mean that there is no id."""
-    value = text(record, field)
+    value = read_text(record, field)
     if value is None:
         return None
     lowered = value.lower()
@@ -70,7 +70,7 @@ def hex_id(record: Record, field: str, digits: int) -> str | None:
     return lowered.rjust(digits, "0") if lowered.strip("0") else None
 
 
-def text(record: Record, field: str) -> str | None:
+def read_text(record: Record, field: str) -> str | None:
     """Return a text; None if it is absent or empty."""
     value = record.get(field)
     if value is None or value == "":
@@ -82,7 +82,7 @@ def text(record: Record, field: str) -> str | None:
     return value
 
 
-def nanoseconds(record: Record, field: str) -> int | None:
+def read_nanoseconds(record: Record, field: str) -> int | None:
     """Return a count of microseconds as nanoseconds; None if it is absent."""
     value = record.get(field)
     if value is None:
@@ -99,7 +99,7 @@ def checked_time(time_ns: int, field: str) -> int:
     return time_ns
 
 
-def objects(record: Record, field: str) -> list[Record]:
+def read_objects(record: Record, field: str) -> list[Record]:
     """Return a list of objects; empty if it is absent."""
     value = record.get(field)
     if value is None:
@@ -109,7 +109,7 @@ def objects(record: Record, field: str) -> list[Record]:
     return value
 
 
-def an_object(record: Record, field: str) -> Record:
+def read_object(record: Record, field: str) -> Record:
     """Return an object; empty if it is absent."""
     value = record.get(field)
     if value is None:

@@ -38,7 +38,7 @@ from ledto.sources.native.lines import Cells, bounded_row
 from ledto.sources.rows import BadRecord, Batches, Row, bad_row
 from ledto.sources.times import INT64_MOST
 from ledto.sources.tracing.typed import COLUMNS, MOST_TRACE, RECEIVED, SENT, quick_values
-from ledto.sources.vectors import ClockDeltas, stamp_key
+from ledto.sources.vectors import ClockGrowth, stamp_key
 
 FIELDS: Final = ("TracerIdentity", "TraceID", "Tag", "Body", "VectorClock")
 """The members of a line, in any order. It has no others."""
@@ -103,7 +103,7 @@ def _add(
     batches.add({"computation": [""] * len(quick), **columns}, exact)
 
 
-def row_from_line(raw: bytes, file: str, place: int, growth: ClockDeltas) -> Row:
+def row_from_line(raw: bytes, file: str, place: int, growth: ClockGrowth) -> Row:
     """Read one line into a row, which has a reason if the line cannot be read.
 
     `growth` has the vector clocks before this line.
@@ -114,7 +114,7 @@ def row_from_line(raw: bytes, file: str, place: int, growth: ClockDeltas) -> Row
     return Row(**dict(zip(COLUMNS, quick, strict=True)), file=file)
 
 
-def exact_row(raw: bytes, file: str, place: int, growth: ClockDeltas) -> Row:
+def exact_row(raw: bytes, file: str, place: int, growth: ClockGrowth) -> Row:
     """Read one line in every case, and say what is wrong with it."""
     fields: Mapping[str, Member] = {}
     try:
@@ -132,7 +132,7 @@ def _quote_large_id(number: re.Match[bytes]) -> bytes:
     return number[1] + b'"' + number[2] + b'"' if INT64_MOST < value <= MOST_TRACE else number[0]
 
 
-def _make_row(fields: Mapping[str, Member], file: str, place: int, growth: ClockDeltas) -> Row:
+def _make_row(fields: Mapping[str, Member], file: str, place: int, growth: ClockGrowth) -> Row:
     for name in FIELDS:
         if name not in fields:
             raise BadRecord("bad-field", f'a line has {", ".join(FIELDS)}; "{name}" is missing')
@@ -158,7 +158,7 @@ def _make_row(fields: Mapping[str, Member], file: str, place: int, growth: Clock
 
 
 def _set_causes(
-    row: Row, clock: Mapping[str, int], tag: str, token: GoVectorMessage | None, growth: ClockDeltas
+    row: Row, clock: Mapping[str, int], tag: str, token: GoVectorMessage | None, growth: ClockGrowth
 ) -> None:
     assert row.process is not None
     causes = growth.grown("", row.process, clock)

@@ -19,7 +19,7 @@ from ledto.events.schema import LOCAL, RECEIVE, SEND
 from ledto.sources.json.objects import is_unusual, may_be_deep
 from ledto.sources.json.typed import NOT_TAKEN
 from ledto.sources.rows import MOST_CAUSES
-from ledto.sources.vectors import ClockDeltas, stamp_key
+from ledto.sources.vectors import ClockGrowth, stamp_key
 
 SENT: Final = "GenerateTokenTrace"
 RECEIVED: Final = "ReceiveTokenTrace"
@@ -59,7 +59,7 @@ COLUMNS: Final = (
 """The columns that `quick_values` returns. Of the others, only the file is not null."""
 
 
-def quick_values(raw: bytes, place: int, growth: ClockDeltas) -> tuple[Any, ...] | None:
+def quick_values(raw: bytes, place: int, growth: ClockGrowth) -> tuple[Any, ...] | None:
     """Read a line into the `COLUMNS` of its row, and note its clock; None, without a note, if the line is unusual."""
     try:
         line = _decode_line(raw)

@@ -10,14 +10,14 @@ from ledto.sources.spans.fields import (
     TRACE_DIGITS,
     UNNAMED,
     Record,
-    an_object,
     as_attributes,
     checked_time,
     hex_id,
-    nanoseconds,
-    objects,
+    read_nanoseconds,
+    read_object,
+    read_objects,
+    read_text,
     shown,
-    text,
 )
 from ledto.sources.spans.process_names import IDENTIFYING, process_name
 from ledto.sources.spans.spans import CLIENT, CONSUMER, INTERNAL, PRODUCER, SERVER, Moment, Span
@@ -34,36 +34,36 @@ def span_of(record: Record, place: int) -> Span:
     trace, key = hex_id(record, "traceId", TRACE_DIGITS), hex_id(record, "id", SPAN_DIGITS)
     if trace is None or key is None:
         raise BadRecord("no-span", "a span needs traceId and id, which are not zero")
-    start, duration = nanoseconds(record, "timestamp"), nanoseconds(record, "duration")
+    start, duration = read_nanoseconds(record, "timestamp"), read_nanoseconds(record, "duration")
     if not start:
         raise BadRecord("no-time", "a span needs a timestamp to have a place in its process")
     parent: str | None = hex_id(record, "parentId", SPAN_DIGITS)
     kind = _kind(record)
     if _is_shared(record) and kind in (SERVER, INTERNAL):
         key, parent = key + SHARED_SUFFIX, key
-    tags = an_object(record, "tags")
-    remote = an_object(record, "remoteEndpoint")
+    tags = read_object(record, "tags")
+    remote = read_object(record, "remoteEndpoint")
     attributes = as_attributes({"remoteEndpoint": remote, **tags} if remote else tags)
     return Span(
         place=place,
         trace=trace,
         key=key,
-        process=process_of(an_object(record, "localEndpoint"), tags),
-        name=text(record, "name") or UNNAMED,
+        process=process_of(read_object(record, "localEndpoint"), tags),
+        name=read_text(record, "name") or UNNAMED,
         start=start,
         end=checked_time(start + duration, "timestamp + duration") if duration else None,
         kind=kind,
         # A span that is its own parent is a root, as in Zipkin itself.
         parent=None if parent == key else parent,
         failed=True if "error" in tags else None,
-        moments=[_moment(annotation) for annotation in objects(record, "annotations")],
+        moments=[_moment(annotation) for annotation in read_objects(record, "annotations")],
         start_attributes=None if duration else attributes,
         end_attributes=attributes,
     )
 
 
 def _kind(record: Record) -> str:
-    kind = text(record, "kind")
+    kind = read_text(record, "kind")
     if kind is not None and kind not in KINDS:
         raise BadRecord("bad-kind", f"kind is {', '.join(KINDS)} or absent, not {shown(kind)}")
     return INTERNAL if kind is None else KINDS[kind]
@@ -81,8 +81,8 @@ def process_of(endpoint: Record, tags: Record) -> str:
 
     Raises `BadRecord`.
     """
-    service = text(endpoint, "serviceName")
-    ipv4, ipv6, port = text(endpoint, "ipv4"), text(endpoint, "ipv6"), endpoint.get("port")
+    service = read_text(endpoint, "serviceName")
+    ipv4, ipv6, port = read_text(endpoint, "ipv4"), read_text(endpoint, "ipv6"), endpoint.get("port")
     if port is not None and type(port) is not int:
         raise BadRecord("bad-field", f"port is an integer, not {shown(port)}")
     port_text = f":{port}" if port else ""
@@ -96,7 +96,7 @@ def process_of(endpoint: Record, tags: Record) -> str:
 
 
 def _moment(annotation: Record) -> Moment:
-    time = nanoseconds(annotation, "timestamp")
+    time = read_nanoseconds(annotation, "timestamp")
     if time is None:
         raise BadRecord("no-time", f"an annotation needs a timestamp: {shown(annotation)}")
-    return time, text(annotation, "value") or UNNAMED_MOMENT, None
+    return time, read_text(annotation, "value") or UNNAMED_MOMENT, None
