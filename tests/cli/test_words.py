@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ledto.cli.main import cli
-from ledto.cli.wording import SPANS_UNCONNECTED, UNCONNECTED
+from ledto.cli.words import SPANS_UNCONNECTED, UNCONNECTED
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 OTHER = "0af7651916cd43dd8448eb211c80319c"

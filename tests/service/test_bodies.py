@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledto.service.collector.parsing import Parser
+from ledto.service.collector.parse import Parser
 from ledto.service.http import bodies
 from ledto.service.http.app import HttpSettings
 from ledto.service.http.bodies import check_lines, gunzip

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ledto.service.collector.parsing import BodyFormat, Parser
+from ledto.service.collector.parse import BodyFormat, Parser
 from ledto.service.http.limits import Limits, RequestRefused
 from tests.service.collector_stage import Stage, served
 from tests.sources.otlp_requests import NOON_NS, SPAN, TRACE, attributes, log, message, of_logs, of_spans, span

@@ -24,7 +24,7 @@ from ledto.service.http.limits import RequestRefused
 from ledto.service.http.sse import EventStream
 from ledto.service.subscriptions import documents as subscribing_documents
 from ledto.service.subscriptions import notifications as subscribing_steps
-from ledto.service.subscriptions.matching import PIECE_BYTES, PIECE_ROWS, Matchers, cut_into_pieces
+from ledto.service.subscriptions.match import PIECE_BYTES, PIECE_ROWS, Matchers, cut_into_pieces
 from ledto.service.subscriptions.notifications import NotificationPage, Notifier
 from ledto.service.subscriptions.routes import subscriptions_router
 from ledto.service.subscriptions.service import Subscriptions

@@ -11,7 +11,7 @@ import pytest
 
 from ledto.events.schema import REPORTS
 from ledto.live import LiveHistory, LiveTerms, LiveWriter
-from ledto.service.subscriptions.matching import Matchers
+from ledto.service.subscriptions.match import Matchers
 from ledto.service.subscriptions.notifications import Notification, NotificationPage, Notifier
 from ledto.service.subscriptions.store import Subscription
 from tests.history.computations import Event, draw, past_of

@@ -11,7 +11,7 @@ import typer
 from ledto.cli.history_options import HistoryOption, JsonOption, exit_on_failure, open_or_exit
 from ledto.cli.output import print_json, say
 from ledto.cli.render import count_digits, format_time, make_orders_table, print_rows, print_table
-from ledto.cli.wording import describe_channels, describe_ledger, describe_provable, format_count
+from ledto.cli.words import describe_channels, describe_ledger, describe_provable, format_count
 from ledto.durations import show_duration
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from ledto.cli.history_options import HistoryOption, JsonOption, open_or_exit
 from ledto.cli.output import console, open_stdout_for_data, print_json, replace_file, say
-from ledto.cli.wording import format_count
+from ledto.cli.words import format_count
 
 if TYPE_CHECKING:
     from ledto.export import Exported

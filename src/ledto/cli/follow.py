@@ -16,7 +16,7 @@ import typer
 
 from ledto.cli.on_spark import start_session
 from ledto.cli.output import end_at_interrupt, print_json, say
-from ledto.cli.wording import describe_provable
+from ledto.cli.words import describe_provable
 from ledto.durations import read_duration, show_duration
 
 if TYPE_CHECKING:

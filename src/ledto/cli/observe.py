@@ -16,7 +16,7 @@ from ledto.cli.follow import TermsGiven, follow_source
 from ledto.cli.on_spark import check_master, start_context
 from ledto.cli.output import INTERRUPTED, console, explain_write_failure, print_json, quiet_interrupts, say, say_lines
 from ledto.cli.render import ERROR, make_orders_table, print_table
-from ledto.cli.wording import describe_channels, describe_ledger, describe_provable, format_count
+from ledto.cli.words import describe_channels, describe_ledger, describe_provable, format_count
 from ledto.durations import NANOSECONDS, read_duration, show_duration
 from ledto.events.pandas import leave_pandas_out
 

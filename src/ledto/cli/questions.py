@@ -22,7 +22,7 @@ from ledto.cli.history_options import (
 )
 from ledto.cli.output import print_json, say
 from ledto.cli.render import ShownTimes, print_events, print_missing, print_possible, print_rows
-from ledto.cli.wording import (
+from ledto.cli.words import (
     describe_completeness,
     describe_concurrent,
     describe_relation,

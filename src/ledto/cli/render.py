@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from ledto.cli.output import console, escape_controls, say
-from ledto.cli.wording import describe_message, describe_through, shorten_line
+from ledto.cli.words import describe_message, describe_through, shorten_line
 from ledto.durations import show_duration
 from ledto.history.times import PER_SECOND
 

@@ -15,7 +15,7 @@ from ledto.events.payload import encode_reports
 from ledto.events.schema import REPORTS
 from ledto.spark.stream import FRAMES, ROWS
 from ledto.spark.stream.decode import Decoder, join_payloads
-from ledto.spark.stream.files.listing import cut_files, find_new_files, list_files
+from ledto.spark.stream.files.list_files import cut_files, find_new_files, list_files
 from ledto.spark.stream.files.source import as_frames
 from ledto.spark.stream.follow import drop_after_unread
 

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 from ledto.sources import source
 from ledto.spark.stream import FRAMES, StreamSourceError, open_piece, open_source
 from ledto.spark.stream.files import journal as journal_module
-from ledto.spark.stream.files import listing as listing_module
+from ledto.spark.stream.files import list_files as listing_module
 from ledto.spark.stream.files import source as directory_module
 from ledto.spark.stream.files.source import FilesDataSource, FilesStreamReader
 
@@ -268,7 +268,7 @@ def test_a_query_reads_what_appears_and_goes_on_after_a_failure(spark: SparkSess
             import pyarrow as pa
 
             from ledto.sources import source
-            from ledto.spark.stream.files.listing import open_piece
+            from ledto.spark.stream.files.list_files import open_piece
 
             for batch in incoming:
                 for row in batch.to_pylist():

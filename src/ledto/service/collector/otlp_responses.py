@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from starlette.responses import Response
 
-from ledto.service.collector.parsing import BodyFormat
+from ledto.service.collector.parse import BodyFormat
 from ledto.service.http.limits import RequestRefused
 
 Signal = Literal["traces", "logs"]

@@ -29,7 +29,7 @@ from ledto.service.broker.messages import BrokerMessage, cut_into_messages
 from ledto.service.broker.publisher import Publisher
 from ledto.service.collector import otlp_responses
 from ledto.service.collector.otlp_responses import Signal
-from ledto.service.collector.parsing import BodyFormat, Parser
+from ledto.service.collector.parse import BodyFormat, Parser
 from ledto.service.http.bodies import SENDER_STOPPED, check_lines, content_encoding, discard_body, gunzip, read_body
 from ledto.service.http.limits import HeldBytes, InFlight, Limits, RequestRefused
 from ledto.service.http.problems import refusal_headers

@@ -28,7 +28,7 @@ from ledto.questions.why import Why
 from ledto.service.http.limits import RequestRefused
 from ledto.service.questions.bounds import bound_answers, truncated_events
 from ledto.service.questions.pool import HistorySource, ask_newest
-from ledto.service.subscriptions.matching import Matcher, Matchers
+from ledto.service.subscriptions.match import Matcher, Matchers
 from ledto.service.subscriptions.store import Subscription
 
 ORIGIN = ("file", "place")

@@ -22,7 +22,7 @@ from ledto.service.http.limits import RETRY_AFTER_S, RequestRefused
 from ledto.service.http.sse import KEEP_ALIVE, write_event, write_opening, write_position
 from ledto.service.questions.conditions import ConditionLimits
 from ledto.service.subscriptions.documents import NewSubscription, subscription_document
-from ledto.service.subscriptions.matching import EVALUATION_S, Matchers
+from ledto.service.subscriptions.match import EVALUATION_S, Matchers
 from ledto.service.subscriptions.notifications import LiveLog, NotificationPage, Notifier
 from ledto.service.subscriptions.store import (
     MOST_OF_ONE,

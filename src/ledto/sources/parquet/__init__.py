@@ -28,7 +28,7 @@ from ledto.sources.parquet.files import (
     read_row_group,
     row_groups,
 )
-from ledto.sources.parquet.folding import as_attributes
+from ledto.sources.parquet.fold import as_attributes
 from ledto.sources.parquet.reports import reports_of
 
 __all__ = [

@@ -12,7 +12,7 @@ after any restart. If they cannot be read again, that is an error, never a gap.
 from __future__ import annotations
 
 from ledto.spark.stream.contract import FRAMES, FRAMES_DDL, ROWS, StreamSource, StreamSourceError
-from ledto.spark.stream.files.listing import open_piece
+from ledto.spark.stream.files.list_files import open_piece
 from ledto.spark.stream.open import open_source
 
 __all__ = ["FRAMES", "FRAMES_DDL", "ROWS", "StreamSource", "StreamSourceError", "open_source", "open_piece"]

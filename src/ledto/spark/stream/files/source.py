@@ -35,7 +35,7 @@ from ledto.spark.stream.contract import (
     whole_number,
 )
 from ledto.spark.stream.files.journal import Journal, JournalEntry
-from ledto.spark.stream.files.listing import cut_files, describe_piece, find_new_files, list_files
+from ledto.spark.stream.files.list_files import cut_files, describe_piece, find_new_files, list_files
 
 OPTIONS: Final = ("journal", "format", "maxFiles", "maxBytes", "parallelism")
 """The options for a folder; see docs/follow.md."""
