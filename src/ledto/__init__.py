@@ -1,4 +1,4 @@
-"""ledto: what could have caused this event?
+"""ledto: take logs and traces; give what could have caused an event.
 
 An observer turns reports into deliveries, and never says "before" when it cannot know.
 """

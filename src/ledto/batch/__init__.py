@@ -1,8 +1,8 @@
 """Make a history at once from files: the steps of a run, and the engine that carries them out in this process.
 
-Takes inputs (`ledto.sources.inputs`), which hold lines such as::
+Take inputs (`ledto.sources.inputs`), which hold lines such as::
 
     {"process": "web", "time": 1700000000000000000, "kind": "send", "sends": "m-5"}
 
-Gives the history in a folder, and its manifest. `observe` has the steps in order.
+Give the history in a folder, and its manifest. `observe` has the steps in order.
 """

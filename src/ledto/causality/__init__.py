@@ -1,4 +1,4 @@
-"""Put the events of one computation in causal order, and answer what can have led to what. NumPy and kernels only.
+"""Take reports of one computation; give their causal order, and what can have led to what. NumPy and kernels only.
 
 From rows of reports to a segment of a history:
 

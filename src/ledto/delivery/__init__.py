@@ -1,4 +1,4 @@
-"""Deliver stamped reports: put each in its place, and say how long it waited and what is missing before it.
+"""Take stamped reports and a policy; give deliveries: when each came out, how long it waited, what is missing before it.
 
 - `ledto.delivery.policies`: when to deliver, as data; `POLICIES` has them all by name. A policy's `DeliveryRule` gives a
   report its place in the order (`key`) and the tick when it is due (`due`). A report that arrives after that is *late*.

@@ -24,78 +24,53 @@ from typing import ClassVar, TypeAlias
 
 from ledto.events.report import Report
 
-
-@dataclass(frozen=True, slots=True)
-class PolicyOption:
-    """One policy of a command line, before eps and delta are known."""
-
-    policy: str
-    phi: Fraction | None
-
-    @property
-    def name(self) -> str:
-        """The name of the policy's deliveries: ``exact``, ``cbd-0.6``."""
-        return self.policy if self.phi is None else f"{self.policy}-{float(self.phi):g}"
-
-    def in_ticks(self, *, eps_ticks: int, delta_ticks: int, elements: int | None = None) -> StampPolicy:
-        """Make the policy; `elements` is for policies that compare kn."""
-        options: dict[str, object] = {"eps": eps_ticks, "delta": delta_ticks}
-        if self.phi is not None:
-            options["phi"] = self.phi
-        if elements is not None and _takes_option(self.policy, "elements"):
-            options["elements"] = elements
-        return policy_from_name(self.policy, **options)
-
-
-def read_policies(texts: Sequence[str], *, phi: Phi | None = None) -> list[PolicyOption]:
-    """Parse the texts, in their order; `phi` is for those that need one and do not have it.
-
-    Raises `ValueError` that says what is allowed.
-    """
-    options: list[PolicyOption] = []
-    for text in texts:
-        name, colon, own_phi = text.partition(":")
-        if name not in POLICIES:
-            raise ValueError(f"no delivery policy is called {name!r:.60}; there are {', '.join(POLICIES)}")
-        takes_phi = _takes_option(name, "phi")
-        if colon and not takes_phi:
-            raise ValueError(f"policy {name} always waits for all of its time and takes no phi: write {name}")
-        chosen = own_phi if colon else phi
-        if takes_phi and chosen is None:
-            raise ValueError(f"policy {name} needs phi, the share of the full wait from 0 to 1: write {name}:0.6")
-        checked = policy_from_name(name, eps=0, delta=0, **({"phi": chosen} if takes_phi else {}))
-        option = PolicyOption(name, Fraction(checked.phi) if takes_phi else None)  # type: ignore[union-attr]
-        if option in options:
-            raise ValueError(f"policy {option.name} is given twice: name each once")
-        options.append(option)
-    return options
-
-
-def policies_from_options(
-    texts: Sequence[str], *, eps: int, delta: int, tick: int, phi: Phi | None = None, elements: int | None = None
-) -> dict[str, StampPolicy]:
-    """Make the policies that the texts name, by name, in ticks; eps, delta and tick are in one unit.
-
-    Both are rounded up: cut to ticks, a difference of two times can be one tick more than the times' own.
-    """
-    if tick < 1:
-        raise ValueError(f"tick is 1 or more, not {tick}")
-    ticks = {"eps_ticks": -(-eps // tick), "delta_ticks": -(-delta // tick)}
-    return {option.name: option.in_ticks(**ticks, elements=elements) for option in read_policies(texts, phi=phi)}
-
-
-def _takes_option(policy: str, option: str) -> bool:
-    """Tell whether a policy has this option."""
-    return any(field.name == option for field in fields(POLICIES[policy]))
-
-
 UNITS = ("tick", "s", "ms", "us", "ns")
 """The units of eps, delta, r and arrival: one unit for all of them, in whole numbers."""
 MAX_TICKS = 1 << 42
 """The most ticks of eps and of delta, so that due times stay exact in 64 bits: 73 minutes in nanoseconds."""
+MILLION = 1_000_000
+"""Phi is counted in millionths."""
 
 Phi: TypeAlias = Fraction | Decimal | float | str
 """A fraction of the full wait: 0.4, "0.4", "40%", Fraction(2, 5). Kept as a whole number of millionths."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryRule:
+    """A policy as numbers; made by ``policy.rule()``.
+
+    All arithmetic is on integers: phi is a whole number of millionths, so every machine rounds every due time alike.
+    """
+
+    phi_millionths: int
+    eps: int
+    delta: int
+    elements: int | None
+    """How many elements of kn are compared; None for all that the stamps have."""
+    uses_c: bool
+    checks_queue: bool
+    """Check before delivery (CBD): a message also waits for every smaller one in the buffer that is not due."""
+
+    def compared(self, carried: int) -> int:
+        """Return how many elements are compared if stamps have `carried`; `ValueError` if the stamps have too few."""
+        if self.elements is None:
+            return carried
+        if self.elements > carried:
+            raise ValueError(
+                f"the policy compares {self.elements} kn elements and the stamps carry {carried}: "
+                f"stamp with at least {self.elements}, or set elements to {carried or None} in the policy"
+            )
+        return self.elements
+
+    def key(self, report: Report) -> tuple[int, ...]:
+        """Return the report's sort key: sorted by it, causes come before effects, unless reports are late."""
+        c = report.c if self.uses_c else 0
+        return (report.r + c, *report.kn[: self.compared(len(report.kn))], report.process, report.seq)
+
+    def due(self, report: Report) -> int:
+        """Return the first reading of the observer's clock at which the report may be delivered."""
+        wait = (report.c if self.uses_c else 0) + self.delta + self.eps
+        return report.r - (-self.phi_millionths * wait) // MILLION
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +174,65 @@ POLICIES: Mapping[str, type[StampPolicy]] = MappingProxyType(
 """The policies that order by bounded stamps, by name. `ledto.delivery.ses.SES` orders by recorded stamps, online only."""
 
 
+@dataclass(frozen=True, slots=True)
+class PolicyOption:
+    """One policy of a command line, before eps and delta are known."""
+
+    policy: str
+    phi: Fraction | None
+
+    @property
+    def name(self) -> str:
+        """The name of the policy's deliveries: ``exact``, ``cbd-0.6``."""
+        return self.policy if self.phi is None else f"{self.policy}-{float(self.phi):g}"
+
+    def in_ticks(self, *, eps_ticks: int, delta_ticks: int, elements: int | None = None) -> StampPolicy:
+        """Make the policy; `elements` is for policies that compare kn."""
+        options: dict[str, object] = {"eps": eps_ticks, "delta": delta_ticks}
+        if self.phi is not None:
+            options["phi"] = self.phi
+        if elements is not None and _takes_option(self.policy, "elements"):
+            options["elements"] = elements
+        return policy_from_name(self.policy, **options)
+
+
+def read_policies(texts: Sequence[str], *, phi: Phi | None = None) -> list[PolicyOption]:
+    """Parse the texts, in their order; `phi` is for those that need one and do not have it.
+
+    Raises `ValueError` that says what is allowed.
+    """
+    options: list[PolicyOption] = []
+    for text in texts:
+        name, colon, own_phi = text.partition(":")
+        if name not in POLICIES:
+            raise ValueError(f"no delivery policy is called {name!r:.60}; there are {', '.join(POLICIES)}")
+        takes_phi = _takes_option(name, "phi")
+        if colon and not takes_phi:
+            raise ValueError(f"policy {name} always waits for all of its time and takes no phi: write {name}")
+        chosen = own_phi if colon else phi
+        if takes_phi and chosen is None:
+            raise ValueError(f"policy {name} needs phi, the share of the full wait from 0 to 1: write {name}:0.6")
+        checked = policy_from_name(name, eps=0, delta=0, **({"phi": chosen} if takes_phi else {}))
+        option = PolicyOption(name, Fraction(checked.phi) if takes_phi else None)  # type: ignore[union-attr]
+        if option in options:
+            raise ValueError(f"policy {option.name} is given twice: name each once")
+        options.append(option)
+    return options
+
+
+def policies_from_options(
+    texts: Sequence[str], *, eps: int, delta: int, tick: int, phi: Phi | None = None, elements: int | None = None
+) -> dict[str, StampPolicy]:
+    """Make the policies that the texts name, by name, in ticks; eps, delta and tick are in one unit.
+
+    Both are rounded up: cut to ticks, a difference of two times can be one tick more than the times' own.
+    """
+    if tick < 1:
+        raise ValueError(f"tick is 1 or more, not {tick}")
+    ticks = {"eps_ticks": -(-eps // tick), "delta_ticks": -(-delta // tick)}
+    return {option.name: option.in_ticks(**ticks, elements=elements) for option in read_policies(texts, phi=phi)}
+
+
 def policy_from_name(name: str, **options: object) -> StampPolicy:
     """Make a policy from the words of a command line: ``policy_from_name("cbd", phi="40%", eps="5ms", delta="10ms")``.
 
@@ -238,6 +272,11 @@ def _read_ticks(option: str, text: str) -> tuple[int, str]:
     if match is None:
         raise ValueError(f"{option} is a whole number, with a unit or without (10, 10ms), not {text!r:.60}")
     return int(match[1]), match[2]
+
+
+def _takes_option(policy: str, option: str) -> bool:
+    """Tell whether a policy has this option."""
+    return any(field.name == option for field in fields(POLICIES[policy]))
 
 
 def _check(policy: StampPolicy) -> None:
@@ -285,44 +324,3 @@ def _millionths(phi: Phi) -> int:
             f"phi has at most six decimals, not {phi!r:.60}: round it, for instance to {round(float(exact), 6)}"
         )
     return int(millionths)
-
-
-MILLION = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryRule:
-    """A policy as numbers; made by ``policy.rule()``.
-
-    All arithmetic is on integers: phi is a whole number of millionths, so every machine rounds every due time alike.
-    """
-
-    phi_millionths: int
-    eps: int
-    delta: int
-    elements: int | None
-    """How many elements of kn are compared; None for all that the stamps have."""
-    uses_c: bool
-    checks_queue: bool
-    """Check before delivery (CBD): a message also waits for every smaller one in the buffer that is not due."""
-
-    def compared(self, carried: int) -> int:
-        """Return how many elements are compared if stamps have `carried`; `ValueError` if the stamps have too few."""
-        if self.elements is None:
-            return carried
-        if self.elements > carried:
-            raise ValueError(
-                f"the policy compares {self.elements} kn elements and the stamps carry {carried}: "
-                f"stamp with at least {self.elements}, or set elements to {carried or None} in the policy"
-            )
-        return self.elements
-
-    def key(self, report: Report) -> tuple[int, ...]:
-        """Return the report's sort key: sorted by it, causes come before effects, unless reports are late."""
-        c = report.c if self.uses_c else 0
-        return (report.r + c, *report.kn[: self.compared(len(report.kn))], report.process, report.seq)
-
-    def due(self, report: Report) -> int:
-        """Return the first reading of the observer's clock at which the report may be delivered."""
-        wait = (report.c if self.uses_c else 0) + self.delta + self.eps
-        return report.r - (-self.phi_millionths * wait) // MILLION

@@ -1,4 +1,4 @@
-"""Run ``make demo``: write logs of an invented shop whose clocks disagree, and ask what led to the failure in them.
+"""Take a seed; give the logs of an invented shop whose clocks disagree, and the answers about its failure (``make demo``).
 
 - `ledto.demo.shop`: write the logs, and return the truth about them. Read this first.
 - `ledto.demo.play`: run the commands that the demo prints, and check their answers against the truth.

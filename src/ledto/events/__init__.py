@@ -1,4 +1,4 @@
-"""Reports of events, as records and as columns: what sources give and everything else works on.
+"""Take what sources read; give reports of events, as records and as columns, for everything else to work on.
 
 `schema.REPORTS` are the columns of a table of reports; `report.Report` is one stamped message::
 

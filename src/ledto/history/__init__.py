@@ -1,6 +1,6 @@
 """Write the files of a history, commit them all at once, and read them again.
 
-Takes solved segments (`ledto.history.window`). Gives files; `layout` has their columns and one literal row of each. A row of
+Take solved segments (`ledto.history.window`); give files. `layout` has their columns and one literal row of each. A row of
 ``events-00003-....parquet``::
 
     {"computation": "", "process": "web", "seq": 17, "time": 1700000000000000000, "kind": "receive", "receives": "m-5", ...}

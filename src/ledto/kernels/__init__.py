@@ -1,4 +1,4 @@
-"""Kernels: loops over arrays that run as plain Python until compiling them pays.
+"""Take a loop over arrays; give a kernel, which runs as plain Python until compiling it pays.
 
 - `kernel` marks a loop that other code calls: ``@kernel("int64[::1](int64[::1])")``;
 - `part` marks a function that kernels call, and `inlined` one whose body is put into each of its callers.

@@ -1,4 +1,4 @@
-"""Repeat the evaluations of the papers: write figures as CSV, SVG and PNG, and a report of which statements are met.
+"""Take a preset; give the figures of the papers as CSV, SVG and PNG, and a report of which statements are met.
 
 - `ledto.papers.cell`: one simulation, with every scheme and phi evaluated on it;
 - `ledto.papers.schemes`: the clocks and policies that are compared;

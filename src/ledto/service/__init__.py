@@ -1,4 +1,4 @@
-r"""Take reports over HTTP, answer questions about a live history, and send its new events to subscribers.
+r"""Take reports over HTTP; give answers about a live history, and its new events to subscribers.
 
 Applications send reports to the collector, which answers once the broker has stored them. The stream reads the broker and
 writes the history. Questions and subscriptions read the history. One request and its answer::

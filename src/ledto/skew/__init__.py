@@ -1,1 +1,1 @@
-"""Takes the times of messages between clocks; gives how far apart the clocks are, and which of them is wrong."""
+"""Take the times of messages between clocks; give how far apart the clocks are, and which of them is wrong."""

@@ -1,4 +1,4 @@
-"""Check a clock against true happened-before, on random histories.
+"""Take a clock; give the number of its answers that agree with true happened-before, or the first that does not.
 
 >>> from ledto.clocks import LamportClock
 >>> check_clock(LamportClock, histories=2)   # the number of pairs compared, or ClockCheckFailed

@@ -1,4 +1,6 @@
-"""Report the calls of gRPC clients and servers. A call is two messages: the request and the reply (Berry, 3.3).
+"""Take a `Reporter`; give interceptors that report the calls of gRPC clients and servers.
+
+A call is two messages: the request and the reply (Berry, 3.3).
 
     >>> import asyncio, concurrent.futures, grpc
     >>> channel = grpc.intercept_channel(grpc.insecure_channel("localhost:50051"), ClientInterceptor(reporter))

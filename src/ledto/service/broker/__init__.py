@@ -1,1 +1,1 @@
-"""Takes rows of reports; gives them to NATS JetStream, which keeps them until the stream has read them."""
+"""Take rows of reports; give them to NATS JetStream, which keeps them until the stream has read them."""

@@ -1,1 +1,1 @@
-"""Takes reports over HTTP; gives messages to the broker, and an answer once they are stored."""
+"""Take reports over HTTP; give messages to the broker, and an answer once they are stored."""

@@ -1,1 +1,1 @@
-"""What every route shares: the application, limits, tokens, bodies, and how failures are told."""
+"""Take routers and limits; give one application and its server: tokens, connections, bodies, and how problems are answered."""

@@ -1,1 +1,1 @@
-"""Takes questions over HTTP; gives the documents that the command line prints with ``--json``."""
+"""Take questions over HTTP; give the documents that the command line prints with ``--json``."""

@@ -1,1 +1,1 @@
-"""Takes conditions of subscribers and new deliveries; gives notifications, each with what led to the event."""
+"""Take conditions of subscribers and new deliveries; give notifications, each with what led to the event."""

@@ -1,1 +1,1 @@
-"""Takes notifications; gives them to the hosts of subscribers, in order, each until it is accepted."""
+"""Take notifications; give them to the hosts of subscribers, in order, each until it is accepted."""

@@ -1,6 +1,6 @@
 r"""Read JSON from bytes: by an exact reader, and by quick readers that leave unusual records to it.
 
-Takes bytes, and gives values with their own text, so that no number changes. One literal record, and its members as
+Take bytes; give values with their own text, so that no number changes. One literal record, and its members as
 `strict.members` gives them::
 
     {"process": "shop", "price": 1.50}

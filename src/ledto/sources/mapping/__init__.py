@@ -1,6 +1,6 @@
 r"""Read any log of JSON lines by a mapping, which says what its fields mean.
 
-Takes bytes of a file and a mapping, and gives rows of `ledto.events.schema.REPORTS`. One literal mapping, a line, and its
+Take bytes of a file and a mapping; give rows of `ledto.events.schema.REPORTS`. One literal mapping, a line, and its
 row, without columns that are null::
 
     process = "host"

@@ -1,6 +1,6 @@
 """Read logs for ShiViz, as GoVector writes them: text with a host and a vector clock for each event.
 
-Takes bytes of a file, and gives rows of `ledto.events.schema.REPORTS`. One literal event, and its row, without columns that
+Take bytes of a file; give rows of `ledto.events.schema.REPORTS`. One literal event, and its row, without columns that
 are null::
 
     shop {"shop":2}

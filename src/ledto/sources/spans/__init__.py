@@ -1,6 +1,6 @@
 """Turn the spans of Jaeger, Zipkin and OTLP into rows of reports, and name their processes.
 
-Takes a `spans.Span`, and gives a row for its start, for each event while it ran, and for its end. One literal span, and its
+Take a `spans.Span`; give a row for its start, for each event while it ran, and for its end. One literal span, and its
 two rows, without columns that are null and those about the file::
 
     Span(trace="5b8e", key="eee1", process="cart@pod-7", name="GET /cart", start=1000, end=2000, kind="server",

@@ -1,6 +1,6 @@
 r"""Read files of the DistributedClocks tracing server: JSON lines with a vector clock for each event.
 
-Takes bytes of a file, and gives rows of `ledto.events.schema.REPORTS`. One literal line, and its row, without columns that
+Take bytes of a file; give rows of `ledto.events.schema.REPORTS`. One literal line, and its row, without columns that
 are null::
 
     {"TracerIdentity": "shop", "TraceID": 7, "Tag": "OrderPlaced", "Body": {"Order": 12}, "VectorClock": {"shop": 2}}
