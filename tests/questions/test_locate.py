@@ -105,3 +105,15 @@ def test_a_service_means_all_lines_of_all_its_instances() -> None:
     assert processes.called("auth").tolist() == [0, 1, 2, 3, 4]
     assert processes.called("auth@pod-1").tolist() == [3, 4]
     assert processes.called("aut").tolist() == processes.called("pod-1").tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("codes", "told"), [([0, 1, 3], "code 2 is missing"), ([1], "code 0 is missing"), ([0, 1, 1], "code 1 does not")]
+)
+def test_a_table_of_processes_with_gaps_is_damage(codes: list[int], told: str) -> None:
+    """Events would be shown under the names of other processes."""
+    row = {"computation": "", "process": "p", "events": 1, "dense_seq": True, "messages": 0}
+    with pytest.raises(
+        ValueError, match=f"the table of processes is damaged: {told}.*make it again with ledto observe"
+    ):
+        processes_from(pa.Table.from_pylist([{"code": code, **row} for code in codes], layout.PROCESSES))

@@ -57,8 +57,10 @@ def check_reports(rows: pa.Table) -> pa.Table:
     except (pa.ArrowException, KeyError, ValueError) as fault:
         raise _bad_payload(str(fault)) from None
     if rows.schema != wanted:
-        name = next(field.name for field in wanted if rows.schema.field(field.name) != field)
-        raise _bad_payload(f"column {name} is {rows.schema.field(name).type}, not {REPORTS.field(name).type}")
+        # By place: a sender may have named two columns alike.
+        field, expected = next(pair for pair in zip(rows.schema, wanted, strict=True) if pair[0] != pair[1])
+        kind = f"{field.type}{'' if field.nullable else ' not null'}"
+        raise _bad_payload(f"column {field.name} is {kind}, not {expected.type}")
     return rows
 
 

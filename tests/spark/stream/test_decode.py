@@ -60,6 +60,26 @@ def test_a_message_that_is_no_rows_is_set_aside_and_the_next_is_read(broken: byt
     assert rows["arrival"].to_pylist() == [100, 102, 103]
 
 
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ([("process", pa.string()), ("seq", pa.string())], "column seq is string, not int64"),
+        ([("process", pa.string()), ("seq", pa.int64()), ("seq", pa.int32())], "column seq is int32, not int64"),
+        ([pa.field("process", pa.string(), nullable=False)], "column process is string not null, not string"),
+        ([("colour", pa.string())], "colour"),
+    ],
+)
+def test_a_message_with_other_columns_says_which(fields: list[pa.Field], told: str) -> None:
+    """Whoever mixes two versions would have to guess what they disagree on, or the stream would stop."""
+    sink, schema = pa.BufferOutputStream(), pa.schema(fields)
+    with pa.ipc.new_stream(sink, schema) as writer:
+        columns = [pa.array(["1" if pa.types.is_string(field.type) else 1], field.type) for field in schema]
+        writer.write_batch(pa.record_batch(columns, schema))
+    reason = decoded((ROWS, bytes(sink.getvalue())))["reason"][0].as_py()
+    assert told in reason
+    assert reason.endswith("was it published by another version?")
+
+
 def test_what_is_committed_is_passed_over() -> None:
     """A micro-batch that runs again would count its reports twice."""
     rows = decoded(("ledto", LINE), ("ledto", LINE), ("ledto", LINE), positions={"t": 1})
