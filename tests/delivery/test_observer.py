@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledto.delivery.duplicates import Gap, SeenMessages, Sighting
 from ledto.delivery.observer import Counters, Delivery, Observer, ReportRefused
 from ledto.delivery.policies import CBD, DAPW, Exact
+from ledto.delivery.seen import Gap, SeenMessages, Sighting
 from ledto.events.report import Report
 
 

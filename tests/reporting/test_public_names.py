@@ -6,7 +6,7 @@ import ledto.reporting.grpc
 import ledto.reporting.httpx
 import ledto.reporting.opentelemetry
 
-NAMES = ["Event", "HEADER", "Message", "Reporter", "ReportingHandler", "extract", "inject"]
+NAMES = ["HEADER", "Message", "ReportedEvent", "Reporter", "ReportingHandler", "extract", "inject"]
 GRPC = ["AioServerInterceptor", "ClientInterceptor", "ServerInterceptor", "aio_client_interceptors"]
 
 

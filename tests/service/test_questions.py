@@ -191,7 +191,7 @@ def test_every_page_of_the_order_is_a_part_of_the_command_line_s(made: tuple[Pat
         ("why", {"event": "@3", "k": 1_001}, 422, "bad-request", "k"),
         ("why", {}, 422, "bad-request", "event"),
         ("cut", {}, 400, "bad-time", "either a time or an event"),
-        ("cut", {"time": "2023-99"}, 400, "bad-time", "no time"),
+        ("cut", {"time": "2023-99"}, 400, "bad-time", "is not a time"),
         ("cut", {"time": str(2**70)}, 400, "bad-time", "64 bits"),
         ("order", {"policy": "dapw"}, 404, "unknown-policy", "dapw"),
         ("processes", {"computation": "nope"}, 404, "event-not-found", "'one'"),

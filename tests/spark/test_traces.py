@@ -96,7 +96,7 @@ def test_a_failure_is_followed_through_links_calls_and_logs(history: ledto.Histo
     assert answer.possible[0].event.id == name(6), "the call was most likely waited for"
     waited = history.why(name(5), answered=True)
     query = {name(6, start=True), name(7, start=True), name(7), name(6)}
-    assert recorded | query <= {event.id for event in waited.events}
+    assert recorded | query <= {event.id for event in waited.causes}
     assert answer.missing[0].message == f"span {99:032x}/{99:016x}"
     assert [gap.kind for gap in answer.missing] == ["cause", "caller", "messages"]
 

@@ -6,7 +6,7 @@
 - `ledto.delivery.ses`: the same for reports with ordering stamps, which need no bounds on clocks and delays.
 - `ledto.delivery.batch`: deliver a table of reports at once; the same deliveries, exactly.
 - `ledto.delivery.stamped`: deliver rows of a history under several policies; the same deliveries again.
-- `ledto.delivery.duplicates`: reports that come more than once.
+- `ledto.delivery.seen`, `.duplicates`: reports that come more than once, one by one and in a table.
 - `ledto.delivery.sort`, `.queue_kernel`: the inner loops of both.
 - `ledto.delivery.reference_orders`: the order of arrival, to compare with.
 

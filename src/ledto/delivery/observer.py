@@ -31,8 +31,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Literal, TypeAlias, get_args
 
-from ledto.delivery.duplicates import DEFAULT_MAX_GAPS, Gap, SeenMessages, Sighting
 from ledto.delivery.policies import StampPolicy
+from ledto.delivery.seen import DEFAULT_MAX_GAPS, Gap, SeenMessages, Sighting
 from ledto.errors import LedtoError
 from ledto.events.report import Report
 
@@ -97,7 +97,7 @@ class Observer:
         when_full: WhenFull = "refuse",
         max_gaps: int = DEFAULT_MAX_GAPS,
     ) -> None:
-        """`capacity` bounds the waiting reports, `max_gaps` the memory for duplicates (see `ledto.delivery.duplicates`)."""
+        """`capacity` bounds the waiting reports, `max_gaps` the memory for duplicates (see `ledto.delivery.seen`)."""
         if capacity < 1:
             raise ValueError(f"capacity is 1 or more reports, not {capacity}")
         if when_full not in get_args(WhenFull):
