@@ -72,7 +72,7 @@ def test_the_truth_is_true(shop: tuple[Path, ShopTruth]) -> None:
             times.setdefault(each["message"], {})[each["kind"]] = each["time"]
     whole = [ends for ends in times.values() if len(ends) == 2]
     assert len(whole) == truth.messages
-    assert sum("send" not in ends for ends in times.values()) == truth.orphans > 0
+    assert sum("send" not in ends for ends in times.values()) == truth.receives_without_send > 0
     assert sum(ends["receive"] < ends["send"] for ends in whole) == truth.messages_backwards
 
     past = past_of(truth.failure, records, by_lines=True)
