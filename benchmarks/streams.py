@@ -24,7 +24,13 @@ from tests.live.wild import check_stream, draw_stream
 STREAMS, CHUNK = 100_000, 50
 ROOT = Path(__file__).parent.parent
 IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-JUDGED = ("src/ledto/history", "src/ledto/causality", "src/ledto/delivery", "tests/history/live")
+JUDGED = (
+    "src/ledto/history",
+    "src/ledto/live",
+    "src/ledto/causality",
+    "src/ledto/delivery",
+    "tests/live",
+)
 
 
 def chunk(first: int) -> dict[str, object]:

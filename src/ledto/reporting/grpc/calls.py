@@ -78,7 +78,7 @@ class Serving:
     accept_causes: bool
 
     def line(self, *, is_started_here: bool = False) -> AbstractContextManager[None]:
-        """Begin the line of the call; see `ledto.reporting.lines.Lines.request`."""
+        """Begin the line of the call; see `ledto.reporting.lines.ProcessLines.request`."""
         return self.reporter.lines.request(self.method, is_started_here=is_started_here)
 
     def report_receive(self) -> ServedCall:
