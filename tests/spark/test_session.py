@@ -84,6 +84,8 @@ def test_temporary_files_are_private_whatever_the_umask_and_go_at_an_interrupt(t
 
 INTERRUPTED = """
 import os, signal
+# Who runs the tests in the background of a shell has them ignore interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 os.umask(0)
 from ledto.spark.sweep import borrowed_session
 
