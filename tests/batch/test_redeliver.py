@@ -126,6 +126,19 @@ def test_what_cannot_be_delivered_is_said(made: Made, tmp_path: Path, options: l
     assert says in " ".join(done.output.split())
 
 
+@pytest.mark.parametrize("typed", ["{history}", "link", "file://{history}"])
+def test_a_history_is_not_its_own_copy(made: Made, tmp_path: Path, typed: str) -> None:
+    """The deliveries that the history was made with would be replaced, and the log may be gone."""
+    (tmp_path / "link").symlink_to(made.batch)
+    to = str(tmp_path / "link") if typed == "link" else typed.replace("{history}", str(made.batch))
+    before = {path: path.read_bytes() for path in made.batch.rglob("*") if path.is_file()}
+    command = ["simulate", "--history", str(made.batch), "--policy", "cbd:0.3", "--to", to]
+    done = CliRunner(env={"COLUMNS": "400"}).invoke(cli, command)
+    assert done.exit_code == 2
+    assert "the copy needs another folder" in done.output
+    assert {path: path.read_bytes() for path in made.batch.rglob("*") if path.is_file()} == before
+
+
 def test_a_live_history_whose_clocks_broke_eps_is_delivered_with_one_that_they_keep(tmp_path: Path) -> None:
     """One late report would keep the user from comparing policies; and a bound that is not so must not be used silently."""
     _, table = hard_stream(Random(9), off=(0,))

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ledto.batch.deliver import Delivered, TermsRefused, deliver
 from ledto.batch.inline import InlineEngine
 from ledto.batch.observe import Delivering
+from ledto.errors import LedtoError
 from ledto.history import layout
 from ledto.history.deliver.files import SegmentOutcome, agree_terms, deliver_on, summarize
 from ledto.history.deliver.rows import Blocks, survey_segment
@@ -23,6 +24,10 @@ from ledto.history.store import Store
 OnProgress = Callable[[int, int], None]
 COPIED_BYTES = 1 << 20
 """Bytes that are copied at a time."""
+
+
+class CopyOntoItself(LedtoError):
+    """The copy of a history was to be written to the folder of the history itself."""
 
 
 def survey(run: Run) -> Blocks:
@@ -91,9 +96,11 @@ def redeliver(
 ) -> Delivered:
     """Copy a committed run to the history at `to`, with these deliveries in place of its own.
 
-    What is at `to` is replaced at the end. Raises as `measure` does, and `HistoryReplaced` where a newer run replaces
-    the one that is being copied.
+    What is at `to` is replaced at the end. Raises as `measure` does, `HistoryReplaced` where a newer run replaces the one
+    that is being copied, and `CopyOntoItself` if `to` is the folder of the run.
     """
+    if run.store.is_same_folder(Store(to)):
+        raise CopyOntoItself(f"{to} is the history itself, whose deliveries would be lost: the copy needs another folder")
     manifest = run.manifest
     folder, tables = layout.run_folder(manifest.run), manifest.tables
     with Draft(to) as draft:

@@ -30,7 +30,7 @@ def deliver_again(
     """
     with open_or_exit(history) as opened:
         from ledto.batch.observe import Delivering
-        from ledto.batch.redeliver import least_eps, measure, redeliver, survey
+        from ledto.batch.redeliver import CopyOntoItself, least_eps, measure, redeliver, survey
         from ledto.errors import LedtoError
         from ledto.history.manifest import to_json
 
@@ -54,6 +54,8 @@ def deliver_again(
         except KeyboardInterrupt:
             say("Interrupted" if to is None else f"Interrupted: {to} is as it was", err=True)
             raise typer.Exit(INTERRUPTED) from None
+        except CopyOntoItself as refused:
+            raise typer.BadParameter(str(refused), param_hint="--to") from None
         except LedtoError as refused:
             say(refused, err=True)
             raise typer.Exit(1) from None

@@ -83,6 +83,12 @@ class Store:
         """Whether the files are on this machine's file system."""
         return bool(self._files.type_name == "local")
 
+    def is_same_folder(self, other: Store) -> bool:
+        """Tell whether another store is this folder, perhaps through a link."""
+        if self.is_local and other.is_local:
+            return os.path.realpath(self._folder) == os.path.realpath(other._folder)
+        return self.root == other.root
+
     def place(self, name: str) -> str:
         """Give the path or URI of a file, for messages and for other programs."""
         return f"{self.root}/{name}" if name else self.root
