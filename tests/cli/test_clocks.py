@@ -152,6 +152,7 @@ def test_the_plot_is_one_safe_file(ask: Ask, history: Path, tmp_path: Path) -> N
     assert len(groups) == 2
     assert "http" not in to.read_text().replace("http://www.w3.org/2000/svg", "")
     assert "cannot be written" in ask("clocks", str(history), "--plot", str(to / "under-a-file.svg"), code=1)
+    assert "outside of it" in ask("clocks", str(history), "--plot", str(history / "runs" / "clocks.svg"), code=2)
 
 
 def test_check_tells_what_wall_clocks_put_before_its_cause(ask: Ask, history: Path) -> None:

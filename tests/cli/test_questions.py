@@ -142,6 +142,8 @@ def test_order_writes_every_event(form: str, ask: Ask, made: tuple[Path, list[Ma
         (["cut"], 2, "TIME or an --event"),
         (["cut", "1", "--event", "p0:1"], 2, "one of them"),
         (["sql", "SELECT nothing FROM events"], 2, "nothing"),
+        (["sql", ""], 2, "the query is empty"),
+        (["sql", " ; -- nothing"], 2, "the query is empty"),
         (["sql", "--dialect", "oracle"], 2, "duckdb or spark"),
         (["sql", "SELECT 1", "--dialect", "spark"], 2, "print the views"),
         (["quarantine", "--outcome", "lost"], 2, "quarantined, duplicate or all"),
@@ -167,6 +169,29 @@ def test_a_pipe_is_written_to_and_not_replaced(ask: Ask, tmp_path: Path) -> None
         assert os.read(reader, 6) == b'{"id":'
     finally:
         os.close(reader)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["order", "--format", "parquet"], ["report", "@3"], ["export", "--format", "csv"]]
+)
+@pytest.mark.parametrize("name", ["manifest.json", "new/x", "runs/x"])
+def test_no_file_is_written_inside_a_history(
+    arguments: list[str], name: str, ask: Ask, made: tuple[Path, list[Made]], tmp_path: Path
+) -> None:
+    """One slip, `--to H/manifest.json`, and the history is gone; the log it was made from may be gone already."""
+    (tmp_path / "link").symlink_to(made[0])
+    before = {path: path.read_bytes() for path in made[0].rglob("*") if path.is_file()}
+    for folder in (made[0], tmp_path / "link"):
+        assert "name a file outside of it" in ask(*arguments, "--to", str(folder / name), code=2)
+    assert {path: path.read_bytes() for path in made[0].rglob("*") if path.is_file()} == before
+    assert not (made[0] / "new").exists()
+
+
+def test_a_manifest_of_another_program_is_no_history(ask: Ask, tmp_path: Path) -> None:
+    """Browser extensions and web pages have a manifest.json: a page about an incident may be kept beside it."""
+    (tmp_path / "manifest.json").write_text("{}")
+    ask("report", "@3", "--to", str(tmp_path / "page.html"))
+    assert (tmp_path / "page.html").exists()
 
 
 def test_a_folder_without_history_is_said_so(tmp_path: Path) -> None:
