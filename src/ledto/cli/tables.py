@@ -126,6 +126,11 @@ def sql(
             open_stdout_for_data().write(f"{views(history, dialect=dialect)}\n".encode())
             return
         try:
+            if not duckdb.extract_statements(query):
+                raise typer.BadParameter(
+                    "the query is empty: write one, such as 'SELECT * FROM events', or leave it out to see the views",
+                    param_hint="QUERY",
+                )
             with connect(history, only=views_in(query)) as connection:
                 result = connection.execute(query)
                 columns = [column[0] for column in result.description or ()]
