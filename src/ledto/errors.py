@@ -1,8 +1,10 @@
-"""Define `LedtoError`, the base of all our errors, and the errors of clocks and stamps.
+"""Define `LedtoError`, the base of all our errors, and the errors of clocks and stamps. Recognise a full disk.
 
 Every message says what is wrong, where, and what to do next."""
 
 from __future__ import annotations
+
+from errno import EDQUOT, ENOSPC
 
 
 class LedtoError(Exception):
@@ -27,3 +29,13 @@ class ClockDrift(ClockError):
 
 class Retired(ClockError):
     """An operation on an instance that was duplicated, combined or handed over before."""
+
+
+def is_full(failure: BaseException) -> bool:
+    """Tell whether an error means that a disk is full, or a quota used up."""
+    return isinstance(failure, OSError) and failure.errno in (ENOSPC, EDQUOT)
+
+
+def explain_full_disk(place: object) -> str:
+    """Say that a disk is full, and what to do."""
+    return f"no space left on {place}: make room there, or name a place with more of it, and try again"

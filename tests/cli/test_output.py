@@ -171,12 +171,23 @@ def test_on_a_terminal_colours_pass_and_nothing_else(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("words", [["order"], ["why", "@3"], ["export", "--format", "csv", "--to", "/dev/full"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["order"],
+        ["why", "@3"],
+        ["export", "--format", "csv", "--to", "/dev/full"],
+        ["--help"],
+        ["simulate", "--help"],
+        ["--version"],
+    ],
+)
 def test_a_full_disk_is_one_sentence(words: list[str], history: Path) -> None:
     """Whoever redirects an answer to a full disk must not take half of it for all."""
+    about = ["--history", str(history)]
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "ledto.cli", *words, "--history", str(history)],
+            [sys.executable, "-m", "ledto.cli", *words, *([] if words[-1].startswith("--") else about)],
             check=False,
             stdout=full,
             stderr=subprocess.PIPE,

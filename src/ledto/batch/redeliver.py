@@ -100,7 +100,9 @@ def redeliver(
     that is being copied, and `CopyOntoItself` if `to` is the folder of the run.
     """
     if run.store.is_same_folder(Store(to)):
-        raise CopyOntoItself(f"{to} is the history itself, whose deliveries would be lost: the copy needs another folder")
+        raise CopyOntoItself(
+            f"{to} is the history itself, whose deliveries would be lost: the copy needs another folder"
+        )
     manifest = run.manifest
     folder, tables = layout.run_folder(manifest.run), manifest.tables
     with Draft(to) as draft:

@@ -33,7 +33,7 @@ def _end_quickly() -> None:
 
 def app() -> None:
     """Run the command line. Exit with 2 and name the extra if a dependency is missing; with 1 if no folder can be
-    written."""
+    written, or stdout is full."""
     gc.set_threshold(OBJECTS_BEFORE_COLLECTING)
     atexit.register(_end_quickly)
     if not keep_compiled_code():
@@ -41,9 +41,9 @@ def app() -> None:
         sys.exit(1)
     try:
         from ledto.cli.main import cli
-        from ledto.cli.output import guard_streams
+        from ledto.cli.output import exit_when_stdout_is_full, guard_streams
 
-        with guard_streams():
+        with guard_streams(), exit_when_stdout_is_full():
             cli()
     except ModuleNotFoundError as missing:
         extra = EXTRAS.get((missing.name or "").partition(".")[0])

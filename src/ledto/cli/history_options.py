@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ledto.cli.output import console, say
+from ledto.cli.output import console, discard_stdout, say
 from ledto.cli.render import ShownTimes
 from ledto.events.pandas import leave_pandas_out
 
@@ -55,10 +54,11 @@ def open_or_exit(path: str) -> Iterator[History]:
 def exit_on_failure() -> Iterator[None]:
     """End the command if the history or the question is at fault, with a sentence on stderr.
 
-    The exit code is 2 for a bad condition or policy, 1 for a history or a disk, and 0 if the reader of stdout has gone.
+    The exit code is 2 for a bad condition or policy, 1 for a history, and 0 if the reader of stdout has gone. A full disk
+    is the business of `exit_when_stdout_is_full`.
     """
     from ledto.history.errors import BadCondition, HistoryError, UnknownPolicy
-    from ledto.history.store import NoSpace, StorageError, is_full
+    from ledto.history.store import StorageError
 
     leave_pandas_out()
     try:
@@ -71,19 +71,8 @@ def exit_on_failure() -> Iterator[None]:
         say(failure, err=True)
         raise typer.Exit(1) from None
     except BrokenPipeError:
-        _discard_stdout()
+        discard_stdout()
         raise typer.Exit(0) from None
-    except OSError as failure:
-        if not is_full(failure):
-            raise
-        _discard_stdout()
-        say(NoSpace("the disk that the output goes to"), err=True)
-        raise typer.Exit(1) from None
-
-
-def _discard_stdout() -> None:
-    """Drop the output that is left. Nobody reads it, and the interpreter would complain at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

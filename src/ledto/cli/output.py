@@ -17,6 +17,8 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import typer
 
+from ledto.errors import explain_full_disk, is_full
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -65,10 +67,8 @@ def print_json(value: Any, *, indent: int | None = 2, err: bool = False, **optio
 
 def explain_write_failure(place: object, failure: OSError) -> str:
     """Say why a file could not be written, and what to do."""
-    from ledto.history.store import NoSpace, is_full
-
     if is_full(failure):
-        return str(NoSpace(place))
+        return explain_full_disk(place)
     if isinstance(failure, NotADirectoryError):
         return f"{place} cannot be written: it is, or is below, a file where a folder is needed"
     return f"{place} cannot be written: {failure.strerror or failure}"
@@ -178,6 +178,24 @@ def guard_streams() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
+
+
+@contextmanager
+def exit_when_stdout_is_full() -> Iterator[None]:
+    """End with 1 and a sentence if stdout goes to a disk that is full."""
+    try:
+        yield
+    except OSError as failure:
+        if not is_full(failure):
+            raise
+        discard_stdout()
+        say(explain_full_disk("the disk that the output goes to"), err=True)
+        sys.exit(1)
+
+
+def discard_stdout() -> None:
+    """Drop the output that is left. Nobody reads it, and the interpreter would complain at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

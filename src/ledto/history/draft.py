@@ -18,12 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ledto.errors import is_full
 from ledto.history import layout
 from ledto.history.errors import DamagedHistory, HistoryError, NoHistory, UnsupportedFormat
 from ledto.history.lock import Lock
 from ledto.history.manifest import Description, Manifest, TableFiles, read_manifest, write_manifest
 from ledto.history.sealed import read_sealed, write_sealed_table
-from ledto.history.store import TEMPORARY, NoSpace, Store, is_full
+from ledto.history.store import TEMPORARY, NoSpace, Store
 
 RUN_NAME = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
 """Names of the folders of runs. Folders of other names are never deleted."""

@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,7 +21,7 @@ from uuid import uuid4
 import pyarrow as pa
 from pyarrow import fs
 
-from ledto.errors import LedtoError
+from ledto.errors import LedtoError, explain_full_disk, is_full
 
 PUTS_WHOLE = frozenset({"s3", "gcs", "abfs"})
 """File systems on which a file appears only when its stream is closed."""
@@ -38,12 +37,7 @@ class NoSpace(StorageError):
     """A disk is full, or a quota is used up."""
 
     def __init__(self, place: object) -> None:
-        super().__init__(f"no space left on {place}: make room there, or name a place with more of it, and try again")
-
-
-def is_full(failure: BaseException) -> bool:
-    """Tell whether an error means that a disk is full, or a quota used up."""
-    return isinstance(failure, OSError) and failure.errno in (ENOSPC, EDQUOT)
+        super().__init__(explain_full_disk(place))
 
 
 class Store:
