@@ -6,6 +6,8 @@ import re
 from fractions import Fraction
 
 NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+LONGEST = 1 << 61
+"""The longest duration, in the unit of the times, so that sums with times stay exact in 64 bits: 73 years in nanoseconds."""
 
 
 def read_duration(text: str, unit: str) -> int:
@@ -23,7 +25,17 @@ def read_duration(text: str, unit: str) -> int:
         value *= Fraction(NANOSECONDS[match[2]], NANOSECONDS[unit])
     if value.denominator != 1:
         raise ValueError(f"{allowed}; {text!r:.60} is not a whole number of {unit}")
+    if value > LONGEST:
+        raise ValueError(explain_limit(LONGEST, unit, text))
     return int(value)
+
+
+def explain_limit(limit: int, unit: str, text: str) -> str:
+    """Say that a duration, as it was typed, is over the limit, which is in `unit`; tell the limit as it would be typed."""
+    typed = text.strip().lstrip("0123456789. ")
+    if typed in NANOSECONDS and unit in NANOSECONDS and (most := limit * NANOSECONDS[unit] // NANOSECONDS[typed]):
+        return f"at most {most}{typed}, not {text!r:.60}"
+    return f"at most {limit}{'' if unit == 'tick' else unit}, not {text!r:.60}"
 
 
 def show_duration(value: int, unit: str) -> str:

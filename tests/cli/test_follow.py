@@ -67,6 +67,8 @@ def test_what_the_stream_would_refuse_is_refused_before_anything_starts(
         "other": "it has thesis.tex",
         "new --policy fast": "no delivery policy is called 'fast'",
         "new --policy cbd": "write cbd:0.6",
+        "new --delta 999h --eps 1us": "--delta: at most 277076s",
+        "new --eps 99999999999999999999999s": "--eps: at most 2305843009s",
     }
     for arguments, said in asked.items():
         done = CliRunner(env={"COLUMNS": "400"}).invoke(cli, command.format(arguments).split())

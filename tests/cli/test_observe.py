@@ -105,6 +105,32 @@ def test_from_python_a_bound_is_written_as_on_the_command_line(tmp_path: Path) -
         ledto.observe(tmp_path / "log.jsonl", tmp_path / "h", eps="20 fortnights")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--eps", "99999999999999999999999s"], "--eps: at most 2305843009s, not '99999999999999999999999s'"),
+        (["--delta", "100m"], "--delta: at most 73m, not '100m'"),
+        (["--delta", "100m", "--eps", "1ns"], "--delta: at most 73m, not '100m'"),
+    ],
+)
+def test_a_bound_that_is_too_long_is_answered_with_the_longest(tmp_path: Path, arguments: list[str], says: str) -> None:
+    """It ended in a trace-back, or told a limit in ticks, which nobody had typed."""
+    (tmp_path / "log.jsonl").write_text('{"process": "p", "time": 5}\n{"process": "q", "time": 7}\n')
+    command = ["observe", str(tmp_path / "log.jsonl"), "--to", str(tmp_path / "h"), "--engine", "inline"]
+    done = CliRunner(env={"COLUMNS": "400"}).invoke(cli, [*command, *arguments])
+    assert done.exit_code == 2, done.output
+    assert says in " ".join(done.output.split())
+    assert not (tmp_path / "h").exists()
+
+
+@pytest.mark.parametrize("eps", [10**23, -1, "99999999999999999999999s"])
+def test_from_python_a_bound_that_is_too_long_is_a_value_error(tmp_path: Path, eps: int | str) -> None:
+    """An OverflowError out of NumPy names neither the argument nor what it may be."""
+    (tmp_path / "log.jsonl").write_text('{"process": "p", "time": 5}\n')
+    with pytest.raises(ValueError, match=r"from 0 to 2305843009213693952, not|at most 2305843009s"):
+        ledto.observe(tmp_path / "log.jsonl", tmp_path / "h", eps=eps)
+
+
 def test_the_help_fits_one_screen() -> None:
     """Who wants to read a log would have to look for the option among those of researchers."""
     shown = CliRunner(env={"COLUMNS": "100"}).invoke(cli, ["observe", "--help"]).output

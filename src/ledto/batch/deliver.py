@@ -21,7 +21,7 @@ from ledto.history import layout
 from ledto.history.clocks.measure import SegmentClocks, add_clocks, measure_segment, time_bins
 from ledto.history.clocks.tables import between_clocks, store_clocks
 from ledto.history.codec import decode, encode
-from ledto.history.deliver.files import SegmentOutcome, agree_terms, deliver_and_write, summarize
+from ledto.history.deliver.files import SegmentOutcome, TooManyTicks, agree_terms, deliver_and_write, summarize
 from ledto.history.deliver.rows import Blocks, survey_segment
 from ledto.history.deliver.segment import LIMIT_ROWS
 from ledto.history.manifest import ClocksSummary, PolicySummary, WallClockSummary
@@ -102,6 +102,8 @@ def deliver(
         terms = agree_terms(
             policies, blocks, eps=eps, delta=delta, tick=tick, phi=phi, elements=elements, as_known=as_known
         )
+    except TooManyTicks:
+        raise
     except ValueError as refused:
         raise TermsRefused(str(refused)) from None
 

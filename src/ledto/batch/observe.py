@@ -20,6 +20,7 @@ from ledto.batch.number import Tables
 from ledto.batch.segments import EvenPlanner, Planner, Segmented, make_segments
 from ledto.batch.survey import Survey
 from ledto.delivery.policies import read_policies
+from ledto.durations import LONGEST
 from ledto.errors import LedtoError
 from ledto.history import layout
 from ledto.history.draft import Draft
@@ -62,6 +63,13 @@ class RunSettings:
     epoch_rows: int = EPOCH_ROWS
     """About how many rows an epoch has."""
     delivering: Delivering = field(default_factory=Delivering)
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for lengths that cannot be added to times."""
+        lengths = {"eps": self.eps, "delta": self.delivering.delta, "tick": self.delivering.tick}
+        for name, length in lengths.items():
+            if length is not None and not 0 <= length <= LONGEST:
+                raise ValueError(f"{name} is a whole number of {self.unit} from 0 to {LONGEST}, not {length}")
 
 
 @dataclass(frozen=True, slots=True)

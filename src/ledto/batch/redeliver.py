@@ -12,7 +12,7 @@ from ledto.batch.inline import InlineEngine
 from ledto.batch.observe import Delivering
 from ledto.errors import LedtoError
 from ledto.history import layout
-from ledto.history.deliver.files import SegmentOutcome, agree_terms, deliver_on, summarize
+from ledto.history.deliver.files import SegmentOutcome, TooManyTicks, agree_terms, deliver_on, summarize
 from ledto.history.deliver.rows import Blocks, survey_segment
 from ledto.history.draft import Draft
 from ledto.history.errors import HistoryReplaced
@@ -65,6 +65,8 @@ def measure(
             elements=delivering.elements,
             as_known=delivering.as_known,
         )
+    except TooManyTicks:
+        raise
     except ValueError as refused:
         raise TermsRefused(str(refused)) from None
     outcomes = []

@@ -17,7 +17,7 @@ import typer
 from ledto.cli.on_spark import start_session
 from ledto.cli.output import end_at_interrupt, print_json, say
 from ledto.cli.words import describe_provable
-from ledto.durations import read_duration, show_duration
+from ledto.durations import NANOSECONDS, read_duration, show_duration
 
 if TYPE_CHECKING:
     from ledto.history.manifest import PolicySummary, Stream
@@ -155,8 +155,13 @@ def follow_source(
 
 def agree_or_exit(settings: TermsGiven, history: str) -> LiveTerms | None:
     """Return `TermsGiven.terms`; raise `typer.BadParameter` for terms without a meaning."""
+    from ledto.history.deliver.files import TooManyTicks
+
     try:
         return settings.terms(history)
+    except TooManyTicks as refused:
+        limit = f"at most {refused.limit // NANOSECONDS['s']}s"
+        raise typer.BadParameter(limit, param_hint=f"--{refused.name}") from None
     except ValueError as refused:
         raise typer.BadParameter(str(refused), param_hint="--policy") from None
 

@@ -13,11 +13,12 @@ import typer
 
 from ledto.cli.clocks import describe_clocks
 from ledto.cli.follow import TermsGiven, follow_source
+from ledto.cli.lengths import read_length, refuse_length
 from ledto.cli.on_spark import check_master, start_context
 from ledto.cli.output import INTERRUPTED, console, explain_write_failure, print_json, quiet_interrupts, say, say_lines
 from ledto.cli.render import ERROR, make_orders_table, print_table
 from ledto.cli.words import describe_channels, describe_ledger, describe_provable, format_count
-from ledto.durations import NANOSECONDS, read_duration, show_duration
+from ledto.durations import NANOSECONDS, show_duration
 from ledto.events.pandas import leave_pandas_out
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def observe(
         raise typer.BadParameter(f"a size such as 2g or 512m, not {memory!r:.60}", param_hint="--memory")
     if epoch_rows < 1_000:
         raise typer.BadParameter(f"1000 or more, not {epoch_rows}", param_hint="--epoch-rows")
-    eps_length, delta_length = _read_length("eps", eps, unit), _read_length("delta", delta, unit)
+    eps_length, delta_length = read_length("eps", eps, unit), read_length("delta", delta, unit)
     options = {"regex": regex, "delimiter": delimiter, "mapping": mapping}
     options |= {"unit": unit} if unit != "ns" else {}
     most = {"processes": most_processes, "computations": most_computations}
@@ -174,6 +175,7 @@ def observe(
     leave_pandas_out()
     from ledto.batch.observe import Delivering, RunSettings, explain, observe
     from ledto.errors import LedtoError
+    from ledto.history.deliver.files import TooManyTicks
     from ledto.history.store import StorageError
     from ledto.sources.inputs import find_inputs
 
@@ -198,6 +200,8 @@ def observe(
     except KeyboardInterrupt:
         say(f"Interrupted: {to} is as it was", err=True)
         raise typer.Exit(INTERRUPTED) from None
+    except TooManyTicks as refused:
+        raise refuse_length(refused, {"eps": eps, "delta": delta}, unit) from None
     except (LedtoError, StorageError) as failure:
         say(str(failure), err=True)
         raise typer.Exit(1) from None
@@ -247,13 +251,6 @@ def _check_together(
         if is_given:
             reason = "is for a history that is made at once: leave out --follow" if follow else "needs --follow"
             raise typer.BadParameter(f"it {reason}", param_hint=name)
-
-
-def _read_length(name: str, value: str | None, unit: str) -> int | None:
-    try:
-        return None if value is None else read_duration(value, unit)
-    except ValueError as refused:
-        raise typer.BadParameter(str(refused), param_hint=f"--{name}") from None
 
 
 @contextmanager

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 import typer
 
 from ledto.cli.history_options import open_or_exit
+from ledto.cli.lengths import read_length, refuse_length
 from ledto.cli.output import INTERRUPTED, console, explain_write_failure, print_json, quiet_interrupts, say
 from ledto.cli.render import make_orders_table, print_table
-from ledto.durations import read_duration, show_duration
+from ledto.durations import show_duration
 
 
 def deliver_again(
@@ -32,10 +33,11 @@ def deliver_again(
         from ledto.batch.observe import Delivering
         from ledto.batch.redeliver import CopyOntoItself, least_eps, measure, redeliver, survey
         from ledto.errors import LedtoError
+        from ledto.history.deliver.files import TooManyTicks
         from ledto.history.manifest import to_json
 
         unit = opened.unit
-        length = {name: _read_length(name, text, unit) for name, text in lengths.items()}
+        length = {name: read_length(name, text, unit) for name, text in lengths.items()}
         if length["tick"] == 0:
             raise typer.BadParameter("1 or more, not 0", param_hint="--tick")
         delivering = Delivering(policies, phi, length["delta"], elements, length["tick"], as_known)
@@ -54,6 +56,8 @@ def deliver_again(
         except KeyboardInterrupt:
             say("Interrupted" if to is None else f"Interrupted: {to} is as it was", err=True)
             raise typer.Exit(INTERRUPTED) from None
+        except TooManyTicks as refused:
+            raise refuse_length(refused, lengths, unit) from None
         except CopyOntoItself as refused:
             raise typer.BadParameter(str(refused), param_hint="--to") from None
         except LedtoError as refused:
@@ -87,13 +91,6 @@ def _choose_eps(given: int | None, of_history: int, least: int, unit: str) -> in
             param_hint="--eps",
         )
     return given
-
-
-def _read_length(name: str, text: str | None, unit: str) -> int | None:
-    try:
-        return None if text is None else read_duration(text, unit)
-    except ValueError as refused:
-        raise typer.BadParameter(str(refused), param_hint=f"--{name}") from None
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 
 from ledto.causality.bounded_stamps import default_tick
-from ledto.delivery.policies import read_policies
 from ledto.errors import LedtoError
 from ledto.history.deliver.files import Terms, agree_terms
 from ledto.history.deliver.rows import Blocks
@@ -41,10 +40,11 @@ class LiveTerms:
     close_after: int = CLOSE_AFTER
 
     def __post_init__(self) -> None:
-        read_policies(self.policies, phi=self.phi)
+        """Raise `ValueError` for terms that no stream can have: when they are given, not when the stream begins."""
         for name in ("eps", "delta"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is 0 or more, not {getattr(self, name)}")
+        self.delivering  # noqa: B018
 
     @cached_property
     def tick_ns(self) -> int:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ledto.causality.bounded_stamps import default_tick
 from ledto.delivery.policies import MAX_TICKS, Phi, PolicyOption, StampPolicy, policies_from_options, read_policies
-from ledto.errors import ClockDrift
+from ledto.errors import ClockDrift, LedtoError
 from ledto.history import layout
 from ledto.history.deliver.rows import Blocks
 from ledto.history.deliver.segment import (
@@ -30,6 +30,21 @@ from ledto.measures.delays import Waits
 
 AT_ONCE = "assumed at once"
 """What the manifest says of arrival times that no report has."""
+
+
+class TooManyTicks(LedtoError, ValueError):
+    """A length has more ticks than can be counted exactly. Pickles: a task of Spark may raise it."""
+
+    def __init__(self, name: str, length: int, tick: int) -> None:
+        self.name = name
+        """eps or delta."""
+        self.limit = MAX_TICKS * tick
+        """The most that is possible with this tick, in the history's unit."""
+        super().__init__(name, length, tick)
+
+    def __str__(self) -> str:
+        name, length, tick = self.args
+        return f"{name} is at most {self.limit} with a tick of {tick}, in the history's unit, not {length}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +98,8 @@ def agree_terms(
     """Read the policies, and take settings that are not given from the data.
 
     Without `delta`, it is the longest delay of a report: then no report is late for a policy that waits in full. Raises
-    `ValueError` for policies that do not exist, or if a report arrived later than any policy waits, and `ClockDrift` if eps
-    is too small for the history.
+    `ValueError` for policies that do not exist, or if a report arrived later than any policy waits, `TooManyTicks`, and
+    `ClockDrift` if eps is too small for the history.
     """
     lag = int(blocks.largest_lag.max(initial=0))
     if lag > eps:
@@ -99,6 +114,9 @@ def agree_terms(
             f"a report arrived {longest} after its event, later than any policy waits: give delta, the longest that "
             "reports usually take"
         )
+    for name, length in (("eps", eps), ("delta", delta or 0)):
+        if length > MAX_TICKS * tick > 0:
+            raise TooManyTicks(name, length, tick)
     policies = policies_from_options(
         texts, eps=eps, delta=longest if delta is None else delta, tick=tick, phi=phi, elements=elements
     )
