@@ -110,7 +110,11 @@ def test_a_live_history_is_delivered_again(made: Made, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
-        (["--policy", "fifo"], 2, "there are exact, dapw, cbd"),
+        (["--policy", "fifo"], 2, "there are exact, dapw, cbd, physical-only, physical-and-c, dpc1, dpc2"),
+        (["--phi", "2"], 2, "--phi: phi is a fraction of the full wait from 0 to 1"),
+        (["--policy", "exact", "--phi", "50%"], 2, "--phi: exact takes none: it always waits in full"),
+        (["--policy", "exact", "--policy", "cbd:0.3", "--phi", "50%"], 2, "--phi: exact, cbd:0.3 takes none"),
+        (["--policy", "exact:0.5"], 2, "--policy: policy exact always waits"),
         (["--delta", "2 parsecs"], 2, "such as 250ms"),
         (["--tick", "0"], 2, "1 or more, not 0"),
         (["--eps", "99999999999999999999999s"], 2, "--eps: at most 2305843009s, not '99999999999999999999999s'"),
@@ -130,6 +134,24 @@ def test_what_cannot_be_delivered_is_said(made: Made, tmp_path: Path, options: l
     done = CliRunner(env={"COLUMNS": "400"}).invoke(cli, ["simulate", "--history", str(made.batch), *words])
     assert (done.exit_code, "Traceback" in done.output) == (code, False)
     assert says in " ".join(done.output.split())
+
+
+def test_a_policy_is_found_by_the_name_that_was_typed(made: Made, tmp_path: Path) -> None:
+    """`--policy cbd:0.1` makes deliveries of another name, cbd-0.1: nobody should have to guess it."""
+    copy = tmp_path / "copy"
+    named = {"cbd:0.1": "cbd-0.1", "cbd:70%": "cbd-0.7", "dpc1": "physical-only-1", "dapw:0.50": "dapw-0.5"}
+    policies = [word for typed in named for word in ("--policy", typed)]
+    done = CliRunner().invoke(cli, ["simulate", "--history", str(made.batch), *policies, "--to", str(copy)])
+    assert done.exit_code == 0, done.output
+    history = open_history(copy)
+    orders = {typed: order(history, typed) for typed in named}
+    assert orders == {typed: order(history, name) for typed, name in named.items()}
+    assert orders["cbd:0.1"] != orders["dpc1"]
+    listed = CliRunner().invoke(cli, ["order", "--history", str(copy), "--policy", "cbd:0.1"])
+    assert [json.loads(line)["id"] for line in listed.stdout.splitlines()] == orders["cbd:0.1"]
+    refused = CliRunner().invoke(cli, ["order", "--history", str(copy), "--policy", "cbd:0.2"])
+    assert refused.exit_code == 2
+    assert "ledto simulate --history H --to COPY" in refused.output
 
 
 @pytest.mark.parametrize("typed", ["{history}", "link", "file://{history}"])

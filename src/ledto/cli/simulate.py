@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 TICKS = 10
 """Default of eps and delta."""
-SHORT_NAMES = {"dpc1": "physical-only", "dpc2": "physical-and-c"}
-"""The paper's names of two policies."""
 MODEL_ONLY = ("processes", "rate", "delay", "preset", "messages", "loss", "seeds", "seed")
 """Options that describe simulated messages."""
 HISTORY_ONLY = ("tick", "as_known", "to")
@@ -137,8 +135,8 @@ def simulate(
     if history is not None:
         deliver_again(
             history,
-            policies=tuple(_long_name(name) for name in policy or ["cbd"]),
-            phi=phi or "1",
+            policies=tuple(policy or ["cbd"]),
+            phi=phi,
             elements=elements,
             lengths={"eps": eps, "delta": delta, "tick": tick},
             as_known=as_known,
@@ -210,11 +208,6 @@ def _read_ticks(option: str, text: str | None) -> int:
         raise typer.BadParameter(f"a whole number of ticks, not {text!r:.60}", param_hint=option) from None
 
 
-def _long_name(policy: str) -> str:
-    name, colon, phi = policy.partition(":")
-    return f"{SHORT_NAMES.get(name, name)}{colon}{phi}"
-
-
 def check_size(model: Model) -> None:
     """Raise `ValueError`, which says what to change, when a run is expected to exceed a limit."""
     ticks = expected_ticks(model)
@@ -265,19 +258,19 @@ def _read_delay(text: str) -> Delay:
 
 
 def _make_policy(name: str, phi: str | None, model: Model, elements: int | None) -> StampPolicy:
-    from ledto.delivery.policies import POLICIES, policy_from_name
+    from ledto.delivery.policies import PAPER_NAMES, POLICIES, WHOLE_WAIT, policy_from_name
 
-    long_name = SHORT_NAMES.get(name, name)
+    long_name = PAPER_NAMES.get(name, name)
     if long_name not in POLICIES:
-        raise ValueError(f"policy is one of {', '.join([*POLICIES, *SHORT_NAMES])}, not {name!r:.60}")
+        raise ValueError(f"policy is one of {', '.join([*POLICIES, *PAPER_NAMES])}, not {name!r:.60}")
     options: dict[str, object] = {"eps": model.eps, "delta": model.delta}
     if long_name == "exact":
         if phi is not None:
             raise ValueError("policy exact always waits in full: leave out --phi, or take dapw or cbd")
     else:
-        options["phi"] = "1" if phi is None else phi
+        options["phi"] = WHOLE_WAIT if phi is None else phi
     if elements is not None:
-        if long_name in SHORT_NAMES.values():
+        if long_name in PAPER_NAMES.values():
             raise ValueError(f"policy {name} compares no elements of kn: leave out --elements, or take cbd")
         if not 1 <= elements <= model.compared:
             raise ValueError(f"elements runs from 1 to {model.compared}, what the stamps carry, not {elements}")

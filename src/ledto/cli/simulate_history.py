@@ -18,7 +18,7 @@ def deliver_again(
     history: str,
     *,
     policies: tuple[str, ...],
-    phi: str,
+    phi: str | None,
     elements: int | None,
     lengths: Mapping[str, str | None],
     as_known: bool,
@@ -40,11 +40,8 @@ def deliver_again(
         length = {name: read_length(name, text, unit) for name, text in lengths.items()}
         if length["tick"] == 0:
             raise typer.BadParameter("1 or more, not 0", param_hint="--tick")
-        delivering = Delivering(policies, phi, length["delta"], elements, length["tick"], as_known)
-        try:
-            delivering.check()
-        except ValueError as refused:
-            raise typer.BadParameter(str(refused), param_hint="--policy") from None
+        chosen, share = _read_policies(policies, phi)
+        delivering = Delivering(chosen, share, length["delta"], elements, length["tick"], as_known)
         blocks = survey(opened.run)
         eps = _choose_eps(length["eps"], opened.run.manifest.eps, least_eps(blocks), unit)
         try:
@@ -75,6 +72,41 @@ def deliver_again(
             print_json({"history": history, "wall_clock": wall_clock, "policies": policies_json})
             return
         print_table(make_orders_table(wall_clock, policies_json, unit))
+
+
+def _read_policies(typed: tuple[str, ...], phi: str | None) -> tuple[tuple[str, ...], str]:
+    """Return the policies under our names, and phi for those without their own; refuse a phi that none would use."""
+    from ledto.delivery.policies import (
+        PAPER_NAMES,
+        POLICIES,
+        WHOLE_WAIT,
+        check_phi,
+        read_paper_name,
+        read_policies,
+        takes_option,
+    )
+
+    chosen = tuple(map(read_paper_name, typed))
+    for text in chosen:
+        name = text.partition(":")[0]
+        if name not in POLICIES:
+            there = ", ".join([*POLICIES, *PAPER_NAMES])
+            refused = f"no delivery policy is called {name!r:.60}; there are {there}"
+            raise typer.BadParameter(refused, param_hint="--policy")
+    if phi is not None:
+        try:
+            check_phi(phi)
+        except ValueError as refused_phi:
+            raise typer.BadParameter(str(refused_phi), param_hint="--phi") from None
+        if not any(":" not in text and takes_option(text, "phi") for text in chosen):
+            why = "it always waits in full" if chosen == ("exact",) else "each has its own, or always waits in full"
+            raise typer.BadParameter(f"{', '.join(typed)} takes none: {why}; leave out --phi", param_hint="--phi")
+    share = WHOLE_WAIT if phi is None else phi
+    try:
+        read_policies(chosen, phi=share)
+    except ValueError as refused_policy:
+        raise typer.BadParameter(str(refused_policy), param_hint="--policy") from None
+    return chosen, share
 
 
 def _choose_eps(given: int | None, of_history: int, least: int, unit: str) -> int:

@@ -173,6 +173,17 @@ POLICIES: Mapping[str, type[StampPolicy]] = MappingProxyType(
 )
 """The policies that order by bounded stamps, by name. `ledto.delivery.ses.SES` orders by recorded stamps, online only."""
 
+PAPER_NAMES: Mapping[str, str] = MappingProxyType({"dpc1": PhysicalOnly.name, "dpc2": PhysicalAndC.name})
+"""The paper's names of two policies, which ``ledto simulate`` takes as well."""
+WHOLE_WAIT = "1"
+"""The phi of ``ledto simulate``, if none is given."""
+
+
+def read_paper_name(text: str) -> str:
+    """Replace a name of the paper by ours: ``dpc1:0.6`` becomes ``physical-only:0.6``."""
+    name, colon, phi = text.partition(":")
+    return f"{PAPER_NAMES.get(name, name)}{colon}{phi}"
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyOption:
@@ -191,7 +202,7 @@ class PolicyOption:
         options: dict[str, object] = {"eps": eps_ticks, "delta": delta_ticks}
         if self.phi is not None:
             options["phi"] = self.phi
-        if elements is not None and _takes_option(self.policy, "elements"):
+        if elements is not None and takes_option(self.policy, "elements"):
             options["elements"] = elements
         return policy_from_name(self.policy, **options)
 
@@ -204,9 +215,11 @@ def read_policies(texts: Sequence[str], *, phi: Phi | None = None) -> list[Polic
     options: list[PolicyOption] = []
     for text in texts:
         name, colon, own_phi = text.partition(":")
+        if name in PAPER_NAMES:
+            raise ValueError(f"ledto simulate takes {name}; here it is called {PAPER_NAMES[name]}")
         if name not in POLICIES:
             raise ValueError(f"no delivery policy is called {name!r:.60}; there are {', '.join(POLICIES)}")
-        takes_phi = _takes_option(name, "phi")
+        takes_phi = takes_option(name, "phi")
         if colon and not takes_phi:
             raise ValueError(f"policy {name} always waits for all of its time and takes no phi: write {name}")
         chosen = own_phi if colon else phi
@@ -274,7 +287,7 @@ def _read_ticks(option: str, text: str) -> tuple[int, str]:
     return int(match[1]), match[2]
 
 
-def _takes_option(policy: str, option: str) -> bool:
+def takes_option(policy: str, option: str) -> bool:
     """Tell whether a policy has this option."""
     return any(field.name == option for field in fields(POLICIES[policy]))
 
@@ -303,6 +316,11 @@ def _whole(name: str, value: object, *, least: int, most: int, meaning: str = ""
     if isinstance(value, bool) or not least <= number <= most:
         raise ValueError(f"{name} is a whole number from {least} to {most}{meaning}, not {value!r:.60}")
     return number
+
+
+def check_phi(phi: Phi) -> None:
+    """Raise `ValueError`, which says what is allowed, if this is no phi."""
+    _millionths(phi)
 
 
 def _millionths(phi: Phi) -> int:

@@ -66,15 +66,30 @@ def order_documents(run: Run, *, policy: str | None, skip: int = 0) -> Iterator[
 
 
 def delivery_files(run: Run, policy: str) -> list[str]:
-    """List the files of a policy's deliveries, one for each segment; raise `UnknownPolicy` if there are none."""
+    """List the files of a policy's deliveries, one for each segment; raise `UnknownPolicy` if there are none.
+
+    A policy is named as in the history, ``cbd-0.6``, or as on the command line, ``cbd:0.6``.
+    """
     policies = run.manifest.policies
-    if policy not in policies:
+    name = policy if policy in policies else _name_in_history(policy)
+    if name not in policies:
         names = ", ".join(sorted(policies)) or "none"
         raise UnknownPolicy(
-            f"the history has no deliveries under {policy!r}; it has {names}. "
-            "Choose policies when the history is made: ledto observe --policy"
+            f"the history has no deliveries under {policy!r}; it has {names}. Choose policies when the history is made: "
+            "ledto observe --policy; or make a copy with others: ledto simulate --history H --to COPY --policy cbd:0.6"
         )
-    return list(policies[policy].files)
+    return list(policies[name].files)
+
+
+def _name_in_history(typed: str) -> str:
+    """Give the name under which a history has a policy of the command line; the text itself if it is none."""
+    from ledto.delivery.policies import WHOLE_WAIT, read_paper_name, read_policies
+
+    try:
+        (option,) = read_policies([read_paper_name(typed)], phi=WHOLE_WAIT)
+    except ValueError:
+        return typed
+    return option.name
 
 
 def _with_position(table: pa.Table, positions: Longs) -> pa.Table:
