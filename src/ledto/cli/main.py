@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from ledto import __version__
 
@@ -35,6 +35,27 @@ COMMANDS: Final[Mapping[str, str]] = {
 }
 """By command, in the order of the help: the module of ``ledto.cli`` that has a function of that name."""
 
+MOVED: Final[Mapping[tuple[str, str], str]] = {
+    ("observe", option): "ledto simulate --history" for option in ("--phi", "--elements", "--tick", "--as-known")
+}
+"""By command and option that it does not have: the command that has it."""
+
+
+class _Command(TyperCommand):
+    """A command that names the place of options which users look for here."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as failure:
+            # Typer has no public name for the error of an unknown option, which alone has `possibilities`.
+            refused: Any = failure
+            place = MOVED.get((self.name or "", getattr(refused, "option_name", "")))
+            if place is not None and hasattr(refused, "possibilities"):
+                refused.message = f"No such option {refused.option_name}: use `{place}`"
+                refused.possibilities = None
+            raise
+
 
 class _Commands(TyperGroup):
     """A group that imports a command when it is run, or listed with its help."""
@@ -47,7 +68,7 @@ class _Commands(TyperGroup):
             return None
         function = getattr(import_module(f"ledto.cli.{COMMANDS[cmd_name]}"), cmd_name)
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(cmd_name)(function)
+        alone.command(cmd_name, cls=_Command)(function)
         return typer.main.get_command(alone)
 
 

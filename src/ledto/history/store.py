@@ -80,7 +80,7 @@ class Store:
     def is_same_folder(self, other: Store) -> bool:
         """Tell whether another store is this folder, perhaps through a link."""
         if self.is_local and other.is_local:
-            return os.path.realpath(self._folder) == os.path.realpath(other._folder)
+            return os.path.realpath(self.root) == os.path.realpath(other.root)
         return self.root == other.root
 
     def place(self, name: str) -> str:
