@@ -87,7 +87,12 @@ def test_a_condition_is_met_by_the_events_that_meet_it(condition: str, made: tup
         ("nonsense(status) = 1", "does not work"),
         ("error = 'disk full'", "the attribute of the name error is attributes.error"),
         ("error LIKE 'disk%'", "the attribute of the name error is attributes.error"),
-        ("", "is not SQL"),
+        ("", "the condition is empty"),
+        (" ", "the condition is empty"),
+        ("sum(seq) > 1", "without aggregates and window functions"),
+        ("geomean(seq) > 1 AND process = 'p1'", "without aggregates and window functions"),
+        ("row_number() OVER () = 1", "without aggregates and window functions"),
+        ("unnest([true, false])", "does not work"),
     ],
 )
 def test_what_is_no_condition_is_refused(condition: str, says: str, made: tuple[History, list[Made]]) -> None:

@@ -1,7 +1,7 @@
 """Evaluate SQL conditions on rows of events with DuckDB.
 
 A condition is one expression: ``status >= 500 AND process LIKE 'shop%'``. It may name columns of the events
-and attributes. Sub-queries and statements are refused, and DuckDB runs without access to files and the network.
+and attributes. Statements are refused, and so are sub-queries, aggregates and window functions; and DuckDB runs without access to files and the network.
 
 Attributes have no declared types, so each is read as what it is compared with: as a number if compared with a number, as
 a boolean where one is expected, and otherwise as text. Two attributes are compared as numbers if both are numbers.
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ledto.history.errors import BadCondition
 
+EMPTY = "the condition is empty: give one such as status >= 500"
 DERIVED = {
     "id": ("coalesce(id, process || ':' || seq)", ("id", "process", "seq")),
     "message": ("coalesce(receives, sends)", ("receives", "sends")),
@@ -108,24 +109,35 @@ class Condition:
         tree = self._parsed()
         expression = tree["where_clause"]
         self._visit(expression, "boolean")
-        whole = {"error": False, "statements": [{"node": tree, "named_param_map": []}]}
+        as_filter = self._query_of(tree)
         if lenient:
             expression = {"class": "OPERATOR", "type": "OPERATOR_TRY", "alias": "", "children": [expression]}
         tree["select_list"], tree["where_clause"] = [expression], None
-        (query,) = self._connection.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(whole)]).fetchall()[0]
-        projected = ", ".join(f"{how} AS {_quoted(name)}" for name, how in self._projections.items()) or "seq"
-        query = f"WITH event AS (SELECT {projected} FROM stored) {query}"
+        query = self._query_of(tree)
         empty = pa.schema([(name, self._types.get(name, pa.string())) for name in self.columns]).empty_table()
         self._connection.register("stored", empty)
         try:
+            # DuckDB refuses in a filter what looks at several rows. Selected, it would answer for a batch of rows.
+            self._connection.execute(f"DESCRIBE {as_filter}")
             (outcome,) = self._connection.execute(f"DESCRIBE {query}").fetchall()
         except duckdb.Error as fault:
+            if "WHERE clause cannot contain" in str(fault):
+                raise BadCondition(
+                    f"a condition looks at one event, without aggregates and window functions: not {self._text!r}"
+                ) from None
             raise BadCondition(
                 f"the condition {self._text!r} does not work: {_first_line(fault)}{self._hint()}"
             ) from None
         if outcome[1] != "BOOLEAN":
             raise BadCondition(f"the condition {self._text!r} gives {outcome[1]}, not true or false")
         return query
+
+    def _query_of(self, tree: dict[str, Any]) -> str:
+        """Turn a tree of a SELECT into a query over the projections of ``stored``."""
+        whole = {"error": False, "statements": [{"node": tree, "named_param_map": []}]}
+        (query,) = self._connection.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(whole)]).fetchall()[0]
+        projected = ", ".join(f"{how} AS {_quoted(name)}" for name, how in self._projections.items()) or "seq"
+        return f"WITH event AS (SELECT {projected} FROM stored) {query}"
 
     def _hint(self) -> str:
         """Say how to name an attribute that has the name of a column, in case that was meant."""
@@ -134,6 +146,8 @@ class Condition:
 
     def _parsed(self) -> dict[str, Any]:
         """Parse the condition into DuckDB's tree of a SELECT; raise `BadCondition` if it has more than a condition."""
+        if not self._text.strip():
+            raise BadCondition(EMPTY)
         query = f"SELECT 1 FROM event WHERE {self._text}\n"
         (text,) = self._connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()[0]
         parsed = json.loads(text)

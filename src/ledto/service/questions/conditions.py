@@ -17,7 +17,7 @@ from typing import Any, Final
 import duckdb
 
 from ledto.history.errors import BadCondition
-from ledto.questions.where import children_of, closed_connection
+from ledto.questions.where import EMPTY, children_of, closed_connection
 
 MOST_CHARACTERS: Final = 2_000
 MOST_PARTS: Final = 500
@@ -75,6 +75,8 @@ class ConditionLimits:
 
     def _parse(self, text: str) -> dict[str, Any]:
         """Parse a condition; return DuckDB's syntax tree. Raises `BadCondition`."""
+        if not text.strip():
+            raise BadCondition(EMPTY)
         query = f"SELECT 1 FROM event WHERE {text}\n"
         try:
             with self._lock:
@@ -127,6 +129,8 @@ def _check_node(node: dict[str, Any]) -> int:
     kind = node["class"]
     if kind == "SUBQUERY":
         raise BadCondition("a condition looks at one event, without sub-queries")
+    if kind == "WINDOW":
+        raise BadCondition("a condition looks at one event, without aggregates and window functions")
     if kind not in CLASSES:
         kind_name = str(kind).lower().replace("_", " ")
         raise BadCondition(f"a condition over HTTP compares values: {kind_name} is not allowed")
