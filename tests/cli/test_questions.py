@@ -158,6 +158,20 @@ def test_what_cannot_be_answered_is_said_with_the_right_code(
     assert says in " ".join(ask(*arguments, code=code).split())
 
 
+def test_sql_prints_json_that_every_parser_reads(ask: Ask) -> None:
+    """`jq` and browsers refuse NaN; and the bytes of a blob could not be told from a text of Python."""
+    values = {
+        "x": "'nan'::DOUBLE",
+        "y": "'-inf'::DOUBLE",
+        "inside": "{'a': ['inf'::FLOAT, 1.5::FLOAT]}",
+        "blob": "'\\xFF\\x00a'::BLOB",
+        "map": "MAP {DATE '2026-01-31': 1}",
+    }
+    printed = ask("sql", f"SELECT {', '.join(f'{value} AS {name}' for name, value in values.items())}", "--json")
+    (row,) = json.loads(printed, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    assert row == {"x": None, "y": None, "inside": {"a": [None, 1.5]}, "blob": "/wBh", "map": {"2026-01-31": 1}}
+
+
 def test_a_pipe_is_written_to_and_not_replaced(ask: Ask, tmp_path: Path) -> None:
     """`--to /dev/null` would leave a file where the device was, for every program of the machine."""
     pipe = tmp_path / "pipe"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -141,9 +143,22 @@ def sql(
             say_lines(refused, err=True)
             raise typer.Exit(2) from None
         if as_json:
-            records = [dict(zip(columns, row, strict=True)) for row in rows]
-            print_json(records, default=str)
+            print_json([_json_value(dict(zip(columns, row, strict=True))) for row in rows], default=str)
             return
         print_rows(columns, rows[:MOST_SHOWN])
         if len(rows) > MOST_SHOWN:
             say(f"and more: these are the first {MOST_SHOWN:,}; --json gives all")
+
+
+def _json_value(value: object) -> object:
+    """Replace what JSON lacks: NaN and infinities by None, bytes by their text in base64, keys by their text."""
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case bytes():
+            return base64.b64encode(value).decode()
+        case dict():
+            return {str(key): _json_value(part) for key, part in value.items()}
+        case list() | tuple():
+            return [_json_value(part) for part in value]
+    return value
