@@ -47,3 +47,14 @@ def show_duration(value: int, unit: str) -> str:
         if abs(nanoseconds) >= NANOSECONDS[name]:
             return f"{nanoseconds / NANOSECONDS[name]:,.4g} {name}"
     return f"{nanoseconds} ns"
+
+
+def round_up_duration(value: int, unit: str) -> str:
+    """Write a duration that is not shorter as `read_duration` reads it, with at least two digits kept: ``81ms``."""
+    if unit not in NANOSECONDS:
+        return str(value)
+    nanoseconds = value * NANOSECONDS[unit]
+    for name in ("s", "ms", "us"):
+        if nanoseconds >= 10 * NANOSECONDS[name] and NANOSECONDS[name] >= NANOSECONDS[unit]:
+            return f"{-(-nanoseconds // NANOSECONDS[name])}{name}"
+    return f"{value}{unit}"

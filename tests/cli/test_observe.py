@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ledto
+from ledto.batch.join import EpsTooSmall
 from ledto.cli.main import cli
 from ledto.cli.observe import _doubt_of_unit
 from ledto.simulation.raw_logs import RawLog
@@ -152,3 +154,29 @@ def test_a_history_that_would_be_a_file_is_refused_in_words(tmp_path: Path) -> N
         f"{place} cannot be written: it is, or is below, a file where a folder is needed\n",
     )
     assert (tmp_path / "log.jsonl").read_text().startswith('{"process"')
+
+
+def test_an_eps_too_small_is_refused_with_one_to_type(tmp_path: Path) -> None:
+    """A user would count the digits of nanoseconds; and a script would not tell a wrong option (2) from a failed run (1)."""
+    log, history = tmp_path / "shop.jsonl", tmp_path / "h"
+    log.write_text(
+        '{"process": "a", "time": "2026-01-31T12:00:00.030000001Z", "kind": "send", "message": "m"}\n'
+        '{"process": "b", "time": "2026-01-31T11:59:59.950Z", "kind": "receive", "message": "m"}\n'
+    )
+    words = ["observe", str(log), "--to", str(history), "--engine", "inline", "--eps"]
+    refused = CliRunner().invoke(cli, [*words, "1ms"])
+    assert refused.exit_code == 2
+    assert refused.stderr == (
+        f"an eps of 1 ms is too small for these clocks: the event of 'b' at 2026-01-31T11:59:59.950Z ({log}, 2) has a "
+        "time 80 ms before one of its causes; use --eps 81ms or more\n"
+    )
+    assert CliRunner().invoke(cli, [*words, "81ms"]).exit_code == 0
+    assert CliRunner().invoke(cli, [*words, "80ms"]).exit_code == 2
+
+
+def test_an_eps_too_small_comes_back_from_a_task_as_it_was() -> None:
+    """Spark pickles what a task returns: the run of a small log would end with an error of Python's."""
+    refused = EpsTooSmall(1, 12_345, "an event", "us")
+    again = pickle.loads(pickle.dumps(refused))
+    assert (type(again), str(again), again.least) == (EpsTooSmall, str(refused), 12_345)
+    assert str(refused).endswith("12.35 ms before one of its causes; use --eps 13ms or more")

@@ -16,9 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from ledto.cli.main import cli
-from ledto.cli.render import DISAGREES, ERROR, format_time
+from ledto.cli.render import DISAGREES, ERROR
 from ledto.history import layout
-from ledto.history.times import parse_time
+from ledto.history.times import format_time, parse_time
 from ledto.questions import History
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "history"))

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ledto.durations import round_up_duration, show_duration
 from ledto.errors import LedtoError
 from ledto.events.keys import ANSWER, UNKNOWN_ANSWER, UNKNOWN_CALL
 from ledto.history import layout
@@ -84,10 +85,25 @@ Cause: TypeAlias = EventIn | LastOf
 class EpsTooSmall(LedtoError):
     """Clocks differ by more than the bound that the windows were cut with; nothing was committed."""
 
-    def __init__(self, eps: int, least: int | None, where: str) -> None:
-        self.eps, self.least, self.where = eps, least, where
-        advice = "give a larger eps, or none" if least is None else f"use an eps of {least} or more"
-        super().__init__(f"eps = {eps} is too small for these clocks: {where}; {advice}")
+    def __init__(self, eps: int, least: int, event: str, unit: str) -> None:
+        """Take the event, in words, whose time is `least` before that of one of its causes."""
+        self.eps, self.least, self.event, self.unit = eps, least, event, unit
+        super().__init__(
+            f"an eps of {show_duration(eps, unit)} is too small for these clocks: {event} has a time "
+            f"{show_duration(least, unit)} before one of its causes; use --eps {round_up_duration(least, unit)} or more"
+        )
+
+    def __reduce__(self) -> tuple[type[EpsTooSmall], tuple[int, int, str, str]]:
+        # Tasks return it to the driver. By default, it would be made again from its message alone.
+        return EpsTooSmall, (self.eps, self.least, self.event, self.unit)
+
+
+class WindowsTooNarrow(LedtoError):
+    """Clocks differ by more than the bound that the windows were cut with, by `least` if that is known. Cut wider ones."""
+
+    def __init__(self, message: str, least: int = 0) -> None:
+        super().__init__(message)
+        self.least = least
 
 
 class Unbalanced(LedtoError):
@@ -114,14 +130,14 @@ class Joined:
 
 
 def check_lags(made: Iterable[SegmentResult], eps: int) -> None:
-    """Raise `EpsTooSmall` if an event has a time more than eps before one of its causes."""
+    """Raise `WindowsTooNarrow` if an event has a time more than eps before one of its causes."""
     worst = max(made, key=lambda segment: segment.lag, default=None)
     if worst is not None and worst.lag > eps:
-        raise EpsTooSmall(eps, worst.lag, f"{worst.lag_event} has a time {worst.lag} before one of its causes")
+        raise WindowsTooNarrow(f"an event has a time {worst.lag} before one of its causes", worst.lag)
 
 
 def check_sequences(made: Sequence[SegmentResult], plan: WindowPlan) -> None:
-    """Raise `EpsTooSmall` if the numbers of a process's events run backwards from one segment to a later one."""
+    """Raise `WindowsTooNarrow` if the numbers of a process's events run backwards from one segment to a later one."""
     for epochs in plan.large:
         last = np.zeros(len(epochs.names), np.int64)
         for segment in _segments_of(made, plan, epochs):
@@ -129,9 +145,7 @@ def check_sequences(made: Sequence[SegmentResult], plan: WindowPlan) -> None:
             numbered = (counts.events > 0) & (counts.first_seq > 0)
             if (backwards := np.flatnonzero(numbered & (counts.first_seq <= last))).size:
                 process = backwards[0]
-                raise EpsTooSmall(
-                    plan.eps,
-                    None,
+                raise WindowsTooNarrow(
                     f"by its times, process {counts.names[process]!r} has event {counts.first_seq[process]} "
                     f"after event {last[process]}",
                 )
@@ -146,7 +160,7 @@ def check_ledger(made: Iterable[SegmentResult], reports: int) -> None:
 
 
 def join(made: Sequence[SegmentResult], plan: WindowPlan, target: SegmentTarget, find_senders: FindSenders) -> Joined:
-    """Find the causes that segments name and do not hold. Raises `EpsTooSmall` if a receive is before its send.
+    """Find the causes that segments name and do not hold. Raises `WindowsTooNarrow` if a receive is before its send.
 
     `find_senders` searches the events that windows have written. It is called only for keys that are not among the open
     ends: sends that were received more than once, far apart.
@@ -194,9 +208,7 @@ def _join_computation(
                 joined.missing.setdefault(window, []).append((place, UNKNOWN_ANSWER))
             continue
         if causes is None and senders.has(key):
-            raise EpsTooSmall(
-                plan.eps, None, f"message {key!r:.80} was received in an earlier epoch than the one it was sent in"
-            )
+            raise WindowsTooNarrow(f"message {key!r:.80} was received in an earlier epoch than the one it was sent in")
         doubtful = senders.is_doubtful(key, window)
         if (causes is None or doubtful) and lacks(row):
             joined.missing.setdefault(window, []).append((place, key))

@@ -131,7 +131,9 @@ def run_from(
 ) -> RunMade:
     """Order, deliver and measure reports that were read and surveyed; the planner cuts them into windows."""
     on_stage("causality", 0, 0)
-    segmented = make_segments(engine, reports, survey, planner, target, eps=settings.eps, on_stage=on_stage)
+    segmented = make_segments(
+        engine, reports, survey, planner, target, eps=settings.eps, unit=settings.unit, on_stage=on_stage
+    )
     if not segmented.tables.segments.num_rows:
         raise NothingDelivered(_why_nothing(survey, segmented, target))
     on_stage("delivery", 0, 0)
@@ -198,12 +200,13 @@ def _describe(
     inputs: Inputs, reports: RunReports, survey: Survey, segmented: Segmented, delivered: Delivered, *, unit: str
 ) -> Description:
     made = segmented.made
+    lag_event = max(made, key=lambda segment: segment.clock_lag).lag_event if segmented.lag else None
     reasons: Counter[str] = sum((segment.reasons for segment in made), Counter())
     return Description(
         unit=unit,
         eps=segmented.eps,
         lag=segmented.lag,
-        lag_event=max(made, key=lambda segment: segment.clock_lag).lag_event if segmented.lag else None,
+        lag_event=None if lag_event is None else lag_event.describe(unit),
         inputs=tuple(
             Input(file.name, file.size_bytes, name) for file, name in zip(inputs.files, inputs.formats, strict=True)
         ),

@@ -18,6 +18,7 @@ from ledto.batch.join import (
     FindSenders,
     Joined,
     Unbalanced,
+    WindowsTooNarrow,
     check_lags,
     check_ledger,
     check_sequences,
@@ -120,31 +121,34 @@ class EvenPlanner:
 
 def make_segments(
     engine: Engine, reports: RunReports, survey: Survey, planner: Planner, target: SegmentTarget, *, eps: int | None,
-    on_stage: OnStage = ignore_stages,
+    unit: str, on_stage: OnStage = ignore_stages,
 ) -> Segmented:  # fmt: skip
     """Make the segments of a run. Without `eps`, find one that is enough.
 
     Raises `EpsTooSmall`, with the smallest eps that is enough, if the given one is too small.
     """
     bound = planner.guess_eps() if eps is None else eps
-    refused: EpsTooSmall | None = None
+    was_refused = False
     while True:
         plan = planner.plan(bound)
         try:
             made = reports.make_segments(
                 plan, survey.present, target, lambda done, total: on_stage("causality", done, total)
             )
-            if eps is not None and refused is None and any(segment.clock_lag > eps for segment in made):
+            if eps is not None and not was_refused and any(segment.clock_lag > eps for segment in made):
                 check_lags(made, eps)
             joined = join_segments(engine, made, plan, target, reports=survey.reports, on_stage=on_stage)
             break
-        except EpsTooSmall as error:
-            refused = refused or error
-            bound = max(4 * bound, 2 * (error.least or 0), 1)
+        except WindowsTooNarrow as refused:
+            was_refused = True
+            bound = max(4 * bound, 2 * refused.least, 1)
     # Answers that are only assumed may need wider windows. They say nothing about clocks.
-    lag = max((segment.clock_lag for segment in made), default=0)
-    if eps is not None and refused is not None and lag > eps:
-        raise EpsTooSmall(eps, lag, refused.where)
+    worst = max(made, key=lambda segment: segment.clock_lag, default=None)
+    lag = 0 if worst is None else worst.clock_lag
+    if worst is not None and eps is not None and was_refused and lag > eps:
+        # If an assumed cause is later still, the event that is known is of that one.
+        known = worst.lag_event if worst.lag == lag else None
+        raise EpsTooSmall(eps, lag, "an event" if known is None else known.describe(unit), unit)
     return number_joined(
         engine, made, joined, plan, target, reports=survey.reports, eps=lag if eps is None else eps, on_stage=on_stage
     )
@@ -159,7 +163,7 @@ def join_segments(
     reports: int,
     on_stage: OnStage = ignore_stages,
 ) -> Joined:
-    """Find the causes that lie in other segments. Raises `EpsTooSmall` if clocks differ by more than the plan's eps."""
+    """Find the causes that lie in other segments. Raises `WindowsTooNarrow` if clocks differ by more than its eps."""
     if not any(len(epochs.first_bins) > 1 for epochs in plan.large):
         return Joined([], {})
     check_lags(made, plan.eps)
@@ -167,7 +171,7 @@ def join_segments(
     try:
         check_ledger(made, reports)
     except Unbalanced as unbalanced:
-        raise EpsTooSmall(plan.eps, None, f"epochs overlap: {unbalanced}") from None
+        raise WindowsTooNarrow(f"epochs overlap: {unbalanced}") from None
     on_stage("joining", 0, 0)
     return join(made, plan, target, _senders_finder(engine, target, made))
 

@@ -10,9 +10,10 @@ import typer
 
 from ledto.cli.history_options import HistoryOption, JsonOption, exit_on_failure, open_or_exit
 from ledto.cli.output import print_json, say
-from ledto.cli.render import count_digits, format_time, make_orders_table, print_rows, print_table
+from ledto.cli.render import make_orders_table, print_rows, print_table
 from ledto.cli.words import describe_channels, describe_ledger, describe_provable, format_count
 from ledto.durations import show_duration
+from ledto.history.times import count_digits, format_time
 
 if TYPE_CHECKING:
     from ledto.questions.history import Process

@@ -10,8 +10,9 @@ import typer
 
 from ledto.cli.history_options import JsonOption, open_or_exit
 from ledto.cli.output import print_json, replace_file, say
-from ledto.cli.render import count_digits, format_time, print_rows
+from ledto.cli.render import print_rows
 from ledto.durations import show_duration
+from ledto.history.times import count_digits, format_time
 
 if TYPE_CHECKING:
     from ledto.questions.clocks import ClockReport, Clocks

@@ -173,6 +173,7 @@ def observe(
         )
         return
     leave_pandas_out()
+    from ledto.batch.join import EpsTooSmall
     from ledto.batch.observe import Delivering, RunSettings, explain, observe
     from ledto.errors import LedtoError
     from ledto.history.deliver.files import TooManyTicks
@@ -202,6 +203,9 @@ def observe(
         raise typer.Exit(INTERRUPTED) from None
     except TooManyTicks as refused:
         raise refuse_length(refused, {"eps": eps, "delta": delta}, unit) from None
+    except EpsTooSmall as refused:
+        say(refused, err=True)
+        raise typer.Exit(2) from None
     except (LedtoError, StorageError) as failure:
         say(str(failure), err=True)
         raise typer.Exit(1) from None

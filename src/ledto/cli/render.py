@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from ledto.cli.output import console, escape_controls, say
 from ledto.cli.words import describe_message, describe_through, shorten_line
 from ledto.durations import show_duration
-from ledto.history.times import PER_SECOND
+from ledto.history.times import count_digits, format_time
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,31 +26,6 @@ ERROR = "error"
 """Printed beside an event that reports a failure. It is red where colours are shown."""
 DISAGREES = "clock behind its causes"
 """Printed beside an event whose wall time is before that of one of its causes."""
-
-
-def format_time(time: int | None, unit: str, *, digits: int | None = None) -> str:
-    """Format a time in UTC, with `digits` after the second or all of the unit; a plain number if the unit is a tick."""
-    if time is None:
-        return ""
-    per_second = PER_SECOND.get(unit)
-    if per_second is None:
-        return str(time)
-    seconds, fraction = divmod(time, per_second)
-    try:
-        whole = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
-    except (ValueError, OverflowError, OSError):
-        return str(time)
-    every = len(str(per_second)) - 1
-    shown = f"{fraction:0{every}d}"[: every if digits is None else digits] if every else ""
-    return f"{whole}.{shown}Z" if shown else f"{whole}Z"
-
-
-def count_digits(times: Iterable[int | None], unit: str) -> int:
-    """Count the digits after the second that show these times exactly: 0, 3, 6 or 9."""
-    per_second = PER_SECOND.get(unit, 1)
-    every = len(str(per_second)) - 1
-    fractions = [f"{time % per_second:0{every}d}".rstrip("0") for time in times if time is not None and every]
-    return -(-max(map(len, fractions), default=0) // 3) * 3
 
 
 class ShownTimes(StrEnum):

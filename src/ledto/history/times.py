@@ -1,8 +1,9 @@
-"""Parse times as people and programs write them."""
+"""Parse and format times as people and programs write them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -27,6 +28,31 @@ def parse_time(text: str, unit: str) -> int | None:
     fraction = int((match["fraction"] or "0").ljust(9, "0"))
     seconds = round((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
     return seconds * per_second + fraction * per_second // 10**9
+
+
+def format_time(time: int | None, unit: str, *, digits: int | None = None) -> str:
+    """Format a time in UTC, with `digits` after the second or all of the unit; a plain number if the unit is a tick."""
+    if time is None:
+        return ""
+    per_second = PER_SECOND.get(unit)
+    if per_second is None:
+        return str(time)
+    seconds, fraction = divmod(time, per_second)
+    try:
+        whole = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return str(time)
+    every = len(str(per_second)) - 1
+    shown = f"{fraction:0{every}d}"[: every if digits is None else digits] if every else ""
+    return f"{whole}.{shown}Z" if shown else f"{whole}Z"
+
+
+def count_digits(times: Iterable[int | None], unit: str) -> int:
+    """Count the digits after the second that show these times exactly: 0, 3, 6 or 9."""
+    per_second = PER_SECOND.get(unit, 1)
+    every = len(str(per_second)) - 1
+    fractions = [f"{time % per_second:0{every}d}".rstrip("0") for time in times if time is not None and every]
+    return -(-max(map(len, fractions), default=0) // 3) * 3
 
 
 def time_or_event(text: str, unit: str) -> tuple[int, None] | tuple[None, str]:

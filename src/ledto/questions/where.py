@@ -1,7 +1,8 @@
 """Evaluate SQL conditions on rows of events with DuckDB.
 
 A condition is one expression: ``status >= 500 AND process LIKE 'shop%'``. It may name columns of the events
-and attributes. Statements are refused, and so are sub-queries, aggregates and window functions; and DuckDB runs without access to files and the network.
+and attributes. Statements are refused, and so are sub-queries, aggregates and window functions. DuckDB runs without access
+to files and the network.
 
 Attributes have no declared types, so each is read as what it is compared with: as a number if compared with a number, as
 a boolean where one is expected, and otherwise as text. Two attributes are compared as numbers if both are numbers.

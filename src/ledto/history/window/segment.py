@@ -21,6 +21,7 @@ from ledto.history.gone import Gone, gone_from
 from ledto.history.quarantine import DUPLICATE, PLACED, QUARANTINED, count_codes
 from ledto.history.sealed import write_sealed_table
 from ledto.history.store import Store
+from ledto.history.times import count_digits, format_time
 from ledto.history.window.columns import BETWEEN, numbered_names
 from ledto.history.window.holes import SegmentHoles, find_holes
 from ledto.history.window.lines import SegmentLines, find_lines
@@ -65,6 +66,21 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportOrigin:
+    """An event, and where its report was read."""
+
+    process: str
+    time: int | None
+    file: str | None
+    place: int | None
+
+    def describe(self, unit: str) -> str:
+        """Describe the event in words."""
+        at = "" if self.time is None else f" at {format_time(self.time, unit, digits=count_digits([self.time], unit))}"
+        return f"the event of {self.process!r}{at} ({self.file}, {self.place})"
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentResult:
     """A segment as its task made it, before the segments are joined. Can be pickled."""
 
@@ -89,8 +105,8 @@ class SegmentResult:
     """The names of attributes that occur."""
     lag: int
     """The largest excess of a causal time over its wall time."""
-    lag_event: str
-    """The event with that excess, in words."""
+    lag_event: ReportOrigin | None
+    """The event with that excess; None if the segment has no events."""
     missing: int
     """The number of events that name a cause which nobody reported."""
     clock_lag: int
@@ -160,7 +176,7 @@ def make_segment(rows: pa.Table, window: int, plan: WindowPlan, target: SegmentT
         count_codes(quarantined),
         attribute_names(events),
         solved.lag,
-        _describe(good, solved.lag_row),
+        _origin(good, solved.lag_row),
         len(events) - events["missing"].null_count,
         solved.clock_lag,
         tuple(gone_from(quarantined)),
@@ -334,11 +350,13 @@ def refused_rows(rows: pa.Table) -> pa.Table:
     return pa.table(columns).cast(PLACED)
 
 
-def _describe(rows: pa.Table, row: int) -> str:
-    """Describe the event of a row, for people; empty for row -1."""
+def _origin(rows: pa.Table, row: int) -> ReportOrigin | None:
+    """Find where the report of a row comes from; None for row -1."""
     if row < 0:
-        return ""
-    values = {
-        name: rows[name][row].as_py() for name in ("process", "time", "file", "place") if name in rows.column_names
-    }
-    return f"the event of {values['process']!r} at {values.get('time')} ({values.get('file')}, {values.get('place')})"
+        return None
+    return ReportOrigin(
+        *(
+            rows[name][row].as_py() if name in rows.column_names else None
+            for name in ("process", "time", "file", "place")
+        )
+    )
