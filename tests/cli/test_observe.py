@@ -180,3 +180,24 @@ def test_an_eps_too_small_comes_back_from_a_task_as_it_was() -> None:
     again = pickle.loads(pickle.dumps(refused))
     assert (type(again), str(again), again.least) == (EpsTooSmall, str(refused), 12_345)
     assert str(refused).endswith("12.35 ms before one of its causes; use --eps 13ms or more")
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "options", "told"),
+    [
+        ((None, None), [], (None, "cannot be known: no report has an arrival time")),
+        ((None, 12), [], (7, "the longest delay of a report")),
+        ((None, None), ["--delta", "9"], (9, "given")),
+    ],
+)
+def test_a_delta_that_nobody_knows_is_null(
+    arrivals: tuple[int | None, ...], options: list[str], told: tuple[int | None, str], tmp_path: Path
+) -> None:
+    """A program would take 0 for a measurement, and run a live history in which every report is late."""
+    log, history = tmp_path / "log.jsonl", str(tmp_path / "h")
+    reports = [{"process": "a", "time": 5, "kind": "local", "arrival": arrival} for arrival in arrivals]
+    log.write_text("".join(f"{json.dumps(report)}\n" for report in reports))
+    words = ["observe", str(log), "--to", history, "--engine", "inline", *options]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    policy = json.loads(CliRunner().invoke(cli, ["check", "--history", history, "--json"]).stdout)["policies"]["exact"]
+    assert (policy["delta"], policy["delta_from"]) == told

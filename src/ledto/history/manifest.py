@@ -53,8 +53,10 @@ class PolicySummary(_Part, frozen=True):
     policy: str
     phi: float | None
     eps: int
-    delta: int
+    delta: int | None
+    """How long a report takes at most; None if it was not given and no report says when it arrived."""
     delta_from: str
+    """Where delta comes from, or why there is none."""
     tick: int
     elements: int | None
     arrival: str

@@ -192,6 +192,7 @@ def summarize(outcomes: Sequence[SegmentOutcome], terms: Terms) -> tuple[dict[st
     """Summarize the outcomes of all segments for the manifest: each policy, and the order by wall time."""
     ordered = sorted(outcomes, key=lambda outcome: outcome.number)
     reason = "nothing in their past has a time" if terms.untimed else None
+    delta, delta_from = _delta(terms)
     policies: dict[str, PolicySummary] = {}
     for option in terms.options:
         name = option.name
@@ -199,8 +200,8 @@ def summarize(outcomes: Sequence[SegmentOutcome], terms: Terms) -> tuple[dict[st
             policy=option.policy,
             phi=None if option.phi is None else float(option.phi),
             eps=terms.eps,
-            delta=terms.delta,
-            delta_from="given" if terms.delta_given else "the longest delay of a report",
+            delta=delta,
+            delta_from=delta_from,
             tick=terms.tick,
             elements=getattr(terms.policies[name], "elements", None),
             arrival=_arrival(terms),
@@ -221,6 +222,15 @@ def summarize(outcomes: Sequence[SegmentOutcome], terms: Terms) -> tuple[dict[st
         ties=wall.ties if wall else 0,
         earlier_by=wall.earlier_by if wall else 0,
     )
+
+
+def _delta(terms: Terms) -> tuple[int | None, str]:
+    """Return delta, and where it comes from; None and the reason if it cannot be known."""
+    if terms.delta_given:
+        return terms.delta, "given"
+    if terms.without_arrival == terms.events - terms.untimed:
+        return None, "cannot be known: no report has an arrival time"
+    return terms.delta, "the longest delay of a report"
 
 
 def _arrival(terms: Terms) -> str:
