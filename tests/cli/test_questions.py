@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from ledto.cli.main import cli
 from ledto.cli.render import DISAGREES, ERROR
-from ledto.history import layout
+from ledto.history import EventNotFound, layout
 from ledto.history.times import format_time, parse_time
 from ledto.questions import History
 
@@ -206,6 +206,17 @@ def test_a_manifest_of_another_program_is_no_history(ask: Ask, tmp_path: Path) -
     (tmp_path / "manifest.json").write_text("{}")
     ask("report", "@3", "--to", str(tmp_path / "page.html"))
     assert (tmp_path / "page.html").exists()
+
+
+def test_python_cuts_at_the_times_that_the_command_takes(ask: Ask, made: tuple[Path, list[Made]]) -> None:
+    """Who copies a time from a table was told of a process of that name, or of a literal for int()."""
+    history, moment = History(made[0]), START + 30
+    text = format_time(moment, "ns")
+    assert history.cut(time=text).to_json() == history.cut(time=moment).to_json() == ask("cut", text, json_too=True)
+    with pytest.raises(EventNotFound, match=f"for a cut at a time, give time='{text}'"):
+        history.cut(text)
+    with pytest.raises(ValueError, match=r"a number of ns, or a text such as 2026-01-31T12:00:00.5Z, not 'noon'"):
+        history.cut(time="noon")
 
 
 def test_a_folder_without_history_is_said_so(tmp_path: Path) -> None:

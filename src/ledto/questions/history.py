@@ -16,6 +16,7 @@ from ledto.history.errors import EventNotFound
 from ledto.history.manifest import to_json
 from ledto.history.run import Run, open_run
 from ledto.history.store import Store
+from ledto.history.times import PER_SECOND, parse_time
 from ledto.questions.event import Event, events_at
 from ledto.questions.locate import Asked, locate, unknown_name
 from ledto.questions.standing import Standing
@@ -234,13 +235,14 @@ class History:
         self,
         event: Asked | None = None,
         *,
-        time: int | None = None,
+        time: int | str | None = None,
         k: int = DEFAULT_K,
         computation: str | None = None,
     ) -> Cut:
         """Find a consistent state: everything up to an event or a time, and the first `k` messages under way.
 
-        A cut by time has the events with causal times up to it, of all computations unless one is named.
+        A time is a number in the history's unit, or a text in ISO 8601. A cut by time has the events with causal times up to
+        it, of all computations unless one is named.
         """
         from ledto.questions.cut import cut_at_event, cut_at_time
 
@@ -248,13 +250,23 @@ class History:
         if (event is None) == (time is None):
             raise ValueError("a cut is at an event or at a time: give one of them")
         if event is not None:
-            return cut_at_event(self.run, locate(self.run, event, computation=computation), k)
+            try:
+                position = locate(self.run, event, computation=computation)
+            except EventNotFound as unknown:
+                if isinstance(event, str) and parse_time(event, self.unit) is not None:
+                    raise EventNotFound(f"{unknown}; for a cut at a time, give time={event!r:.60}") from None
+                raise
+            return cut_at_event(self.run, position, k)
+        moment = parse_time(time, self.unit) if isinstance(time, str) else time
+        if moment is None:
+            or_text = ", or a text such as 2026-01-31T12:00:00.5Z" if self.unit in PER_SECOND else ""
+            raise ValueError(f"a time is a number of {self.unit}{or_text}, not {time!r:.60}")
         codes = np.arange(len(self.run.processes))
         if computation is not None:
             codes = np.flatnonzero(pc.equal(self.run.processes.computation, computation).to_numpy(zero_copy_only=False))
             if not len(codes):
                 raise EventNotFound(unknown_name(self.run, "computation", computation))
-        return cut_at_time(self.run, int(time or 0), k, codes)
+        return cut_at_time(self.run, int(moment), k, codes)
 
     def order(self, *, policy: str | None = None) -> Iterator[Event]:
         """Yield all events in history order, or in the order in which a policy delivers them."""
