@@ -112,6 +112,7 @@ def test_parts_are_chosen(made: tuple[Path, list[Made]], tmp_path: Path) -> None
         (["--format", "csv", "--process", "p3", "--computation", "small"], 1, "there is no process 'p3'"),
         (["--format", "csv", "--around", "p0:1"], 1, "--computation"),
         (["--format", "csv", "--around", "@1", "-k", "-1"], 2, "--k"),
+        (["--format", "csv", "-k", "3"], 2, "it needs --around"),
         (["--format", "csv", "--to", "/dev/null/x"], 1, "/dev/null/x cannot be written"),
         (["--format", "csv", "--to", "/"], 1, "/ cannot be written"),
         ([], 2, "--format"),

@@ -201,3 +201,21 @@ def test_a_delta_that_nobody_knows_is_null(
     assert CliRunner().invoke(cli, words).exit_code == 0
     policy = json.loads(CliRunner().invoke(cli, ["check", "--history", history, "--json"]).stdout)["policies"]["exact"]
     assert (policy["delta"], policy["delta_from"]) == told
+
+
+def test_one_of_a_kind_is_told_in_the_singular(tmp_path: Path) -> None:
+    """Sentences that do not count what they tell of make a reader doubt the numbers."""
+    log, history = tmp_path / "log.jsonl", str(tmp_path / "h")
+    words = ["observe", str(log), "--to", history, "--format", "ledto", "--engine", "inline"]
+    log.write_text('{"process": "a", "name": "cut\n')
+    refused = CliRunner().invoke(cli, words).stderr
+    assert refused.startswith(
+        f"the one report cannot be used; it is {log}, 1: not-json: Unterminated string starting at "
+    )
+    assert "at at" not in refused
+    log.write_text('{"process": "a", "time": 5, "kind": "local"}\n')
+    plan = CliRunner().invoke(cli, [*words, "--explain"]).stdout.splitlines()
+    assert plan[:2] == ["1 report in 1 file; not readable: 0", "1 computation; larger than an epoch: 0"]
+    assert plan[2].startswith("1 epoch, each read")
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    assert CliRunner().invoke(cli, ["cut", "a:1", "--history", history]).stdout.endswith("\nno message is under way\n")

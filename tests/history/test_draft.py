@@ -232,6 +232,7 @@ def test_files_that_were_never_written_stop_the_commit(tmp_path: Path) -> None:
         ("{", DamagedHistory, "is not JSON"),
         pytest.param("[" * 100_000, DamagedHistory, "is not JSON", id="deep"),
         ("[1]", DamagedHistory, "no format number"),
+        ("{}", DamagedHistory, "no format number. Restore the file from a copy, or make the history again"),
         (json.dumps({"format": layout.FORMAT + 1}), UnsupportedFormat, "install a newer ledto"),
         (json.dumps({"format": 0}), UnsupportedFormat, "make the history again"),
         (json.dumps({"format": layout.FORMAT, "run": "r"}), DamagedHistory, "its end is not"),

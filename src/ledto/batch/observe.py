@@ -185,15 +185,19 @@ def explain(
     planner = EvenPlanner(reports, survey, epoch_rows=settings.epoch_rows)
     plan = planner.plan(planner.guess_eps() if settings.eps is None else settings.eps)
     lines = [
-        f"{survey.reports:,} reports in {len(inputs.files):,} files, {survey.bad:,} of them not readable",
-        f"{survey.computations:,} computations; {len(plan.large):,} of them are larger than an epoch",
-        f"{plan.windows:,} epochs, each read with the rows within {plan.eps:,} of its ends"
+        f"{_count(survey.reports, 'report')} in {_count(len(inputs.files), 'file')}; not readable: {survey.bad:,}",
+        f"{_count(survey.computations, 'computation')}; larger than an epoch: {len(plan.large):,}",
+        f"{_count(plan.windows, 'epoch')}, each read with the rows within {plan.eps:,} of its ends"
         + ("" if settings.eps is not None else " (a guess from samples; the run checks it)"),
         f"columns that have values: {', '.join(survey.present)}",
         "",
         reports.explain(plan, survey.present, SegmentTarget(Store(history), "explained")),
     ]
     return "\n".join(lines)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def _describe(
@@ -240,5 +244,7 @@ def _why_nothing(survey: Survey, segmented: Segmented, target: SegmentTarget) ->
             rows = pq.ParquetFile(file).read(use_threads=False)
         at = pc.min_max(rows["place"])["min"].as_py() or 0
         row = rows.filter(pc.equal(pc.fill_null(rows["place"], 0), at)).slice(0, 1).to_pylist()[0]
-        first = f"; the first is {row['file']}, {row['place']}: {row['reason']}"
-    return f"none of the {survey.reports:,} reports can be used{first}. Is --format the right one?"
+        which = "it is" if survey.reports == 1 else "the first is"
+        first = f"; {which} {row['file']}, {row['place']}: {row['reason']}"
+    subject = "the one report cannot" if survey.reports == 1 else f"none of the {survey.reports:,} reports can"
+    return f"{subject} be used{first}. Is --format the right one?"

@@ -38,7 +38,10 @@ def export(
         str | None,
         typer.Option(help="Only an event (an id, PROCESS:SEQ or @POSITION) and what led to it.", metavar="EVENT"),
     ] = None,
-    k: Annotated[int, typer.Option("-k", "--k", min=0, help="With --around: how many events before it.")] = 25,
+    k: Annotated[
+        int | None,
+        typer.Option("-k", "--k", min=0, help="With --around: how many events before it.", show_default="25"),
+    ] = None,
     force_size: Annotated[bool, typer.Option("--force-size", help="Write a graph however large it is.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -50,11 +53,16 @@ def export(
     """
     from ledto.export import FORMATS, ExportRefused, choose
     from ledto.export import export as write
+    from ledto.questions.history import DEFAULT_K
 
     _check_options(form, to, times, list(FORMATS))
+    if k is not None and around is None:
+        raise typer.BadParameter("it needs --around: say which event to write and what led to it", param_hint="-k")
     with open_or_exit(history) as opened:
         try:
-            chosen = choose(opened, computation=computation, processes=process, around=around, k=k)
+            chosen = choose(
+                opened, computation=computation, processes=process, around=around, k=DEFAULT_K if k is None else k
+            )
             with _open_target(to) as sink, _progress(chosen.events(opened.run)) as on_progress:
                 done = write(
                     opened, form, sink, selection=chosen, times=times, any_size=force_size, on_progress=on_progress

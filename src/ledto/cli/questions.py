@@ -255,6 +255,9 @@ def cut(
         are = "is" if answer.total == 1 else "are"
         title = f"{format_count(answer.total, 'event')} {are} in the cut; the last of each process:"
         print_events(answer.last_events, opened.unit, title=title, times=times)
+        if not answer.in_flight_total:
+            say("no message is under way")
+            return
         print_rows(
             ["message", "from", "to"],
             [

@@ -272,7 +272,7 @@ def read_manifest(store: Store) -> Manifest:
         raise damaged(place, "it is not as it was written")
     format_number = members.get("format") if isinstance(members, dict) else None
     if not isinstance(format_number, int):
-        raise DamagedHistory(f"{place} is no manifest of a history: it has no format number")
+        raise damaged(place, "it has no format number")
     if format_number != layout.FORMAT:
         is_newer = format_number > layout.FORMAT
         raise UnsupportedFormat(

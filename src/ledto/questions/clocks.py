@@ -31,7 +31,7 @@ class ClockReport:
         it = self.estimate
         if not it.peers:
             return "cannot be known: no messages with other clocks"
-        seen = f"{it.received:,} messages in, {it.sent:,} out, {_count(it.peers, 'peer')}"
+        seen = f"{_count(it.received, 'message')} in, {it.sent:,} out, {_count(it.peers, 'peer')}"
         if it.name == it.reference:
             return f"all offsets count from it: {seen}"
         if it.verdict in (STEPS, ERRATIC):

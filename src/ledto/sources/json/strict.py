@@ -40,7 +40,12 @@ def members(raw: bytes) -> dict[str, tuple[Any, str, str]]:
     try:
         return _object(text)
     except json.JSONDecodeError as error:
-        raise BadRecord("not-json", f"{error.msg} at character {error.pos}") from None
+        raise BadRecord("not-json", _what_and_where(error)) from None
+
+
+def _what_and_where(error: json.JSONDecodeError) -> str:
+    # Some of Python's messages end in "at", for a position to follow.
+    return f"{error.msg.removesuffix(' at')} at character {error.pos}"
 
 
 def value_of(text: str, *, keep_reals: bool = False) -> Any:
@@ -53,7 +58,7 @@ def value_of(text: str, *, keep_reals: bool = False) -> Any:
     try:
         value = (_KEEPING_DECODER if keep_reals else _DECODER).decode(text)
     except json.JSONDecodeError as error:
-        raise BadRecord("not-json", f"{error.msg} at character {error.pos} of {text[:_SHOWN]!r}") from None
+        raise BadRecord("not-json", f"{_what_and_where(error)} of {text[:_SHOWN]!r}") from None
     if "\\u" in text:
         _refuse_half_surrogates(value)
     return value

@@ -174,7 +174,7 @@ def _opened(piece: FileSlice, mapping: Mapping | None = None) -> Iterator[pq.Par
                 parquet = parquet_file(stream, read_dictionary=_texts(parquet.schema_arrow))
             yield parquet
     except (OSError, pa.ArrowException) as error:
-        cause = str(error).partition("\n")[0]
+        cause = str(error).partition("\n")[0].rstrip(".")
         raise SourceError(
             f"{piece.file} cannot be read as Parquet: {cause}. Write it again, or leave it out of the inputs"
         ) from None
