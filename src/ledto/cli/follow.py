@@ -74,12 +74,14 @@ class TermsGiven:
 
         named = [option.name for option in terms.delivering.options]
         first = next(iter(begun.values()))
-        pairs = ((self.eps, first.eps), (self.delta, first.delta))
+        # Only a history that was made at once may have no delta.
+        eps, delta = first.eps, first.delta or 0
+        pairs = ((self.eps, eps), (self.delta, delta))
         differs = any(given is not None and given != begun_with for given, begun_with in pairs)
         if differs or (self.policies is not None and named != [*begun]):
             raise OtherTerms(
-                f"the stream at {store} began with {', '.join(begun)}, eps {show_duration(first.eps, 'ns')} and "
-                f"delta {show_duration(first.delta, 'ns')}, and goes on with them: leave out what says otherwise, "
+                f"the stream at {store} began with {', '.join(begun)}, eps {show_duration(eps, 'ns')} and "
+                f"delta {show_duration(delta, 'ns')}, and goes on with them: leave out what says otherwise, "
                 "or name another folder"
             )
 

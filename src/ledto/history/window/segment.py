@@ -354,9 +354,5 @@ def _origin(rows: pa.Table, row: int) -> ReportOrigin | None:
     """Find where the report of a row comes from; None for row -1."""
     if row < 0:
         return None
-    return ReportOrigin(
-        *(
-            rows[name][row].as_py() if name in rows.column_names else None
-            for name in ("process", "time", "file", "place")
-        )
-    )
+    values = {name: rows[name][row].as_py() for name in ("time", "file", "place") if name in rows.column_names}
+    return ReportOrigin(rows["process"][row].as_py(), values.get("time"), values.get("file"), values.get("place"))
