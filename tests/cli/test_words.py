@@ -316,6 +316,7 @@ def test_one_is_one(run: Run, tmp_path: Path) -> None:
     )
     history, said = observed(tmp_path, log)
     said += "".join(run(*words, "--history", history) for words in (["impact", "a:1"], ["cut", "a:1"], ["check"]))
+    said += run("clocks", history, "--json")
     alone, more = observed(tmp_path, lines_of({"process": "a", "seq": 1, "time": 1}))
     said += more + run("cut", "a:1", "--history", alone)
     assert "1 effect in 1 process\n" in said
