@@ -49,6 +49,9 @@ ENDS = pa.schema(
 )
 """The columns of `ledto.history.open_ends.RECEIVES` and of `SENDS`, which of the two a row is of, and its window."""
 
+RECEIVES_AT_ONCE = 1_000_000
+"""How many open receives are looked through together."""
+
 FindSenders = Callable[[Sequence[int], pa.Array], pa.Table]
 """Finds who sends some keys among the events that windows have written; gives a table of ``key``, ``window``, ``place`` and
 ``within``, as in `ENDS`."""
@@ -189,9 +192,7 @@ def _join_computation(
     """Add the crossings and missing causes of one computation to `joined`."""
     with_ends = [segment for segment in segments if segment.open_file is not None]
     sends = _concatenate(_read_ends(target, segment, receives=False) for segment in with_ends)
-    # Most waits are for answers that nobody reports. There are millions of them: drop them file by file.
-    sent = _one_array(pc.unique(sends["key"]))
-    receives = _concatenate(_drop_idle_waits(_read_ends(target, segment, receives=True), sent) for segment in with_ends)
+    receives = _read_receives(target, with_ends, sends["key"])
     neighbours = Neighbours(segments)
     senders = _SendersByKey(_needed_sends(receives, sends, segments, find_senders), neighbours)
     for row in receives.to_pylist():
@@ -326,10 +327,27 @@ def _read_ends(target: SegmentTarget, made: SegmentResult, *, receives: bool) ->
     return ends.append_column("window", pa.repeat(made.window, len(ends))).select(ENDS.names).cast(ENDS)
 
 
-def _drop_idle_waits(receives: pa.Table, sent: pa.Array) -> pa.Table:
-    """Drop waits for answers whose keys are not among the open sends: they have no cause elsewhere, and lack none."""
+def _read_receives(target: SegmentTarget, segments: Sequence[SegmentResult], sent: pa.ChunkedArray) -> pa.Table:
+    """Read the open receives of segments, without waits for answers whose keys are not among the open sends.
+
+    Such waits have no cause elsewhere, and lack none. Traces have millions of them, for answers that nobody reports, so
+    they are dropped file by file, but many at a time: each look-up makes a hash table of all keys of answers.
+    """
+    answers = _one_array(pc.unique(sent.filter(pc.starts_with(sent, ANSWER))))
+    kept, read = [ENDS.empty_table()], [ENDS.empty_table()]
+    for segment in segments:
+        read.append(_read_ends(target, segment, receives=True))
+        if sum(map(len, read)) >= RECEIVES_AT_ONCE:
+            kept.append(_drop_idle_waits(pa.concat_tables(read), answers))
+            read = [ENDS.empty_table()]
+    return pa.concat_tables([*kept, _drop_idle_waits(pa.concat_tables(read), answers)])
+
+
+def _drop_idle_waits(receives: pa.Table, answers: pa.Array) -> pa.Table:
     is_wait = pc.fill_null(pc.starts_with(receives["key"], ANSWER), False)
-    return receives.filter(pc.or_(pc.invert(is_wait), pc.is_in(receives["key"], value_set=sent)))
+    if not len(answers):
+        return receives.filter(pc.invert(is_wait))
+    return receives.filter(pc.or_(pc.invert(is_wait), pc.is_in(receives["key"], value_set=answers)))
 
 
 def _concatenate(parts: Iterable[pa.Table]) -> pa.Table:
