@@ -73,7 +73,7 @@ def test_a_history_delivered_by_tasks(spark: SparkSession, tmp_path: Path) -> No
 
     assert heard[-1] == (2 * segments.num_rows, 2 * segments.num_rows)
     entry = told.policies["dapw-0.1"]
-    assert (entry.arrival, entry.delta, entry.undelivered) == ("assumed at once", 0, 0)
+    assert (entry.arrival, entry.delta, entry.undelivered) == ("assumed at once", None, 0)
     assert set(entry.files) < {path.name for path in folder.iterdir()}
     lines = [line for name in entry.files for line in pq.read_table(folder / name).to_pylist()]
     assert len(lines) == len(history)

@@ -41,7 +41,7 @@ MOVED: Final[Mapping[tuple[str, str], str]] = {
 """By command and option that it does not have: the command that has it."""
 
 
-class _Command(TyperCommand):
+class _LedtoCommand(TyperCommand):
     """A command that names the place of options which users look for here."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -68,7 +68,7 @@ class _Commands(TyperGroup):
             return None
         function = getattr(import_module(f"ledto.cli.{COMMANDS[cmd_name]}"), cmd_name)
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(cmd_name, cls=_Command)(function)
+        alone.command(cmd_name, cls=_LedtoCommand)(function)
         return typer.main.get_command(alone)
 
 
