@@ -26,6 +26,7 @@ ROOT = Path(__file__).parent.parent
 IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 JUDGED = (
     "src/ledto/history",
+    "src/ledto/batch",
     "src/ledto/live",
     "src/ledto/causality",
     "src/ledto/delivery",
