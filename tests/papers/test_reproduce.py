@@ -116,15 +116,29 @@ def test_the_whole_report_hides_nothing(everything: Path) -> None:
 def check_report(folder: Path) -> None:
     report = (folder / "REPORT.md").read_text(encoding="utf-8")
     stated = rows(folder, "stated")
-    lines = [line for line in report.splitlines() if "| **met** |" in line or "| **missed** |" in line]
-    assert len(lines) == len(stated)
+    lines = [line for line in report.splitlines() if line.startswith("| ") and "**: " in line]
+    assert len(lines) == len({(row["paper"], row["where"], row["says"], row["check"]) for row in stated})
     for row in stated:
-        assert any(
-            f"| {row['limit']} | {row['reading']} | **{row['verdict']}** | {row['obtained']} |" in x for x in lines
-        )
+        verdict = f"**{row['verdict']}**: {row['obtained']} |"
+        assert any(f"| {row['says']} | {row['check']} | {row['limit']} |" in line and verdict in line for line in lines)
+    check_summary(report, stated)
     assert "preliminary results were already known" in " ".join(report.split())
     assert "A quick run" in report
     assert {row["verdict"] for row in stated} == {"met", "missed"}
+
+
+def check_summary(report: str, stated: list[dict[str, str]]) -> None:
+    """Every claim is once in the summary, under what its verdicts say."""
+    summary = report[report.index("## In short") : report.index("Limits marked")]
+    words = {}
+    for row in stated:
+        words.setdefault((row["paper"], row["says"], row["where"], row["check"]), []).append(row["verdict"])
+    named = {True: "- **Stand**", False: "- **Fall**"}
+    for (_, says, where, _), verdicts in words.items():
+        start = named[verdicts[0] == "met"] if len({*verdicts}) == 1 else "- **Depend on the reading**"
+        assert any(line.startswith(start) and f"{says} ({where})" in line for line in summary.splitlines())
+    assert all(len(part.splitlines()) <= 10 for part in summary.split("\n\n"))
+    assert "- **Use**: " in summary
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ledto.papers.checks import View
 from ledto.papers.curves import PHI_PCT, CellKey, Curves
 from ledto.papers.observer import FIGURES, Figure, make_artefact
-from ledto.papers.presets import PRESETS
+from ledto.papers.presets import PRESETS, Setting
 from ledto.papers.report import Chapter, ReportTable, judge
 from ledto.papers.schemes import SCHEMES
 from ledto.papers.stated import OBSERVER
@@ -69,7 +69,42 @@ def make_chapter(figures: Iterable[Figure], curves: Curves) -> Chapter:
         "The paper's y axes are known for Figures 2 and 5 only; the others are drawn to the range of the results.",
     )
     tables = tuple(_make_clock_table(curves, preset) for preset in PRESETS) if "clocks" in names else ()
-    return Chapter("Approximate causal observer", notes, tuple(artefacts), tuple(findings), tables)
+    return Chapter(
+        "Approximate causal observer", notes, tuple(artefacts), tuple(findings), tables, _advise(curves, chosen)
+    )
+
+
+def _advise(curves: Curves, figures: Iterable[Figure]) -> tuple[str, ...]:
+    """Compare DAPW and CBD at each setting where the figures have both; say which to use, and what it costs."""
+    schemes: dict[Setting, set[str]] = {}
+    for line in (line for figure in figures for panel in figure.panels for line in panel.lines):
+        schemes.setdefault(line.setting, set()).add(line.scheme)
+    settings = [setting for setting, names in schemes.items() if {"dapw", "cbd"} <= names]
+    if not settings:
+        return ()
+    sentences = []
+    for preset in PRESETS:
+        fewer = [
+            setting
+            for setting in settings
+            if curves.curve(preset, setting, "cbd").level < curves.curve(preset, setting, "dapw").level
+        ]
+        usual = Setting() if Setting() in settings else settings[0]
+        at = ", ".join(
+            f"{name.upper()} {curves.average_pct(CellKey(preset, usual, name, 60)).mean:.2f}% after "
+            f"{curves.spread(CellKey(preset, usual, name, 60), lambda outcome: outcome.delays.mean).mean:.1f} ticks"
+            for name in ("cbd", "dapw")
+        )
+        better = "CBD" if 2 * len(fewer) > len(settings) else "DAPW"
+        count = len(fewer) if better == "CBD" else len(settings) - len(fewer)
+        full = curves.average_pct(CellKey(preset, usual, "cbd", 100)).mean
+        wait = curves.spread(CellKey(preset, usual, "cbd", 100), lambda outcome: outcome.delays.mean).mean
+        sentences.append(
+            f"{preset}: {better}, which has fewer violations at {count} of {len(settings)} settings below φ = 100%. "
+            f"At ε = {usual.eps}, δ = {usual.delta} and rate {usual.rate}, φ = 60%: {at}; CBD at φ = 100%: {full:.2f}% "
+            f"after {wait:.1f} ticks"
+        )
+    return tuple(sentences)
 
 
 def _make_clock_table(curves: Curves, preset: str) -> ReportTable:

@@ -48,12 +48,15 @@ def _write_page(chapters: Mapping[str, Chapter], effort: Effort) -> str:
         f"{effort.seeds} seeds a cell, {effort.messages:,} messages a run. Values are means over the seeds ± the standard "
         "deviation of one run.",
         *([_QUICK] if effort.quick else []),
-        _LIMITS,
+        "## In short",
     ]
+    for chapter in chapters.values():
+        parts += [f"**{chapter.title}**", summarise(chapter)]
+    parts.append(_LIMITS)
     for chapter in chapters.values():
         parts += [f"## {chapter.title}", *chapter.notes]
         if chapter.findings:
-            parts += [_write_summary(chapter.findings), _write_findings(chapter.findings)]
+            parts += [_count_met(chapter.findings), _write_findings(chapter.findings)]
         for table in chapter.tables:
             parts += [f"### {table.title}", _write_table(table)]
         files = [name for artefact in chapter.artefacts for name in artefact.files]
@@ -62,7 +65,39 @@ def _write_page(chapters: Mapping[str, Chapter], effort: Effort) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _write_summary(findings: tuple[Finding, ...]) -> str:
+def summarise(chapter: Chapter) -> str:
+    """List in a few lines which claims stand, which depend on the reading, which fall, and what to use."""
+    by_statement = _by_statement(chapter.findings)
+    stand, depend, fall = [], [], []
+    for (where, says, _, _), by_reading in by_statement.items():
+        claim = f"{says} ({where})"
+        met = [reading for reading, finding in by_reading.items() if finding.verdict.met]
+        if len(met) == len(by_reading):
+            stand.append(claim)
+        elif met:
+            depend.append(f"{claim}: only {' and '.join(met)}")
+        else:
+            fall.append(claim)
+    lines = [
+        f"- {name}: {len(claims)} of {len(by_statement)}. {'; '.join(claims)}"
+        for name, claims in (("**Stand**", stand), ("**Depend on the reading**", depend), ("**Fall**", fall))
+        if claims
+    ]
+    return "\n".join([*lines, *(f"- **Use**: {sentence}" for sentence in chapter.advice)])
+
+
+def _by_statement(
+    findings: tuple[Finding, ...],
+) -> dict[tuple[str, str, str, str], dict[str, Finding]]:
+    """Group the findings by where, says, means and limit, in their order; each group has one finding a reading."""
+    groups: dict[tuple[str, str, str, str], dict[str, Finding]] = {}
+    for finding in findings:
+        key = (finding.where, finding.says, finding.means, finding.limit)
+        groups.setdefault(key, {})[finding.reading] = finding
+    return groups
+
+
+def _count_met(findings: tuple[Finding, ...]) -> str:
     lines = []
     for reading in dict.fromkeys(finding.reading for finding in findings):
         of_reading = [finding for finding in findings if finding.reading == reading]
@@ -76,20 +111,16 @@ def _write_summary(findings: tuple[Finding, ...]) -> str:
 
 
 def _write_findings(findings: tuple[Finding, ...]) -> str:
+    """Write a row for each statement, with the verdicts of all readings side by side."""
+    readings = tuple(dict.fromkeys(finding.reading for finding in findings))
     rows = [
         (
-            finding.where,
-            finding.says,
-            finding.means,
-            finding.limit,
-            finding.reading,
-            f"**{finding.verdict.word}**",
-            finding.verdict.obtained,
+            *statement,
+            *(f"**{by_reading[name].verdict.word}**: {by_reading[name].verdict.obtained}" for name in readings),
         )
-        for finding in findings
+        for statement, by_reading in _by_statement(findings).items()
     ]
-    rows.sort(key=lambda row: [(f.where, f.says) for f in findings].index((row[0], row[1])))
-    return _write_table(ReportTable("", ("where", "stated", "check", "limit", "reading", "", "obtained"), tuple(rows)))
+    return _write_table(ReportTable("", ("where", "stated", "check", "limit", *readings), tuple(rows)))
 
 
 def _write_table(table: ReportTable) -> str:
@@ -126,6 +157,8 @@ class Chapter:
     artefacts: tuple[Artefact, ...]
     findings: tuple[Finding, ...]
     tables: tuple[ReportTable, ...] = ()
+    advice: tuple[str, ...] = ()
+    """Sentences on what to use, made from the results."""
 
 
 def judge(statements: Sequence[Statement[Results]], reading: str, results: Results, figures: set[str]) -> list[Finding]:

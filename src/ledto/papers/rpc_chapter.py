@@ -187,7 +187,27 @@ def make_chapter(timings: Timings, only: set[str]) -> Chapter:
         "machine to machine. Our copy of the paper does not show Berry's curves, so growth is compared in words only.",
     )
     chosen = tuple(artefact for name, artefact in artefacts.items() if name in only)
-    return Chapter("Application-level causal time-stamps and ordering (Berry)", notes, chosen, tuple(findings))
+    return Chapter(
+        "Application-level causal time-stamps and ordering (Berry)",
+        notes,
+        chosen,
+        tuple(findings),
+        advice=_advise(timings),
+    )
+
+
+def _advise(timings: Timings) -> tuple[str, ...]:
+    """Compare the two ways to send vector stamps, at the smallest and the largest size."""
+    ratios = {
+        size: {reading: ReadingTimes(timings, reading).at("vector", size).round_trip_ratio for reading in READINGS}
+        for size in (min(timings), max(timings))
+    }
+    quicker = min(READINGS, key=lambda reading: ratios[max(timings)][reading])
+    shown = "; ".join(
+        f"{size} entries: " + ", ".join(f"{reading} {ratio:.2f}" for reading, ratio in by_reading.items())
+        for size, by_reading in ratios.items()
+    )
+    return (f"{quicker} stamps, by round trips as multiples of the plain call. {shown}",)
 
 
 def _make_table(timings: Timings) -> Artefact:
