@@ -114,7 +114,7 @@ def test_questions_are_answered_on_a_read_only_file_system(tmp_path: Path) -> No
     ledto = [sys.executable, "-B", "-m", "ledto.cli"]
     refused = read_only(["touch", str(folders.PACKAGE / "written")], here)
     assert refused.returncode
-    sql = [*ledto, "sql", "--history", "h", "--json", "SELECT count(*) AS events FROM events"]
+    sql = [*ledto, "sql", "h", "--json", "SELECT count(*) AS events FROM events"]
     answered = read_only(sql, here, TMPDIR=str(temporary))
     assert (answered.returncode, answered.stderr) == (0, "")
     assert '"events": 20' in answered.stdout

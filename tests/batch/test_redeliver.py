@@ -95,7 +95,7 @@ def test_what_is_measured_is_what_is_kept_and_what_a_count_finds(made: Made, tmp
 
 def test_a_live_history_is_delivered_again(made: Made, tmp_path: Path) -> None:
     """Who serves one need not make another history to find a better policy."""
-    command = ["simulate", "--history", str(made.live), "--as-known", "--delta", "500ms", "--policy", "cbd:0.5"]
+    command = ["simulate", str(made.live), "--as-known", "--delta", "500ms", "--policy", "cbd:0.5"]
     done = CliRunner().invoke(cli, [*command, "--json"])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)["policies"]["cbd-0.5"]
@@ -131,7 +131,7 @@ def test_what_cannot_be_delivered_is_said(made: Made, tmp_path: Path, options: l
     """A number that is out of range would end in a trace-back of fifty lines."""
     (tmp_path / "file").touch()
     words = [option.replace("{file}", str(tmp_path / "file")) for option in options]
-    done = CliRunner(env={"COLUMNS": "400"}).invoke(cli, ["simulate", "--history", str(made.batch), *words])
+    done = CliRunner(env={"COLUMNS": "400"}).invoke(cli, ["simulate", str(made.batch), *words])
     assert (done.exit_code, "Traceback" in done.output) == (code, False)
     assert says in " ".join(done.output.split())
 
@@ -141,17 +141,17 @@ def test_a_policy_is_found_by_the_name_that_was_typed(made: Made, tmp_path: Path
     copy = tmp_path / "copy"
     named = {"cbd:0.1": "cbd-0.1", "cbd:70%": "cbd-0.7", "dpc1": "physical-only-1", "dapw:0.50": "dapw-0.5"}
     policies = [word for typed in named for word in ("--policy", typed)]
-    done = CliRunner().invoke(cli, ["simulate", "--history", str(made.batch), *policies, "--to", str(copy)])
+    done = CliRunner().invoke(cli, ["simulate", str(made.batch), *policies, "--to", str(copy)])
     assert done.exit_code == 0, done.output
     history = open_history(copy)
     orders = {typed: order(history, typed) for typed in named}
     assert orders == {typed: order(history, name) for typed, name in named.items()}
     assert orders["cbd:0.1"] != orders["dpc1"]
-    listed = CliRunner().invoke(cli, ["order", "--history", str(copy), "--policy", "cbd:0.1"])
+    listed = CliRunner().invoke(cli, ["order", str(copy), "--policy", "cbd:0.1"])
     assert [json.loads(line)["id"] for line in listed.stdout.splitlines()] == orders["cbd:0.1"]
-    refused = CliRunner().invoke(cli, ["order", "--history", str(copy), "--policy", "cbd:0.2"])
+    refused = CliRunner().invoke(cli, ["order", str(copy), "--policy", "cbd:0.2"])
     assert refused.exit_code == 2
-    assert "ledto simulate --history H --to COPY" in refused.output
+    assert "ledto simulate H --to COPY" in refused.output
 
 
 @pytest.mark.parametrize("typed", ["{history}", "link", "file://{history}"])
@@ -160,7 +160,7 @@ def test_a_history_is_not_its_own_copy(made: Made, tmp_path: Path, typed: str) -
     (tmp_path / "link").symlink_to(made.batch)
     to = str(tmp_path / "link") if typed == "link" else typed.replace("{history}", str(made.batch))
     before = {path: path.read_bytes() for path in made.batch.rglob("*") if path.is_file()}
-    command = ["simulate", "--history", str(made.batch), "--policy", "cbd:0.3", "--to", to]
+    command = ["simulate", str(made.batch), "--policy", "cbd:0.3", "--to", to]
     done = CliRunner(env={"COLUMNS": "400"}).invoke(cli, command)
     assert done.exit_code == 2
     assert "the copy needs another folder" in done.output
@@ -174,7 +174,7 @@ def test_a_live_history_whose_clocks_broke_eps_is_delivered_with_one_that_they_k
         writer.step(table, now=table["arrival"][-1].as_py(), positions={"rows": len(table)})
     blocks = survey(LiveHistory(tmp_path / "live").current().run)
     assert blocks.largest_lag.max() > EPS
-    done = CliRunner().invoke(cli, ["simulate", "--history", str(tmp_path / "live"), "--json"])
+    done = CliRunner().invoke(cli, ["simulate", str(tmp_path / "live"), "--json"])
     assert done.exit_code == 0, done.output
     assert "more than the history's eps of 60 ms" in done.stderr
     assert json.loads(done.stdout)["policies"]["cbd-1"]["eps"] == blocks.largest_lag.max()
@@ -186,7 +186,7 @@ def test_an_eps_that_the_clocks_break_is_answered_with_one_that_they_keep(tmp_pa
         '{"process": "a", "time": 20, "sends": "m"}\n{"process": "b", "time": 5, "receives": "m"}\n'
     )
     observe(None, [str(tmp_path / "log.jsonl")], tmp_path / "h")
-    command = ["simulate", "--history", str(tmp_path / "h"), "--eps"]
+    command = ["simulate", str(tmp_path / "h"), "--eps"]
     refused = CliRunner(env={"COLUMNS": "400"}).invoke(cli, [*command, "14ns"])
     assert refused.exit_code == 2
     assert "an event has a time 15 ns before one of its causes: give 15ns or more" in refused.output

@@ -34,7 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Made]]:
 
 
 def run(made: tuple[Path, list[Made]], *arguments: str, code: int = 0) -> Any:
-    done = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["--history", str(made[0]), *arguments])
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(made[0]), *arguments])
     assert done.exit_code == code, done.output
     assert "Traceback" not in done.output
     return done
@@ -134,7 +134,7 @@ def test_a_file_that_cannot_be_finished_is_not_left_behind(made: tuple[Path, lis
     subprocess.run(["cp", "-r", folder, broken], check=True)
     for file in broken.glob("runs/*/events-00001-*.parquet"):
         file.write_bytes(b"PAR1")
-    done = CliRunner().invoke(app, ["--history", str(broken), "--format", "dot", "--to", str(to)])
+    done = CliRunner().invoke(app, [str(broken), "--format", "dot", "--to", str(to)])
     assert done.exit_code == 1
     assert "make the history again" in done.output
     assert to.read_text() == "old"
@@ -147,7 +147,7 @@ def test_a_reader_who_stops_reading_is_no_error(form: str, made: tuple[Path, lis
     read, write = os.pipe()
     os.close(read)
     start = "import typer; from ledto.cli.export import export; typer.run(export)"
-    command = [sys.executable, "-c", start, "--history", str(made[0]), "--format", form]
+    command = [sys.executable, "-c", start, str(made[0]), "--format", form]
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert (done.returncode, done.stderr) == (0, "")

@@ -51,7 +51,7 @@ def test_a_stream_does_not_go_on_under_other_terms(history: str, given: TermsGiv
         given.terms(history)
 
 
-@pytest.mark.parametrize("command", ["serve {}", "observe --follow logs --once --to {}"])
+@pytest.mark.parametrize("command", ["serve --to {}", "observe --follow logs --once --to {}"])
 def test_what_the_stream_would_refuse_is_refused_before_anything_starts(
     history: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:

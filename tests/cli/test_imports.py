@@ -45,7 +45,7 @@ def test_a_question_about_a_small_history_imports_what_it_uses(
     """pandas, numba or DuckDB would make the answer to a small question take three times as long."""
     folder, first, last = history
     events = {"why": [last], "impact": [first], "relation": [first, last]}.get(question, [])
-    imported = _imported(question, *events, "--history", folder, *(["--json"] if as_json else []))
+    imported = _imported(question, folder, *events, *(["--json"] if as_json else []))
     # Tables are drawn with rich.
     drawn = {"rich"} if not as_json and question != "relation" else set()
     assert imported & HEAVY == {"numpy", "pyarrow"} | drawn
@@ -61,7 +61,7 @@ def test_help_imports_nothing_that_computes(arguments: list[str]) -> None:
 def test_a_filter_in_sql_imports_what_runs_it(history: tuple[str, str, str]) -> None:
     """The test above could not fail if it looked in the wrong place."""
     folder, _, last = history
-    assert "duckdb" in _imported("why", last, "--history", folder, "--where", "status > 3")
+    assert "duckdb" in _imported("why", folder, last, "--where", "status > 3")
 
 
 def test_observing_a_small_log_imports_neither_pandas_nor_numba_nor_duckdb(tmp_path: Path) -> None:

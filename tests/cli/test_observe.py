@@ -93,7 +93,7 @@ def test_terms_that_do_not_fit_are_told_in_a_sentence(tmp_path: Path) -> None:
     """A number that is out of range would end in a trace-back of fifty lines."""
     (tmp_path / "log.jsonl").write_text('{"process": "a", "time": 1}\n{"process": "a", "time": 2}\n')
     ledto.observe(tmp_path / "log.jsonl", tmp_path / "h")
-    refused = CliRunner().invoke(cli, ["simulate", "--history", str(tmp_path / "h"), "--elements", "0"])
+    refused = CliRunner().invoke(cli, ["simulate", str(tmp_path / "h"), "--elements", "0"])
     assert (refused.exit_code, refused.output.count("\n")) == (1, 1)
     assert "elements is a whole number" in refused.output
 
@@ -199,7 +199,7 @@ def test_a_delta_that_nobody_knows_is_null(
     log.write_text("".join(f"{json.dumps(report)}\n" for report in reports))
     words = ["observe", str(log), "--to", history, "--engine", "inline", *options]
     assert CliRunner().invoke(cli, words).exit_code == 0
-    policy = json.loads(CliRunner().invoke(cli, ["check", "--history", history, "--json"]).stdout)["policies"]["exact"]
+    policy = json.loads(CliRunner().invoke(cli, ["check", history, "--json"]).stdout)["policies"]["exact"]
     assert (policy["delta"], policy["delta_from"]) == told
 
 
@@ -218,4 +218,4 @@ def test_one_of_a_kind_is_told_in_the_singular(tmp_path: Path) -> None:
     assert plan[:2] == ["1 report in 1 file; not readable: 0", "1 computation; larger than an epoch: 0"]
     assert plan[2].startswith("1 epoch, each read")
     assert CliRunner().invoke(cli, words).exit_code == 0
-    assert CliRunner().invoke(cli, ["cut", "a:1", "--history", history]).stdout.endswith("\nno message is under way\n")
+    assert CliRunner().invoke(cli, ["cut", history, "a:1"]).stdout.endswith("\nno message is under way\n")

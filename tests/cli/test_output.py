@@ -122,7 +122,7 @@ def test_no_command_obeys_a_name(question: str, as_json: bool, history: Path, tm
         )
         if as_json and question in ("report", "no option"):
             continue
-        words += ["--history", str(place), *(["--json"] if as_json else [])]
+        words = [words[0], str(place), *words[1:], *(["--json"] if as_json else [])]
         done = CliRunner(env={"COLUMNS": "400"}).invoke(cli, words)
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         if question == "no option":  # Shown after the command has ended; `app` guards that.
@@ -184,10 +184,11 @@ def test_on_a_terminal_colours_pass_and_nothing_else(monkeypatch: pytest.MonkeyP
 )
 def test_a_full_disk_is_one_sentence(words: list[str], history: Path) -> None:
     """Whoever redirects an answer to a full disk must not take half of it for all."""
-    about = ["--history", str(history)]
+    if not words[-1].startswith("--"):
+        words = [words[0], str(history), *words[1:]]
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "ledto.cli", *words, *([] if words[-1].startswith("--") else about)],
+            [sys.executable, "-m", "ledto.cli", *words],
             check=False,
             stdout=full,
             stderr=subprocess.PIPE,

@@ -47,7 +47,7 @@ def ask(made: tuple[Path, list[Made]]) -> Ask:
     """Run a question about the history; parsed JSON if asked for, else text."""
 
     def run(*arguments: str, code: int = 0, json_too: bool = False) -> Any:
-        words = [*arguments, "--history", str(made[0]), *(["--json"] if json_too else [])]
+        words = [arguments[0], str(made[0]), *arguments[1:], *(["--json"] if json_too else [])]
         done = CliRunner(env={"COLUMNS": "200"}).invoke(cli, words)
         assert done.exit_code == code, done.output
         assert "Traceback" not in done.output
@@ -221,10 +221,42 @@ def test_python_cuts_at_the_times_that_the_command_takes(ask: Ask, made: tuple[P
 
 def test_a_folder_without_history_is_said_so(tmp_path: Path) -> None:
     """The first mistake of every user."""
-    done = CliRunner().invoke(cli, ["why", "a:1", "--history", str(tmp_path)])
+    done = CliRunner().invoke(cli, ["why", str(tmp_path), "a:1"])
     assert done.exit_code == 1
     assert layout.MANIFEST in done.output
     assert "ledto observe" in done.output
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        ["check"],
+        ["why", "@50", "-k", "3"],
+        ["relation", "@3", "@50"],
+        ["sql", "SELECT count(*) FROM events"],
+        ["cut", "@9"],
+    ],
+    ids=" ".join,
+)
+def test_the_history_may_be_left_out_where_the_environment_names_it(
+    question: list[str], made: tuple[Path, list[Made]], tmp_path: Path
+) -> None:
+    """Who asks one history all day types it once; and a history that is named still wins over the environment's."""
+    command, *words = question
+    named = CliRunner().invoke(cli, [command, str(made[0]), *words])
+    assert named.exit_code == 0, named.output
+    for variable, arguments in ((made[0], words), (tmp_path / "other", [str(made[0]), *words])):
+        done = CliRunner(env={"LEDTO_HISTORY": str(variable)}).invoke(cli, [command, *arguments])
+        assert done.output == named.output
+    other = CliRunner(env={"LEDTO_HISTORY": str(tmp_path / "other")}).invoke(cli, question)
+    assert (other.exit_code, "there is no history" in other.output) == (1, True), other.output
+
+
+def test_the_environment_does_not_turn_a_simulation_into_that_of_a_history(tmp_path: Path) -> None:
+    """Means over simulated messages would silently become counts of some history."""
+    words = ["simulate", "--processes", "2", "--messages", "10", "--seeds", "1", "--json"]
+    done = CliRunner(env={"LEDTO_HISTORY": str(tmp_path / "none")}).invoke(cli, words)
+    assert json.loads(done.stdout)["parameters"]["processes"] == 2
 
 
 @pytest.mark.parametrize("question", [["order"], ["order", "--format", "csv"], ["why", "@50", "--json"], ["processes"]])
@@ -232,7 +264,7 @@ def test_a_reader_who_stops_reading_is_no_error(question: list[str], made: tuple
     """`ledto order | head` ends quietly."""
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "ledto.cli", *question, "--history", str(made[0])]
+    command = [sys.executable, "-m", "ledto.cli", question[0], str(made[0]), *question[1:]]
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert (done.returncode, done.stderr) == (0, "")

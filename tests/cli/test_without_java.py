@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "command", ["observe log.jsonl --to h", "observe --follow incoming --to h", "serve h --port 0"]
+    "command", ["observe log.jsonl --to h", "observe --follow incoming --to h", "serve --to h --port 0"]
 )
 def test_the_whole_advice_is_given_and_the_command_ends(tmp_path: Path, command: str) -> None:
     """A user without Java would read the first half of the advice, or watch the service start its stream for ever."""

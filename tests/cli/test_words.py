@@ -115,16 +115,16 @@ def test_a_relation_is_one_sentence_that_begins_with_its_word(
     first: str, second: str, says: str, run: Run, traced: Path
 ) -> None:
     """Whoever reads "before" for what is only possible blames the wrong request; a script reads the first word."""
-    words = ["relation", first, second, "--history", traced]
+    words = ["relation", traced, first, second]
     said = run(*words)
     assert said == says.format(first, second) + "\n"
     assert run(*words, json_too=True)["relation"] == said.partition(":")[0]
-    assert run("explain", first, second, "--history", traced).splitlines()[0] + "\n" == said
+    assert run("explain", traced, first, second).splitlines()[0] + "\n" == said
 
 
 def test_why_tells_what_is_recorded_apart_from_what_is_possible(run: Run, traced: Path) -> None:
     """A list that mixes the two accuses other requests; one that leaves out the second hides the true cause."""
-    shown = run("why", BUY, "--history", traced)
+    shown = run("why", traced, BUY)
     recorded, possible = shown.split("also possible")
     assert [name in recorded for name in ("call pay starts", "call pay ends", "limit changed")] == [False, False, False]
     assert [name in possible for name in ("call pay ends", "charge ends", "limit changed")] == [True, True, True]
@@ -132,42 +132,42 @@ def test_why_tells_what_is_recorded_apart_from_what_is_possible(run: Run, traced
     assert "answer of pay, assumed: 100 ms before call pay ends" in possible
     assert "process pay: 40 ms before charge starts" in possible
     assert shown.splitlines()[-1].startswith("not complete: reports are missing")
-    assert "also possible" not in run("why", BUY, "--possible", 0, "--history", traced)
-    assert len(run("why", BUY, "--possible", 1, "--history", traced, json_too=True)["possible"]) == 1
-    with_answers = run("why", BUY, "--answered", "--history", traced).split("also possible")
+    assert "also possible" not in run("why", traced, BUY, "--possible", 0)
+    assert len(run("why", traced, BUY, "--possible", 1, json_too=True)["possible"]) == 1
+    with_answers = run("why", traced, BUY, "--answered").split("also possible")
     assert "charge ends" in with_answers[0]
     assert "limit changed ends" in with_answers[1]
     assert "limit changed" not in with_answers[0]
-    reached = run("impact", f"{LIMIT}/start", "--history", traced).split("also possible")
+    reached = run("impact", traced, f"{LIMIT}/start").split("also possible")
     assert "charge starts" not in reached[0]
     assert "charge starts" in reached[1]
 
 
 def test_lines_and_messages_of_spans_are_short(run: Run, traced: Path) -> None:
     """Two ids of 49 characters a row push the names, which people look for, off the screen."""
-    shown = run("why", CHARGE, "--history", traced)
+    shown = run("why", traced, CHARGE)
     (row,) = (line for line in shown.splitlines() if "charge starts" in line and "receive" in line)
     assert f"…{TRACE[-6:]}/…{CHARGE[-6:]}" in row
     assert f"call from …{CALL[-6:]}" in row
     assert TRACE not in shown
     assert "span " not in shown
-    assert "answer to" not in run("why", BUY, "--history", traced)
+    assert "answer to" not in run("why", traced, BUY)
 
 
 def test_each_step_says_by_what_and_whether_that_is_recorded(run: Run, traced: Path) -> None:
     """A way is as sure as its least sure step."""
-    rows = run("explain", LIMIT, BUY, "--history", traced).splitlines()[3:]
+    rows = run("explain", traced, LIMIT, BUY).splitlines()[3:]
     kinds = [("process pay, 40 ms apart", "possible"), (f"line …{TRACE[-6:]}/…{CHARGE[-6:]}", "recorded")]
     kinds += [("answer, 100 ms apart", "assumed"), ("wait, 100 ms apart", "assumed")]
     assert len(rows) == len(kinds)
     for row, (by, known) in zip(rows, kinds, strict=True):
         assert by in row
         assert row.endswith(known)
-    steps = run("explain", LIMIT, BUY, "--history", traced, json_too=True)["steps"]
+    steps = run("explain", traced, LIMIT, BUY, json_too=True)["steps"]
     assert [(each["kind"], each["known"]) for each in steps] == [
         *(("process", "possible"), ("line", "recorded"), ("answer", "assumed"), ("answer", "assumed"))
     ]
-    led = run("explain", CHARGE, BUY, "--answered", "--history", traced)
+    led = run("explain", traced, CHARGE, BUY, "--answered")
     assert led.startswith(f"before: {CHARGE} charge ends led to {BUY} buy ends (recorded, with assumed answers)")
 
 
@@ -187,26 +187,26 @@ def test_what_is_missing_makes_it_unknown_and_is_counted(run: Run, tmp_path: Pat
         "5 events of 3 processes: for 60% of them it is provable what cannot have led to them; "
         "for 1 a report is missing in their past (first before b:4); 1 is of a process that reports no message (c)"
     )
-    assert said.splitlines()[0] == run("check", "--history", history).splitlines()[0] == first
+    assert said.splitlines()[0] == run("check", history).splitlines()[0] == first
     assert "if no report was lost" not in said
-    found = run("check", "--history", history, json_too=True)["provable"]
+    found = run("check", history, json_too=True)["provable"]
     assert (found["events"], found["provable"], found["silent"], found["numbered"]) == (5, 3, ["c"], True)
-    told = run("relation", "a:2", "b:4", "--history", history)
+    told = run("relation", history, "a:2", "b:4")
     assert told.startswith("unknown: ")
     assert told.endswith("reports are missing that might: 2 of b between 1 and 4\n")
-    assert "all messages of c, which reports none" in run("relation", "a:2", "c:1", "--history", history)
-    assert run("relation", "a:2", "b:1", "--history", history).startswith("concurrent: ")
-    why = run("why", "b:4", "-k", 0, "--history", history)
+    assert "all messages of c, which reports none" in run("relation", history, "a:2", "c:1")
+    assert run("relation", history, "a:2", "b:1").startswith("concurrent: ")
+    why = run("why", history, "b:4", "-k", 0)
     assert why.splitlines()[-3:] == [
         "missing: 2 of b between 1 and 4",
         "missing: all messages of c, which reports none",
         "not complete: reports are missing of what could have led to it",
     ]
-    told = run("why", "b:4", "--history", history, json_too=True)
+    told = run("why", history, "b:4", json_too=True)
     assert [gap["kind"] for gap in told["missing"]] == ["numbers", "messages"]
-    assert not run("why", "a:2", "--history", history, json_too=True)["complete"], "of c, it is unknown"
-    assert "1 event is concurrent with a:2; of 2 more it is not known" in run("concurrent", "a:2", "--history", history)
-    told = run("processes", "--history", history)
+    assert not run("why", history, "a:2", json_too=True)["complete"], "of c, it is unknown"
+    assert "1 event is concurrent with a:2; of 2 more it is not known" in run("concurrent", history, "a:2")
+    told = run("processes", history)
     assert "numbers are missing, provable up to event 1" in told
     assert "reports no message: nothing is provable" in told
 
@@ -219,12 +219,12 @@ def test_processes_that_nothing_connects_are_shouted_about(numbered: bool, run: 
         events = [{**each, "seq": each["time"] - 4} for each in events]
     history, said = observed(tmp_path, lines_of(*events))
     assert said.splitlines()[0] == UNCONNECTED
-    assert run("check", "--history", history, json_too=True)["provable"]["connected"] is False
+    assert run("check", history, json_too=True)["provable"]["connected"] is False
     alone, said = observed(tmp_path, lines_of(*(each for each in events if each["process"] == "a")))
     assert said.splitlines()[0] == "2 events of 1 process: for all of them it is provable what cannot have led to them"
     assert ("if no report was lost" in said) == (not numbered)
     made = run("observe", tmp_path / "log.json", "--to", alone, "--engine", "inline", json_too=True)
-    assert made["provable"] == run("check", "--history", alone, json_too=True)["provable"]
+    assert made["provable"] == run("check", alone, json_too=True)["provable"]
 
 
 def test_answers_say_that_nobody_can_notice_a_lost_report(run: Run, tmp_path: Path) -> None:
@@ -235,8 +235,8 @@ def test_answers_say_that_nobody_can_notice_a_lost_report(run: Run, tmp_path: Pa
         events = [{**each, "seq": 1 + at // 2} if numbered else each for at, each in enumerate([*two, *talk])]
         history, _ = observed(tmp_path, lines_of(*events))
         for question in (["why", "b:2"], ["relation", "a:1", "b:1"], ["concurrent", "a:1"]):
-            assert ("if no report was lost" in run(*question, "--history", history)) == (not numbered), question
-            assert run(*question, "--history", history, json_too=True)["numbered"] == numbered
+            assert ("if no report was lost" in run(question[0], history, *question[1:])) == (not numbered), question
+            assert run(question[0], history, *question[1:], json_too=True)["numbered"] == numbered
 
 
 def refused(*words: object) -> str:
@@ -249,24 +249,24 @@ def refused(*words: object) -> str:
 def test_spans_and_traces_are_found_as_tools_write_them(run: Run, traced: Path) -> None:
     """Other tools write ids in upper case, copy whole traces, and know nothing of our ids of events."""
     for asked in (BUY.upper(), f"{TRACE}/{BUY}", f"{TRACE}/{BUY}".upper()):
-        assert run("why", asked, "--history", traced) == run("why", BUY, "--history", traced), asked
-    start = run("why", f"{TRACE}/{CHARGE}/start", "--history", traced)
-    assert start == run("why", f"{CHARGE}/start", "--history", traced)
-    told = refused("why", TRACE.upper(), "--history", traced)
+        assert run("why", traced, asked) == run("why", traced, BUY), asked
+    start = run("why", traced, f"{TRACE}/{CHARGE}/start")
+    assert start == run("why", traced, f"{CHARGE}/start")
+    told = refused("why", traced, TRACE.upper())
     assert "is a trace of 6 events: ask about one of these: " in told
     for named in told.partition("one of these: ")[2].split(", "):
-        run("why", named.split()[0], "--history", traced)
+        run("why", traced, named.split()[0])
     assert f"{BUY} (buy ends)" in told
-    assert "no event goes by" in refused("why", "f" * 32, "--history", traced)
+    assert "no event goes by" in refused("why", traced, "f" * 32)
 
 
 def test_filters_that_nothing_meets_say_so(run: Run, traced: Path) -> None:
     """An empty list reads like "nothing led to it"; a name is easily misspelt."""
-    told = refused("why", BUY, "--name", "charge start", "--history", traced)
+    told = refused("why", traced, BUY, "--name", "charge start")
     assert "nothing that led to" in told
     assert "'charge starts'" in told
-    assert "meets the conditions" in refused("why", BUY, "--where", "error", "--history", traced)
-    assert "charge starts" in run("why", BUY, "--name", "charge starts", "--history", traced)
+    assert "meets the conditions" in refused("why", traced, BUY, "--where", "error")
+    assert "charge starts" in run("why", traced, BUY, "--name", "charge starts")
 
 
 def test_a_report_that_was_set_aside_is_told_of(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_a_report_that_was_set_aside_is_told_of(tmp_path: Path) -> None:
     itself = {"process": "a", "seq": 1, "sends": "m", "receives": "m", "id": "loop"}
     history, _ = observed(tmp_path, lines_of(itself, {"process": "a", "seq": 2}))
     for asked in ("a:1", "loop"):
-        assert f"the report of '{asked}' is quarantined: cycle" in refused("why", asked, "--history", history)
+        assert f"the report of '{asked}' is quarantined: cycle" in refused("why", history, asked)
 
 
 def test_spans_that_nothing_connects_are_shouted_about(run: Run, tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_observe_ends_with_questions_to_type(run: Run, tmp_path: Path) -> None:
     ]
     _, said = observed(tmp_path, lines_of(*events))
     commands = [line.split() for line in said.splitlines() if line.startswith("  ledto why ")]
-    assert [words[2] for words in commands] == ["a:19", "a:8", "a:7", "a:6"]
+    assert [words[3] for words in commands] == ["a:19", "a:8", "a:7", "a:6"]
     for _, *words in commands:
         run(*words[: words.index("#")])
 
@@ -315,9 +315,9 @@ def test_one_is_one(run: Run, tmp_path: Path) -> None:
         {"process": "a", "seq": 1, "time": 1, "sends": "m"}, {"process": "b", "seq": 1, "time": 2, "receives": "m"}
     )
     history, said = observed(tmp_path, log)
-    said += "".join(run(*words, "--history", history) for words in (["impact", "a:1"], ["cut", "a:1"], ["check"]))
+    said += "".join(run(words[0], history, *words[1:]) for words in (["impact", "a:1"], ["cut", "a:1"], ["check"]))
     said += run("clocks", history, "--json")
     alone, more = observed(tmp_path, lines_of({"process": "a", "seq": 1, "time": 1}))
-    said += more + run("cut", "a:1", "--history", alone)
+    said += more + run("cut", alone, "a:1")
     assert "1 effect in 1 process\n" in said
     assert not re.findall(r"(?<![\d,.])1 (?!ns|process\b)[a-z]+s\b", said)

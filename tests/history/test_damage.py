@@ -98,7 +98,7 @@ def asked_of(folder: Path) -> dict[str, Question]:
 
     def cli_says(*words: str) -> Question:
         def ask(history: Path) -> tuple[str, str]:
-            done = CliRunner(env={"COLUMNS": "300"}).invoke(cli, [*words, "--history", str(history)])
+            done = CliRunner(env={"COLUMNS": "300"}).invoke(cli, [words[0], str(history), *words[1:]])
             if done.exit_code == 0:
                 return done.stdout, done.stderr
             assert isinstance(done.exception, SystemExit), done.exception

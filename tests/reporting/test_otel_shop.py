@@ -47,7 +47,7 @@ class Shop:
         return found
 
     def ask(self, *words: str) -> Any:
-        done = CliRunner().invoke(cli, [*words, "--history", str(self.path), "--json"])
+        done = CliRunner().invoke(cli, [words[0], str(self.path), *words[1:], "--json"])
         assert done.exit_code == 0, done.output
         return json.loads(done.stdout)
 

@@ -127,7 +127,7 @@ def test_http_answers_what_the_command_line_answers_and_what_openapi_says(
     parameters = {
         name: value.replace("{a}", str(last)) if isinstance(value, str) else value for name, value in parameters.items()
     }
-    done = CliRunner().invoke(cli, [question, *words, "--history", str(made[0]), "--json"])
+    done = CliRunner().invoke(cli, [question, str(made[0]), *words, "--json"])
     assert done.exit_code == 0, done.output
     answered = get(f"/v1/history/{question}", **parameters)
     assert answered.status_code == 200, answered.text
@@ -162,7 +162,7 @@ def test_a_document_has_the_names_of_the_python_answer(answer: type, document: t
 
 def test_every_page_of_the_order_is_a_part_of_the_command_line_s(made: tuple[Path, list[Made]], get: Get) -> None:
     """Pages that overlap or leave a gap would lose events or count them twice."""
-    done = CliRunner().invoke(cli, ["order", "--history", str(made[0]), "--json"])
+    done = CliRunner().invoke(cli, ["order", str(made[0]), "--json"])
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["position"] for line in lines] == list(range(72))
     for limit in (1, 7, 72, 1_000):

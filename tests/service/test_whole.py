@@ -50,7 +50,7 @@ def test_a_subscriber_is_told_what_led_to_the_failure_and_wall_clocks_are_wrong(
     status, by_http = service.ask("GET", f"/v1/history/why?event={truth.failure}&k=100")
     assert status == 200
     assert [each["id"] for each in by_http["causes"]] == [each["id"] for each in told["causes"]]
-    why = [sys.executable, "-m", "ledto.cli", "why", truth.failure, "-k", "100", "--history", str(service.history)]
+    why = [sys.executable, "-m", "ledto.cli", "why", str(service.history), truth.failure, "-k", "100"]
     printed = subprocess.run([*why, "--json"], capture_output=True, text=True, check=True).stdout
     assert json.loads(printed) == by_http
 

@@ -86,7 +86,8 @@ class Service:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        arguments = [sys.executable, "-m", "ledto.cli", "serve", str(self.history), "--port", str(self.port), "--json"]
+        arguments = [sys.executable, "-m", "ledto.cli", "serve", "--to", str(self.history)]
+        arguments += ["--port", str(self.port), "--json"]
         arguments.append("--webhook-private")
         arguments += ["--eps", f"{EPS}ns", "--delta", f"{DELTA}ns"]
         env = {**os.environ, "PYTHONPATH": str(SOURCE), "JAVA_TOOL_OPTIONS": QUICK_START}

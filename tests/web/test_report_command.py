@@ -23,7 +23,7 @@ def test_a_page_is_written_for_any_event(made: tuple[Path, list[Made]], tmp_path
     history, events = made
     focus = events[-1]
     to = tmp_path / "new" / "page.html"
-    done = CliRunner().invoke(cli, ["report", focus.key, "--history", str(history), "--to", str(to), "-k", "5"])
+    done = CliRunner().invoke(cli, ["report", str(history), focus.key, "--to", str(to), "-k", "5"])
     assert done.exit_code == 0, done.output
     assert f"{to}: 5 causes" in done.output
     page = to.read_text()
@@ -46,9 +46,7 @@ def test_what_cannot_be_done_is_said(
 ) -> None:
     """At night, a typing error must give its reason, not a trace-back or an empty page."""
     to = tmp_path / "page.html"
-    done = CliRunner(env={"COLUMNS": "200"}).invoke(
-        cli, ["report", "--history", str(made[0]), "--to", str(to), *arguments]
-    )
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(cli, ["report", str(made[0]), "--to", str(to), *arguments])
     assert done.exit_code == status
     assert says in done.output
     assert not to.exists()

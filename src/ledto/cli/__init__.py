@@ -2,7 +2,7 @@
 
 ::
 
-    ledto why web:2 --history shop.history    ->   ledto.cli.questions.why("web:2", "shop.history")
+    ledto why shop.history web:2    ->   ledto.cli.questions.why("shop.history", "web:2")
 
 Importing this package needs nothing. Running a command needs its extra.
 """

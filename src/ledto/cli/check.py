@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ledto.cli.history_options import HistoryOption, JsonOption, exit_on_failure, open_or_exit
+from ledto.cli.history_options import HistoryArgument, JsonOption, exit_on_failure, open_or_exit
 from ledto.cli.output import print_json, say
 from ledto.cli.render import make_orders_table, print_rows, print_table
 from ledto.cli.words import describe_channels, describe_ledger, describe_provable, format_count
@@ -25,13 +25,13 @@ MOST_SHOWN = 1_000
 
 
 def processes(
-    history: HistoryOption,
+    history: HistoryArgument,
     computation: Annotated[str | None, typer.Option(help="Only those of this computation.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the processes of a history; for many computations, what all of them have together.
 
-    Example: ledto processes --history shop.history
+    Example: ledto processes shop.history
     """
     with open_or_exit(history) as opened:
         chosen = [each for each in opened.processes() if computation is None or each.computation == computation]
@@ -94,7 +94,7 @@ def _print_by_clock(processes: Sequence[Process], unit: str) -> None:
 
 
 def check(
-    history: HistoryOption,
+    history: HistoryArgument,
     files: Annotated[
         bool,
         typer.Option("--files", help="Instead, read every file, and name those that are damaged."),
@@ -105,7 +105,7 @@ def check(
 
     Also the violations of causal order by the wall clock and under each policy of delivery.
 
-    Example: ledto check --history shop.history --json
+    Example: ledto check shop.history --json
     """
     if files:
         _check_files(history, as_json=as_json)
@@ -142,14 +142,14 @@ def _check_files(history: str, *, as_json: bool) -> None:
 
 
 def quarantine(
-    history: HistoryOption,
+    history: HistoryArgument,
     k: Annotated[int, typer.Option("-k", "--k", min=0, help="How many reports to list.")] = 25,
     outcome: Annotated[str, typer.Option(help="quarantined, duplicate or all.")] = "quarantined",
     as_json: JsonOption = False,
 ) -> None:
     """List reports that are quarantined, with the reasons.
 
-    Example: ledto quarantine --history shop.history -k 1000 --json
+    Example: ledto quarantine shop.history -k 1000 --json
     """
     if outcome not in ("quarantined", "duplicate", "all"):
         raise typer.BadParameter(f"quarantined, duplicate or all, not {outcome!r}", param_hint="--outcome")

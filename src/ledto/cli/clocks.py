@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ledto.cli.history_options import JsonOption, open_or_exit
+from ledto.cli.history_options import HistoryArgument, JsonOption, open_or_exit
 from ledto.cli.output import print_json, replace_file, say
 from ledto.cli.render import print_rows
 from ledto.durations import show_duration
@@ -27,8 +27,7 @@ REFERENCE, ONE_SIDED, UNKNOWN = "reference", "one side only", "unknown"
 
 
 def clocks(
-    place: Annotated[str | None, typer.Argument(help="Folder or URI of the history.", metavar="HISTORY")] = None,
-    history: Annotated[str | None, typer.Option("--history", help="The same.", metavar="DIR")] = None,
+    history: HistoryArgument,
     k: Annotated[int, typer.Option("-k", "--k", min=0, help="How many clocks to list.")] = 40,
     plot: Annotated[Path | None, typer.Option(help="Draw it, too: an SVG file to write.", metavar="FILE.svg")] = None,
     as_json: JsonOption = False,
@@ -39,11 +38,9 @@ def clocks(
 
     Example: ledto clocks shop.history --plot clocks.svg
     """
-    if (place is None) == (history is None):
-        raise typer.BadParameter("name one history, as HISTORY or with --history", param_hint="HISTORY")
     if plot is not None and plot.suffix.lower() != ".svg":
         raise typer.BadParameter(f"a file that ends in .svg, which is what is written, not {plot}", param_hint="--plot")
-    with open_or_exit(place or history or "") as opened:
+    with open_or_exit(history) as opened:
         report, unit = opened.clocks(), opened.unit
     if plot is not None:
         from ledto.web.clocks_plot import draw_clocks

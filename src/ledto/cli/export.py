@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ledto.cli.history_options import HistoryOption, JsonOption, open_or_exit
+from ledto.cli.history_options import HistoryArgument, JsonOption, open_or_exit
 from ledto.cli.output import console, open_stdout_for_data, print_json, replace_file, say
 from ledto.cli.words import format_count
 
@@ -22,7 +22,7 @@ STDOUT = "-"
 
 
 def export(
-    history: HistoryOption,
+    history: HistoryArgument,
     form: Annotated[str, typer.Option("--format", help="shiviz, govector, perfetto, otlp, csv, parquet or dot.")],
     to: Annotated[str, typer.Option(help="The file to write or replace; - is stdout.")] = STDOUT,
     times: Annotated[
@@ -49,7 +49,7 @@ def export(
 
     If events are left out, the others stay related as they are. The file appears when it is complete.
 
-    Example: ledto export --history shop.history --format perfetto --to shop.json --around web:2
+    Example: ledto export shop.history --format perfetto --to shop.json --around web:2
     """
     from ledto.export import FORMATS, ExportRefused, choose
     from ledto.export import export as write

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ledto.cli.main import HISTORY_VARIABLE
 from ledto.cli.output import console, discard_stdout, say
 from ledto.cli.render import ShownTimes
 from ledto.events.pandas import leave_pandas_out
@@ -16,7 +17,17 @@ from ledto.events.pandas import leave_pandas_out
 if TYPE_CHECKING:
     from ledto.questions.history import History
 
-HistoryOption = Annotated[str, typer.Option("--history", help="Folder or URI of the history.", metavar="DIR")]
+HistoryArgument = Annotated[
+    str,
+    typer.Argument(
+        help="Folder or URI of the history.",
+        metavar="HISTORY",
+        envvar=HISTORY_VARIABLE,
+        show_envvar=True,
+        show_default=False,
+    ),
+]
+"""The first argument of every command that reads a history. `ledto.cli.main` lets it be left out if the variable is set."""
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ComputationOption = Annotated[
     str | None, typer.Option("--computation", help="Which computation, where several have such an event.")

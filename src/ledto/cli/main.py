@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -13,6 +14,8 @@ from ledto import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+HISTORY_VARIABLE: Final = "LEDTO_HISTORY"
+"""The environment variable that names the history of commands which are given none."""
 COMMANDS: Final[Mapping[str, str]] = {
     "observe": "observe",
     "serve": "serve",
@@ -36,25 +39,47 @@ COMMANDS: Final[Mapping[str, str]] = {
 """By command, in the order of the help: the module of ``ledto.cli`` that has a function of that name."""
 
 MOVED: Final[Mapping[tuple[str, str], str]] = {
-    ("observe", option): "ledto simulate --history" for option in ("--phi", "--elements", "--tick", "--as-known")
+    ("observe", option): "ledto simulate HISTORY" for option in ("--phi", "--elements", "--tick", "--as-known")
 }
 """By command and option that it does not have: the command that has it."""
 
 
 class _LedtoCommand(TyperCommand):
-    """A command that names the place of options which users look for here."""
+    """A command that takes a history left out from the environment, and names the place of options looked for here."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, self._complete(ctx, args))
         except Exception as failure:
             # Typer has no public name for the error of an unknown option, which alone has `possibilities`.
             refused: Any = failure
-            place = MOVED.get((self.name or "", getattr(refused, "option_name", "")))
-            if place is not None and hasattr(refused, "possibilities"):
-                refused.message = f"No such option {refused.option_name}: use `{place}`"
+            if hasattr(refused, "possibilities") and (hint := self._find_place(ctx, refused.option_name)):
+                refused.message = f"No such option {refused.option_name}: {hint}"
                 refused.possibilities = None
             raise
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Name the arguments as the pages do: without the braces that Typer puts around those that are required."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+    def _complete(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the history of LEDTO_HISTORY first, unless as many arguments are given as the command can take."""
+        history = os.environ.get(HISTORY_VARIABLE)
+        arguments = [param for param in self.get_params(ctx) if param.param_type_name == "argument"]
+        if not history or not arguments or arguments[0].envvar != HISTORY_VARIABLE:
+            return args
+        values, *_ = self.make_parser(ctx).parse_args([*args])
+        return args if values.get(arguments[-1].name) is not None else [history, *args]
+
+    def _find_place(self, ctx: Any, option: str) -> str | None:
+        """Say what to type instead of an option that the command does not have; None if nothing is known of it."""
+        if place := MOVED.get((self.name or "", option)):
+            return f"use `{place}`"
+        if option == "--history" and any(param.name == "history" for param in self.get_params(ctx)):
+            _, *arguments = self.collect_usage_pieces(ctx)
+            written = " ".join(["ledto", self.name or "", *(arguments or ["--to DIR"])])
+            return f"the history comes first, as in `{written}`" if arguments else f"use `{written}`"
+        return None
 
 
 class _Commands(TyperGroup):

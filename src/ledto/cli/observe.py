@@ -337,7 +337,7 @@ def _print_summary(manifest: Manifest, to: str, seconds: float) -> None:
     for line in lines:
         say(line)
     print_table(make_orders_table(to_json(manifest.wall_clock), to_json(manifest.policies), unit))
-    say(f"{to} is ready after {seconds:.1f} s. Ask it: ledto why EVENT --history {shlex.quote(to)}")
+    say(f"{to} is ready after {seconds:.1f} s. Ask it: ledto why {shlex.quote(to)} EVENT")
     for event in worth_asking(made.run):
         comment = ", ".join(filter(None, (event.name, ERROR if event.error else "")))
-        say(f"  ledto why {shlex.quote(event.id)} --history {shlex.quote(to)}" + (f"  # {comment}" if comment else ""))
+        say(f"  ledto why {shlex.quote(to)} {shlex.quote(event.id)}" + (f"  # {comment}" if comment else ""))

@@ -12,7 +12,7 @@ from ledto.cli.history_options import (
     AnsweredOption,
     ComputationOption,
     EventArgument,
-    HistoryOption,
+    HistoryArgument,
     JsonOption,
     KOption,
     PossibleOption,
@@ -44,8 +44,8 @@ SHOWN = 5
 
 
 def why(
+    history: HistoryArgument,
     event: EventArgument,
-    history: HistoryOption,
     k: KOption = 25,
     possible: PossibleOption = 10,
     where: Annotated[str | None, typer.Option(help="A condition in SQL over columns and attributes.")] = None,
@@ -63,7 +63,7 @@ def why(
     Then events that could have led to it, through a shared process or by an assumed answer; missing
     reports; and whether the answer is complete.
 
-    Example: ledto why shop:42 --history shop.history --where "status >= 500"
+    Example: ledto why shop.history shop:42 --where "status >= 500"
     """
     with (
         open_or_exit(history) as opened,
@@ -115,8 +115,8 @@ def _explain_empty(history: History, event: Event, names: Sequence[str]) -> str:
 
 
 def impact(
+    history: HistoryArgument,
     event: EventArgument,
-    history: HistoryOption,
     k: KOption = 25,
     possible: PossibleOption = 10,
     computation: ComputationOption = None,
@@ -127,7 +127,7 @@ def impact(
 
     The count of each process includes both.
 
-    Example: ledto impact shop:42 --history shop.history -k 10
+    Example: ledto impact shop.history shop:42 -k 10
     """
     with open_or_exit(history) as opened:
         answer = opened.impact(event, k=k, possible=possible, computation=computation)
@@ -151,9 +151,9 @@ def impact(
 
 
 def relation(
+    history: HistoryArgument,
     first: EventArgument,
     second: EventArgument,
-    history: HistoryOption,
     answered: AnsweredOption = False,
     computation: ComputationOption = None,
     as_json: JsonOption = False,
@@ -164,7 +164,7 @@ def relation(
     an assumed answer, leads there. Concurrent: neither can have led to the other. Unknown: missing
     reports might say more.
 
-    Example: ledto relation shop:42 cart:17 --history shop.history
+    Example: ledto relation shop.history shop:42 cart:17
     """
     with open_or_exit(history) as opened:
         answer = opened.related(first, second, answered=answered, computation=computation)
@@ -175,16 +175,16 @@ def relation(
 
 
 def explain(
+    history: HistoryArgument,
     first: EventArgument,
     second: EventArgument,
-    history: HistoryOption,
     answered: AnsweredOption = False,
     computation: ComputationOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the steps by which one event led, or could have led, to another, and whether each is recorded.
 
-    Example: ledto explain cart:17 shop:42 --history shop.history
+    Example: ledto explain shop.history cart:17 shop:42
     """
     with open_or_exit(history) as opened:
         answer = opened.explain(first, second, answered=answered, computation=computation)
@@ -203,8 +203,8 @@ def explain(
 
 
 def concurrent(
+    history: HistoryArgument,
     event: EventArgument,
-    history: HistoryOption,
     k: KOption = 25,
     computation: ComputationOption = None,
     times: TimesOption = ShownTimes.WALL,
@@ -212,7 +212,7 @@ def concurrent(
 ) -> None:
     """Count the events that are concurrent with an event, and list the K nearest. Neither can have led to the other.
 
-    Example: ledto concurrent shop:42 --history shop.history
+    Example: ledto concurrent shop.history shop:42
     """
     with open_or_exit(history) as opened:
         answer = opened.concurrent(event, k=k, computation=computation)
@@ -224,7 +224,7 @@ def concurrent(
 
 
 def cut(
-    history: HistoryOption,
+    history: HistoryArgument,
     time: Annotated[
         str | None,
         typer.Argument(help="An integer in the history's unit, a time in ISO 8601, or an event.", metavar="TIME"),
@@ -239,7 +239,7 @@ def cut(
 
     A state has, with each event, all that led to it or could have.
 
-    Example: ledto cut 2026-01-31T12:00:00Z --history shop.history
+    Example: ledto cut shop.history 2026-01-31T12:00:00Z
     """
     if (time is None) == (event is None):
         raise typer.BadParameter("give a TIME or an --event, one of them", param_hint="TIME")

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from ledto.cli.history_options import ComputationOption, EventArgument, HistoryOption, KOption, open_or_exit
+from ledto.cli.history_options import ComputationOption, EventArgument, HistoryArgument, KOption, open_or_exit
 from ledto.cli.output import replace_file, say
 
 
 def report(
+    history: HistoryArgument,
     event: EventArgument,
-    history: HistoryOption,
     to: Annotated[Path, typer.Option(help="The file to write or replace.")],
     k: KOption = 25,
     where: Annotated[str | None, typer.Option(help="A condition in SQL over columns and attributes.")] = None,
@@ -27,7 +27,7 @@ def report(
 
     The page is one HTML file without scripts. It needs no network, so it can be mailed and archived.
 
-    Example: ledto report shop:42 --history shop.history --to incident.html
+    Example: ledto report shop.history shop:42 --to incident.html
     """
     from ledto.web.gather import gather
     from ledto.web.report import write_page

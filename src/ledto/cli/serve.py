@@ -22,7 +22,10 @@ _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def serve(
-    history: Annotated[str, typer.Argument(help="The history to write and to answer from: a folder, made if missing.")],
+    history: Annotated[
+        str,
+        typer.Option("--to", help="The history to write and to answer from: a folder, made if missing.", metavar="DIR"),
+    ],
     host: Annotated[str, typer.Option(help="Where to listen; beyond loopback, tokens are needed.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(min=0, max=65_535, help="4318 is that of OTLP over HTTP; 0 takes a free one.")
@@ -96,9 +99,9 @@ def serve(
 
     For example:
 
-      ledto serve shop.history
+      ledto serve --to shop.history
 
-      ledto serve h --host 0.0.0.0 --tokens tokens.txt --tls-cert cert.pem --tls-key key.pem --policy cbd:0.6 --eps 250ms
+      ledto serve --to h --host 0.0.0.0 --tokens tokens.txt --tls-cert cert.pem --tls-key key.pem --eps 250ms
     """
     # Nothing has to be cleaned up yet, and compiled code crashes if it is interrupted while it is loaded.
     with end_at_interrupt():
@@ -113,7 +116,7 @@ def serve(
     if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", stream_name) is None:
         raise typer.BadParameter("up to 64 letters, digits, _ and -", param_hint="--stream-name")
     if "://" in history:
-        raise typer.BadParameter("a folder of this machine: the live history is written in place", param_hint="HISTORY")
+        raise typer.BadParameter("a folder of this machine: the live history is written in place", param_hint="--to")
     if broker is not None and re.match(r"(nats|tls)://[^/]+/?$", broker) is None:
         raise typer.BadParameter("a broker is named as nats://HOST:PORT", param_hint="--broker")
     if invalid := [host for host in webhook_host or [] if re.fullmatch(r"[\w.-]+(:\d+)?", host) is None]:
@@ -209,7 +212,7 @@ def _announce(plan: ServicePlan, running: Running, *, as_json: bool) -> None:
         f"Collecting  {running.http}/v1/traces  /v1/logs  /v1/reports   for {access}",
         f"Broker      {running.broker}   in {kept}",
         f"Stream      {stream}",
-        f"History     {plan.history}   Ask: ledto why EVENT --history {plan.history}",
+        f"History     {plan.history}   Ask: ledto why {plan.history} EVENT",
         f"Health      {running.http}/healthz  /readyz  /metrics",
     ]
     for line in lines:

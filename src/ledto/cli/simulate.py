@@ -35,10 +35,18 @@ MOST_BYTES = 4 << 30
 
 def simulate(
     context: typer.Context,
+    history: Annotated[
+        str | None,
+        typer.Argument(
+            help="Deliver the events of this history, which stays as it is, instead of simulated messages.",
+            metavar="HISTORY",
+            show_default=False,
+        ),
+    ] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help="dapw, cbd, exact, dpc1 (physical-only) or dpc2 (physical-and-c). With --history also NAME:PHI, and "
+            help="dapw, cbd, exact, dpc1 (physical-only) or dpc2 (physical-and-c). Of a history also NAME:PHI, and "
             "may be repeated.",
             show_default="cbd",
         ),
@@ -50,14 +58,14 @@ def simulate(
     eps: Annotated[
         str | None,
         typer.Option(
-            help="Largest difference between two clocks: ticks, or a time such as 250ms with --history.",
+            help="Largest difference between two clocks: ticks, or a time such as 250ms for a history.",
             show_default=f"{TICKS}; the history's",
         ),
     ] = None,
     delta: Annotated[
         str | None,
         typer.Option(
-            help="Longest delay of a message that arrives: ticks, or a time with --history.",
+            help="Longest delay of a message that arrives: ticks, or a time for a history.",
             show_default=f"{TICKS}; the longest in the history",
         ),
     ] = None,
@@ -89,14 +97,6 @@ def simulate(
     seed: Annotated[
         int, typer.Option(help="Seed of the first run; the others follow.", rich_help_panel=MODEL_PANEL)
     ] = 1,
-    history: Annotated[
-        str | None,
-        typer.Option(
-            help="Deliver the events of this history instead; it stays as it is.",
-            metavar="DIR",
-            rich_help_panel=HISTORY_PANEL,
-        ),
-    ] = None,
     as_known: Annotated[
         bool,
         typer.Option(
@@ -129,7 +129,7 @@ def simulate(
     in percent. pairs: inverted pairs, a cause delivered after its effect. delay: ticks of the
     observer's clock between arrival and delivery.
 
-    Example: ledto simulate --history h --as-known --policy cbd:0.2 --policy cbd:0.6 --delta 2s
+    Example: ledto simulate h --as-known --policy cbd:0.2 --policy cbd:0.6 --delta 2s
     """
     _check_together(context, history)
     if history is not None:
@@ -149,7 +149,7 @@ def simulate(
     if preset not in PRESETS:
         raise typer.BadParameter(f"there are {', '.join(PRESETS)}, not {preset!r}", param_hint="--preset")
     if policy is not None and len(policy) > 1:
-        raise typer.BadParameter("one policy at a time, unless --history is given", param_hint="--policy")
+        raise typer.BadParameter("one policy at a time, unless a HISTORY is given", param_hint="--policy")
     if seeds < 1:
         raise typer.BadParameter(f"at least 1, not {seeds}", param_hint="--seeds")
     if not 0 <= seed <= (1 << 64) - seeds:
@@ -197,7 +197,7 @@ def _check_together(context: typer.Context, history: str | None) -> None:
     for name in HISTORY_ONLY if history is None else MODEL_ONLY:
         source = context.get_parameter_source(name)
         if source is not None and source.name != "DEFAULT":
-            said = "it needs --history" if history is None else "it is for simulated messages: leave out --history"
+            said = "it needs a HISTORY" if history is None else "it is for simulated messages: leave out HISTORY"
             raise typer.BadParameter(said, param_hint=f"--{name.replace('_', '-')}")
 
 

@@ -1,4 +1,4 @@
-"""``ledto simulate --history``: deliver the events of a history again, under policies of the papers."""
+"""``ledto simulate HISTORY``: deliver the events of a history again, under policies of the papers."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ledto.cli.history_options import HistoryOption, JsonOption, open_or_exit
+from ledto.cli.history_options import HistoryArgument, JsonOption, open_or_exit
 from ledto.cli.output import json_text, open_stdout_for_data, print_json, replace_file, say, say_lines
 from ledto.cli.render import print_rows
 
@@ -26,7 +26,7 @@ MOST_SHOWN = 1_000
 
 
 def order(
-    history: HistoryOption,
+    history: HistoryArgument,
     policy: Annotated[str | None, typer.Option(help="List them as this policy delivers them.")] = None,
     form: Annotated[str, typer.Option("--format", help="jsonl, csv or parquet.")] = "jsonl",
     to: Annotated[Path | None, typer.Option(help="The file to write.", show_default="stdout")] = None,
@@ -34,7 +34,7 @@ def order(
 ) -> None:
     """List all events, causes before effects, or as a policy delivers them. Never holds all in memory.
 
-    Example: ledto order --history shop.history --format csv | head
+    Example: ledto order shop.history --format csv | head
     """
     if form not in FORMATS:
         raise typer.BadParameter(f"{', '.join(FORMATS)}, not {form!r}", param_hint="--format")
@@ -104,15 +104,17 @@ def _plain(table: pa.Table, *, as_text: bool) -> pa.Table:
 
 
 def sql(
-    history: HistoryOption,
-    query: Annotated[str | None, typer.Argument(help="A query; without one, the views are printed.")] = None,
+    history: HistoryArgument,
+    query: Annotated[
+        str | None, typer.Argument(help="A query; without one, the views are printed.", metavar="QUERY")
+    ] = None,
     dialect: Annotated[str, typer.Option(help="Dialect of the views: duckdb or spark.")] = "duckdb",
     as_json: JsonOption = False,
 ) -> None:
     """Query a history with DuckDB, or print the views to query it with elsewhere.
 
     The views are events, causes, deliveries, quarantine and processes; attributes are columns of events.
-    Example: ledto sql "SELECT process, count(*) FROM events GROUP BY process" --history shop.history
+    Example: ledto sql shop.history "SELECT process, count(*) FROM events GROUP BY process"
     """
     import duckdb
 

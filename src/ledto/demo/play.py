@@ -35,7 +35,7 @@ def play(stage: Stage, *, to: Path, seconds: int, seed: int) -> None:
     observe(stage, command, logs, history, truth)
     ask(stage, command, history, truth)
     stage.act("Keep the answer: a page for the post-mortem")
-    stage.run([*command, "report", truth.failure, "--history", str(history), "--to", str(page)])
+    stage.run([*command, "report", str(history), truth.failure, "--to", str(page)])
     stage.say(
         f"\nDone in {time.monotonic() - started:.0f} s. Open {page} in a browser. Every command above can be run again."
     )
@@ -129,8 +129,7 @@ def observe(stage: Stage, command: list[str], logs: Path, history: Path, truth: 
 def ask(stage: Stage, command: list[str], history: Path, truth: ShopTruth) -> None:
     """Play act four: ask the questions."""
     stage.act("Ask what led to the failure")
-    options = ["--history", str(history)]
-    stage.run([*command, "why", truth.failure, *options, "-k", "8", "--where", WHERE])
+    stage.run([*command, "why", str(history), truth.failure, "-k", "8", "--where", WHERE])
     causes = {event.id for event in ledto.open(history).why(truth.failure, k=8, where=WHERE).causes}
     stage.check(
         f"{truth.cause} is what really led to it, and every step from there is listed", causes >= set(truth.chain[:-1])
@@ -138,8 +137,8 @@ def ask(stage: Stage, command: list[str], history: Path, truth: ShopTruth) -> No
     stage.check(f"{truth.herring}, right before it by wall clock, did not", truth.herring not in causes)
     count_causes(stage, history, truth)
     stage.say("\nHow did the first lead to it, and can the second have?")
-    stage.run([*command, "explain", truth.cause, truth.failure, *options])
-    stage.run([*command, "relation", truth.herring, truth.failure, *options])
+    stage.run([*command, "explain", str(history), truth.cause, truth.failure])
+    stage.run([*command, "relation", str(history), truth.herring, truth.failure])
     opened = ledto.open(history)
     stage.check(
         "the two are concurrent, and no report is missing that could say otherwise: the suspect is innocent",

@@ -76,7 +76,7 @@ def delivery_files(run: Run, policy: str) -> list[str]:
         names = ", ".join(sorted(policies)) or "none"
         raise UnknownPolicy(
             f"the history has no deliveries under {policy!r}; it has {names}. Choose policies when the history is made: "
-            "ledto observe --policy; or make a copy with others: ledto simulate --history H --to COPY --policy cbd:0.6"
+            "ledto observe --policy; or make a copy with others: ledto simulate H --to COPY --policy cbd:0.6"
         )
     return list(policies[name].files)
 
