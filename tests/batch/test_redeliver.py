@@ -154,16 +154,27 @@ def test_a_policy_is_found_by_the_name_that_was_typed(made: Made, tmp_path: Path
     assert "ledto simulate H --to COPY" in refused.output
 
 
-@pytest.mark.parametrize("typed", ["{history}", "link", "file://{history}"])
-def test_a_history_is_not_its_own_copy(made: Made, tmp_path: Path, typed: str) -> None:
-    """The deliveries that the history was made with would be replaced, and the log may be gone."""
+@pytest.mark.parametrize(
+    ("typed", "code", "says"),
+    [
+        ("{history}", 2, "the copy needs another folder"),
+        ("{link}", 2, "the copy needs another folder"),
+        ("file://{history}", 2, "the copy needs another folder"),
+        ("{history}/new", 1, "is inside the history"),
+        ("{link}/deep/er", 1, "is inside the history"),
+    ],
+)
+def test_a_history_is_not_its_own_copy_and_has_none_inside(
+    made: Made, tmp_path: Path, typed: str, code: int, says: str
+) -> None:
+    """The deliveries that the history was made with would be replaced, and the log may be gone; a copy inside would go
+    wherever the history goes."""
     (tmp_path / "link").symlink_to(made.batch)
-    to = str(tmp_path / "link") if typed == "link" else typed.replace("{history}", str(made.batch))
+    to = typed.replace("{history}", str(made.batch)).replace("{link}", str(tmp_path / "link"))
     before = {path: path.read_bytes() for path in made.batch.rglob("*") if path.is_file()}
     command = ["simulate", str(made.batch), "--policy", "cbd:0.3", "--to", to]
     done = CliRunner(env={"COLUMNS": "400"}).invoke(cli, command)
-    assert done.exit_code == 2
-    assert "the copy needs another folder" in done.output
+    assert (done.exit_code, says in done.output) == (code, True), done.output
     assert {path: path.read_bytes() for path in made.batch.rglob("*") if path.is_file()} == before
 
 

@@ -81,7 +81,10 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
     Exits with 1 and a sentence if it cannot be written, and with 2 if it would be a file of a history: that could end the
     history. A pipe or a device, such as /dev/null, is written to directly.
     """
-    if (history := _find_history_above(path)) is not None:
+    from ledto.history.layout import find_history_around
+
+    # The file's own name is replaced, even if it is a link.
+    if (history := find_history_around(path.parent)) is not None:
         say(f"{path} is inside the history {history}, which would be damaged: name a file outside of it", err=True)
         raise typer.Exit(2)
     special = path.exists() and not path.is_file()
@@ -100,19 +103,6 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
             # Its folder may be a file, so that it was never made.
             with suppress(OSError):
                 unfinished.unlink(missing_ok=True)
-
-
-def _find_history_above(path: Path) -> Path | None:
-    """Find the folder above a file that holds a history, through links as well; None if there is none."""
-    from ledto.history import layout
-
-    # Not `Path.resolve`, which raises for links in a circle. The file's own name is replaced, even if it is a link.
-    folder = Path(os.path.realpath(path.parent))
-    for above in (folder, *folder.parents):
-        # Other programs write a manifest.json, too.
-        if (above / layout.RUNS).is_dir() and any((above / name).is_file() for name in (layout.MANIFEST, layout.LOCK)):
-            return above
-    return None
 
 
 def console(*, stderr: bool = False, width: int | None = None) -> Console:

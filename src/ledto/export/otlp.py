@@ -64,10 +64,12 @@ def _write_records(
     per_unit = NANOSECONDS.get(stretches.run.manifest.unit, 1)
     uses = stretch.uses.tolist()
     lines = stretch.lines or [ExportedLine(None)] * len(stretch)
-    for row, (event, stamp, on_line) in enumerate(zip(stretches.events(stretch), stamps, lines, strict=True)):
-        wall, corrected, shown = (
+    arrivals = stretches.table(stretch, ["arrival"])["arrival"].to_pylist()
+    rows = zip(stretches.events(stretch), stamps, lines, arrivals, strict=True)
+    for row, (event, stamp, on_line, arrived) in enumerate(rows):
+        wall, corrected, arrival, shown = (
             None if time is None else time * per_unit
-            for time in (event.time, event.corrected_time, showing.time_of(event))
+            for time in (event.time, event.corrected_time, arrived, showing.time_of(event))
         )
         sends = sent_key(event.position, event.sends) if uses[row] or event.sends is not None else None
         receives = received_keys(stretch.causes_with_assumed(row), event.missing, whole=stretches.selection.whole)
@@ -86,12 +88,14 @@ def _write_records(
             "line_joins": on_line.joins,
             "time": wall,
             "corrected_time": corrected,
+            "arrival": arrival,
             "error": event.error,
             "clock_name": event.clock_name,
             "stamp": f'{{"clock":"vector","counters":{stamp}}}' if stamp else None,
         }
+        observed = "" if arrival is None or arrival < 0 else f'"observedTimeUnixNano":"{arrival}",'
         record = (
-            f'{{"timeUnixNano":"{max(0, shown or 0)}","body":{_write_value(event.name or "")},'
+            f'{{"timeUnixNano":"{max(0, shown or 0)}",{observed}"body":{_write_value(event.name or "")},'
             f'"traceId":"{trace_id(event.computation)}","attributes":[{_write_attributes(event, fields)}]}}'
         )
         yield event.clock_name or event.process, record

@@ -32,6 +32,7 @@ COLUMNS = pa.schema(
         pa.field("time", pa.int64()),
         pa.field("corrected_time", pa.int64()),
         pa.field("causal_time", pa.int64()),
+        pa.field("arrival", pa.int64()),
         pa.field("sends", pa.string()),
         pa.field("receives", pa.list_(pa.string())),
         pa.field("attributes", pa.string()),
@@ -51,24 +52,13 @@ COLUMNS = pa.schema(
 DICTIONARIES = ["computation", "process", "name", "kind", "clock_name", "line", "file"]
 ROW_GROUP = 65_536
 _STORED = (
-    *("computation", "process", "seq", "id", "name", "kind", "time", "correction", "causal_time", "sends", "receives"),
-    *("attributes", "error", "clock_name", "line", "missing", "file", "place"),
+    *("computation", "process", "seq", "id", "name", "kind", "time", "correction", "causal_time", "arrival", "sends"),
+    *("receives", "attributes", "error", "clock_name", "line", "missing", "file", "place"),
 )
 """The columns of a history that are read."""
 _AS_STORED = (
-    *(
-        "computation",
-        "process",
-        "seq",
-        "name",
-        "time",
-        "causal_time",
-        "error",
-        "clock_name",
-        "missing",
-        "file",
-        "place",
-    ),
+    *("computation", "process", "seq", "name", "time", "causal_time", "arrival", "error", "clock_name", "missing"),
+    *("file", "place"),
 )
 """Those that are written unchanged."""
 

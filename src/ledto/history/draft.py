@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -197,7 +198,9 @@ class Draft:
 
 
 def refuse_other_folders(store: Store) -> None:
-    """Raise `HistoryError` if the folder holds files that do not belong to a history."""
+    """Raise `HistoryError` if the folder holds files that do not belong to a history, or is inside another history."""
+    if store.is_local and (around := layout.find_history_around(Path(store.root).parent)) is not None:
+        raise HistoryError(f"{store} is inside the history {around}: name a folder outside of it")
     names = {name for name in store.names("") if not name.startswith(".")}
     runs = store.names(layout.RUNS)
     # Other programs write a manifest.json, too. One that cannot be read is ours only if runs of ours are beside it.

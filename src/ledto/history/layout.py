@@ -20,6 +20,9 @@ files. A name ends in a checksum of the file (`ledto.history.sealed`).
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pyarrow as pa
 
 FORMAT = 9
@@ -179,3 +182,14 @@ def run_folder(run: str) -> str:
 def segment_stem(kind: str, number: int, attempt: str) -> str:
     """Give the start of the name of one of a segment's files. The checksum and the suffix follow."""
     return f"{kind}-{number:05d}-{attempt}"
+
+
+def find_history_around(folder: Path) -> Path | None:
+    """Find the history that a folder is, or is in, through links as well; None if there is none."""
+    # Not `Path.resolve`, which raises for links in a circle.
+    real = Path(os.path.realpath(folder))
+    for around in (real, *real.parents):
+        # Other programs write a manifest.json, too.
+        if (around / RUNS).is_dir() and any((around / name).is_file() for name in (MANIFEST, LOCK)):
+            return around
+    return None
