@@ -135,8 +135,8 @@ def test_from_python_a_bound_that_is_too_long_is_a_value_error(tmp_path: Path, e
 
 def test_the_help_fits_one_screen() -> None:
     """Who wants to read a log would have to look for the option among those of researchers."""
-    shown = CliRunner(env={"COLUMNS": "100"}).invoke(cli, ["observe", "--help"]).output
-    assert len(shown.splitlines()) <= 45
+    shown = CliRunner(env={"COLUMNS": "80"}).invoke(cli, ["observe", "--help"]).output
+    assert len(shown.splitlines()) <= 50
 
 
 def test_the_version_is_told() -> None:

@@ -26,10 +26,12 @@ MOST_SHOWN = 1_000
 
 def processes(
     history: HistoryArgument,
-    computation: Annotated[str | None, typer.Option(help="Only those of this computation.")] = None,
+    computation: Annotated[str | None, typer.Option(help="Only those of this computation.", metavar="NAME")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the processes of a history; for many computations, what all of them have together.
+    """List the processes of a history.
+
+    For many computations, list what all of them have together.
 
     Example: ledto processes shop.history
     """
@@ -101,9 +103,10 @@ def check(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what the run counted: provable events, all reports, and messages received before they were sent.
+    """Print what was counted when the history was made.
 
-    Also the violations of causal order by the wall clock and under each policy of delivery.
+    These are provable events, all reports, messages received before they were sent, and violations of
+    causal order by the wall clock and under each policy of delivery.
 
     Example: ledto check shop.history --json
     """
@@ -143,8 +146,8 @@ def _check_files(history: str, *, as_json: bool) -> None:
 
 def quarantine(
     history: HistoryArgument,
-    k: Annotated[int, typer.Option("-k", "--k", min=0, help="How many reports to list.")] = 25,
-    outcome: Annotated[str, typer.Option(help="quarantined, duplicate or all.")] = "quarantined",
+    k: Annotated[int, typer.Option("-k", "--k", min=0, help="How many reports to list.", metavar="N")] = 25,
+    outcome: Annotated[str, typer.Option(help="quarantined, duplicate or all.", metavar="NAME")] = "quarantined",
     as_json: JsonOption = False,
 ) -> None:
     """List reports that are quarantined, with the reasons.

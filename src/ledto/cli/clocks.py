@@ -28,13 +28,14 @@ REFERENCE, ONE_SIDED, UNKNOWN = "reference", "one side only", "unknown"
 
 def clocks(
     history: HistoryArgument,
-    k: Annotated[int, typer.Option("-k", "--k", min=0, help="How many clocks to list.")] = 40,
+    k: Annotated[int, typer.Option("-k", "--k", min=0, help="How many clocks to list.", metavar="N")] = 40,
     plot: Annotated[Path | None, typer.Option(help="Draw it, too: an SVG file to write.", metavar="FILE.svg")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say how far each clock is ahead of the others, within which bounds, and which clock is broken.
+    """Say which clocks are wrong, by how much, and how sure that is.
 
-    The bounds follow from one fact: no message arrives before it is sent. What cannot be known is said.
+    For each clock: how far it is ahead of the others, within which bounds, and whether it is broken. The
+    bounds follow from one fact: no message arrives before it is sent. What cannot be known is said.
 
     Example: ledto clocks shop.history --plot clocks.svg
     """

@@ -23,31 +23,43 @@ STDOUT = "-"
 
 def export(
     history: HistoryArgument,
-    form: Annotated[str, typer.Option("--format", help="shiviz, govector, perfetto, otlp, csv, parquet or dot.")],
-    to: Annotated[str, typer.Option(help="The file to write or replace; - is stdout.")] = STDOUT,
+    form: Annotated[
+        str, typer.Option("--format", help="shiviz, govector, perfetto, otlp, csv, parquet or dot.", metavar="NAME")
+    ],
+    to: Annotated[str, typer.Option(help="The file to write or replace; - is stdout.", metavar="FILE")] = STDOUT,
     times: Annotated[
         str | None,
-        typer.Option(help="wall or corrected.", show_default="corrected for perfetto and otlp, else wall"),
+        typer.Option(
+            help="wall or corrected.", show_default="corrected for perfetto and otlp, else wall", metavar="NAME"
+        ),
     ] = None,
     computation: Annotated[
         str | None,
-        typer.Option(help="Only this computation; with --around, that of the event, if several have one of that name."),
+        typer.Option(
+            help="Only this computation; with --around, that of the event, if several have one of that name.",
+            metavar="NAME",
+        ),
     ] = None,
-    process: Annotated[list[str] | None, typer.Option(help="Only events of this process; may be repeated.")] = None,
+    process: Annotated[
+        list[str] | None, typer.Option(help="Only events of this process; may be repeated.", metavar="NAME")
+    ] = None,
     around: Annotated[
         str | None,
         typer.Option(help="Only an event (an id, PROCESS:SEQ or @POSITION) and what led to it.", metavar="EVENT"),
     ] = None,
     k: Annotated[
         int | None,
-        typer.Option("-k", "--k", min=0, help="With --around: how many events before it.", show_default="25"),
+        typer.Option(
+            "-k", "--k", min=0, help="With --around: how many events before it.", show_default="25", metavar="N"
+        ),
     ] = None,
     force_size: Annotated[bool, typer.Option("--force-size", help="Write a graph however large it is.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a history for other tools, causes before effects. Never holds all in memory.
+    """Write a history as a file for other tools.
 
-    If events are left out, the others stay related as they are. The file appears when it is complete.
+    Causes come before effects. If events are left out, the others stay related as they are. The file appears when it is
+    complete. Never holds all in memory.
 
     Example: ledto export shop.history --format perfetto --to shop.json --around web:2
     """

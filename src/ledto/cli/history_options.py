@@ -30,18 +30,23 @@ HistoryArgument = Annotated[
 """The first argument of every command that reads a history. `ledto.cli.main` lets it be left out if the variable is set."""
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ComputationOption = Annotated[
-    str | None, typer.Option("--computation", help="Which computation, where several have such an event.")
+    str | None,
+    typer.Option("--computation", help="Which computation, where several have such an event.", metavar="NAME"),
 ]
-KOption = Annotated[int, typer.Option("-k", "--k", min=0, help="How many events to list.")]
+KOption = Annotated[int, typer.Option("-k", "--k", min=0, help="How many events to list.", metavar="N")]
 TimesOption = Annotated[
     ShownTimes,
-    typer.Option("--times", help="Times of the clocks, or moved so that no effect comes before its cause."),
+    typer.Option(
+        "--times",
+        help="Times of the clocks, or moved so that no effect comes before its cause.",
+        metavar="wall|corrected",
+    ),
 ]
 EventArgument = Annotated[
     str, typer.Argument(help="An id of the source, PROCESS:SEQ, or @POSITION.", metavar="EVENT", show_default=False)
 ]
 PossibleOption = Annotated[
-    int, typer.Option("--possible", min=0, help="How many possible events to list; 0 hides them.")
+    int, typer.Option("--possible", min=0, help="How many possible events to list; 0 hides them.", metavar="N")
 ]
 AnsweredOption = Annotated[
     bool,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -38,6 +39,8 @@ COMMANDS: Final[Mapping[str, str]] = {
 }
 """By command, in the order of the help: the module of ``ledto.cli`` that has a function of that name."""
 
+EXAMPLE: Final = re.compile(r"\n\n(?=(?:Example: )?ledto )")
+"""Begins a paragraph of command lines in a help. They must not be wrapped, or they could not be copied."""
 MOVED: Final[Mapping[tuple[str, str], str]] = {
     ("observe", option): "ledto simulate HISTORY" for option in ("--phi", "--elements", "--tick", "--as-known")
 }
@@ -60,7 +63,21 @@ class _LedtoCommand(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Name the arguments as the pages do: without the braces that Typer puts around those that are required."""
-        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """List arguments and options in their panels, as plain text: half as long as in Typer's boxes."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            if (record := param.get_help_record(ctx)) is not None:
+                name, text = record
+                if param.param_type_name == "argument":
+                    name = name.partition(" <")[0]
+                panel = getattr(param, "rich_help_panel", None) or f"{param.param_type_name.capitalize()}s"
+                panels.setdefault(panel, []).append((name, text))
+        for panel, records in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(records)
 
     def _complete(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the history of LEDTO_HISTORY first, unless as many arguments are given as the command can take."""
@@ -92,16 +109,19 @@ class _Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         function = getattr(import_module(f"ledto.cli.{COMMANDS[cmd_name]}"), cmd_name)
-        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
         alone.command(cmd_name, cls=_LedtoCommand)(function)
-        return typer.main.get_command(alone)
+        command = typer.main.get_command(alone)
+        command.help = EXAMPLE.sub("\n\n\b\n", command.help or "")
+        return command
 
 
 cli = typer.Typer(
     cls=_Commands,
     help="What could have caused this event?",
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 

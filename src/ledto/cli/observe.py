@@ -49,8 +49,8 @@ STAGES = {
 
 
 def observe(
-    inputs: Annotated[list[str], typer.Argument(help="Files, folders or patterns.", metavar="INPUT...")],
-    to: Annotated[str, typer.Option("--to", help="Folder or URI of the history; replaced at the end.", metavar="DIR")],
+    inputs: Annotated[list[str], typer.Argument(help="Files, folders or patterns.", metavar="INPUT")],
+    to: Annotated[str, typer.Option("--to", help="The history to write: a folder or URI.", metavar="DIR")],
     format: Annotated[
         str | None,
         typer.Option(
@@ -59,7 +59,7 @@ def observe(
     ] = None,
     mapping: Annotated[
         str | None,
-        typer.Option(help="mapped: a TOML file that describes a JSON log, or falcon.", metavar="FILE"),
+        typer.Option(help="mapped: a TOML file, or falcon.", metavar="FILE"),
     ] = None,
     regex: Annotated[
         str | None, typer.Option(help="shiviz: an event, with groups host, clock, event.", metavar="TEXT")
@@ -67,12 +67,10 @@ def observe(
     delimiter: Annotated[
         str | None, typer.Option(help="shiviz: what separates executions; group trace names them.", metavar="TEXT")
     ] = None,
-    unit: Annotated[str, typer.Option(help="Unit of plain numbers: ns, us, ms, s or tick.", metavar="UNIT")] = "ns",
+    unit: Annotated[str, typer.Option(help="Of plain numbers: ns, us, ms, s or tick.", metavar="UNIT")] = "ns",
     policy: Annotated[
         list[str] | None,
-        typer.Option(
-            help="exact (default), or cbd:0.6 to wait 60%; may be repeated.", metavar="NAME", show_default=False
-        ),
+        typer.Option(help="exact, or cbd:0.6 to wait 60%; may be repeated.", metavar="NAME", show_default="exact"),
     ] = None,
     eps: Annotated[
         str | None,
@@ -82,10 +80,10 @@ def observe(
         str | None,
         typer.Option(help="How long a report takes, as 2s.", metavar="TIME", show_default="found; live 2s"),
     ] = None,
-    engine: Annotated[str, typer.Option(help="spark, or inline: without Java, in memory.", metavar="NAME")] = "spark",
-    master: Annotated[str, typer.Option(help="Spark's master; local[*] is all cores here.", metavar="URL")] = LOCAL,
+    engine: Annotated[str, typer.Option(help="spark, or inline: without Java.", metavar="NAME")] = "spark",
+    master: Annotated[str, typer.Option(help="Spark's master; local[*]: all cores.", metavar="URL")] = LOCAL,
     memory: Annotated[str, typer.Option(help="Memory of Spark's driver.", metavar="SIZE")] = "2g",
-    epoch_rows: Annotated[int, typer.Option(help="Events that a task holds in memory, about.", metavar="N")] = 500_000,
+    epoch_rows: Annotated[int, typer.Option(help="Events that a task holds, about.", metavar="N")] = 500_000,
     explain_only: Annotated[bool, typer.Option("--explain", help="Show the plan, and write nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
     follow: Annotated[
@@ -123,9 +121,10 @@ def observe(
         ),
     ] = None,
 ) -> None:
-    r"""Turn logs into a history that answers questions, and account for every report.
+    r"""Turn logs into a history that answers questions.
 
-    Reports in = delivered + duplicate + quarantined. The old history stays readable until the end.
+    Every report is accounted for: delivered, duplicate or quarantined. A history that is at DIR stays
+    readable until the new one replaces it.
 
     ledto observe logs/ traces.json.gz --to h --policy exact --policy cbd:0.6
     ledto observe chord.log --regex '(?<host>\S*) (?<clock>{.*})\n(?<event>.*)' --to h

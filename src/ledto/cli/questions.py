@@ -48,20 +48,26 @@ def why(
     event: EventArgument,
     k: KOption = 25,
     possible: PossibleOption = 10,
-    where: Annotated[str | None, typer.Option(help="A condition in SQL over columns and attributes.")] = None,
-    process: Annotated[
-        list[str] | None, typer.Option(help="Only events of this process, or of all with this clock; may be repeated.")
+    where: Annotated[
+        str | None, typer.Option(help="A condition in SQL over columns and attributes.", metavar="SQL")
     ] = None,
-    name: Annotated[list[str] | None, typer.Option(help="Only events of this name; may be repeated.")] = None,
+    process: Annotated[
+        list[str] | None,
+        typer.Option(help="Only events of this process, or of all with this clock; may be repeated.", metavar="NAME"),
+    ] = None,
+    name: Annotated[
+        list[str] | None, typer.Option(help="Only events of this name; may be repeated.", metavar="NAME")
+    ] = None,
     answered: AnsweredOption = False,
     computation: ComputationOption = None,
     times: TimesOption = ShownTimes.WALL,
     as_json: JsonOption = False,
 ) -> None:
-    """List what led to an event: the last K events that are recorded to have led to it, oldest first.
+    """List what led to an event, oldest first.
 
-    Then events that could have led to it, through a shared process or by an assumed answer; missing
-    reports; and whether the answer is complete.
+    These are the last K events that are recorded to have led to it. Then come events that could have led
+    to it, through a shared process or by an assumed answer; missing reports; and whether the answer is
+    complete.
 
     Example: ledto why shop.history shop:42 --where "status >= 500"
     """
@@ -123,9 +129,10 @@ def impact(
     times: TimesOption = ShownTimes.WALL,
     as_json: JsonOption = False,
 ) -> None:
-    """List what an event led to: the next K events by what is recorded, and events that it could have led to.
+    """List what an event led to.
 
-    The count of each process includes both.
+    These are the next K events by what is recorded, and then events that it could have led to. The count
+    of each process includes both.
 
     Example: ledto impact shop.history shop:42 -k 10
     """
@@ -158,11 +165,11 @@ def relation(
     computation: ComputationOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say how two events are related: before, after, possible, concurrent, unknown or equal.
+    """Say how two events are related.
 
-    Before and after: recorded causes lead from one to the other. Possible: only a shared process, or
-    an assumed answer, leads there. Concurrent: neither can have led to the other. Unknown: missing
-    reports might say more.
+    They are before, after, possible, concurrent, unknown or equal. Before and after: recorded causes lead
+    from one to the other. Possible: only a shared process, or an assumed answer, leads there. Concurrent:
+    neither can have led to the other. Unknown: missing reports might say more.
 
     Example: ledto relation shop.history shop:42 cart:17
     """
@@ -182,7 +189,9 @@ def explain(
     computation: ComputationOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the steps by which one event led, or could have led, to another, and whether each is recorded.
+    """List the steps by which one event led to another.
+
+    Or could have led: steps that are not recorded are marked.
 
     Example: ledto explain shop.history cart:17 shop:42
     """
@@ -210,7 +219,9 @@ def concurrent(
     times: TimesOption = ShownTimes.WALL,
     as_json: JsonOption = False,
 ) -> None:
-    """Count the events that are concurrent with an event, and list the K nearest. Neither can have led to the other.
+    """Count and list the events that are concurrent with an event.
+
+    Neither can have led to the other. The K nearest are listed.
 
     Example: ledto concurrent shop.history shop:42
     """
@@ -229,15 +240,18 @@ def cut(
         str | None,
         typer.Argument(help="An integer in the history's unit, a time in ISO 8601, or an event.", metavar="TIME"),
     ] = None,
-    event: Annotated[str | None, typer.Option(help="An event, if its name could be read as a time.")] = None,
+    event: Annotated[
+        str | None, typer.Option(help="An event, if its name could be read as a time.", metavar="EVENT")
+    ] = None,
     k: KOption = 25,
     computation: ComputationOption = None,
     times: TimesOption = ShownTimes.WALL,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a consistent state: the last event of each process up to a time or an event, and the messages under way.
+    """Show the state of all processes at a time or an event.
 
-    A state has, with each event, all that led to it or could have.
+    It is the last event of each process, and the messages under way. The state is consistent: it has, with
+    each event, all that led to it or could have.
 
     Example: ledto cut shop.history 2026-01-31T12:00:00Z
     """

@@ -14,18 +14,25 @@ from ledto.cli.output import replace_file, say
 def report(
     history: HistoryArgument,
     event: EventArgument,
-    to: Annotated[Path, typer.Option(help="The file to write or replace.")],
+    to: Annotated[Path, typer.Option(help="The file to write or replace.", metavar="FILE")],
     k: KOption = 25,
-    where: Annotated[str | None, typer.Option(help="A condition in SQL over columns and attributes.")] = None,
+    where: Annotated[
+        str | None, typer.Option(help="A condition in SQL over columns and attributes.", metavar="SQL")
+    ] = None,
     beside: Annotated[
         int,
-        typer.Option(min=0, help="How many events to show that are just before it by wall time, and are no causes."),
+        typer.Option(
+            min=0,
+            help="How many events to show that are just before it by wall time, and are no causes.",
+            metavar="N",
+        ),
     ] = 3,
     computation: ComputationOption = None,
 ) -> None:
-    """Write a page about an event: its last K causes in causal order, drawn and listed, and what wall clocks hide.
+    """Write a page about an event and what led to it.
 
-    The page is one HTML file without scripts. It needs no network, so it can be mailed and archived.
+    It has the last K causes in causal order, drawn and listed, and what wall clocks hide. The page is one
+    HTML file without scripts. It needs no network, so it can be mailed and archived.
 
     Example: ledto report shop.history shop:42 --to incident.html
     """

@@ -22,17 +22,22 @@ SEEDS, MESSAGES = 10, 20_000
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="observer, hcg, rpc, autonomous, or all.")],
-    to: Annotated[Path, typer.Option(help="Folder for the figures and REPORT.md; made if it is missing.")],
+    paper: Annotated[str, typer.Argument(help="observer, hcg, rpc, autonomous, or all.", metavar="PAPER")],
+    to: Annotated[
+        Path, typer.Option(help="Folder for the figures and REPORT.md; made if it is missing.", metavar="DIR")
+    ],
     seeds: Annotated[
-        int | None, typer.Option(help="Runs of each cell.", show_default=f"{SEEDS}; quick: {QUICK_SEEDS}")
+        int | None, typer.Option(help="Runs of each cell.", show_default=f"{SEEDS}; quick: {QUICK_SEEDS}", metavar="N")
     ] = None,
     messages: Annotated[
-        int | None, typer.Option(help="Messages of each run.", show_default=f"{MESSAGES}; quick: {QUICK_MESSAGES}")
+        int | None,
+        typer.Option(help="Messages of each run.", show_default=f"{MESSAGES}; quick: {QUICK_MESSAGES}", metavar="N"),
     ] = None,
-    master: Annotated[str, typer.Option(help="Spark's master; local[*] takes this machine's cores.")] = "local[*]",
+    master: Annotated[
+        str, typer.Option(help="Spark's master; local[*] takes this machine's cores.", metavar="URL")
+    ] = "local[*]",
     only: Annotated[
-        list[str] | None, typer.Option(help="One figure of the paper, such as fig4; may be repeated.")
+        list[str] | None, typer.Option(help="One figure of the paper, such as fig4; may be repeated.", metavar="NAME")
     ] = None,
     quick: Annotated[bool, typer.Option(help="Seconds instead of minutes; rough numbers.")] = False,
 ) -> None:

@@ -18,6 +18,8 @@ from ledto.durations import NANOSECONDS, read_duration
 if TYPE_CHECKING:
     from ledto.service.serve import Running, ServicePlan
 
+DELIVERY, ACCESS, BROKER, LIMITS, WEBHOOKS = "Delivery", "Access", "Broker and stream", "Limits", "Webhooks"
+"""Panels of the help."""
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -26,82 +28,138 @@ def serve(
         str,
         typer.Option("--to", help="The history to write and to answer from: a folder, made if missing.", metavar="DIR"),
     ],
-    host: Annotated[str, typer.Option(help="Where to listen; beyond loopback, tokens are needed.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Where to listen; beyond loopback, tokens are needed.", metavar="HOST")
+    ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="4318 is that of OTLP over HTTP; 0 takes a free one.")
+        int,
+        typer.Option(min=0, max=65_535, help="4318 is that of OTLP over HTTP; 0 takes a free one.", metavar="PORT"),
     ] = 4318,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON when ready.")] = False,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="As for ledto observe; subscribers get the order of the first.",
+            show_default="exact",
+            metavar="NAME",
+            rich_help_panel=DELIVERY,
+        ),
+    ] = None,
+    eps: Annotated[
+        str | None,
+        typer.Option(
+            help="How far clocks differ at most.", show_default="50ms", metavar="TIME", rich_help_panel=DELIVERY
+        ),
+    ] = None,
+    delta: Annotated[
+        str | None,
+        typer.Option(
+            help="How long a report takes at most.", show_default="2s", metavar="TIME", rich_help_panel=DELIVERY
+        ),
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with a line 'writer NAME TOKEN' or 'reader NAME TOKEN' for each caller.",
+            metavar="FILE",
+            rich_help_panel=ACCESS,
+        ),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(help="A certificate, with its chain, in PEM.", metavar="FILE", rich_help_panel=ACCESS),
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(help="The certificate's key, in PEM.", metavar="FILE", rich_help_panel=ACCESS)
+    ] = None,
+    open_to_all: Annotated[
+        bool,
+        typer.Option(
+            "--open-to-all",
+            help="Listen beyond loopback without tokens: anybody may send and ask.",
+            rich_help_panel=ACCESS,
+        ),
+    ] = False,
     broker: Annotated[
         str | None,
         typer.Option(
             envvar="LEDTO_BROKER",
-            help="An existing NATS server with JetStream, as nats://[TOKEN@]HOST:PORT.",
-            show_default="one of our own, with its files in the history's folder",
+            help="An existing NATS server with JetStream: nats://[TOKEN@]HOST:PORT.",
+            show_default="one of our own, in the history's folder",
             show_envvar=True,
+            metavar="URL",
+            rich_help_panel=BROKER,
         ),
     ] = None,
     broker_port: Annotated[
-        int | None, typer.Option(min=1, max=65_535, help="Port of our own broker.", show_default="a free one")
-    ] = None,
-    stream_name: Annotated[str, typer.Option(help="The broker's stream that holds reports.")] = "ledto",
-    no_stream: Annotated[
-        bool, typer.Option("--no-stream", help="Collect only; ledto observe --follow may run elsewhere.")
-    ] = False,
-    policy: Annotated[
-        list[str] | None,
+        int | None,
         typer.Option(
-            help="How to deliver, as for ledto observe; subscribers get the order of the first.", show_default="exact"
+            min=1,
+            max=65_535,
+            help="Port of our own broker.",
+            show_default="a free one",
+            metavar="PORT",
+            rich_help_panel=BROKER,
         ),
     ] = None,
-    eps: Annotated[
-        str | None, typer.Option(help="How far clocks differ at most, such as 250ms.", show_default="50ms")
-    ] = None,
-    delta: Annotated[
-        str | None, typer.Option(help="How long a report takes at most, such as 500ms.", show_default="2s")
-    ] = None,
-    tokens: Annotated[
-        Path | None,
-        typer.Option(help="A file with a line 'writer NAME TOKEN' or 'reader NAME TOKEN' for each caller."),
-    ] = None,
-    tls_cert: Annotated[Path | None, typer.Option(help="A certificate, with its chain, in PEM.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="The certificate's key, in PEM.")] = None,
-    open_to_all: Annotated[
-        bool, typer.Option("--open-to-all", help="Listen beyond loopback without tokens: anybody may send and ask.")
-    ] = False,
-    webhook_host: Annotated[
-        list[str] | None,
-        typer.Option(help="HOST or HOST:PORT that webhooks may go to; may be repeated.", show_default="none"),
-    ] = None,
-    webhook_private: Annotated[
+    stream_name: Annotated[
+        str,
+        typer.Option(help="The broker's stream that holds reports.", metavar="NAME", rich_help_panel=BROKER),
+    ] = "ledto",
+    no_stream: Annotated[
         bool,
         typer.Option(
-            "--webhook-private",
-            help="Let webhooks go to this machine, and names of --webhook-host be private addresses.",
+            "--no-stream", help="Collect only; ledto observe --follow may run elsewhere.", rich_help_panel=BROKER
         ),
     ] = False,
-    max_body: Annotated[str, typer.Option(help="Largest request, before and after decompression.")] = "16m",
-    max_reports: Annotated[int, typer.Option(min=1, help="Most reports of a request.")] = 100_000,
+    max_body: Annotated[
+        str,
+        typer.Option(help="Largest request, before and after decompression.", metavar="SIZE", rich_help_panel=LIMITS),
+    ] = "16m",
+    max_reports: Annotated[
+        int, typer.Option(min=1, help="Most reports of a request.", metavar="N", rich_help_panel=LIMITS)
+    ] = 100_000,
     retention_bytes: Annotated[
-        str, typer.Option(help="Most bytes that the broker holds; then senders have to wait.")
+        str,
+        typer.Option(
+            help="Most bytes that the broker holds; then senders have to wait.", metavar="SIZE", rich_help_panel=LIMITS
+        ),
     ] = "8g",
     retention_age: Annotated[
         str | None,
         typer.Option(
             help="How long the broker holds a report, read or not: older ones are lost.",
             show_default="for ever",
+            metavar="TIME",
+            rich_help_panel=LIMITS,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON when ready.")] = False,
+    webhook_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="HOST or HOST:PORT that webhooks may go to; may be repeated.",
+            show_default="none",
+            metavar="HOST",
+            rich_help_panel=WEBHOOKS,
+        ),
+    ] = None,
+    webhook_private: Annotated[
+        bool,
+        typer.Option(
+            "--webhook-private",
+            help="Let webhooks go to this machine, and names of --webhook-host be private addresses.",
+            rich_help_panel=WEBHOOKS,
+        ),
+    ] = False,
 ) -> None:
-    """Collect reports over HTTP, deliver them in causal order, and answer questions about them, live.
+    """Collect reports over HTTP, and answer questions, live.
 
-    Applications send OTLP to /v1/traces and /v1/logs, or reports to /v1/reports. A report that was
-    answered with 200 is on disk. Ctrl-C finishes open requests and ends all processes.
+    Reports are delivered in causal order. Applications send OTLP to /v1/traces and /v1/logs, or reports to
+    /v1/reports. A report that was answered with 200 is on disk. Ctrl-C finishes open requests and ends all
+    processes.
 
-    For example:
-
-      ledto serve --to shop.history
-
-      ledto serve --to h --host 0.0.0.0 --tokens tokens.txt --tls-cert cert.pem --tls-key key.pem --eps 250ms
+    ledto serve --to shop.history
+    ledto serve --to h --host 0.0.0.0 --tokens tokens --tls-cert cert.pem --tls-key key.pem
     """
     # Nothing has to be cleaned up yet, and compiled code crashes if it is interrupted while it is loaded.
     with end_at_interrupt():

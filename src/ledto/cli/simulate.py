@@ -46,88 +46,104 @@ def simulate(
     policy: Annotated[
         list[str] | None,
         typer.Option(
-            help="dapw, cbd, exact, dpc1 (physical-only) or dpc2 (physical-and-c). Of a history also NAME:PHI, and "
-            "may be repeated.",
+            help="dapw, cbd, exact, dpc1 or dpc2. Of a history also NAME:PHI, and may be repeated.",
             show_default="cbd",
+            metavar="NAME",
         ),
     ] = None,
     phi: Annotated[
-        str | None, typer.Option(help="Share of the full wait, 0 to 1 or 0% to 100%.", show_default="1")
+        str | None, typer.Option(help="Share of the full wait, 0 to 1 or 0% to 100%.", show_default="1", metavar="PHI")
     ] = None,
-    elements: Annotated[int | None, typer.Option(help="Elements of kn compared, from 1.", show_default="all")] = None,
+    elements: Annotated[
+        int | None, typer.Option(help="Elements of kn compared, from 1.", show_default="all", metavar="N")
+    ] = None,
     eps: Annotated[
         str | None,
         typer.Option(
-            help="Largest difference between two clocks: ticks, or a time such as 250ms for a history.",
+            help="How far two clocks differ at most: ticks; for a history, a time.",
             show_default=f"{TICKS}; the history's",
+            metavar="TIME",
         ),
     ] = None,
     delta: Annotated[
         str | None,
         typer.Option(
-            help="Longest delay of a message that arrives: ticks, or a time for a history.",
-            show_default=f"{TICKS}; the longest in the history",
+            help="How long a report takes at most: ticks; for a history, a time.",
+            show_default=f"{TICKS}; the history's longest",
+            metavar="TIME",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     processes: Annotated[
-        int, typer.Option(help="Ordinary processes, besides the observer; from 2.", rich_help_panel=MODEL_PANEL)
+        int,
+        typer.Option(
+            help="Ordinary processes, besides the observer; from 2.", metavar="N", rich_help_panel=MODEL_PANEL
+        ),
     ] = 10,
     rate: Annotated[
-        float, typer.Option(help="Probability of a send at a tick; above 0, up to 1.", rich_help_panel=MODEL_PANEL)
+        float,
+        typer.Option(
+            help="Probability of a send at a tick; above 0, up to 1.", metavar="P", rich_help_panel=MODEL_PANEL
+        ),
     ] = 0.1,
     delay: Annotated[
         str,
         typer.Option(
-            help="half: N(delta/2, delta/4); quarter: N(delta/4, delta/8); or MEAN,SD in ticks.",
+            help="half, quarter (of delta, and half of that as SD) or MEAN,SD in ticks.",
+            metavar="NAME",
             rich_help_panel=MODEL_PANEL,
         ),
     ] = "half",
     preset: Annotated[
-        str, typer.Option(help="Reading of the paper: closest or literal.", rich_help_panel=MODEL_PANEL)
+        str,
+        typer.Option(help="Reading of the paper: closest or literal.", metavar="NAME", rich_help_panel=MODEL_PANEL),
     ] = "closest",
     messages: Annotated[
-        int, typer.Option(help="Messages that reach the observer in each run.", rich_help_panel=MODEL_PANEL)
+        int,
+        typer.Option(help="Messages that reach the observer in each run.", metavar="N", rich_help_panel=MODEL_PANEL),
     ] = 20_000,
     loss: Annotated[
         float,
-        typer.Option(help="Probability that a copy is lost besides; from 0, below 1.", rich_help_panel=MODEL_PANEL),
+        typer.Option(
+            help="Probability that a copy is lost besides; from 0, below 1.", metavar="P", rich_help_panel=MODEL_PANEL
+        ),
     ] = 0.0,
-    seeds: Annotated[int, typer.Option(help="How many runs.", rich_help_panel=MODEL_PANEL)] = 10,
+    seeds: Annotated[int, typer.Option(help="How many runs.", metavar="N", rich_help_panel=MODEL_PANEL)] = 10,
     seed: Annotated[
-        int, typer.Option(help="Seed of the first run; the others follow.", rich_help_panel=MODEL_PANEL)
+        int,
+        typer.Option(help="Seed of the first run; the others follow.", metavar="N", rich_help_panel=MODEL_PANEL),
     ] = 1,
     as_known: Annotated[
         bool,
         typer.Option(
             "--as-known",
-            help="Deliver as a live observer would have: by the reports that had arrived when an event was due.",
+            help="Deliver by what had arrived when an event was due, as a live observer.",
             rich_help_panel=HISTORY_PANEL,
         ),
     ] = False,
     tick: Annotated[
         str | None,
         typer.Option(
-            help="Step of the clocks in stamps.", show_default="a sixteenth of eps", rich_help_panel=HISTORY_PANEL
+            help="Step of the clocks in stamps.",
+            show_default="a sixteenth of eps",
+            metavar="TIME",
+            rich_help_panel=HISTORY_PANEL,
         ),
     ] = None,
     to: Annotated[
         str | None,
         typer.Option(
-            help="Write a copy of the history with these deliveries, for ledto order and ledto sql.",
+            help="Write a copy of the history with these deliveries.",
             metavar="DIR",
             rich_help_panel=HISTORY_PANEL,
         ),
     ] = None,
 ) -> None:
-    """Deliver simulated messages, or a history's events again, and count violations of causal order.
+    """Try delivery policies: on a history, or on simulated messages.
 
-    For simulated messages, print means over the runs and standard deviations. average_pct is the
-    paper's average. Under closest: messages delivered before one of their causes plus messages
-    delivered after one of their effects, halved, per message, in percent. Under literal: inverted
-    pairs per message, in percent. messages_pct: messages that belong to at least one inverted pair,
-    in percent. pairs: inverted pairs, a cause delivered after its effect. delay: ticks of the
-    observer's clock between arrival and delivery.
+    Deliver the events of a history again, or simulated messages, and count violations of causal order. For
+    simulated messages, print means over the runs and standard deviations; docs/reproduce.md defines them.
+    The history must be named: LEDTO_HISTORY does not count here.
 
     Example: ledto simulate h --as-known --policy cbd:0.2 --policy cbd:0.6 --delta 2s
     """

@@ -27,12 +27,14 @@ MOST_SHOWN = 1_000
 
 def order(
     history: HistoryArgument,
-    policy: Annotated[str | None, typer.Option(help="List them as this policy delivers them.")] = None,
-    form: Annotated[str, typer.Option("--format", help="jsonl, csv or parquet.")] = "jsonl",
-    to: Annotated[Path | None, typer.Option(help="The file to write.", show_default="stdout")] = None,
+    policy: Annotated[str | None, typer.Option(help="List them as this policy delivers them.", metavar="NAME")] = None,
+    form: Annotated[str, typer.Option("--format", help="jsonl, csv or parquet.", metavar="NAME")] = "jsonl",
+    to: Annotated[Path | None, typer.Option(help="The file to write.", show_default="stdout", metavar="FILE")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format jsonl.")] = False,
 ) -> None:
-    """List all events, causes before effects, or as a policy delivers them. Never holds all in memory.
+    """List all events, causes before effects.
+
+    With --policy, list them as that policy delivers them. Never holds all in memory.
 
     Example: ledto order shop.history --format csv | head
     """
@@ -108,12 +110,14 @@ def sql(
     query: Annotated[
         str | None, typer.Argument(help="A query; without one, the views are printed.", metavar="QUERY")
     ] = None,
-    dialect: Annotated[str, typer.Option(help="Dialect of the views: duckdb or spark.")] = "duckdb",
+    dialect: Annotated[str, typer.Option(help="Dialect of the views: duckdb or spark.", metavar="NAME")] = "duckdb",
     as_json: JsonOption = False,
 ) -> None:
-    """Query a history with DuckDB, or print the views to query it with elsewhere.
+    """Query a history with DuckDB.
 
     The views are events, causes, deliveries, quarantine and processes; attributes are columns of events.
+    Without a query, the statements that make the views are printed, to query the history elsewhere.
+
     Example: ledto sql shop.history "SELECT process, count(*) FROM events GROUP BY process"
     """
     import duckdb
