@@ -54,14 +54,11 @@ def test_what_cannot_be_meant_is_refused_before_anything_starts(
     tmp_path: Path, arguments: list[str], status: int, said: str
 ) -> None:
     """A slip on the command line would open the service to a network, or be found out hours later."""
-    import typer
     from typer.testing import CliRunner
 
-    from ledto.cli.serve import serve
+    from ledto.cli.main import cli
 
-    app = typer.Typer()
-    app.command()(serve)
-    found = CliRunner().invoke(app, [str(tmp_path / "h"), *arguments])
+    found = CliRunner().invoke(cli, ["serve", "--to", str(tmp_path / "h"), *arguments])
     assert found.exit_code == status, found.output
     assert said in " ".join(found.output.split())
     assert not (tmp_path / "h").exists()
