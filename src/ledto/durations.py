@@ -41,7 +41,7 @@ def explain_limit(limit: int, unit: str, text: str) -> str:
 def show_duration(value: int, unit: str) -> str:
     """Format a duration in the largest unit that fits: ``12.3 ms``."""
     if unit not in NANOSECONDS:
-        return f"{value:,} {unit}s"
+        return f"{value:,} {unit if abs(value) == 1 else f'{unit}s'}"
     nanoseconds = value * NANOSECONDS[unit]
     for name in ("s", "ms", "us"):
         if abs(nanoseconds) >= NANOSECONDS[name]:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.service.collector_stage import Stage
 
-COMMAND = [sys.executable, "-c", "import typer; from ledto.cli.serve import serve; typer.run(serve)"]
+COMMAND = [sys.executable, "-m", "ledto.cli", "serve", "--to"]
 
 
 def test_it_says_where_it_listens_takes_reports_and_ends_when_told(tmp_path: Path) -> None:

@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ledto.cli.history_options import HistoryArgument, JsonOption, exit_on_failure, open_or_exit
+from ledto.cli.grid import Grid
+from ledto.cli.history_options import HistoryArgument, JsonOption, LocalOption, exit_on_failure, open_or_exit
 from ledto.cli.output import print_json, say
-from ledto.cli.render import make_orders_table, print_rows, print_table
+from ledto.cli.render import print_orders, print_rows
 from ledto.cli.words import describe_channels, describe_ledger, describe_provable, format_count
 from ledto.durations import show_duration
-from ledto.history.times import count_digits, format_time
+from ledto.history.times import ShortTimes
 
 if TYPE_CHECKING:
     from ledto.questions.history import Process
 
 MOST_LISTED = 200
 """The most processes of several computations that are listed one by one."""
+LACKING, SILENT = "-", "?"
+DOUBTS = {LACKING: "numbers are missing", SILENT: "reports no message, so nothing of it is provable"}
+"""Marks beside a process, and what they mean."""
 MOST_SHOWN = 1_000
 """The most rows of a table for people."""
 
@@ -27,6 +31,7 @@ MOST_SHOWN = 1_000
 def processes(
     history: HistoryArgument,
     computation: Annotated[str | None, typer.Option(help="Only those of this computation.", metavar="NAME")] = None,
+    local: LocalOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the processes of a history.
@@ -45,52 +50,65 @@ def processes(
             return
         several = len({process.computation for process in chosen}) > 1
         if several and len(chosen) > MOST_LISTED:
-            _print_by_clock(chosen, opened.unit)
+            _print_by_clock(chosen, opened.unit, local=local)
             return
-        digits = count_digits(
-            (time for process in chosen for time in (process.first_time, process.last_time)), opened.unit
-        )
-        print_rows(
-            [*(["computation"] if several else []), "process", "events", "messages", "first", "last", ""],
+        _print_each(chosen, opened.unit, several=several, local=local)
+
+
+def _print_each(processes: Sequence[Process], unit: str, *, several: bool, local: bool) -> None:
+    """Print one row for each process, with marks for what is in doubt."""
+    doubts = [_find_doubts(process) for process in processes]
+    short = ShortTimes((time for each in processes for time in (each.first_time, each.last_time)), unit, local=local)
+    marked, numbers = any(doubts), ("events", "messages", "provable")
+    names = [*([""] if marked else []), *(["computation"] if several else []), "process", *numbers, "first", "last"]
+    grid = Grid(names, ("computation", "process"), numbers)
+    if short.heading:
+        grid.add_line(short.heading)
+    for process, doubt in zip(processes, doubts, strict=True):
+        tainted = process.first_tainted
+        grid.add(
             [
-                (
-                    *([process.computation] if several else []),
-                    process.process,
-                    f"{process.events:,}",
-                    f"{process.messages:,}",
-                    format_time(process.first_time, opened.unit, digits=digits),
-                    format_time(process.last_time, opened.unit, digits=digits),
-                    _describe_doubts(process),
-                )
-                for process in chosen
-            ],
+                *([doubt] if marked else []),
+                *([process.computation] if several else []),
+                process.process,
+                f"{process.events:,}",
+                f"{process.messages:,}",
+                "all" if tainted is None else f"{tainted - 1:,}",
+                short.show(process.first_time),
+                short.show(process.last_time),
+            ]
         )
+    grid.print()
+    say("provable: so many of its first events have no report missing in their past")
+    if used := [f"{mark} {meaning}" for mark, meaning in DOUBTS.items() if mark in "".join(doubts)]:
+        say("; ".join(used))
 
 
-def _describe_doubts(process: Process) -> str:
-    """Say what is not provable of a process, and why."""
-    if process.messages == 0 and process.first_hole == 1:
-        return "reports no message: nothing is provable"
-    doubts = [] if process.dense_seq else ["numbers are missing"]
-    if process.first_tainted is not None:
-        provable = process.first_tainted - 1
-        doubts.append(f"provable up to event {provable:,}" if provable else "nothing is provable")
-    return ", ".join(doubts)
+def _find_doubts(process: Process) -> str:
+    """Return the marks of what is in doubt of a process."""
+    is_silent = process.messages == 0 and process.first_hole == 1
+    return ("" if process.dense_seq else LACKING) + (SILENT if is_silent else "")
 
 
-def _print_by_clock(processes: Sequence[Process], unit: str) -> None:
+def _print_by_clock(processes: Sequence[Process], unit: str, *, local: bool) -> None:
     """Print processes of all computations together, by the clock that they share or, without one, by name."""
     by_name: dict[str, list[Process]] = {}
     for process in processes:
         by_name.setdefault(process.clock_name or process.process, []).append(process)
-    rows = []
+    rows: list[tuple[str, str, str, int | None, int | None]] = []
     for name, group in sorted(by_name.items()):
         first = min((each.first_time for each in group if each.first_time is not None), default=None)
         last = max((each.last_time for each in group if each.last_time is not None), default=None)
         computations = len({each.computation for each in group})
-        times = (format_time(time, unit, digits=3) for time in (first, last))
-        rows.append((name, f"{computations:,}", f"{sum(each.events for each in group):,}", *times))
-    print_rows(["process", "computations", "events", "first", "last"], rows[:MOST_SHOWN])
+        rows.append((name, f"{computations:,}", f"{sum(each.events for each in group):,}", first, last))
+    short = ShortTimes((time for row in rows for time in row[3:]), unit, local=local)
+    numbers = ("computations", "events")
+    grid = Grid(["process", *numbers, "first", "last"], ("process",), numbers)
+    if short.heading:
+        grid.add_line(short.heading)
+    for *texts, first, last in rows[:MOST_SHOWN]:
+        grid.add([*texts, short.show(first), short.show(last)])
+    grid.print()
     if len(rows) > MOST_SHOWN:
         say(f"and {len(rows) - MOST_SHOWN:,} more: --json lists all")
 
@@ -125,7 +143,7 @@ def check(
         ]:
             say(line)
         print_between_clocks(answer.wall_clock.get("between_clocks"), opened.unit)
-        print_table(make_orders_table(answer.wall_clock, answer.policies, opened.unit))
+        print_orders(answer.wall_clock, answer.policies, opened.unit)
 
 
 def _check_files(history: str, *, as_json: bool) -> None:
@@ -161,10 +179,12 @@ def quarantine(
         if as_json:
             print_json([report.to_json() for report in reports])
             return
-        print_rows(
-            ["reason", "where", "text"],
-            [(report.reason, f"{report.file}:{report.place}", (report.text or "")[:80]) for report in reports],
-        )
+        if reports:
+            print_rows(
+                ["reason", "text", "where"],
+                [(report.reason, report.text, f"{report.file}:{report.place}") for report in reports],
+                shrink=("reason", "text"),
+            )
         say(describe_ledger(opened.check().ledger)[0])
 
 
@@ -201,6 +221,8 @@ def print_between_clocks(between: dict[str, Any] | None, unit: str) -> None:
                 )
                 for pair in between["pairs"]
             ],
+            shrink=("from", "to"),
+            right=("messages", "before", "by up to", "ties"),
         )
         if more := between["pairs_before_cause"] - len(between["pairs"]):
             say(f"and between {more:,} more pairs of clocks")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ledto.cli.grid import GAP, screen_width
 from ledto.cli.history_options import HistoryArgument, JsonOption, open_or_exit
 from ledto.cli.output import print_json, replace_file, say
 from ledto.cli.render import print_rows
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from ledto.skew.offsets import ClockEstimate
     from ledto.skew.steps import ClockStep
 
-PLOT_COLUMNS = 31
+PLOT_COLUMNS, LEAST_PLOT_COLUMNS = 31, 17
+"""The width of the bars; they are left out where there is room for less."""
 MOST_NAMED = 5
 """The most clocks that a sentence names; the table has all."""
 REFERENCE, ONE_SIDED, UNKNOWN = "reference", "one side only", "unknown"
@@ -73,15 +75,14 @@ def _sort_key(clock: ClockReport) -> tuple[bool, bool, int, str]:
 def _print_table(shown: Sequence[ClockReport], same: set[str], unit: str) -> None:
     drifting = any(clock.estimate.drift_low_ppm is not None for clock in shown)
     several = len({clock.estimate.reference for clock in shown} - {None}) > 1
-    axis = _choose_axis(shown)
-    columns = ["clock", "ahead by", "at least", "at most", *(["drift, ppm"] if drifting else [])]
-    columns += ["in", "out", "peers", *(["against"] if several else []), "verdict", _draw_scale(axis, unit)]
-    rows = []
+    numbers = ["ahead by", "at least", "at most", *(["drift, ppm"] if drifting else []), "in", "out", "peers"]
+    columns = ["clock", *numbers, *(["against"] if several else []), "verdict"]
+    rows: list[list[str]] = []
     for clock in shown:
         estimate = clock.estimate
         drift = [_format_drift(estimate.drift_low_ppm, estimate.drift_high_ppm)] if drifting else []
         rows.append(
-            (
+            [
                 estimate.name,
                 *(_format_signed(value, unit) for value in (estimate.offset, estimate.low, estimate.high)),
                 *drift,
@@ -90,10 +91,17 @@ def _print_table(shown: Sequence[ClockReport], same: set[str], unit: str) -> Non
                 f"{estimate.peers:,}",
                 *([estimate.reference or ""] if several else []),
                 _format_verdict(clock, same),
-                _draw_bar(estimate.low, estimate.high, axis) if estimate.peers else "",
-            )
+            ]
         )
-    print_rows(columns, rows)
+    taken = sum(max(map(len, texts)) + GAP for texts in zip(columns, *rows, strict=True))
+    bars = min(PLOT_COLUMNS, screen_width() - taken)
+    if bars >= LEAST_PLOT_COLUMNS:
+        axis = _choose_axis(shown)
+        columns.append(_draw_scale(axis, unit, bars))
+        for row, clock in zip(rows, shown, strict=True):
+            estimate = clock.estimate
+            row.append(_draw_bar(estimate.low, estimate.high, axis, bars) if estimate.peers else "")
+    print_rows(columns, rows, shrink=("clock", "against"), right=numbers)
 
 
 def _format_verdict(clock: ClockReport, same: set[str]) -> str:
@@ -272,19 +280,19 @@ def _choose_axis(shown: Sequence[ClockReport]) -> tuple[int, int]:
     return -1, 1
 
 
-def _draw_scale(axis: tuple[int, int], unit: str) -> str:
+def _draw_scale(axis: tuple[int, int], unit: str, columns: int) -> str:
     left, right = _format_signed(axis[0], unit), _format_signed(axis[1], unit)
-    return f"{left}{right:>{PLOT_COLUMNS - len(left)}}"
+    return f"{left}{right:>{max(1, columns - len(left))}}"
 
 
-def _draw_bar(low: int | None, high: int | None, axis: tuple[int, int]) -> str:
+def _draw_bar(low: int | None, high: int | None, axis: tuple[int, int], columns: int) -> str:
     """Draw the bounds on the axis; with arrows where they lie beyond it or are not known."""
     first, last = axis
     width = max(1, last - first)
-    cells = [" "] * PLOT_COLUMNS
+    cells = [" "] * columns
 
     def column(value: int) -> int:
-        return min(PLOT_COLUMNS - 1, max(0, (value - first) * (PLOT_COLUMNS - 1) // width))
+        return min(columns - 1, max(0, (value - first) * (columns - 1) // width))
 
     cells[column(0)] = "|"
     left, right = first - 1 if low is None else low, last + 1 if high is None else high

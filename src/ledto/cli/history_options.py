@@ -42,6 +42,9 @@ TimesOption = Annotated[
         metavar="wall|corrected",
     ),
 ]
+LocalOption = Annotated[
+    bool, typer.Option("--local/--utc", help="Times of this machine's zone, or UTC.", show_default="utc")
+]
 EventArgument = Annotated[
     str, typer.Argument(help="An id of the source, PROCESS:SEQ, or @POSITION.", metavar="EVENT", show_default=False)
 ]

@@ -16,7 +16,7 @@ from ledto.cli.follow import TermsGiven, follow_source
 from ledto.cli.lengths import read_length, refuse_length
 from ledto.cli.on_spark import check_master, start_context
 from ledto.cli.output import INTERRUPTED, console, explain_write_failure, print_json, quiet_interrupts, say, say_lines
-from ledto.cli.render import ERROR, make_orders_table, print_table
+from ledto.cli.render import print_orders
 from ledto.cli.words import describe_channels, describe_ledger, describe_provable, format_count
 from ledto.durations import NANOSECONDS, show_duration
 from ledto.events.pandas import leave_pandas_out
@@ -335,8 +335,8 @@ def _print_summary(manifest: Manifest, to: str, seconds: float) -> None:
     lines += _warn_of_unnamed_instances(set(made.run.processes.table["process"].unique().to_pylist()))
     for line in lines:
         say(line)
-    print_table(make_orders_table(to_json(manifest.wall_clock), to_json(manifest.policies), unit))
+    print_orders(to_json(manifest.wall_clock), to_json(manifest.policies), unit)
     say(f"{to} is ready after {seconds:.1f} s. Ask it: ledto why {shlex.quote(to)} EVENT")
     for event in worth_asking(made.run):
-        comment = ", ".join(filter(None, (event.name, ERROR if event.error else "")))
+        comment = ", ".join(filter(None, (event.name, "error" if event.error else "")))
         say(f"  ledto why {shlex.quote(to)} {shlex.quote(event.id)}" + (f"  # {comment}" if comment else ""))

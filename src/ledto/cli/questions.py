@@ -15,6 +15,7 @@ from ledto.cli.history_options import (
     HistoryArgument,
     JsonOption,
     KOption,
+    LocalOption,
     PossibleOption,
     TimesOption,
     open_or_exit,
@@ -26,9 +27,7 @@ from ledto.cli.words import (
     describe_completeness,
     describe_concurrent,
     describe_relation,
-    describe_step,
     format_count,
-    name_event,
     shorten_key,
 )
 from ledto.history.times import time_or_event
@@ -61,6 +60,7 @@ def why(
     answered: AnsweredOption = False,
     computation: ComputationOption = None,
     times: TimesOption = ShownTimes.WALL,
+    local: LocalOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List what led to an event, oldest first.
@@ -94,11 +94,11 @@ def why(
             raise typer.Exit(1)
         if as_json:
             return
-        print_events(answer.causes, opened.unit, shown=answer.event, times=times)
+        print_events(answer.causes, opened.unit, shown=answer.event, times=times, local=local)
         if answer.more:
             say(f"and more before these: -k {4 * max(k, 1)} shows them")
         if answer.possible:
-            print_possible(answer.possible, opened.unit, times=times)
+            print_possible(answer.possible, opened.unit, times=times, local=local)
             if answer.more_possible:
                 say(f"and perhaps more: --possible {4 * possible} looks further back")
         print_missing(answer.missing)
@@ -127,6 +127,7 @@ def impact(
     possible: PossibleOption = 10,
     computation: ComputationOption = None,
     times: TimesOption = ShownTimes.WALL,
+    local: LocalOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List what an event led to.
@@ -141,18 +142,19 @@ def impact(
         if as_json:
             print_json(answer.to_json())
             return
-        print_events((answer.event, *answer.effects), opened.unit, times=times)
+        print_events((answer.event, *answer.effects), opened.unit, asked=answer.event, times=times, local=local)
         if answer.more:
             say(f"and more after these: -k {4 * max(k, 1)} shows them")
         if answer.possible:
             title = "also possible (it could have led to these, but nothing recorded says so):"
-            print_events(answer.possible, opened.unit, title=title, times=times)
+            print_events(answer.possible, opened.unit, title=title, times=times, local=local)
             if answer.more_possible:
                 say(f"and more: --possible {4 * possible} shows them")
         which = ", recorded or possible," if opened.run.has_lines else ""
         print_rows(
             ["process", "effects"],
             [(process.process, f"{process.events:,}") for process in answer.processes[:50]],
+            right=("effects",),
             title=f"{format_count(answer.total, 'effect')}{which} in {format_count(len(answer.processes), 'process')}",
         )
 
@@ -187,6 +189,8 @@ def explain(
     second: EventArgument,
     answered: AnsweredOption = False,
     computation: ComputationOption = None,
+    times: TimesOption = ShownTimes.WALL,
+    local: LocalOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the steps by which one event led to another.
@@ -202,13 +206,8 @@ def explain(
             return
         say(describe_relation(answer, opened.unit, answered=answered))
         if answer.steps:
-            print_rows(
-                ["from", "to", "by", ""],
-                [
-                    (name_event(step.cause), name_event(step.effect), *describe_step(step, opened.unit))
-                    for step in answer.steps
-                ],
-            )
+            events = [answer.steps[0].cause, *(step.effect for step in answer.steps)]
+            print_events(events, opened.unit, times=times, local=local, steps=[None, *answer.steps])
 
 
 def concurrent(
@@ -217,6 +216,7 @@ def concurrent(
     k: KOption = 25,
     computation: ComputationOption = None,
     times: TimesOption = ShownTimes.WALL,
+    local: LocalOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Count and list the events that are concurrent with an event.
@@ -230,7 +230,7 @@ def concurrent(
         if as_json:
             print_json(answer.to_json())
             return
-        print_events(answer.events, opened.unit, shown=answer.event, times=times)
+        print_events(answer.events, opened.unit, shown=answer.event, times=times, local=local)
         say(describe_concurrent(answer))
 
 
@@ -246,6 +246,7 @@ def cut(
     k: KOption = 25,
     computation: ComputationOption = None,
     times: TimesOption = ShownTimes.WALL,
+    local: LocalOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the state of all processes at a time or an event.
@@ -267,16 +268,24 @@ def cut(
             print_json(answer.to_json())
             return
         are = "is" if answer.total == 1 else "are"
-        title = f"{format_count(answer.total, 'event')} {are} in the cut; the last of each process:"
-        print_events(answer.last_events, opened.unit, title=title, times=times)
+        last = "; the last of each process:" if answer.total else ""
+        title = f"{format_count(answer.total, 'event')} {are} in the cut{last}"
+        print_events(answer.last_events, opened.unit, title=title, times=times, local=local)
         if not answer.in_flight_total:
             say("no message is under way")
             return
         print_rows(
-            ["message", "from", "to"],
+            ["message", "from", "sent by", "to", "received by"],
             [
-                (shorten_key(message.key), name_event(message.sent), name_event(message.received))
+                (
+                    shorten_key(message.key),
+                    message.sent.id,
+                    message.sent.name,
+                    message.received.id,
+                    message.received.name,
+                )
                 for message in answer.in_flight
             ],
+            shrink=("message", "sent by", "received by"),
             title=f"{format_count(answer.in_flight_total, 'message')} under way:",
         )

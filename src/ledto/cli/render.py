@@ -1,4 +1,4 @@
-"""Print answers as tables for people, with times in ISO 8601 unless the history's unit is a tick."""
+"""Print answers as tables for people, with marks that a legend explains below the table."""
 
 from __future__ import annotations
 
@@ -6,26 +6,29 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from ledto.cli.output import console, escape_controls, say
-from ledto.cli.words import describe_message, describe_through, shorten_line
+from ledto.cli.grid import Grid
+from ledto.cli.output import say
+from ledto.cli.words import describe_message, describe_step, describe_through, shorten_line
 from ledto.durations import show_duration
-from ledto.history.times import count_digits, format_time
+from ledto.history.times import ShortTimes
 
 if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
-
     from ledto.questions.event import Event
     from ledto.questions.missing import Missing
+    from ledto.questions.path import PathStep
     from ledto.questions.possible import Possible
 
-WIDTH_WITHOUT_TERMINAL = 160
 MOST_MISSING = 10
 """The most lines about missing reports."""
-ERROR = "error"
-"""Printed beside an event that reports a failure. It is red where colours are shown."""
-DISAGREES = "clock behind its causes"
-"""Printed beside an event whose wall time is before that of one of its causes."""
+ASKED, ERROR, MOVED, POSSIBLE = "*", "!", "~", "?"
+"""Marks beside a row."""
+LEGEND = {ASKED: "the event asked about", ERROR: "error", POSSIBLE: "possible: nothing recorded says so"}
+"""What marks mean. `ShownTimes` says what `MOVED` means."""
+SHRINK = ("computation", "process", "line", "name", "message", "by", "through")
+"""Columns of events whose texts may be shortened."""
+WANTED = {"name": 20, "message": 12, "by": 16, "through": 24}
+"""How many characters of them say something. The line and the message are left out rather than shortened to less."""
+OPTIONAL = ("line", "message")
 
 
 class ShownTimes(StrEnum):
@@ -38,15 +41,18 @@ class ShownTimes(StrEnum):
         """Return the event's time of this kind."""
         return event.time if self is ShownTimes.WALL else event.corrected_time
 
-    def note(self, event: Event, unit: str) -> str:
-        """Return the note to print beside the time: its correction, or that the clock is behind; or nothing."""
+    def marks(self, event: Event) -> str:
+        """Return the mark of an event whose time is corrected, or whose clock is behind; or nothing."""
         if self is ShownTimes.CORRECTED:
-            sign = "+" if (event.correction or 0) > 0 else ""
-            return f"corrected by {sign}{show_duration(event.correction, unit)}" if event.correction else ""
+            return MOVED if event.correction else ""
         behind = event.time is not None and event.causal_time is not None and event.causal_time > event.time
         # A time that a live history does not believe has another causal time, and no correction.
-        behind = behind and event.correction != 0
-        return DISAGREES if behind else ""
+        return MOVED if behind and event.correction != 0 else ""
+
+    @property
+    def meaning(self) -> str:
+        """What the mark means."""
+        return "its clock is behind its causes" if self is ShownTimes.WALL else "its time is corrected"
 
 
 def print_events(
@@ -55,59 +61,131 @@ def print_events(
     *,
     title: str | None = None,
     shown: Event | None = None,
+    asked: Event | None = None,
     times: ShownTimes = ShownTimes.WALL,
+    local: bool = False,
+    steps: Sequence[PathStep | None] | None = None,
 ) -> None:
-    """Print a table of events; `shown` comes last, in bold."""
+    """Print a table of events. No events print the title alone.
+
+    `shown`, the event asked about, comes last; `asked` is that event if it is one of the others. With `steps`, one for
+    each event or None, the table says what leads to each event from the one above.
+    """
     rows = [*events, *([shown] if shown is not None else [])]
-    computations = len({event.computation for event in rows}) > 1
-    notes = [", ".join(filter(None, (ERROR if event.error else "", times.note(event, unit)))) for event in rows]
-    digits = count_digits((times.of(event) for event in rows), unit)
-    lines = any(event.line for event in rows)
-    columns = ["time", "process", *(["line"] if lines else []), "id", "name", "kind", "message"]
-    table = _table(["computation", *columns] if computations else columns, notes=any(notes))
-    for event, note in zip(rows, notes, strict=True):
-        cells = [
-            format_time(times.of(event), unit, digits=digits),
-            event.process,
-            *([shorten_line(event.line)] if lines else []),
-            event.id,
-            event.name or "",
-            event.kind,
-            describe_message(event),
-        ]
-        cells = [event.computation, *cells] if computations else cells
-        cells += [note] if any(notes) else []
-        styles = ["bold"] * (event is shown) + ["red"] * bool(event.error)
-        table.add_row(*map(_cell, cells), style=" ".join(styles) or None)
-    print_table(table, title=title)
+    asked = asked or shown
+    if title is not None:
+        say(title)
+    if not rows:
+        return
+    taken = list(steps) if steps is not None else [None] * len(rows)
+    several = len({event.computation for event in rows}) > 1
+    lines = steps is None and any(event.line for event in rows)
+    short = ShortTimes(map(times.of, rows), unit, local=local)
+    corrected = times is ShownTimes.CORRECTED and any(event.correction for event in rows)
+    marks = [_marks(event, asked, step, times) for event, step in zip(rows, taken, strict=True)]
+    columns = [
+        *([""] if any(marks) else []),
+        "time",
+        *(["correction"] if corrected else []),
+        *(["computation"] if several else []),
+        "process",
+        *(["line"] if lines else []),
+        "name",
+        "message" if steps is None else "by",
+        "id",
+    ]
+    grid = Grid(columns, SHRINK, right=["correction"], wanted=WANTED, optional=OPTIONAL)
+    date = ""
+    for event, step, mark in zip(rows, taken, marks, strict=True):
+        time = times.of(event)
+        if short.date(time) not in ("", date):
+            date = short.date(time)
+            grid.add_line(date)
+        grid.add(
+            [
+                *([mark] if any(marks) else []),
+                short.time_of_day(time),
+                *([_signed(event.correction, unit)] if corrected else []),
+                *([event.computation] if several else []),
+                event.process,
+                *([shorten_line(event.line)] if lines else []),
+                event.name,
+                _describe_exchange(event) if steps is None else "" if step is None else describe_step(step, unit),
+                event.id,
+            ],
+            style=" ".join(["bold"] * (event is asked) + ["red"] * bool(event.error)),
+        )
+    grid.print()
+    print_legend("".join(marks), times)
 
 
-def print_possible(possible: Sequence[Possible], unit: str, *, times: ShownTimes = ShownTimes.WALL) -> None:
-    """Print possible causes, each with what it would have acted through, the most telling first."""
-    digits = count_digits((times.of(cause.event) for cause in possible), unit)
-    print_rows(
-        ["time", "process", "id", "name", "through", ""],
-        [
-            (
-                format_time(times.of(cause.event), unit, digits=digits),
-                cause.event.process,
-                cause.event.id,
-                cause.event.name,
-                describe_through(cause.through, unit),
-                ERROR if cause.event.error else "",
-            )
-            for cause in possible
-        ],
-        title="also possible (it could have led to it, but nothing recorded says so), the most telling first:",
+def _marks(event: Event, asked: Event | None, step: PathStep | None, times: ShownTimes) -> str:
+    is_possible = step is not None and not step.recorded
+    return (
+        (ASKED if event is asked else "")
+        + (ERROR if event.error else "")
+        + times.marks(event)
+        + (POSSIBLE if is_possible else "")
     )
 
 
-def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> None:
-    """Print a table of any values."""
-    table = _table(columns, notes=False)
+def _describe_exchange(event: Event) -> str:
+    """Say whether the event sends or receives, and what."""
+    return " ".join(filter(None, ("" if event.kind == "local" else event.kind, describe_message(event))))
+
+
+def _signed(value: int | None, unit: str) -> str:
+    return f"{'+' if value > 0 else ''}{show_duration(value, unit)}" if value else ""
+
+
+def print_legend(marks: str, times: ShownTimes = ShownTimes.WALL) -> None:
+    """Say what those of the marks mean that were printed; print nothing without marks."""
+    meanings = {**LEGEND, MOVED: times.meaning}
+    if used := [f"{mark} {meaning}" for mark, meaning in meanings.items() if mark in marks]:
+        say("; ".join(used))
+
+
+def print_possible(
+    possible: Sequence[Possible], unit: str, *, times: ShownTimes = ShownTimes.WALL, local: bool = False
+) -> None:
+    """Print possible causes, each with what it would have acted through, the most telling first."""
+    say("also possible (it could have led to it, but nothing recorded says so), the most telling first:")
+    events = [cause.event for cause in possible]
+    short = ShortTimes(map(times.of, events), unit, local=local)
+    marks = [ERROR if event.error else "" for event in events]
+    has_marks = [""] if any(marks) else []
+    grid = Grid([*has_marks, "time", "process", "name", "through", "id"], SHRINK, wanted=WANTED)
+    if short.heading:
+        grid.add_line(short.heading)
+    for cause, mark in zip(possible, marks, strict=True):
+        event = cause.event
+        cells = [
+            short.show(times.of(event)),
+            event.process,
+            event.name,
+            describe_through(cause.through, unit),
+            event.id,
+        ]
+        grid.add([*([mark] if has_marks else []), *cells])
+    grid.print()
+    print_legend("".join(marks), times)
+
+
+def print_rows(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    title: str | None = None,
+    shrink: Sequence[str] = (),
+    right: Sequence[str] = (),
+) -> None:
+    """Print a table of any values. Texts of the columns `shrink` may be shortened."""
+    if title is not None:
+        say(title)
+    grid = Grid(columns, shrink, right)
     for row in rows:
-        table.add_row(*map(_cell, row))
-    print_table(table, title=title)
+        grid.add(row)
+    grid.print()
 
 
 def print_missing(missing: Sequence[Missing]) -> None:
@@ -118,41 +196,16 @@ def print_missing(missing: Sequence[Missing]) -> None:
         say(f"missing: {len(missing) - MOST_MISSING:,} more, which --json lists")
 
 
-def print_table(table: Table, *, title: str | None = None) -> None:
-    """Print a table: as wide as the terminal, or wide and without trailing blanks if stdout is no terminal."""
-    if title is not None:
-        say(title)
-    if (stdout := console()).is_terminal:
-        stdout.print(table)
-        return
-    plain = console(width=WIDTH_WITHOUT_TERMINAL)
-    with plain.capture() as captured:
-        plain.print(table)
-    for line in captured.get().split("\n")[:-1]:
-        say(line.rstrip())
-
-
-def make_orders_table(wall_clock: dict[str, Any], policies: dict[str, Any], unit: str) -> Table:
-    """Make the table of violations and waits: the wall clock's order, then each policy's. Takes entries of a manifest."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(
-        title="Violations of causal order, and how long events wait",
-        title_justify="left",
-        caption="messages received before they were sent; events before one of their causes; pairs of cause and effect",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    table.add_column("order", no_wrap=True)
-    for name in ("messages", "events", "pairs", "p50", "p99", "longest", "late"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_row("wall clock", *_counts(wall_clock.get("violations", {})), "", "", "", "")
+def print_orders(wall_clock: dict[str, Any], policies: dict[str, Any], unit: str) -> None:
+    """Print violations and waits: of the wall clock's order, then of each policy's. Takes entries of a manifest."""
+    numbers = ("messages", "events", "pairs", "p50", "p99", "longest", "late")
+    rows = [("wall clock", *_counts(wall_clock.get("violations", {})), "", "", "", "")]
     for name, policy in policies.items():
         waits = [_wait(policy.get("delays", {}), which, unit) for which in ("p50", "p99", "max")]
-        table.add_row(name, *_counts(policy.get("violations", {})), *waits, f"{policy.get('late', 0):,}")
-    return table
+        rows.append((name, *_counts(policy.get("violations", {})), *waits, f"{policy.get('late', 0):,}"))
+    print_rows(["order", *numbers], rows, title="Violations of causal order, and how long events wait:", right=numbers)
+    say("messages: received before they were sent; events: before one of their causes;")
+    say("pairs: of cause and effect, in the wrong order; late: reported after they were due")
 
 
 def _counts(violations: dict[str, Any]) -> tuple[str, ...]:
@@ -168,22 +221,3 @@ def _number(value: int | None) -> str:
 def _wait(delays: dict[str, Any], which: str, unit: str) -> str:
     value = delays.get(which)
     return "" if value is None else show_duration(int(value), unit)
-
-
-def _cell(value: object) -> Text:
-    """Make a cell of a value, escaped."""
-    from rich.text import Text
-
-    return Text(escape_controls("" if value is None else str(value)))
-
-
-def _table(columns: Sequence[str], *, notes: bool) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in columns:
-        table.add_column(_cell(column), overflow="fold")
-    if notes:
-        table.add_column("")
-    return table

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import Progress
-from rich.table import Table
 
-from ledto.cli.output import console, end_at_interrupt, print_json
+from ledto.cli.output import console, end_at_interrupt, print_json, say
+from ledto.cli.render import print_rows
 from ledto.cli.simulate_history import deliver_again
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def simulate(
     if as_json:
         print_json(result)
     else:
-        console().print(_make_table(result))
+        _print_table(result)
 
 
 def _check_together(context: typer.Context, history: str | None) -> None:
@@ -339,21 +339,20 @@ def _summarize(preset: Preset, outcomes: list[CellOutcome]) -> dict[str, Any]:
     return {**apply(measures, mean), "spread": spread}
 
 
-def _make_table(result: dict[str, Any]) -> Table:
-    table = Table(title="Violations of causal order and what they were traded for")
-    for column in ("measure", "mean", "standard deviation"):
-        table.add_column(column, justify="left" if column == "measure" else "right")
+def _print_table(result: dict[str, Any]) -> None:
+    rows: list[tuple[str, str, str]] = []
 
     def add(name: str, value: Any, spread: Any) -> None:
         if isinstance(value, dict):
             for part in value:
                 add(f"{name} {part}", value[part], spread[part])
         else:
-            table.add_row(
-                name, f"{value:,.4g}" if value < 1000 else f"{value:,.0f}", "" if spread is None else f"{spread:.3g}"
-            )
+            shown = f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
+            rows.append((name, shown, "" if spread is None else f"{spread:.3g}"))
 
     for name, spread in result["spread"].items():
         add(name, result[name], spread)
-    table.caption = ", ".join(f"{name} {value}" for name, value in result["parameters"].items() if value is not None)
-    return table
+    numbers = ("mean", "standard deviation")
+    title = "Violations of causal order and what they were traded for:"
+    print_rows(["measure", *numbers], rows, title=title, right=numbers)
+    say(", ".join(f"{name} {value}" for name, value in result["parameters"].items() if value is not None))

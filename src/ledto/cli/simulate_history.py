@@ -10,7 +10,7 @@ import typer
 from ledto.cli.history_options import open_or_exit
 from ledto.cli.lengths import read_length, refuse_length
 from ledto.cli.output import INTERRUPTED, console, explain_write_failure, print_json, quiet_interrupts, say
-from ledto.cli.render import make_orders_table, print_table
+from ledto.cli.render import print_orders
 from ledto.durations import show_duration
 
 
@@ -71,7 +71,7 @@ def deliver_again(
         if as_json:
             print_json({"history": history, "wall_clock": wall_clock, "policies": policies_json})
             return
-        print_table(make_orders_table(wall_clock, policies_json, unit))
+        print_orders(wall_clock, policies_json, unit)
 
 
 def _read_policies(typed: tuple[str, ...], phi: str | None) -> tuple[tuple[str, ...], str]:

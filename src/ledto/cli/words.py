@@ -150,23 +150,23 @@ def shorten_id(text: str) -> str:
     return f"…{text[-SHOWN_DIGITS:]}" if HEXADECIMAL.fullmatch(text) else text
 
 
-def describe_step(step: PathStep, unit: str) -> tuple[str, str]:
-    """Say what leads from cause to effect; and whether it is recorded, assumed, or only possible."""
+def describe_step(step: PathStep, unit: str) -> str:
+    """Say what leads from cause to effect, and whether that is assumed."""
     near = "" if step.apart is None else f", {show_duration(step.apart, unit)} apart"
     if step.kind == "process":
-        return f"process {step.effect.process}{near}", step.known
+        return f"process {step.effect.process}{near}"
     if step.kind == "answer":
-        return f"{'wait' if _is_local(step) else 'answer'}{near}", step.known
+        return f"{'wait' if _is_local(step) else 'answer'}, assumed{near}"
     if step.kind == "tie":
-        return "events at the same time, in either order", step.known
+        return "events at the same time, in either order"
     if step.kind == "message":
-        return (f"message {step.message}" if shorten_key(step.message) == step.message else "call"), step.known
+        return f"message {step.message}" if shorten_key(step.message) == step.message else "call"
     if step.kind == "start":
-        return f"line {shorten_line(step.effect.line)} was started", step.known
+        return f"line {shorten_line(step.effect.line)} was started"
     if step.kind == "join":
-        return f"line {shorten_line(step.cause.line)} was waited for", step.known
+        return f"line {shorten_line(step.cause.line)} was waited for"
     line = step.effect.line
-    return (f"process {step.effect.process}" if line is None else f"line {shorten_line(line)}"), step.known
+    return f"process {step.effect.process}" if line is None else f"line {shorten_line(line)}"
 
 
 def _is_local(step: PathStep) -> bool:
@@ -174,16 +174,16 @@ def _is_local(step: PathStep) -> bool:
 
 
 def describe_through(step: PathStep, unit: str) -> str:
-    """Say through which process or answer a possible cause would have acted, and how close in time."""
+    """Say how long before which event a possible cause came, and through which process or answer it would have acted."""
     near = "before" if step.apart is None else f"{show_duration(step.apart, unit)} before"
     effect = step.effect.name or step.effect.id
     if step.kind == "answer" and _is_local(step):
-        return f"child span, assumed to have been waited for: {near} {effect}"
+        return f"{near} {effect} (child span, assumed to have been waited for)"
     if step.kind == "answer":
-        return f"answer of {step.cause.process}, assumed: {near} {effect}"
+        return f"{near} {effect} (answer of {step.cause.process}, assumed)"
     if step.kind == "tie":
-        return f"events at the same time, in either order: {near} {effect}"
-    return f"process {step.effect.process}: {near} {effect}"
+        return f"{near} {effect} (events at the same time, in either order)"
+    return f"{near} {effect} (process {step.effect.process})"
 
 
 def describe_provable(counts: Provable) -> list[str]:

@@ -55,6 +55,58 @@ def count_digits(times: Iterable[int | None], unit: str) -> int:
     return -(-max(map(len, fractions), default=0) // 3) * 3
 
 
+class ShortTimes:
+    """Formats the times of one table: the time of day, with the date apart.
+
+    Times have milliseconds, or as many digits as it takes to tell different times apart. They are UTC, or those of
+    this machine's zone if `local`. Times in ticks are plain numbers without a date.
+    """
+
+    def __init__(self, times: Iterable[int | None], unit: str, *, local: bool = False) -> None:
+        known = {time for time in times if time is not None}
+        self._per_second, self._local = PER_SECOND.get(unit), local
+        every = len(str(self._per_second or 1)) - 1
+        self._digits = min(3, every)
+        while self._digits < every and len({time // 10 ** (every - self._digits) for time in known}) < len(known):
+            self._digits += 3
+        self._dates = {date for date in map(self.date, known) if date}
+
+    @property
+    def heading(self) -> str:
+        """What `show` leaves out: the date and the zone, or the zone if there are several dates; nothing for ticks."""
+        if len(self._dates) <= 1:
+            return next(iter(self._dates), "")
+        return "local time" if self._local else "UTC"
+
+    def date(self, time: int | None) -> str:
+        """Return the date and the zone; nothing without a time or a date."""
+        moment = self._moment(time)
+        return "" if moment is None else f"{moment:%Y-%m-%d %Z}"
+
+    def time_of_day(self, time: int | None) -> str:
+        """Return the time without its date; a plain number if it has none."""
+        moment = self._moment(time)
+        if time is None or moment is None or self._per_second is None:
+            return "" if time is None else str(time)
+        every = len(str(self._per_second)) - 1
+        fraction = f"{time % self._per_second:0{every}d}"[: self._digits] if every else ""
+        return f"{moment:%H:%M:%S}{f'.{fraction}' if fraction else ''}"
+
+    def show(self, time: int | None) -> str:
+        """Return the time, with its date unless all times have the same."""
+        date, shown = self.date(time), self.time_of_day(time)
+        return f"{date.partition(' ')[0]} {shown}" if date and len(self._dates) > 1 else shown
+
+    def _moment(self, time: int | None) -> datetime | None:
+        if time is None or self._per_second is None:
+            return None
+        try:
+            moment = datetime.fromtimestamp(time // self._per_second, UTC)
+            return moment.astimezone() if self._local else moment
+        except (ValueError, OverflowError, OSError):
+            return None
+
+
 def time_or_event(text: str, unit: str) -> tuple[int, None] | tuple[None, str]:
     """Read where to cut: a time, or the name of an event. Raises `ValueError` for a text that begins like a time."""
     time = parse_time(text, unit)
