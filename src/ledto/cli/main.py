@@ -36,6 +36,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "clocks": "clocks",
     "quarantine": "check",
     "sql": "tables",
+    "schema": "schema",
 }
 """By command, in the order of the help: the module of ``ledto.cli`` that has a function of that name."""
 

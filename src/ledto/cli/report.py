@@ -7,8 +7,16 @@ from typing import Annotated
 
 import typer
 
-from ledto.cli.history_options import ComputationOption, EventArgument, HistoryArgument, KOption, open_or_exit
-from ledto.cli.output import replace_file, say
+from ledto.cli.history_options import (
+    ComputationOption,
+    EventArgument,
+    HistoryArgument,
+    JsonOption,
+    KOption,
+    open_or_exit,
+)
+from ledto.cli.output import print_json, replace_file, say
+from ledto.cli.words import format_count
 
 
 def report(
@@ -28,6 +36,7 @@ def report(
         ),
     ] = 3,
     computation: ComputationOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write a page about an event and what led to it.
 
@@ -44,4 +53,17 @@ def report(
     with replace_file(to) as file:
         file.write(write_page(incident).encode())
     after = incident.count_after_by_wall_clock()
-    say(f"{to}: {len(incident.past)} causes, {after} of them after the event by wall clock")
+    if as_json:
+        from ledto.cli.documents import ReportedDocument
+
+        document = ReportedDocument(
+            file=str(to),
+            event=incident.event.id,
+            causes=len(incident.past),
+            possible=len(incident.possible),
+            missing=len(incident.missing),
+            after_by_wall_clock=after,
+        )
+        print_json(document.to_json())
+        return
+    say(f"{to}: {format_count(len(incident.past), 'cause')}, {after} of them after the event by wall clock")

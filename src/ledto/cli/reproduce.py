@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ledto.cli.on_spark import check_master, start_context
-from ledto.cli.output import INTERRUPTED, console, quiet_interrupts, say
+from ledto.cli.output import INTERRUPTED, console, print_json, quiet_interrupts, say
+from ledto.cli.words import format_count
 
 if TYPE_CHECKING:
     from ledto.papers.cell import Task
@@ -39,7 +40,8 @@ def reproduce(
     only: Annotated[
         list[str] | None, typer.Option(help="One figure of the paper, such as fig4; may be repeated.", metavar="NAME")
     ] = None,
-    quick: Annotated[bool, typer.Option(help="Seconds instead of minutes; rough numbers.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Seconds instead of minutes; rough numbers.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Run a paper's evaluation again. Write a CSV, an SVG and a PNG for each figure, and what was met and missed."""
     from ledto.papers.report import Effort
@@ -78,11 +80,25 @@ def reproduce(
     except KeyboardInterrupt:
         say(f"Interrupted: nothing was written to {to}", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    for chapter in chapters.values():
-        met = sum(finding.verdict.met for finding in chapter.findings)
-        say(f"{chapter.title}: {met} of {len(chapter.findings)} statements met")
+    from ledto.cli.documents import ReproducedChapter, ReproducedDocument
+
+    found = {
+        name: ReproducedChapter(
+            title=chapter.title,
+            met=sum(finding.verdict.met for finding in chapter.findings),
+            statements=len(chapter.findings),
+        )
+        for name, chapter in chapters.items()
+    }
+    seconds = time.monotonic() - started
+    if as_json:
+        document = ReproducedDocument(report=str(to / "REPORT.md"), seconds=round(seconds, 3), papers=found)
+        print_json(document.to_json())
+        return
+    for chapter in found.values():
+        say(f"{chapter.title}: {chapter.met} of {format_count(chapter.statements, 'statement')} met")
     say(f"{to / 'REPORT.md'}")
-    say(f"{time.monotonic() - started:.0f} seconds", err=True)
+    say(f"{seconds:.0f} seconds", err=True)
 
 
 def _run_on_spark(tasks: Sequence[Task], master: str, stderr: Console) -> Sequence[Any]:

@@ -254,9 +254,16 @@ def _announce(plan: ServicePlan, running: Running, *, as_json: bool) -> None:
     from ledto.service.http.app import is_loopback
 
     if as_json:
-        shown: dict[str, Any] = {"http": running.http, "broker": running.broker, "history": str(plan.history)}
-        shown |= {"broker_pid": running.broker_pid, "stream_pid": running.stream_pid}
-        print_json(shown, indent=None)
+        from ledto.cli.documents import ServedDocument
+
+        document = ServedDocument(
+            http=running.http,
+            broker=running.broker,
+            history=str(plan.history),
+            broker_pid=running.broker_pid,
+            stream_pid=running.stream_pid,
+        )
+        print_json(document.to_json(), indent=None)
         return
     token = "" if plan.broker is not None else f"LEDTO_BROKER_TOKEN=$(cat {plan.history / 'broker' / 'token'}) "
     stream = f"none; elsewhere: {token}ledto observe --follow {running.broker} --to {plan.history}"
