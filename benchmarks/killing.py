@@ -50,7 +50,7 @@ def section() -> Section:
             Goal("order unchanged", f"{verdict.reordered} in another place", verdict.reordered == 0),
             Goal("nothing before what led to it", f"{verdict.against_cause}", verdict.against_cause == 0),
             Goal("no false arrivals", f"{verdict.misdated}", verdict.misdated == 0),
-            Goal("reports = delivered + duplicate + set aside", "yes" if balanced else f"{ledger}", balanced),
+            Goal("reports = delivered + duplicate + quarantined", "yes" if balanced else f"{ledger}", balanced),
             Goal("nothing left running", f"{left} processes", left == 0),
         ],
         f"{load.batches:,} batches of 1 to 15 reports from {load.processes} processes, sent {load.tries:,} times in all; "

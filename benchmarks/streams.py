@@ -73,7 +73,7 @@ def section() -> Section:
         "Live histories of random streams of reports, with and without numbers, times, stamps, messages, lines and spans; doubled, "
         "contradictory, broken, late, ahead and absurd ones; several computations, and names that look like ours. "
         "Each stream is written at once, and again in random steps with restarts. True must be: every report is delivered, a "
-        "duplicate or set aside, once; nothing waits for ever; causes stand before effects; and the steps change nothing.",
+        "duplicate or quarantined, once; nothing waits for ever; causes stand before effects; and the steps change nothing.",
         ("streams", "reports", "with a fault", "CPU hours"),
         [
             (

@@ -70,7 +70,7 @@ def test_every_cutting_gives_the_true_relations(
             assert told_of(cut) == told
 
 
-def test_a_row_that_is_set_aside_passes_on_its_causes_from_earlier_epochs(tmp_path):
+def test_a_row_that_is_quarantined_passes_on_its_causes_from_earlier_epochs(tmp_path):
     """Later events of its process lost them where the log was cut: b2 would not have a1, the true cause, before it."""
     rows = [
         {"id": "a1", "process": "a", "time": 0, "kind": "send", "sends": "m"},

@@ -269,7 +269,7 @@ def test_filters_that_nothing_meets_say_so(run: Run, traced: Path) -> None:
     assert "charge starts" in run("why", traced, BUY, "--name", "charge starts")
 
 
-def test_a_report_that_was_set_aside_is_told_of(tmp_path: Path) -> None:
+def test_a_report_that_was_quarantined_is_told_of(tmp_path: Path) -> None:
     """An event that sends a message to itself cannot be put in order: who asks for it is told that, and where it is."""
     itself = {"process": "a", "seq": 1, "sends": "m", "receives": "m", "id": "loop"}
     history, _ = observed(tmp_path, lines_of(itself, {"process": "a", "seq": 2}))

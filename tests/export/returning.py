@@ -103,7 +103,7 @@ def selections(history: History, events: list[Made], random: Random) -> Iterable
 
 
 def rows_of(source: Source, data: bytes) -> pa.Table:
-    """What a source reads; fails if it sets anything aside."""
+    """What a source reads; fails if it quarantines anything."""
 
     def open_at(offset: int) -> io.BytesIO:
         stream = io.BytesIO(data)

@@ -70,7 +70,7 @@ def deliver_all(folder: Path) -> None:
 
 
 def live(folder: Path) -> None:
-    """Closed segments, a tail, a log of several files, reports set aside, and a computation of lines."""
+    """Closed segments, a tail, a log of several files, reports quarantined, and a computation of lines."""
     _, table = hard_stream(Random(11))
     lined = lined_stream(Random(11), events=60)
     lined = lined.set_column(0, REPORTS.field("computation"), pa.array(["lined"] * len(lined)))

@@ -27,7 +27,7 @@ def reports(*rows: dict[str, Any], at: int = 0) -> pa.Table:
 
 
 def told(folder: Path) -> tuple[list[tuple[str, str]], list[str]]:
-    """Computation and process of every delivery, and the codes of what is set aside."""
+    """Computation and process of every delivery, and the codes of what is quarantined."""
     live = LiveHistory(folder)
     log = live.deliveries(0)
     quarantined = [str(each.reason) for each in live.current().quarantine(outcome=None)]

@@ -1,4 +1,4 @@
-"""A report that cannot be placed is set aside, and the stream goes on."""
+"""A report that cannot be placed is quarantined, and the stream goes on."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def taken(folder: Path, rows: pa.Table, now: int, position: int) -> None:
 
 
 def told(folder: Path) -> tuple[list[str], list[tuple[int | None, str]], dict[str, int]]:
-    """The events, what is set aside with its reason, and the position."""
+    """The events, what is quarantined with its reason, and the position."""
     live = LiveHistory(folder)
     history, state = live.current(), live.state()
     assert state is not None
@@ -88,7 +88,7 @@ def told(folder: Path) -> tuple[list[str], list[tuple[int | None, str]], dict[st
     return sorted(events), sorted(quarantined), state.positions
 
 
-def test_the_report_that_fails_is_set_aside_and_the_others_are_committed(tmp_path: Path, curse: Curse) -> None:
+def test_the_report_that_fails_is_quarantined_and_the_others_are_committed(tmp_path: Path, curse: Curse) -> None:
     """Or one report that ledto cannot place stops everybody's history for good."""
     taken(tmp_path / "h", reports("a", "b", "cursed", "a", "b", "a", "b", "cursed"), BASE + 10 * MS, 8)
     events, quarantined, positions = told(tmp_path / "h")
@@ -97,7 +97,7 @@ def test_the_report_that_fails_is_set_aside_and_the_others_are_committed(tmp_pat
     assert positions == {"p": 8}
 
 
-def test_a_report_that_cannot_be_closed_is_set_aside(tmp_path: Path, curse: Curse) -> None:
+def test_a_report_that_cannot_be_closed_is_quarantined(tmp_path: Path, curse: Curse) -> None:
     """It was taken, and fails only when its part is closed: then no later micro-batch could be committed."""
     curse.only_closing = True
     taken(tmp_path / "h", reports("a", "cursed", "b", "a", "b"), BASE + 10 * MS, 5)
@@ -110,7 +110,7 @@ def test_a_report_that_cannot_be_closed_is_set_aside(tmp_path: Path, curse: Curs
 
 @pytest.mark.parametrize("fault", [OSError(28, "No space left on device"), MemoryError(), KeyboardInterrupt()])
 @pytest.mark.parametrize("before", [0, 1, 2])
-def test_what_is_not_the_reports_fault_sets_nothing_aside(
+def test_what_is_not_the_reports_fault_quarantines_nothing(
     tmp_path: Path, curse: Curse, fault: BaseException, before: int
 ) -> None:
     """A full disk or an interrupt, also while the report to blame is looked for: all reports are taken again, and count."""

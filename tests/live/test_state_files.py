@@ -17,7 +17,7 @@ from tests.live.streams import hard_stream, terms
 
 
 def begin(folder: Path) -> None:
-    """A history with closed parts, a tail and reports set aside, to which two writers came."""
+    """A history with closed parts, a tail and reports quarantined, to which two writers came."""
     _, table = hard_stream(Random(11))
     half = len(table) // 2
     for part in (table.slice(0, half), table.slice(half)):

@@ -279,7 +279,7 @@ def accounts(stream: Stream, found: Outcome) -> list[str]:
     if told != Counter(range(len(stream.table))):
         faults.append(f"reports that are not told of once: {told} of {len(stream.table)}")
     if any(not each[2] for each in found.quarantined):
-        faults.append("a report is set aside without a reason")
+        faults.append("a report is quarantined without a reason")
     delivered = [each[0] for each in found.log]
     if sorted(delivered) != sorted(event[0] for event in found.events):
         faults.append("the log has other events than the history")

@@ -72,7 +72,7 @@ def test_what_one_event_misses_all_of_its_time_may_miss(tmp_path: Path, first: s
 
 
 @pytest.mark.parametrize("cuts", [[], [25], [35]])
-@pytest.mark.parametrize("lost", ["left out", "set aside"])
+@pytest.mark.parametrize("lost", ["left out", "quarantined"])
 def test_a_line_whose_first_report_may_be_lost_is_not_known_to_follow_what_it_names(
     tmp_path: Path, cuts: list[int], lost: str
 ) -> None:

@@ -432,7 +432,7 @@ def test_no_cause_is_claimed_from_the_order_of_events_at_one_time(seed, processe
     with TemporaryDirectory() as folder:
         history = observed(Path(folder) / "history", execution, numbered=False, cuts=cuts, eps=200)
         position = {event.id: event.position for event in history.order()}
-        # What a message contradicts, in the order that events at one time were given, is set aside.
+        # What a message contradicts, in the order that events at one time were given, is quarantined.
         place = {event: position[event.id] for event in execution.done if event.id in position}
         assert len(place) + len(list(history.quarantine())) == len(execution.done)
         pairs = [(one, other) for one in place for other in place if one is not other]
@@ -458,7 +458,7 @@ def test_no_cause_is_claimed_from_the_order_of_events_at_one_time(seed, processe
 
 
 def spoil(execution: Execution, *, numbered: bool, spoilt: float) -> pa.Table:
-    """The reports, of which this share is set aside: events are lost to their processes although something came in."""
+    """The reports, of which this share is quarantined: events are lost to their processes although something came in."""
     random, rows = execution.random, []
     for event in execution.done:
         row = event.report(numbered=numbered)
@@ -494,7 +494,9 @@ def spoil(execution: Execution, *, numbered: bool, spoilt: float) -> pa.Table:
     spoilt=st.sampled_from((0.05, 0.2)),
     cuts=st.lists(st.integers(1, 110), max_size=4),
 )
-def test_nothing_is_claimed_that_a_report_set_aside_could_refute(seed, processes, events, skew, numbered, spoilt, cuts):
+def test_nothing_is_claimed_that_a_report_quarantined_could_refute(
+    seed, processes, events, skew, numbered, spoilt, cuts
+):
     """A user would clear the culprit, although a report that leads to it is there, and only could not be used."""
     execution = Execution(Random(seed), processes=processes, events=events, skew=skew)
     _, wide = execution.paths()

@@ -114,7 +114,7 @@ def test_three_services_of_one_machine_come_out_as_one_clock(shop: Shop) -> None
     assert "broken" not in done.stdout.replace("stands out from the others as broken", "")
 
 
-def test_three_unchanged_services_are_three_processes_with_nothing_set_aside(shop: Shop) -> None:
+def test_three_unchanged_services_are_three_processes_with_nothing_quarantined(shop: Shop) -> None:
     """A span or a log record that is not read would be missed by every question."""
     assert sorted(each.process.split("@")[0] for each in shop.history.processes()) == sorted(SERVICES)
     ledger = shop.history.check().ledger

@@ -209,7 +209,7 @@ assert not os.listdir(sys.argv[2])
 
 
 def test_a_forked_child_is_a_process_of_its_own_caused_by_the_fork(tmp_path: Path) -> None:
-    """Two processes under one name would give two events one number, and one of them would be set aside."""
+    """Two processes under one name would give two events one number, and one of them would be quarantined."""
     sink = Sink()
     with serving(sink) as url:
         subprocess.run([sys.executable, "-c", FORKING, url, str(tmp_path)], check=True, timeout=60)
@@ -257,7 +257,7 @@ CLOCKS: list[Callable[[str], Clock]] = [
 def test_every_report_is_one_that_the_source_reads(
     name: str, attributes: dict[str, Any], clock: Callable[[str], Clock]
 ) -> None:
-    """An event with an odd value must not be set aside as unreadable."""
+    """An event with an odd value must not be quarantined as unreadable."""
     from ledto.reporting import records
 
     made = clock("app@1")
@@ -403,7 +403,7 @@ def test_an_address_that_cannot_work_is_refused_at_once(endpoint: str) -> None:
 
 
 def test_a_clock_of_another_name_is_refused() -> None:
-    """Its stamps would count another process's events, and every report would be set aside."""
+    """Its stamps would count another process's events, and every report would be quarantined."""
     with pytest.raises(ValueError, match="the clock belongs to 'other'"):
         Reporter("app", VectorClock("other"))
     assert Reporter("app", VectorClock("app@7")).process == "app@7"

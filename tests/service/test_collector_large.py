@@ -134,7 +134,7 @@ def check(rows: list[dict[str, Any]], field: str, text: str, kind: str) -> None:
     elif is_utf8:
         assert reasons == {"bad-resource"}
     elif "link's" not in field or kind == PROTOBUF:
-        # A scope, a resource or a record that is not text is set aside, whichever reader found it.
+        # A scope, a resource or a record that is not text is quarantined, whichever reader found it.
         assert reasons
     assert is_utf8 or all(row["reason"] is not None for row in rows)
 
@@ -151,7 +151,7 @@ def test_every_text_of_a_record_may_be_large(stage: Stage, kind: str, characters
 
 @pytest.mark.parametrize("kind", [JSON, PROTOBUF])
 @pytest.mark.parametrize("field", ["a span's name", "a value", "a body", "an event's key"])
-def test_records_of_megabytes_are_set_aside_alone(stage: Stage, kind: str, field: str) -> None:
+def test_records_of_megabytes_are_quarantined_alone(stage: Stage, kind: str, field: str) -> None:
     """One record ended the collector; or, refused with all that came with it, took everybody else's spans along."""
     for packed in (True, False):
         rows = put(stage, field, "\x01" * LARGEST, kind, packed=packed)
@@ -224,7 +224,7 @@ def test_nothing_a_million_times_is_refused(what: str) -> None:
     assert refused.value.status == 413
 
 
-def test_a_record_of_many_empty_parts_is_set_aside_unread() -> None:
+def test_a_record_of_many_empty_parts_is_quarantined_unread() -> None:
     """A span of seven million empty events took a gigabyte to be refused."""
     body = field(1, field(2, field(2, SPAN_BYTES + field(11, b"") * 1_500_000) + field(2, SPAN_BYTES)))
     rows = Parser(Limits()).parse(body, BodyFormat.OTLP_PROTOBUF, "f").to_pylist()

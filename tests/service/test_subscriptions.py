@@ -134,7 +134,7 @@ def test_no_event_is_told_before_the_history_has_it(tmp_path: Path) -> None:
     assert {each.kind for each in rest} == {"answer"}
 
 
-def test_an_event_that_was_set_aside_after_its_delivery_holds_up_no_other(tmp_path: Path) -> None:
+def test_an_event_that_was_quarantined_after_its_delivery_holds_up_no_other(tmp_path: Path) -> None:
     """One contradicted report would silence a subscription for ever."""
     live = StagedLive(tmp_path, drawn(5, 60))
     numbers = live.numbers(failing)

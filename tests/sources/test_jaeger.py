@@ -156,7 +156,7 @@ def test_the_first_child_of_in_the_trace_is_the_parent_and_the_rest_are_causes(
     ],
     ids=repr,
 )
-def test_a_field_that_means_nothing_sets_its_span_aside(change: dict[str, Any], code: str) -> None:
+def test_a_field_that_means_nothing_quarantines_its_span(change: dict[str, Any], code: str) -> None:
     """A guess about a wrong field would put an event where it did not happen."""
     assert codes(trace(SPAN, SPAN | change, SPAN)) == [None, None, code, None, None]
 

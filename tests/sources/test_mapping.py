@@ -1,4 +1,4 @@
-"""Any log of JSON lines through a mapping: what its fields become, what is set aside, and what a mapping may not say."""
+"""Any log of JSON lines through a mapping: what its fields become, what is quarantined, and what a mapping may not say."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Mapped:
 @given(st.lists(RECORDS, max_size=4))
 @settings(max_examples=300)
 def test_records_of_any_shape_give_a_row_each(everything: Mapped, records: list[dict[str, Any]]) -> None:
-    """A log has fields of other types than its mapping says; each such record is set aside, and none is lost."""
+    """A log has fields of other types than its mapping says; each such record is quarantined, and none is lost."""
     lines = [json.dumps(record) for record in records]
     found = rows(everything, "\n".join(lines))
     assert len(found) == len(records)
@@ -419,7 +419,7 @@ SLOW = r"^(\w|\w\w)*!$"
         LEAST + f"[[event]]\nwhen = {{ m = {{ match = '{SLOW}' }} }}\nname = 'm'",
     ],
 )
-def test_a_record_for_which_an_expression_takes_too_long_is_set_aside(
+def test_a_record_for_which_an_expression_takes_too_long_is_quarantined(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mapping: str
 ) -> None:
     """Without a limit, one line of one file would keep observe busy for years; with many, the mapping is to blame."""

@@ -173,7 +173,7 @@ def test_a_bad_line_is_kept_with_its_reason_and_its_neighbours_are_read(
 
 @BOTH
 def test_what_is_unusual_but_right_is_taken(source: JsonLines) -> None:
-    """Strictness that refused valid JSON would set good reports aside."""
+    """Strictness that refused valid JSON would quarantine good reports."""
     line = (
         '\ufeff { "proc\\u0065ss" : "\\ud83d\\ude00" , "seq":-9223372036854775808, "x": 1E2, "name":"\\t\\u00e9" }\r\n'
     )
@@ -311,7 +311,7 @@ def spelled(record: dict[str, Any], spelling: dict[str, Any]) -> bytes:
     return json.dumps(record, **spelling).encode("utf-8", "surrogatepass")
 
 
-def test_what_a_line_set_aside_held_does_not_reach_its_neighbours() -> None:
+def test_what_a_line_quarantined_held_does_not_reach_its_neighbours() -> None:
     """The scanner learns late that a stamp is bad, when the line's texts are written; they must not become another's."""
     bad = '{"process":"b","seq":1,"name":"bad","x":2,"stamp":{"clock":"lamport","time":-1,"process":"b"}}\n'
     found = rows(COMPILED, '{"process":"a","seq":1,"x":1}\n' + bad + '{"process":"c","seq":1,"name":"good","x":3}\n')
@@ -375,7 +375,7 @@ def test_simulated_reports_come_back_as_they_were(source: JsonLines, tmp_path: P
 
 
 @BOTH
-def test_a_line_without_end_is_set_aside_without_being_held(source: JsonLines) -> None:
+def test_a_line_without_end_is_quarantined_without_being_held(source: JsonLines) -> None:
     """A file without line ends, a binary say, must not fill the memory, nor hide the lines after it."""
     good = b'{"process":"a","seq":1}\n'
     huge = b"x" * (lines.LINE_LIMIT_BYTES + 1)
@@ -422,7 +422,7 @@ def test_rows_do_not_depend_on_the_cut_where_clocks_are_forgotten(monkeypatch: p
 
 @BOTH
 def test_stamps_beside_messages_name_no_causes_of_their_own(source: JsonLines) -> None:
-    """The failure is often a local event: taken for a receive of what nobody sent, it would be set aside."""
+    """The failure is often a local event: taken for a receive of what nobody sent, it would be quarantined."""
     stamps = ({"a": 1}, {"a": 1, "b": 1}, {"a": 1, "b": 2})
     fields = (
         {"process": "a", "seq": 1, "kind": "send", "message": "m"},

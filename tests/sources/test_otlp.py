@@ -128,7 +128,7 @@ def test_the_sample_means_what_its_author_meant(source: Otlp) -> None:
     ],
     ids=repr,
 )
-def test_a_bad_span_is_set_aside_with_its_reason_and_its_neighbours_are_not(
+def test_a_bad_span_is_quarantined_with_its_reason_and_its_neighbours_are_not(
     source: Otlp, record: Any, code: str
 ) -> None:
     """A wrong id, time or type must cost the one span that has it, and say so."""
@@ -184,7 +184,7 @@ def test_the_process_is_the_service_and_its_instance(source: Otlp, values: Any, 
 
 
 @BOTH
-def test_records_of_a_resource_that_cannot_be_read_are_set_aside(source: Otlp) -> None:
+def test_records_of_a_resource_that_cannot_be_read_are_quarantined(source: Otlp) -> None:
     """Events must not be given to a process that nobody named."""
     resource = {"attributes": attributes(service__name=["shop"])}
     found = rows(source, lines(of_spans(span(), span(), resource=resource)))
@@ -299,7 +299,7 @@ def test_a_log_record_is_of_the_line_of_its_span_or_of_its_trace(source: Otlp) -
 
 @BOTH
 def test_a_span_receives_its_parent_once_and_never_itself(source: Otlp) -> None:
-    """A span that waits for its own start would be set aside as a cycle, and a cause named twice counted twice."""
+    """A span that waits for its own start would be quarantined as a cycle, and a cause named twice counted twice."""
     parent, link = "00f067aa0ba902c7", {"traceId": TRACE, "spanId": "00f067aa0ba902c8"}
     linked = span(parentSpanId=parent, links=[{"traceId": TRACE, "spanId": parent}, link])
     request = of_spans(span(parentSpanId=SPAN), linked)
@@ -423,7 +423,7 @@ def test_answers_of_trace_stores_are_read_as_the_request_in_them(source: Otlp, e
 
 @BOTH
 def test_an_answer_may_be_larger_than_any_record(source: Otlp) -> None:
-    """An envelope that had to fit into memory would set aside exactly the traces that are worth a look."""
+    """An envelope that had to fit into memory would quarantine exactly the traces that are worth a look."""
     long = attributes(text="x" * (1 << 20))
     request = {"result": of_spans(*(span(name=f"s{n}", attributes=long) for n in range(18)))}
     found = rows(source, lines(request))

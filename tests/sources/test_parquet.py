@@ -38,7 +38,7 @@ def parsed(text: str | None) -> Any:
 
 @given(tables, units)
 def test_every_row_means_what_the_documentation_says(given: pa.Table, unit: str) -> None:
-    """A report would be misread, or set aside without a fault, or a fault would go into the history."""
+    """A report would be misread, or quarantined without a fault, or a fault would go into the history."""
     found = read(given, unit).to_pylist()
     assert len(found) == given.num_rows
     for place, (row, (report, wrong)) in enumerate(zip(found, told_rows(given, unit), strict=True)):
@@ -172,7 +172,7 @@ def text_of_bytes(*values: bytes) -> pa.Array:
 
 
 @pytest.mark.parametrize("encode", [False, True])
-def test_text_that_is_not_utf8_is_set_aside(encode: bool) -> None:
+def test_text_that_is_not_utf8_is_quarantined(encode: bool) -> None:
     """Python's readers would stop the whole run at the first such value, or a name would be unreadable for ever."""
     name = text_of_bytes(b"fine", b"caf\xe9", b"")
     inner = pa.StructArray.from_arrays([text_of_bytes(b"x", b"y", b"\xff")], ["a"])
@@ -186,7 +186,7 @@ def test_text_that_is_not_utf8_is_set_aside(encode: bool) -> None:
     assert worse["reason"].startswith("not-utf8")
 
 
-def test_a_time_that_a_type_cannot_hold_is_set_aside() -> None:
+def test_a_time_that_a_type_cannot_hold_is_quarantined() -> None:
     """One absurd value in a column that nobody asked about would stop the run."""
     given = pa.table({"process": ["p"] * 2, "seq": [1, 2], "x": pa.array([2**62, 5], pa.timestamp("ms"))})
     bad, good = read(given).to_pylist()

@@ -1,4 +1,4 @@
-"""Logs for ShiViz: what the expressions match, what the clocks say, and what is set aside."""
+"""Logs for ShiViz: what the expressions match, what the clocks say, and what is quarantined."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_an_unnamed_execution_is_named_after_its_file_and_number() -> None:
         ('{"a":9007199254740992}', None),
     ],
 )
-def test_a_clock_that_says_nothing_true_sets_its_event_aside(clock: str, code: str | None) -> None:
+def test_a_clock_that_says_nothing_true_quarantines_its_event(clock: str, code: str | None) -> None:
     """A cause that does not exist, or a count that is none, would hang the event on nothing."""
     found = rows(ShiViz(), f'z {{"z":1}}\nbefore\na {clock}\nevent\nz {{"z":3}}\nafter')
     assert set(codes(found)) == {None, code}
@@ -123,7 +123,7 @@ def test_along_a_host_clocks_only_grow() -> None:
     assert [row.get("receives") for row in found if "reason" not in row] == ["z:3", "z:4", "z:4", "z:3", "z:5"]
 
 
-def test_the_event_after_one_set_aside_inherits_its_causes() -> None:
+def test_the_event_after_one_quarantined_inherits_its_causes() -> None:
     """Otherwise one bad entry would cut everything that came with it out of the past of all later events."""
     log = 'z {"z":1}\nx\na {"a":1, "z":1, "ghost":4}\nx\na {"a":2, "z":1, "ghost":4}\nx\n'
     found = rows(ShiViz(), log)
@@ -220,14 +220,14 @@ def test_executions_that_are_too_long_to_hold_are_read_alike(monkeypatch: pytest
     assert table(source, log) == held
 
 
-def test_bytes_that_are_no_text_set_their_event_aside_alone() -> None:
+def test_bytes_that_are_no_text_quarantine_their_event_alone() -> None:
     """One broken byte in a message must not take the file with it, nor pass as something it is not."""
     log = b'a {"a":1}\nfirst\na {"a":2}\n\xff\na {"a":3}\nthird\n'
     found = rows(ShiViz(), log)
     assert codes(found) == [None, "not-utf8", None]
 
 
-def test_a_clock_that_is_set_aside_is_no_evidence_against_others() -> None:
+def test_a_clock_that_is_quarantined_is_no_evidence_against_others() -> None:
     """One corrupt clock would take all later events of its host with it."""
     log = "".join(f'a {{"a":{n}}}\nx\n' for n in range(1, 3)) + 'b {"b":1}\nx\nb {"b":2, "a":500}\ncorrupt\n'
     log += "".join(f'b {{"b":{n}, "a":2}}\nx\n' for n in range(3, 6))
@@ -346,7 +346,7 @@ def test_a_behaviour_that_tla_prints_is_read() -> None:
 
 
 @pytest.mark.parametrize("clock", [r"{\"a\":1", r"{\"a\":1\}", r"{\"a\\\"\":1}", r'{\"a":1}', r"{\u0022a\u0022:1}"])
-def test_a_clock_that_is_escaped_by_half_is_set_aside(clock: str) -> None:
+def test_a_clock_that_is_escaped_by_half_is_quarantined(clock: str) -> None:
     """A guess at a broken clock would make an event of another process."""
     (only,) = rows(ShiViz(regex=r"(?<host>\S*) (?<clock>.*)"), f"a {clock}\n")
     assert only["reason"].partition(":")[0] in ("not-json", "bad-clock")
@@ -385,7 +385,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_line_for_which_the_expression_takes_too_long_is_set_aside() -> None:
+def test_a_line_for_which_the_expression_takes_too_long_is_quarantined() -> None:
     """Without a limit, one line of one file would keep observe busy for years."""
     log = f'one!\na {{"a":1}}\n{SLOW_LINE}\na {{"a":9}}\ntwo!\na {{"a":2}}\n'
     found = rows(ShiViz(regex=EXPONENTIAL), log)

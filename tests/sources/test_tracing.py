@@ -158,7 +158,7 @@ CONTRADICTIONS = {
 
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
-def test_a_line_that_its_token_contradicts_is_set_aside(name: str) -> None:
+def test_a_line_that_its_token_contradicts_is_quarantined(name: str) -> None:
     """A forged or mixed-up token would pass for a message, and one of its two ends would lie."""
     (row,) = rows(Tracing(), lines([CONTRADICTIONS[name]]))
     assert row["reason"].startswith("token-contradicts: ")

@@ -112,7 +112,7 @@ def test_bad_spans_are_told_and_their_neighbours_read() -> None:
     ],
     ids=repr,
 )
-def test_a_field_that_means_nothing_sets_its_span_aside(change: dict[str, Any], code: str) -> None:
+def test_a_field_that_means_nothing_quarantines_its_span(change: dict[str, Any], code: str) -> None:
     """A guess about a wrong field would put an event where it did not happen."""
     assert codes([SPAN, SPAN | change, SPAN]) == [None, None, code, None, None]
 

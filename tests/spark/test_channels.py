@@ -123,7 +123,7 @@ def test_groups_of_whole_channels_are_matched_at_once(monkeypatch: pytest.Monkey
 
 
 def test_what_has_no_channel_or_no_sender_stays(spark: SparkSession) -> None:
-    """Rows set aside keep their reason, and a receive from outside the log is an event whose cause is missing."""
+    """Rows quarantined keep their reason, and a receive from outside the log is an event whose cause is missing."""
     at = {"process": "p", "time": 1}
     bad = {"reason": "bad-field: x", "text": "x", "channel_key": "c", "kind": None}
     rows = [at | {"kind": "local", "name": "n"}, bad, at | {"kind": "receive", "channel_key": "c"}]

@@ -28,7 +28,7 @@ ATTEMPT = re.compile(r"-[0-9a-f]{12}(?=[-.])")
 
 
 def contents(history: Path) -> tuple[dict[str, Any], dict[str, bytes], list[str]]:
-    """The manifest without names; the files' bytes by name without attempts; what is set aside."""
+    """The manifest without names; the files' bytes by name without attempts; what is quarantined."""
     manifest = json.loads((history / layout.MANIFEST).read_text())
     run = history / layout.run_folder(manifest.pop("run"))
     files, quarantined = {}, []

@@ -225,4 +225,4 @@ def print_between_clocks(between: dict[str, Any] | None, unit: str) -> None:
             right=("messages", "before", "by up to", "ties"),
         )
         if more := between["pairs_before_cause"] - len(between["pairs"]):
-            say(f"and between {more:,} more pairs of clocks")
+            say(f"and between {format_count(more, 'more pair')} of clocks")

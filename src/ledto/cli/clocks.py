@@ -12,6 +12,7 @@ from ledto.cli.grid import GAP, screen_width
 from ledto.cli.history_options import HistoryArgument, JsonOption, open_or_exit
 from ledto.cli.output import print_json, replace_file, say
 from ledto.cli.render import print_rows
+from ledto.cli.words import format_count
 from ledto.durations import show_duration
 from ledto.history.times import count_digits, format_time
 
@@ -120,11 +121,11 @@ def describe_clocks(report: Clocks, unit: str) -> list[str]:
         named = (
             references[0]
             if len(references) == 1
-            else f"{references[0]} and {len(references) - 1:,} others, one in each group of clocks"
+            else f"{references[0]} and {format_count(len(references) - 1, 'other')}, one in each group of clocks"
         )
         lines.append(f"offsets count from {named}, in the middle: no log tells which clock shows the true time")
     else:
-        lines.append("no messages between clocks: how they differ cannot be known")
+        lines.append("no messages between clocks")
     lines += _describe_same(report, unit)
     lines += _describe_open_sides(report, unit)
     lines.append(_describe_eps(report, unit))
@@ -139,7 +140,7 @@ def _describe_same(report: Clocks, unit: str) -> list[str]:
     for same in report.same[:MOST_NAMED]:
         named = ", ".join(same.names[:MOST_NAMED])
         if len(same.names) > MOST_NAMED:
-            named += f" and {len(same.names) - MOST_NAMED:,} others"
+            named += f" and {format_count(len(same.names) - MOST_NAMED, 'other')}"
         rests_on = ", if clients that did not fail waited for their servers" if same.by_answers else ""
         lines.append(
             f"one clock, as far as can be told: {named} are at most {show_duration(same.apart, unit)} apart{rests_on}"
@@ -171,7 +172,7 @@ def _describe_open_sides(report: Clocks, unit: str) -> list[str]:
     lines = [_describe_one_side(estimate, unit) for estimate in one_sided[:MOST_NAMED]]
     if len(one_sided) > MOST_NAMED:
         lines.append(
-            f"one side only: {len(one_sided) - MOST_NAMED:,} more clocks, each with its bound in the table above"
+            f"one side only: {format_count(len(one_sided) - MOST_NAMED, 'more clock')}, with bounds in the table above"
         )
     strangers = [
         clock.estimate.name for clock in report.clocks if clock.estimate.verdict == UNKNOWN and clock.estimate.peers
@@ -228,14 +229,29 @@ def _describe_step(step: ClockStep, unit: str) -> str:
 def _describe_eps(report: Clocks, unit: str) -> str:
     least, most, unbounded = (report.eps[name] for name in ("at_least", "at_most", "unbounded"))
     if not report.groups:
-        return "eps: cannot be known"
+        return "how far clocks differ cannot be known"
     upper = (
         f"; how much at most cannot be known of {unbounded:,}, which are not bounded on both sides"
         if most is None
         else f" and {show_duration(most, unit)} at most"
     )
-    used = "" if report.eps_used is None else f" (used: {show_duration(report.eps_used, unit)})"
-    return f"eps: clocks differ by {show_duration(least, unit)} at least{upper}{used}"
+    return f"clocks differ by {show_duration(least, unit)} at least{upper}{_describe_eps_used(report, unit)}"
+
+
+def _describe_eps_used(report: Clocks, unit: str) -> str:
+    """Say which eps the history was made with, and why that is enough, or not.
+
+    Clocks may differ by more: eps only has to cover what messages and the order of each process show.
+    """
+    if report.eps_used is None or report.lag is None:
+        return ""
+    lag, used = show_duration(report.lag, unit), show_duration(report.eps_used, unit)
+    if report.lag > report.eps_used:
+        return (
+            f". The history was made with eps {used}, which is too little: an event is {lag} before one of its causes"
+        )
+    reason = f"no event is more than {lag} before one of its causes" if report.lag else "no event is before its causes"
+    return f". For the order, eps {used} was enough: {reason}"
 
 
 def _describe_delays(what: str, delays: dict[str, int], unit: str) -> str:

@@ -16,7 +16,7 @@ import typer
 
 from ledto.cli.on_spark import start_session
 from ledto.cli.output import end_at_interrupt, print_json, say
-from ledto.cli.words import describe_provable
+from ledto.cli.words import describe_provable, format_count
 from ledto.durations import NANOSECONDS, read_duration, show_duration
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ class _ProgressPrinter:
         counts = self._state.counts
         waits = self._state.delay_ns.p99
         say(
-            f"{counts.reports:,} reports, {counts.delivered:,} delivered, {counts.waiting:,} waiting, "
+            f"{format_count(counts.reports, 'report')}, {counts.delivered:,} delivered, {counts.waiting:,} waiting, "
             f"{counts.late:,} late, {counts.duplicate:,} duplicate, {counts.quarantined:,} quarantined"
             + (f"; 99% waited at most {show_duration(waits, 'ns')}" if waits is not None else ""),
             err=True,

@@ -326,9 +326,8 @@ def _print_summary(manifest: Manifest, to: str, seconds: float) -> None:
             sizes[0] += f" on {format_count(len(clocks.clocks), 'clock')}"
         lines.append(", ".join(sizes))
         if manifest.lag:
-            amount = show_duration(manifest.lag, unit)
             lines.append(
-                f"  clocks disagree by up to {amount}: {manifest.lag_event} has a time that far before one of its causes"
+                f"  {manifest.lag_event} is {show_duration(manifest.lag, unit)} before one of its causes, by clocks"
             )
         lines += [f"  {line}" for line in describe_clocks(clocks, unit)]
         lines += _doubt_of_unit(pc.max(made.run.processes.table["last_time"]).as_py() or 0, unit)

@@ -55,7 +55,8 @@ def make_logs(stage: Stage, logs: Path, *, seconds: int, seed: int) -> ShopTruth
         f"{truth.events:>9,} events happened, and clocks were up to {format_duration(truth.clocks_apart, 'ns')} apart",
         style="bold",
     )
-    stage.row(f"{truth.lost:>9,} reports were lost, {truth.duplicates:,} came twice, {truth.late:,} late")
+    lost = "report was lost" if truth.lost == 1 else "reports were lost"
+    stage.row(f"{truth.lost:>9,} {lost}, {truth.duplicates:,} came twice, {truth.late:,} late")
     stage.row(
         f"{truth.reports:>9,} lines in {LOG_FILES} files of {logs}, {size / 1e6:.0f} MB, {truth.torn} of them torn"
     )

@@ -24,7 +24,7 @@ def quarantined_codes(*rows: dict[str, Any]) -> dict[int, str]:
     return {row: reason.partition(":")[0] for row, reason in zip(found.rows, found.reasons, strict=True)}
 
 
-def test_what_contradicts_itself_is_set_aside_and_nothing_else() -> None:
+def test_what_contradicts_itself_is_quarantined_and_nothing_else() -> None:
     """If too much is quarantined, the failure itself is lost; if too little, answers rest on contradictions."""
     cycle = [
         {"process": "a", "seq": 1, "receives": "y"},
@@ -51,7 +51,7 @@ def test_what_contradicts_itself_is_set_aside_and_nothing_else() -> None:
     )
 
 
-def test_what_is_set_aside_is_set_aside_once() -> None:
+def test_what_is_quarantined_is_quarantined_once() -> None:
     """A report that is broken and came twice would be counted twice: no account is right then, and no run commits."""
     table = reports(
         {"process": "mixed", "time": 5},
@@ -86,7 +86,7 @@ def test_an_event_stays_although_its_cause_is_missing() -> None:
     assert found.missing.to_pylist() == [["m", "n"], None], "what a stamp knows of may never have been logged"
 
 
-def test_a_stamp_that_does_not_come_after_its_causes_is_set_aside() -> None:
+def test_a_stamp_that_does_not_come_after_its_causes_is_quarantined() -> None:
     """A clock that was reset would put the failure before what led to it."""
     stamp = '{{"clock": "lamport", "process": "{}", "time": {}}}'.format
     found = quarantined_codes(

@@ -46,7 +46,7 @@ def test_a_message_cannot_have_a_file_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", [b"\x00", b"ARROW1", encode_reports(REPORTS.empty_table())[:40], b"{}"])
-def test_a_message_that_is_no_rows_is_set_aside_and_the_next_is_read(broken: bytes) -> None:
+def test_a_message_that_is_no_rows_is_quarantined_and_the_next_is_read(broken: bytes) -> None:
     """One bad message would stop the stream for all."""
     good = encode_reports(
         pa.Table.from_pylist([{"computation": "", "process": "p", "seq": 1, "kind": "local"}], REPORTS)
@@ -144,7 +144,7 @@ def _half(half: list[bytes], payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
     return iter(frames_of(half, first=0 if half[0] is payloads[0] else 20))
 
 
-def test_a_report_that_is_too_large_is_set_aside_with_its_beginning() -> None:
+def test_a_report_that_is_too_large_is_quarantined_with_its_beginning() -> None:
     """Or one report of 15 MB is stored, sorted and shown whole, as often as it is sent; its neighbours stay in order."""
     small = {"computation": "", "process": "p", "kind": "local"}
     large = {**small, "seq": 2, "name": "deploy", "attributes": "y" * 2_000_000, "receives_more": ["k" * 10] * 3}
