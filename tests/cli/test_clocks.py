@@ -108,14 +108,13 @@ def ask(history: Path) -> Ask:
 def test_the_broken_clock_is_named_and_the_others_are_bounded(ask: Ask, history: Path) -> None:
     """Whoever asks wants one name, when and how much; not a table to study."""
     shown = ask("clocks", str(history))
-    assert shown == ask("clocks", str(history))
     (line,) = (line for line in shown.splitlines() if line.startswith("broken: "))
     assert line.startswith(f"broken: the clock of {SET} was set: back by ")
     amount, when = line.removeprefix(f"broken: the clock of {SET} was set: back by ").split(" s or more between ")
     assert 1.98 <= float(amount) <= 2
     assert when.startswith("2023-11-14T22:14:5")
     assert " and 2023-11-14T22:15:0" in when
-    assert "eps: clocks differ by " in shown
+    assert "clocks differ by " in shown
     assert "delay of reports: cannot be known, no report has an arrival time" in shown
     found = ask("clocks", str(history), "--json")
     assert found == json.loads(json.dumps(History(history).clocks().to_json()))

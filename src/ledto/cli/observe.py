@@ -326,9 +326,8 @@ def _print_summary(manifest: Manifest, to: str, seconds: float) -> None:
             sizes[0] += f" on {format_count(len(clocks.clocks), 'clock')}"
         lines.append(", ".join(sizes))
         if manifest.lag:
-            lines.append(
-                f"  {manifest.lag_event} is {show_duration(manifest.lag, unit)} before one of its causes, by clocks"
-            )
+            amount = show_duration(manifest.lag, unit)
+            lines.append(f"  by the clocks, {manifest.lag_event} is {amount} before one of its causes")
         lines += [f"  {line}" for line in describe_clocks(clocks, unit)]
         lines += _doubt_of_unit(pc.max(made.run.processes.table["last_time"]).as_py() or 0, unit)
     lines += _warn_of_unnamed_instances(set(made.run.processes.table["process"].unique().to_pylist()))
