@@ -62,14 +62,14 @@ def run(page: Path, folder: Path, *options: str, environment: dict[str, str]) ->
         return subprocess.CompletedProcess(command, running.returncode, out.read(), errors.read())
 
 
-def commands(page: Path) -> Iterator[list[str]]:
-    """The arguments of each ``ledto`` on the page, in blocks that are not run, too."""
+def commands(page: Path) -> Iterator[tuple[bool, list[str]]]:
+    """The arguments of each ``ledto`` on the page, in blocks that are not run, too; and whether its block names the history."""
     for block in blocks(page.read_text()):
         if block.language not in ("sh", "console"):
             continue
         for line in block.body.replace("\\\n", " ").splitlines():
             if command := COMMAND.match(line):
-                yield shlex.split(command["arguments"], comments=True)
+                yield "export LEDTO_HISTORY=" in block.body, shlex.split(command["arguments"], comments=True)
 
 
 @named([page for page in PAGES if page.name not in ON_SPARK])
@@ -89,10 +89,11 @@ def test_the_examples_of_a_page_run_as_they_are_written(page: Path, tmp_path: Pa
 
 
 @named([page for page in PAGES if any(commands(page))])
-def test_every_command_on_a_page_has_arguments_that_ledto_takes(page: Path) -> None:
+def test_every_command_on_a_page_has_arguments_that_ledto_takes(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader would be refused an option that was renamed; also on pages, and in blocks, that do not run here."""
     group = typer.main.get_command(cli)
-    for name, *arguments in commands(page):
+    for names_history, (name, *arguments) in commands(page):
+        monkeypatch.setenv("LEDTO_HISTORY", "shop.history" if names_history else "")
         command = group.get_command(None, name)  # type: ignore[attr-defined, arg-type]
         assert command is not None, f"{page.name}: there is no command {name!r}"
         command.make_context(name, arguments)
