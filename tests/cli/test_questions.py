@@ -4,9 +4,11 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ledto.cli.main import cli
-from ledto.cli.render import DISAGREES, ERROR
+from ledto.cli.render import ERROR, MOVED
 from ledto.history import EventNotFound, layout
 from ledto.history.times import format_time, parse_time
 from ledto.questions import History
@@ -87,6 +89,17 @@ _NOTED: list[Callable[[Made], bool]] = [
 ]
 
 
+@pytest.fixture
+def one_hour_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine in a zone one hour before UTC."""
+    with monkeypatch.context() as there:
+        there.setenv("TZ", "CET-1")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("one_hour_east")
 def test_tables_show_times_errors_and_where_clocks_disagree(ask: Ask, made: tuple[Path, list[Made]]) -> None:
     """A reader who trusts wall clocks must see where they contradict what happened; and failures, without colours, too."""
     _, events = made
@@ -98,10 +111,14 @@ def test_tables_show_times_errors_and_where_clocks_disagree(ask: Ask, made: tupl
     shown = ask("why", event.key, "-k", "60")
     for other in events:
         if other.happened_before(event) and other.time is not None:
-            (line,) = (line for line in shown.splitlines() if f" {other.key} " in line)
-            assert line.startswith(format_time(other.time, "ns"))
-            assert (DISAGREES in line) == (other.process == "p1")
-            assert (f" {ERROR}" in line) == bool(other.error)
+            (line,) = (line for line in shown.splitlines() if line.endswith(f" {other.key}"))
+            marks, moment, *_ = (line if line[0] != " " else f"-{line}").split()
+            assert f"2023-11-14T{moment}Z" == format_time(other.time, "ns")
+            assert (MOVED in marks) == (other.process == "p1")
+            assert (ERROR in marks) == bool(other.error)
+    assert f"{ERROR} error; {MOVED} its clock is behind its causes\n" in shown
+    assert "2023-11-14 UTC\n" in shown
+    assert re.search(r"\n2023-11-14 CET\n.* 23:13:20\.", ask("why", event.key, "--local"), re.DOTALL)
     for question in (["impact", event.key], ["concurrent", event.key], ["cut", event.key], ["check"], ["quarantine"]):
         assert ask(*question).strip()
     assert "missing: " in ask("why", events[-1].key, "-k", "60")

@@ -63,7 +63,7 @@ def run(page: Path, folder: Path, *options: str, environment: dict[str, str]) ->
 
 
 def commands(page: Path) -> Iterator[tuple[bool, list[str]]]:
-    """The arguments of each ``ledto`` on the page, in blocks that are not run, too; and whether its block names the history."""
+    """The arguments of each ``ledto`` on the page, also where it is not run; and whether its block names the history."""
     for block in blocks(page.read_text()):
         if block.language not in ("sh", "console"):
             continue
