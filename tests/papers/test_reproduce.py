@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from ledto.cli.main import cli
+from ledto.cli.schema import make_schemas
 from ledto.papers.report import Effort
 from ledto.papers.reproduce import reproduce
 from ledto.spark.sweep import sweep
@@ -155,8 +158,10 @@ def test_a_figure_alone_has_the_same_bytes(everything: Path, spark: SparkSession
 
 def test_stamps_of_autonomous_instances_are_exact(spark: SparkSession, tmp_path: Path) -> None:
     """Lemma 5.1: a growth curve of stamps that get causality wrong would compare nothing."""
-    done = CliRunner().invoke(cli, ["reproduce", "autonomous", "--quick", "--to", str(tmp_path)])
+    done = CliRunner().invoke(cli, ["reproduce", "autonomous", "--quick", "--to", str(tmp_path), "--json"])
     assert done.exit_code == 0, done.output
+    Draft202012Validator(make_schemas()["reproduce"]).validate(json.loads(done.stdout))
+    assert json.loads(done.stdout)["report"] == str(tmp_path / "REPORT.md")
     exact = [row for row in rows(tmp_path, "stated") if row["where"] == "5, Lemma 5.1"]
     assert [row["verdict"] for row in exact] == ["met"] * 3
     assert (tmp_path / "autonomous_growth.svg").exists()

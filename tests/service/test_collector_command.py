@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from ledto.cli.schema import make_schemas
 from tests.service.collector_stage import Stage
 
 COMMAND = [sys.executable, "-m", "ledto.cli", "serve", "--to"]
@@ -23,6 +25,7 @@ def test_it_says_where_it_listens_takes_reports_and_ends_when_told(tmp_path: Pat
     try:
         assert process.stdout is not None
         ready = json.loads(process.stdout.readline())
+        Draft202012Validator(make_schemas()["serve"]).validate(ready)
         stage = Stage(history, type("Running", (), {"http": ready["http"]})(), process.kill)
         assert stage.post("/v1/reports", b'{"process":"p","seq":1}', "application/x-ndjson").status == 200
         assert stage.get("/readyz").document == {"broker": "ready"}
