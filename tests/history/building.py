@@ -14,6 +14,7 @@ import pyarrow as pa
 from ledto.causality.skeleton import Skeleton
 from ledto.causality.vector_clocks import Scan
 from ledto.history import layout
+from ledto.history.attribute_types import NULL, attribute_types, merge_types
 from ledto.history.draft import Draft
 from ledto.history.manifest import WallClockSummary
 from ledto.history.write import write_boundary, write_quarantine, write_segment
@@ -169,8 +170,11 @@ def write_history(
                 unit=unit,
                 eps=12,
                 ledger=ledger(len(history), not_json=1),
-                attributes=tuple(
-                    sorted({"a b", "status", "who", *(name for each in history for name in each.attributes or ())})
+                attributes=merge_types(
+                    [
+                        {"a b": NULL, "status": NULL, "who": NULL},
+                        attribute_types(_events(history, numbered=numbered)["attributes"]),
+                    ]
                 ),
                 given_seq=numbered,
                 has_ids=any(event.id is not None for event in history),

@@ -31,7 +31,7 @@ def description(**given: Any) -> Description:
         "lag_event": None,
         "inputs": (),
         "ledger": ledger(),
-        "attributes": (),
+        "attributes": {},
         "native_columns": (),
         "has_ids": True,
         "given_seq": False,

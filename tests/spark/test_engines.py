@@ -97,5 +97,7 @@ def test_both_engines_read_the_same_columns(spark: SparkSession, tmp_path: Path,
     observe(spark, inputs, tmp_path / "spark", epoch_rows=100)
     expected = contents(tmp_path / "inline")
     assert expected[0]["segments"] > 1
-    assert (expected[0]["native_columns"], expected[0]["attributes"]) == (([], ["size"]) if mixed else (["size"], []))
+    assert (expected[0]["native_columns"], expected[0]["attributes"]) == (
+        ([], {"size": "integer"}) if mixed else (["size"], {})
+    )
     assert contents(tmp_path / "spark") == expected

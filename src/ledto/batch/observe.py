@@ -23,6 +23,7 @@ from ledto.delivery.policies import read_policies
 from ledto.durations import LONGEST
 from ledto.errors import LedtoError
 from ledto.history import layout
+from ledto.history.attribute_types import merge_types
 from ledto.history.draft import Draft
 from ledto.history.manifest import Description, Input, Ledger, Manifest, read_manifest
 from ledto.history.store import Store
@@ -222,7 +223,7 @@ def _describe(
             reasons=dict(sorted(reasons.items())),
             missing_causes=sum(segment.missing for segment in made),
         ),
-        attributes=tuple(sorted({name for segment in made for name in segment.attributes})),
+        attributes=merge_types(segment.attributes for segment in made),
         native_columns=tuple(name for name in reports.native_columns if name in survey.present),
         has_ids=any(segment.files is not None and segment.files.ids_file is not None for segment in made),
         given_seq=survey.all_numbered,

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-FORMAT = 9
+FORMAT = 10
 """The format number of the manifest and of all files beside it. A reader refuses any other."""
 MANIFEST = "manifest.json"
 LOCK = "run.lock"

@@ -194,7 +194,8 @@ class Description(_Part, frozen=True, kw_only=True, omit_defaults=True):
     lag_event: str | None
     inputs: tuple[Input, ...]
     ledger: Ledger
-    attributes: tuple[str, ...]
+    attributes: dict[str, str]
+    """The attributes that occur, with their types (`ledto.history.attribute_types`), sorted by name."""
     native_columns: tuple[str, ...]
     has_ids: bool
     given_seq: bool

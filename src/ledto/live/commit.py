@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from ledto.batch.join import Unbalanced
 from ledto.history import layout
+from ledto.history.attribute_types import merge_types
 from ledto.history.deliver.files import SegmentOutcome, deliver_on, summarize, write_deliveries
 from ledto.history.deliver.rows import Blocks, survey_segment
 from ledto.history.manifest import Description, Ledger, PolicySummary, StreamCounts, StreamDelays, WallClockSummary
@@ -162,7 +163,7 @@ def describe(
             reasons=dict(sorted(counted.reasons.items())),
             missing_causes=sum(record.missing for record in records),
         ),
-        attributes=tuple(sorted(closed.attributes | {name for tail in tails for name in tail.record.attributes})),
+        attributes=merge_types((closed.attributes, *(tail.record.attributes for tail in tails))),
         native_columns=(),
         has_ids=any(record.files.ids_file is not None for record in records),
         given_seq=False,

@@ -29,7 +29,7 @@ from ledto.live.written_segments import WrittenSegment
 
 T = TypeVar("T")
 
-STATE_FORMAT = 6
+STATE_FORMAT = 7
 """The format of state files. Raise it whenever a class that they hold changes. Format 1 was a pickle, which could run
 code when read, so no such file is opened."""
 SUFFIX = "state"
@@ -104,7 +104,8 @@ class ClosedPart:
     chains: dict[str, ClosedChain] = field(default_factory=dict)
     delivered: SegmentOutcome | None = None
     """The sum of outcomes over all closed segments."""
-    attributes: set[str] = field(default_factory=set)
+    attributes: dict[str, str] = field(default_factory=dict)
+    """The attributes of closed segments, with their types."""
 
     def chain(self, computation: str) -> ClosedChain:
         """Get the chain of a computation; begin a new one if it has none."""

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ledto.history import layout
+from ledto.history.attribute_types import merge_types
 from ledto.history.deliver.segment import DELIVERIES
 from ledto.history.draft import refuse_other_folders
 from ledto.history.errors import HistoryError, NoHistory
@@ -302,7 +303,7 @@ class LiveWriter:
             self._quarantine.add(closing.part.quarantined)
             if record.rows:
                 self.closed.chain(closing.computation).records.append(record)
-            self.closed.attributes.update(record.attributes)
+            self.closed.attributes = merge_types((self.closed.attributes, record.attributes))
             pieces.append(_piece(closing.part, record, closing.reported, final=True))
         return pieces
 

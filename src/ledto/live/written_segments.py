@@ -11,11 +11,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ledto.history import layout
+from ledto.history.attribute_types import attribute_types
 from ledto.history.deliver.files import SegmentOutcome
 from ledto.history.deliver.rows import Blocks
 from ledto.history.run_tables import SegmentRow
 from ledto.history.store import Store
-from ledto.history.window.segment import Counts, attribute_names
+from ledto.history.window.segment import Counts
 from ledto.history.write import SegmentFiles, write_boundary, write_segment
 from ledto.live.chain import PendingSegment
 
@@ -38,7 +39,8 @@ class WrittenSegment:
     """Rows with causes before the segment, and the positions of these causes."""
     edge_doubt: NDArray[np.uint8]
     """By edge: how sure the cause is (`ledto.history.open_ends.doubt_of`)."""
-    attributes: tuple[str, ...]
+    attributes: dict[str, str]
+    """The attributes that occur, with their types."""
     missing: int
     """How many of its events have something in `missing`."""
     lag: int
@@ -49,7 +51,7 @@ class WrittenSegment:
 
     @classmethod
     def of(
-        cls, part: PendingSegment, files: SegmentFiles, boundary_file: str | None, attributes: tuple[str, ...]
+        cls, part: PendingSegment, files: SegmentFiles, boundary_file: str | None, attributes: dict[str, str]
     ) -> WrittenSegment:
         """Describe a segment whose files are written."""
         by = layout.PLACED_BY if layout.PLACED_BY in part.events.column_names else "causal_time"
@@ -89,7 +91,7 @@ def write_pending(store: Store, run: str, part: PendingSegment, number: int) -> 
         )
         if part.boundary.before.any():
             boundary_file = write_boundary(store, run, number, part.boundary, part.edge_doubt, attempt=attempt)
-    return WrittenSegment.of(part, files, boundary_file, attribute_names(part.events))
+    return WrittenSegment.of(part, files, boundary_file, attribute_types(part.events["attributes"]))
 
 
 def segment_rows(chains: Sequence[tuple[int, Sequence[WrittenSegment]]]) -> Iterator[SegmentRow]:

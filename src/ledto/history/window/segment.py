@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from ledto.causality.order import NO_TIME
 from ledto.causality.skeleton import Skeleton
 from ledto.history import layout
+from ledto.history.attribute_types import attribute_types
 from ledto.history.gone import Gone, gone_from
 from ledto.history.quarantine import DUPLICATE, PLACED, QUARANTINED, count_codes
 from ledto.history.sealed import write_sealed_table
@@ -29,9 +29,6 @@ from ledto.history.window.plan import WindowPlan
 from ledto.history.window.solve import SegmentWindow, Solved, solve
 from ledto.history.write import SegmentFiles, write_quarantine, write_segment
 
-FEW_TEXTS = 2_000
-"""Up to so many different texts of attributes are read faster by Python than a database is opened."""
-ATTRIBUTES_AT_ONCE = 1 << 16
 NOT_STORED = (
     *("window", "own", "reason", "text", "receives_more"),
     *("line_parent", "line_phase", "line_joins", "line_since", "channel_key", "channel_bytes"),
@@ -101,8 +98,8 @@ class SegmentResult:
     quarantined: int
     reasons: Counter[str]
     """The number of quarantined rows by reason code."""
-    attributes: tuple[str, ...]
-    """The names of attributes that occur."""
+    attributes: dict[str, str]
+    """The attributes that occur, with their types (`ledto.history.attribute_types`)."""
     lag: int
     """The largest excess of a causal time over its wall time."""
     lag_event: ReportOrigin | None
@@ -174,7 +171,7 @@ def make_segment(rows: pa.Table, window: int, plan: WindowPlan, target: SegmentT
         outcomes[DUPLICATE],
         outcomes[QUARANTINED],
         count_codes(quarantined),
-        attribute_names(events),
+        attribute_types(events["attributes"]),
         solved.lag,
         _origin(good, solved.lag_row),
         len(events) - events["missing"].null_count,
@@ -312,29 +309,6 @@ def open_table(solved: Solved) -> pa.Table:
     ends = [(solved.open_receives, True), (solved.open_sends, False)]
     marked = [end.append_column("receives", pa.repeat(receives, len(end))) for end, receives in ends]
     return pa.concat_tables(marked, promote_options="default")
-
-
-def attribute_names(events: pa.Table) -> tuple[str, ...]:
-    """List the names that occur in the attributes of the events, sorted."""
-    if events["attributes"].null_count == len(events):
-        return ()
-    names: set[str] = set()
-    # In parts: all texts together would be held twice.
-    for start in range(0, len(events), ATTRIBUTES_AT_ONCE):
-        names |= _names_in(pc.unique(events["attributes"].slice(start, ATTRIBUTES_AT_ONCE).drop_null()))
-    return tuple(sorted(names))
-
-
-def _names_in(texts: pa.Array) -> set[str]:
-    """Find the names in texts of JSON objects."""
-    if len(texts) <= FEW_TEXTS:
-        return {name for text in texts.to_pylist() for name in json.loads(text)}
-    import duckdb  # Its import takes time, and few logs need it.
-
-    with duckdb.connect(config={"threads": 1}) as database:
-        database.register("events", pa.table({"attributes": texts}))
-        rows = database.execute("SELECT DISTINCT unnest(json_keys(attributes)) FROM events").fetchall()
-    return {name for (name,) in rows}
 
 
 def refused_rows(rows: pa.Table) -> pa.Table:
