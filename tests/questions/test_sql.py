@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ledto.events.schema import REPORTS
+from ledto.history.attribute_types import INTEGER, TEXT
 from ledto.history.store import Store
 from ledto.questions import connect, views
 from ledto.questions.sql import VIEWS, views_in
@@ -33,10 +34,10 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def expected_events(events: list[Made]) -> list[tuple[object, ...]]:
-    texts = [{name: str(value) for name, value in (event.attributes or {}).items()} for event in events]
+    values = [event.attributes or {} for event in events]
     return [
-        (event.position, event.process, event.seq, event.id or event.key, text.get("status"), text.get("a b"))
-        for event, text in zip(events, texts, strict=True)
+        (event.position, event.process, event.seq, event.id or event.key, value.get("status"), value.get("a b"))
+        for event, value in zip(events, values, strict=True)
     ]
 
 
@@ -176,7 +177,7 @@ def oddly_named(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for at, name in enumerate(names)
     ]
     run = observe_cut(folder, pa.Table.from_pylist(rows, REPORTS), [], 10)
-    rewrite(run.store, attributes=tuple(sorted(names)))
+    rewrite(run.store, attributes=dict.fromkeys(sorted(names), TEXT))
     return folder
 
 
@@ -215,7 +216,7 @@ def test_spark_has_the_same_columns(oddly_named: Path, spark: SparkSession) -> N
 def test_ten_thousand_attributes_can_be_queried(tmp_path: Path) -> None:
     """Logs that put an id into the name of an attribute are common enough."""
     write_history(tmp_path, [], [[draw(Random(1), "", 1, 9)]])
-    rewrite(Store(tmp_path), attributes=("status", *(f"attr {at}" for at in range(10_000))))
+    rewrite(Store(tmp_path), attributes={"status": INTEGER} | {f"attr {at}": TEXT for at in range(10_000)})
     with connect(tmp_path) as sql:
         assert sql.execute('SELECT count(status) > 0, count("attr 9999") FROM events').fetchall() == [(True, 0)]
 

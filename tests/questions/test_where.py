@@ -76,7 +76,9 @@ def test_a_condition_is_met_by_the_events_that_meet_it(condition: str, made: tup
 @pytest.mark.parametrize(
     ("condition", "says"),
     [
-        ("stauts >= 500", "there is no column 'stauts'; there are a b, arrival, "),
+        ("stauts >= 500", "there is no column 'stauts' (did you mean status?); there are \"a b\", arrival, "),
+        ('name = "order failed"', "write it in single quotes: 'order failed'"),
+        ("'a b' > 5 and", "names with spaces or signs, and reserved words, in double quotes"),
         ("status >=", "is not SQL"),
         ("1 = 1; DROP TABLE stored", "not SQL"),
         ("1 = 1 ORDER BY 1", "without further clauses"),

@@ -123,37 +123,54 @@ def sql(
     import duckdb
 
     from ledto.history.store import NoSpace
+    from ledto.questions.prepare import hint_for, prepare
     from ledto.questions.sql import DIALECTS, connect, views, views_in
 
     if dialect not in DIALECTS:
         raise typer.BadParameter(f"{' or '.join(DIALECTS)}, not {dialect!r}", param_hint="--dialect")
     if query is not None and dialect != "duckdb":
         raise typer.BadParameter("queries run on DuckDB: print the views and run them in Spark", param_hint="--dialect")
-    with open_or_exit(history):
+    with open_or_exit(history) as opened:
         if query is None:
             open_stdout_for_data().write(f"{views(history, dialect=dialect)}\n".encode())
             return
         try:
-            if not duckdb.extract_statements(query):
+            prepared = prepare(query, opened.run)
+            if not duckdb.extract_statements(prepared):
                 raise typer.BadParameter(
                     "the query is empty: write one, such as 'SELECT * FROM events', or leave it out to see the views",
                     param_hint="QUERY",
                 )
-            with connect(history, only=views_in(query)) as connection:
-                result = connection.execute(query)
+            with connect(history, only=views_in(prepared)) as connection:
+                result = connection.execute(prepared)
                 columns = [column[0] for column in result.description or ()]
                 rows = result.fetchall() if as_json else result.fetchmany(MOST_SHOWN + 1)
         except duckdb.Error as refused:
             if "No space left on device" in str(refused):
                 raise NoSpace(f"the disk of DuckDB's temporary files, {Path('.tmp').resolve()}") from None
             say_lines(refused, err=True)
+            if hint := hint_for(refused, opened.run):
+                say(hint, err=True)
             raise typer.Exit(2) from None
         if as_json:
-            print_json([_json_value(dict(zip(columns, row, strict=True))) for row in rows], default=str)
+            keys = _different_names(columns)
+            print_json([_json_value(dict(zip(keys, row, strict=True))) for row in rows], default=str)
             return
         print_rows(columns, rows[:MOST_SHOWN])
         if len(rows) > MOST_SHOWN:
             say(f"and more: these are the first {MOST_SHOWN:,}; --json gives all")
+
+
+def _different_names(columns: list[str]) -> list[str]:
+    """Number columns of the same name, as in ``count``, ``count_2``: an object of JSON can have each only once."""
+    names: dict[str, None] = {}
+    for column in columns:
+        name, number = column, 1
+        while name in names or (number > 1 and name in columns):
+            number += 1
+            name = f"{column}_{number}"
+        names[name] = None
+    return [*names]
 
 
 def _json_value(value: object) -> object:

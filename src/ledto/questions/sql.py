@@ -1,6 +1,7 @@
 """A history as SQL views for DuckDB and Spark, over the files of the committed run.
 
-- ``events``: one row per event, with the stored columns, ``position``, and a column for each attribute.
+- ``events``: one row per event, with the stored columns, ``position``, ``message`` (the key that it receives or sends), and
+  a column for each attribute, in the type of its values (`ledto.history.attribute_types`).
 - ``causes``: one row per step, with ``effect`` and ``cause`` as positions, and ``kind`` in the words of `PathStep.kind`:
   ``message`` and ``line`` are recorded (``line`` includes starts and joins), ``answer`` is assumed, ``tie`` is possible.
   That an event follows another in its ``process`` has no row; in a history without lines that, too, is recorded.
@@ -8,8 +9,9 @@
 - ``quarantine``: one row per quarantined report. ``processes``: one row per process.
 
 Names of columns are not case-sensitive. Attributes whose names differ only in case share a column, which shows the first
-one that an event has. An attribute with an empty name, or that of a stored column, has no column. The column
-``attributes`` has all of them, as JSON.
+one that an event has. An attribute with an empty name, or that of another column, has no column. The column
+``attributes`` has all of them, as JSON. `ledto.questions.query` lets queries name them without quotes, and reads them by the
+rule of conditions.
 
 DuckDB and Spark read the files without verifying checksums. So the files behind the views are verified when the views are
 made; a damaged file raises `DamagedHistory`.
@@ -29,12 +31,15 @@ import duckdb
 import numpy as np
 
 from ledto.history import layout
+from ledto.history.attribute_types import BOOLEAN, INTEGER, NUMBER, TEXT
 from ledto.history.damage import require_intact
 from ledto.history.line_fronts import rows_not_started
 from ledto.history.recorded import line_crossings
 from ledto.history.run import Run, open_run
 from ledto.history.store import Store
+from ledto.questions.names import Attribute, Names, quote_text
 from ledto.questions.order import delivery_files
+from ledto.questions.where import column_types
 
 DIALECTS = ("duckdb", "spark")
 _PLAIN = re.compile(r"[\w.:/-]+(?: [\w.:/-]+)*")
@@ -57,15 +62,24 @@ def views(path: str | os.PathLike[str], *, dialect: str = "duckdb", only: Collec
 
     Raises `DamagedHistory` if a file behind them is not as it was written.
     """
+    return views_of(open_run(Store(path)), dialect=dialect, only=only)
+
+
+def views_of(run: Run, *, dialect: str = "duckdb", only: Collection[str] = VIEWS) -> str:
+    """Do as `views` for a run that is open."""
     if dialect not in DIALECTS:
         raise ValueError(f"there are the dialects {', '.join(DIALECTS)}, not {dialect!r}")
-    run = open_run(Store(path))
     selects = _Spark(run) if dialect == "spark" else _DuckDB(run)
     by_name = {name: getattr(selects, name)() for name in VIEWS if name in only}
     folder = layout.run_folder(run.name)
     require_intact(run.store, [f"{folder}/{name}" for name in sorted(selects.files)])
     create = f"CREATE OR REPLACE {'TEMPORARY ' if dialect == 'spark' else ''}VIEW"
     return "\n".join(f"{create} {name} AS\n{select};" for name, select in by_name.items())
+
+
+def names_of(run: Run) -> Names:
+    """Give the columns and attributes that a query of ``events`` may name."""
+    return Names({**column_types(run.event_schema()), "position": INTEGER}, run.manifest.attributes)
 
 
 def views_in(query: str) -> Collection[str]:
@@ -116,8 +130,8 @@ class _Selects(ABC):
         """Select rows of files, given with their first positions, and add ``position``."""
 
     @abstractmethod
-    def attribute(self, name: str) -> str:
-        """Make the expression of the text of an attribute."""
+    def attribute(self, attribute: Attribute) -> str:
+        """Make the expression of an attribute, in its type."""
 
     @abstractmethod
     def distances(self, column: str) -> str:
@@ -130,22 +144,16 @@ class _Selects(ABC):
     def events(self) -> str:
         stored = [name for name in self.run.event_schema().names if name != "attributes"]
         if not self.segments:
-            return self.empty(position="BIGINT", **dict.fromkeys(stored, "VARCHAR"))
-        reserved = {name.lower() for name in (*stored, "position", "attributes")}
+            return self.empty(position="BIGINT", **dict.fromkeys((*stored, "message"), "VARCHAR"))
         seq = "seq" if self.run.has_numbers else f"coalesce(seq, {layout.COUNTED_BY} + before)"
         computed = {"seq": seq, "id": f"coalesce(id, concat(process, ':', {seq}))"}
         columns = [
             f"{computed[name]} AS {self.quote(name)}" if name in computed else self.quote(name)
             for name in (*stored, "attributes")
         ]
-        spellings: dict[str, list[str]] = {}
-        for name in self.run.manifest.attributes:
-            if name and name.lower() not in reserved:
-                spellings.setdefault(name.lower(), []).append(name)
-        for names in spellings.values():
-            texts = [self.attribute(name) for name in names]
-            text = texts[0] if len(texts) == 1 else f"coalesce({', '.join(texts)})"
-            columns.append(f"{text} AS {self.quote(names[0])}")
+        columns.append("coalesce(receives, sends) AS message")
+        attributes = names_of(self.run).attribute_columns()
+        columns += [f"{self.attribute(attribute)} AS {self.quote(attribute.name)}" for attribute in attributes]
         files = [(first, events) for first, events, _ in self.segments]
         rows = self.rows(files, ",\n  ".join(columns))
         return (
@@ -272,7 +280,7 @@ class _Selects(ABC):
         for policy in self.run.manifest.policies:
             files = list(zip((first for first, *_ in self.segments), delivery_files(self.run, policy), strict=True))
             if files:
-                selects.append(self.rows(files, f"{_literal(policy)} AS policy, {self.quote('at')}, waited, late"))
+                selects.append(self.rows(files, f"{quote_text(policy)} AS policy, {self.quote('at')}, waited, late"))
         if not selects:
             return self.empty(position="BIGINT", policy="VARCHAR", at="BIGINT", waited="BIGINT", late="BOOLEAN")
         return "\nUNION ALL\n".join(selects)
@@ -295,11 +303,11 @@ class _Selects(ABC):
 
 class _DuckDB(_Selects):
     def table(self, name: str) -> str:
-        return f"SELECT * FROM read_parquet({_literal(self.place(name))})"
+        return f"SELECT * FROM read_parquet({quote_text(self.place(name))})"
 
     def rows(self, files: list[tuple[int, str]], columns: str) -> str:
-        listed = ", ".join(_literal(self.place(name)) for _, name in files)
-        starts = ", ".join(f"({_literal(self.place(name))}, {_literal(name)}, {first})" for first, name in files)
+        listed = ", ".join(quote_text(self.place(name)) for _, name in files)
+        starts = ", ".join(f"({quote_text(self.place(name))}, {quote_text(name)}, {first})" for first, name in files)
         return (
             f"SELECT first_position + file_row_number AS position,\n  {columns}\n"
             f"FROM read_parquet([{listed}], file_row_number = true, filename = 'from_file')\n"
@@ -307,11 +315,11 @@ class _DuckDB(_Selects):
         )
 
     def unnested(self) -> str:
-        segments = _literal(self.place(self.run.table_file("segments")))
+        segments = quote_text(self.place(self.run.table_file("segments")))
         return f"SELECT events_file, unnest(processes) AS code, unnest(before) AS before FROM read_parquet({segments})"
 
-    def attribute(self, name: str) -> str:
-        return f"json_extract_string(attributes, {_literal(_pointer(name))})"
+    def attribute(self, attribute: Attribute) -> str:
+        return attribute.typed()
 
     def distances(self, column: str) -> str:
         return f"unnest({column}) AS back, unnest(range(len({column}))) AS nth"
@@ -332,7 +340,7 @@ class _Spark(_Selects):
         self.files.update(name for _, name in files)
         names = ",".join(name for _, name in files)
         place = self._uri(f"{{{names}}}" if len(files) > 1 else names)
-        starts = ", ".join(f"({_literal(name)}, {first})" for first, name in files)
+        starts = ", ".join(f"({quote_text(name)}, {first})" for first, name in files)
         return (
             f"SELECT first_position + row_number AS position,\n  {columns}\n"
             "FROM (SELECT *, _metadata.row_index AS row_number, _metadata.file_name AS name_of_file\n"
@@ -350,11 +358,22 @@ class _Spark(_Selects):
         # The default file system of Spark may be another than that of this machine.
         return f"file://{self.run.place(name)}" if self.run.store.is_local else self.run.place(name)
 
-    def attribute(self, name: str) -> str:
-        if _PLAIN.fullmatch(name):
-            return f"get_json_object(attributes, '$[\\'{name}\\']')"
+    def attribute(self, attribute: Attribute) -> str:
+        texts = [self._text(path) for path in attribute.paths]
+        text = texts[0] if len(texts) == 1 else f"coalesce({', '.join(texts)})"
+        kind = {INTEGER: "BIGINT", NUMBER: "DOUBLE", BOOLEAN: "BOOLEAN"}.get(attribute.type or TEXT)
+        return f"try_cast({text} AS {kind})" if kind else text
+
+    def _text(self, path: tuple[str, ...]) -> str:
+        """Make the expression of the text at a path."""
+        if all(map(_PLAIN.fullmatch, path)):
+            steps = "".join(f"[\\'{name}\\']" for name in path)
+            return f"get_json_object(attributes, '${steps}')"
         # A path cannot express every name: quotes and question marks end it, and a star means all names.
-        return f"element_at(from_json(attributes, 'MAP<STRING, STRING>'), {_spark_literal(name)})"
+        text = "attributes"
+        for name in path:
+            text = f"element_at(from_json({text}, 'MAP<STRING, STRING>'), {_sparkquote_text(name)})"
+        return text
 
     def distances(self, column: str) -> str:
         return f"posexplode({column}) AS (nth, back)"
@@ -365,18 +384,10 @@ class _Spark(_Selects):
 
 def _pairs(pairs: list[tuple[int, int, str]]) -> str:
     """Select pairs of effect and cause, each with its kind."""
-    listed = ", ".join(f"({effect}, {cause}, {_literal(kind)})" for effect, cause, kind in pairs)
+    listed = ", ".join(f"({effect}, {cause}, {quote_text(kind)})" for effect, cause, kind in pairs)
     columns = "CAST(effect AS BIGINT) AS effect, CAST(cause AS BIGINT) AS cause, kind"
     return f"SELECT {columns} FROM (VALUES {listed}) AS pairs(effect, cause, kind)"
 
 
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _spark_literal(text: str) -> str:
+def _sparkquote_text(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _pointer(name: str) -> str:
-    return "/" + name.replace("~", "~0").replace("/", "~1")

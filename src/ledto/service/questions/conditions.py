@@ -9,15 +9,22 @@ bounded. Regular expressions and patterns of LIKE must be constants.
 
 from __future__ import annotations
 
-import json
 import re
 from threading import Lock
 from typing import Any, Final
 
-import duckdb
-
 from ledto.history.errors import BadCondition
-from ledto.questions.where import EMPTY, children_of, closed_connection
+from ledto.questions.names import HOW_TO_QUOTE
+from ledto.questions.syntax import (
+    NotParsed,
+    cast_type,
+    children_of,
+    closed_connection,
+    constant_text,
+    may_be_name,
+    parse_queries,
+)
+from ledto.questions.where import BEFORE, EMPTY, ONE_EVENT
 
 MOST_CHARACTERS: Final = 2_000
 MOST_PARTS: Final = 500
@@ -65,7 +72,7 @@ class ConditionLimits:
             parts += 1
             if depth > MOST_DEPTH or parts > MOST_PARTS:
                 raise BadCondition(f"a condition has up to {MOST_PARTS} parts, nested up to {MOST_DEPTH} deep")
-            size += _check_node(node)
+            size += self._check_node(node)
             if size > MOST_EXPRESSION:
                 raise BadCondition(
                     f"the regular expressions of a condition over HTTP have up to {MOST_EXPRESSION:,} parts together, "
@@ -77,21 +84,58 @@ class ConditionLimits:
         """Parse a condition; return DuckDB's syntax tree. Raises `BadCondition`."""
         if not text.strip():
             raise BadCondition(EMPTY)
-        query = f"SELECT 1 FROM event WHERE {text}\n"
         try:
             with self._lock:
-                rows = self._connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
-        except (duckdb.Error, UnicodeError):
-            raise BadCondition("the condition is not SQL") from None
-        parsed = json.loads(rows[0][0])
-        if parsed.get("error"):
-            error = str(parsed.get("error_message")).strip().partition("\n")[0]
-            raise BadCondition(f"the condition is not SQL: {error}")
-        statements = parsed["statements"]
+                _, statements = parse_queries(
+                    self._connection, f"{BEFORE}{text}\n", may_be_name, start=len(BEFORE.encode())
+                )
+        except NotParsed as fault:
+            raise BadCondition(f"the condition is not SQL: {fault}; {HOW_TO_QUOTE}") from None
         tree = statements[0]["node"].get("where_clause") if len(statements) == 1 else None
         if not isinstance(tree, dict):
             raise BadCondition("give one condition, without further clauses")
         return {"of": tree}
+
+    def _check_node(self, node: dict[str, Any]) -> int:
+        """Raise `BadCondition` if this node is not allowed; return the size of its regular expression, or 0."""
+        kind = node["class"]
+        if kind == "SUBQUERY":
+            raise BadCondition("a condition looks at one event, without sub-queries")
+        if kind == "WINDOW":
+            raise BadCondition(ONE_EVENT)
+        if kind not in CLASSES:
+            kind_name = str(kind).lower().replace("_", " ")
+            raise BadCondition(f"a condition over HTTP compares values: {kind_name} is not allowed")
+        if kind == "CAST":
+            type_name = cast_type(node)
+            if type_name not in TYPES:
+                raise BadCondition(
+                    f"a condition over HTTP casts to {', '.join(sorted(TYPES))}, not to {type_name!r:.60}"
+                )
+        return self._check_function(node) if kind == "FUNCTION" else 0
+
+    def _check_function(self, node: dict[str, Any]) -> int:
+        name = str(node.get("function_name")).lower()
+        if name not in FUNCTIONS:
+            if self._is_aggregate(name):
+                raise BadCondition(f"{ONE_EVENT}: {name} is an aggregate")
+            allowed = sorted(word for word in FUNCTIONS if word.isidentifier() and not word.endswith("_escape"))
+            raise BadCondition(f"a condition over HTTP has no function {name!r:.60}; there are {', '.join(allowed)}")
+        if name not in PATTERNED:
+            return 0
+        pattern, *options = [*children_of(node)][1:] or [{}]
+        if any(argument.get("class") != "CONSTANT" for argument in (pattern, *options)):
+            raise BadCondition("a pattern over HTTP is a constant, such as in name LIKE 'order%'")
+        if name not in LIKE:
+            return expression_size(constant_text(pattern))
+        if constant_text(pattern).count("%") > MOST_WILDCARDS:
+            raise BadCondition(f"a pattern of LIKE over HTTP has up to {MOST_WILDCARDS} percent signs")
+        return 0
+
+    def _is_aggregate(self, name: str) -> bool:
+        query = "SELECT count(*) FROM duckdb_functions() WHERE function_name = ? AND function_type = 'aggregate'"
+        with self._lock:
+            return self._connection.execute(query, [name]).fetchall() != [(0,)]
 
 
 def expression_size(text: str) -> int:
@@ -122,49 +166,3 @@ _PART = re.compile(
     re.DOTALL,
 )
 """Matches an escape, a class, a repetition, or one character."""
-
-
-def _check_node(node: dict[str, Any]) -> int:
-    """Raise `BadCondition` if this node is not allowed; return the size of a regular expression, or 0 for other nodes."""
-    kind = node["class"]
-    if kind == "SUBQUERY":
-        raise BadCondition("a condition looks at one event, without sub-queries")
-    if kind == "WINDOW":
-        raise BadCondition("a condition looks at one event, without aggregates and window functions")
-    if kind not in CLASSES:
-        kind_name = str(kind).lower().replace("_", " ")
-        raise BadCondition(f"a condition over HTTP compares values: {kind_name} is not allowed")
-    if kind == "CAST":
-        type_name = _type_of(node)
-        if type_name not in TYPES:
-            raise BadCondition(f"a condition over HTTP casts to {', '.join(sorted(TYPES))}, not to {type_name!r:.60}")
-    return _check_function(node) if kind == "FUNCTION" else 0
-
-
-def _check_function(node: dict[str, Any]) -> int:
-    name = str(node.get("function_name")).lower()
-    if name not in FUNCTIONS:
-        allowed = sorted(word for word in FUNCTIONS if word.isidentifier() and not word.endswith("_escape"))
-        raise BadCondition(f"a condition over HTTP has no function {name!r:.60}; there are {', '.join(allowed)}")
-    if name not in PATTERNED:
-        return 0
-    pattern, *options = [*children_of(node)][1:] or [{}]
-    if any(argument.get("class") != "CONSTANT" for argument in (pattern, *options)):
-        raise BadCondition("a pattern over HTTP is a constant, such as in name LIKE 'order%'")
-    if name not in LIKE:
-        return expression_size(_text_of(pattern))
-    if _text_of(pattern).count("%") > MOST_WILDCARDS:
-        raise BadCondition(f"a pattern of LIKE over HTTP has up to {MOST_WILDCARDS} percent signs")
-    return 0
-
-
-def _type_of(cast: dict[str, Any]) -> str:
-    """Return the type that is cast to. Versions of DuckDB write it in different places."""
-    cast_type = cast.get("type_expr") or cast.get("cast_type") or {}
-    return str(cast_type.get("type_name") or cast_type.get("id") or "")
-
-
-def _text_of(constant: dict[str, Any]) -> str:
-    """Return the text of a constant. Versions of DuckDB write it in different places."""
-    literal = constant.get("literal") or constant.get("value") or {}
-    return str(literal.get("text") or literal.get("value") or "")

@@ -19,7 +19,8 @@ import pyarrow.types as kinds
 
 from ledto.history.errors import BadCondition
 from ledto.live.delivery_log import DELIVERED
-from ledto.questions.where import Condition, closed_connection
+from ledto.questions.syntax import closed_connection
+from ledto.questions.where import Condition
 
 EVALUATION_S: Final = 5.0
 """The longest time for one condition on one page of the log. Ordinary conditions take a hundredth of that."""

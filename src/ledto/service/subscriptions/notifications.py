@@ -260,7 +260,10 @@ def _warn(unknown: Sequence[str], attributes: Sequence[str]) -> str:
     similar = sorted({match for name in unknown for match in get_close_matches(name.lower(), attributes, n=1)})
     hint = f" (there is {', '.join(map(repr, similar))})" if similar else ""
     which = "an attribute" if len(unknown) == 1 else "attributes"
-    return f"no event so far has {which} {names}{hint}: the condition waits for the first that does"
+    return (
+        f"no event so far has {which} {names}{hint}: the condition waits for the first that does. Names are in double "
+        "quotes or none, texts in single quotes"
+    )
 
 
 def trimmed_document(subscription: Subscription, after: int, first: int) -> dict[str, Any]:
