@@ -44,11 +44,22 @@ class TimedPattern:
         """Return whether it matches anywhere. Raises as `extract` does."""
         return self._search(text) is not None
 
-    def _search(self, text: str) -> re.Match[str] | None:
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of its groups."""
+        return tuple(self._compiled.groupindex)
+
+    def named_groups(self, text: str) -> dict[str, str] | None:
+        """Return what the named groups match in the whole text; None if it does not match. Raises as `extract` does."""
+        match = self._search(text, whole=True)
+        return None if match is None else {name: part for name, part in match.groupdict().items() if part is not None}
+
+    def _search(self, text: str, *, whole: bool = False) -> re.Match[str] | None:
         limit = javascript.LINE_SECONDS
         try:
             if text not in self._slow:
-                match: re.Match[str] | None = self._compiled.search(text, timeout=limit)
+                search = self._compiled.fullmatch if whole else self._compiled.search
+                match: re.Match[str] | None = search(text, timeout=limit)
                 return match
         except TimeoutError:
             self._slow[text] = None
