@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import pickle
 import re
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from ledto.causality.channel_tables import match_table
 from ledto.sources import SourceError, check_source
 from ledto.sources.mapping.file import read_mapping, shipped_mappings
+from ledto.sources.mapping.reading import RecordsChunk
 from ledto.sources.mapping.source import Mapped
 from ledto.sources.mapping.values import read_parts
 from ledto.sources.regex import javascript
@@ -27,11 +27,11 @@ LEAST = 'process = "p"\ntime = "t"\n'
 MILLISECOND = 1_000_000
 
 
-def mapped(folder: Path, mapping: str, *, unit: str = "ns") -> Mapped:
+def mapped(folder: Path, mapping: str, *, unit: str = "ns", exact: bool = False) -> Mapped:
     """A source whose mapping is gone once it is made: it must not be read again."""
     file = folder / "mapping.toml"
     file.write_text(mapping)
-    source = Mapped(str(file), unit=unit)
+    source = Mapped(str(file), unit=unit, exact=exact)
     file.unlink()
     return source
 
@@ -184,7 +184,7 @@ def test_times_are_the_same_moments_in_any_unit(tmp_path: Path, given_time: Any,
     [
         (
             "proces = 'p'",
-            "proces is not known here; known are process, line, clock, computation, time, seq, name, id, type",
+            "proces is not known here; known are process, line, line_parent, line_joins, clock, computation, time, seq",
         ),
         ("process = 'p'", "default has neither time nor seq"),
         ("time = 't'", "default has no process"),
@@ -196,7 +196,7 @@ def test_times_are_the_same_moments_in_any_unit(tmp_path: Path, given_time: Any,
         ("process = {from = 'p', optional = 1}", "process.optional is true or false"),
         ("process = 'a..b'", "'a..b' is no field"),
         ("process = '{a'", "has a single brace"),
-        ("time = {from = 't', unit = 'h'}", "time.unit is one of ns, us, ms, s, tick, not 'h'"),
+        ("time = {from = 't', unit = 'h'}", "time.unit is one of ns, us, ms, s, tick, auto, not 'h'"),
         (LEAST + "event = 1", r"event is written \[\[event\]\]"),
         (LEAST + "default = 1", r"default is a table, written \[default\]"),
         (LEAST + "[[event]]\nkind = 'local'", "event 1 has no when"),
@@ -230,7 +230,7 @@ def test_a_mapping_that_is_not_there_is_told_what_there_is(tmp_path: Path) -> No
         Mapped("flacon")
     with pytest.raises(SourceError, match="has times in ms, which cannot be converted to tick"):
         Mapped("falcon", unit="tick")
-    with pytest.raises(SourceError, match="the unit is one of ns, us, ms, s, tick, not 'h'"):
+    with pytest.raises(SourceError, match="the unit is one of ns, us, ms, s, tick, auto, not 'h'"):
         Mapped("falcon", unit="h")
     assert Mapped("falcon").has_channels
     source = mapped(tmp_path, LEAST)
@@ -318,8 +318,8 @@ def test_a_mapping_names_the_line_of_a_record(
         return
     assert found.get("line") == expected
     assert json.loads(found.get("attributes", "{}")) == fields
-    source = mapped(tmp_path, mapping)
-    assert source.exact_row(json.dumps(record).encode(), "sample", 1).line == expected
+    (exact,) = rows(mapped(tmp_path, mapping, exact=True), json.dumps(record))
+    assert exact.get("line") == expected
 
 
 ALL_SORTS = """
@@ -355,20 +355,14 @@ KEYS = ("p", "t", "q", "c", "k", "i", "m", "l", "call")
 USUAL = ('""', '"send"', '"r"', "7", '"x@y"', "5", "1.5", '"2024-05-01T12:00:00.25Z"', '{"kind":"in","id":5}', "null")
 
 
-def exact_rows(source: Mapped, data: bytes) -> list[dict[str, Any]]:
-    """The rows of a file by the exact reader alone, without the columns that are null."""
-    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    found = [source.exact_row(line, "sample", place) for place, line in enumerate(lines, 1) if line.strip(b" \t\r")]
-    return [{name: value for name, value in dataclasses.asdict(row).items() if value is not None} for row in found]
-
-
 @pytest.mark.parametrize("unit", ["ns", "s"])
 @settings(max_examples=300)
 @given(data=hard_files(KEYS, USUAL))
 def test_quick_reading_gives_the_rows_of_exact_reading(unit: str, data: bytes, tmp_path_factory: Any) -> None:
     """Otherwise a record would mean one thing among its like, and another beside an odd one."""
-    source = mapped(tmp_path_factory.mktemp("mapping"), ALL_SORTS, unit=unit)
-    assert rows(source, data) == exact_rows(source, data)
+    folder = tmp_path_factory.mktemp("mapping")
+    quick, exact = (mapped(folder, ALL_SORTS, unit=unit, exact=exact) for exact in (False, True))
+    assert rows(quick, data) == rows(exact, data)
 
 
 def test_usual_records_are_all_read_quickly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -393,13 +387,13 @@ def test_usual_records_are_all_read_quickly(tmp_path: Path, monkeypatch: pytest.
         for kind in ("send", "r", "other", 7)
         for call in (None, {"kind": "in", "id": n}, {"kind": "in", "id": ["a", n]})
     )
-    expected = exact_rows(source, text.encode())
+    expected = rows(mapped(tmp_path, ALL_SORTS, exact=True), text)
     assert not any("reason" in row for row in expected)
 
     def refuse(*_: object) -> None:
         raise AssertionError("a usual record was left to the exact reader")
 
-    monkeypatch.setattr(Mapped, "exact_row", refuse)
+    monkeypatch.setattr(RecordsChunk, "exact", refuse)
     assert rows(source, text) == expected
     monkeypatch.undo()
     parted = [row for batch in source.read(piece(text.encode() * 400, file="sample")) for row in batch.to_pylist()]

@@ -51,6 +51,8 @@ class FileSlice:
     """A splittable source reads the records that begin in ``start <= offset < stop``. None is the end of the file."""
     lines_before: int = 0
     """The number of line ends in the file before ``start``."""
+    modified_ns: int | None = None
+    """When the file was last written, if that is known: its lines are not later."""
 
 
 @runtime_checkable
@@ -60,10 +62,16 @@ class Source(Protocol):
     name: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]
     """The ends of file names of this format, in lower case. Files with them are found in folders."""
-    splittable: ClassVar[bool]
-    """Whether a file may be read in several pieces."""
-    records: ClassVar[Records]
-    """Whether a record has one or more lines, a line may have several records, or lines mean nothing."""
+
+    @property
+    def splittable(self) -> bool:
+        """Return whether a file may be read in several pieces."""
+        ...
+
+    @property
+    def records(self) -> Records:
+        """Return whether a record has one or more lines, a line may have several records, or lines mean nothing."""
+        ...
 
     def read(self, piece: FileSlice) -> Iterator[pa.RecordBatch]:
         """Yield the piece's records, in order, as batches of `REPORTS`. Each call yields the same batches."""

@@ -30,6 +30,8 @@ class InputFile:
     location: str
     """An absolute path or a URI that any machine with the same storage can open."""
     size_bytes: int
+    modified_ns: int | None = None
+    """When it was last written; None if that is not known."""
 
     @property
     def suffix(self) -> str:
@@ -46,7 +48,8 @@ class InputFile:
 
     def piece(self, *, start: int = 0, stop: int | None = None, lines_before: int = 0) -> FileSlice:
         """Make a piece of the file for a source."""
-        return FileSlice(self.name, partial(open_at, self.location, self.compression), start, stop, lines_before)
+        opener = partial(open_at, self.location, self.compression)
+        return FileSlice(self.name, opener, start, stop, lines_before, self.modified_ns)
 
     def head(self, size: int) -> bytes:
         """Read the first bytes, decompressed. Raises `SourceError` if the file cannot be read."""
@@ -210,11 +213,11 @@ def _open_system(location: str) -> tuple[pyarrow.fs.FileSystem, str]:
 def _make_input(argument: str, info: pyarrow.fs.FileInfo) -> InputFile:
     if _URI.match(argument) and not argument.lower().startswith("file://"):
         location = argument[: argument.index("://") + 3] + info.path
-        return InputFile(location, location, info.size)
+        return InputFile(location, location, info.size, info.mtime_ns)
     path = Path(info.path)
     current = Path.cwd()
     name = path.relative_to(current) if path.is_relative_to(current) else path
-    return InputFile(str(name), str(path), info.size)
+    return InputFile(str(name), str(path), info.size, info.mtime_ns)
 
 
 def _is_wanted(info: pyarrow.fs.FileInfo, folder: str, suffixes: tuple[str, ...]) -> bool:

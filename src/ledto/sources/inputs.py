@@ -9,14 +9,17 @@ from typing import Any, Final
 
 from ledto.sources.contract import Source, SourceError
 from ledto.sources.files import InputFile, find_files
+from ledto.sources.mapping.source import Mapped
 from ledto.sources.parquet import PARQUET_SUFFIXES
-from ledto.sources.registry import HEAD_BYTES, SOURCES, SPAN_FORMATS, format_options, known_format, recognise, source
+from ledto.sources.records.formats import HEAD_BYTES, RECORD_FORMATS
+from ledto.sources.registry import SOURCES, SPAN_FORMATS, format_options, known_format, recognise, source
 
 PARQUET: Final = "parquet"
 """The format's name of Parquet files, which no text source reads."""
 
 _PARQUET_MAGIC = b"PAR1"
 _OPENED_AT_ONCE = 16
+_MOST_NOTED = 3
 _TEXT_BYTES_A_PACKED_BYTE = 12
 """How many bytes of text a byte of a compressed log, or of a Parquet file, commonly holds."""
 
@@ -31,6 +34,8 @@ class Inputs:
     sources: Mapping[str, Source]
     """The source of each text format that occurs."""
     unit: str
+    notes: tuple[str, ...] = ()
+    """What the user should know about how files are read for which nothing was said."""
 
     @property
     def text(self) -> list[tuple[InputFile, Source]]:
@@ -68,7 +73,28 @@ def find_inputs(
     """
     chosen = {name: value for name, value in (options or {}).items() if value is not None}
     files, formats = _recognise_all(inputs, format, chosen)
-    return Inputs(tuple(files), tuple(formats), _make_sources(formats, chosen), str(chosen.get("unit", "ns")))
+    sources = _make_sources(formats, chosen)
+    notes = _notes(files, formats, sources)
+    return Inputs(tuple(files), tuple(formats), sources, str(chosen.get("unit", "ns")), notes)
+
+
+def _notes(files: Sequence[InputFile], formats: Sequence[str], sources: Mapping[str, Source]) -> tuple[str, ...]:
+    """Return what is assumed about files that are read without a mapping of the user, each once."""
+    notes: dict[str, None] = {}
+    looked_at = 0
+    for file, name in zip(files, formats, strict=True):
+        source = sources.get(name)
+        if not isinstance(source, Mapped):
+            continue
+        if source.note is not None:
+            notes[source.note] = None
+        if source.rules is None and looked_at < _MOST_NOTED:
+            looked_at += 1
+            drafted = source.drafted(file.head(HEAD_BYTES), file.name)
+            if drafted is not None:
+                said = "; ".join(drafted.strip().split("\n"))
+                notes[f"{file.name} is read by its fields' usual names: {said}"] = None
+    return tuple(notes)
 
 
 def _recognise_all(
@@ -95,9 +121,9 @@ def _recognise_all(
 
 def _recognise_one(file: InputFile, head: bytes, options: Mapping[str, Any]) -> str:
     likely = recognise(head, file.suffix)
-    if likely in (None, "shiviz") and ("regex" in options or "delimiter" in options):
+    if (likely in (None, "shiviz") or likely in RECORD_FORMATS) and ("regex" in options or "delimiter" in options):
         return "shiviz"
-    if likely is None and "mapping" in options:
+    if "mapping" in options and (likely is None or likely in RECORD_FORMATS):
         return "mapped"
     if likely is not None:
         return likely

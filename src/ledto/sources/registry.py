@@ -10,9 +10,23 @@ from typing import Any, Final
 from ledto.sources.contract import Source, SourceError
 from ledto.sources.jaeger.source import Jaeger
 from ledto.sources.lines import BOM
-from ledto.sources.mapping.source import Mapped
+from ledto.sources.mapping.reading import FileLayout
+from ledto.sources.mapping.source import (
+    CsvTable,
+    JournaldLog,
+    JsonLog,
+    LogfmtLog,
+    Mapped,
+    PlainLog,
+    RegexLog,
+    SyslogLog,
+    TsvTable,
+)
+from ledto.sources.mapping.usual import draft_usual
+from ledto.sources.native.converted import has_native_fields
 from ledto.sources.native.lines import JsonLines
 from ledto.sources.otlp import Otlp
+from ledto.sources.records.formats import decode_head, sniff_records
 from ledto.sources.shiviz.source import ShiViz
 from ledto.sources.tracing.source import Tracing
 from ledto.sources.zipkin.source import Zipkin
@@ -25,14 +39,19 @@ SOURCES: Final[dict[str, type[Source]]] = {
     "shiviz": ShiViz,
     "tracing": Tracing,
     "mapped": Mapped,
+    "json": JsonLog,
+    "csv": CsvTable,
+    "tsv": TsvTable,
+    "logfmt": LogfmtLog,
+    "syslog": SyslogLog,
+    "journald": JournaldLog,
+    "regex": RegexLog,
+    "text": PlainLog,
 }
 """The class of each format by name. Its keyword arguments are the options of the format."""
 
 SPAN_FORMATS: Final = frozenset({"otlp", "jaeger", "zipkin"})
 """Formats of traces. Their rows are parts of spans, with times in nanoseconds."""
-
-HEAD_BYTES: Final = 64 << 10
-"""How many decompressed bytes of a file are read to recognise it."""
 
 _MARKS: Final = (
     ("otlp", re.compile(rb'"(?:resource|scope)_?(?:spans|logs)"', re.IGNORECASE)),
@@ -46,6 +65,7 @@ _VECTOR = re.compile(rb"^\S+ \{[^\n]*\}[ \t\r]*$", re.MULTILINE)
 """A line of a log for ShiViz with a host and a clock, as most programs write it."""
 _PROTOBUF = re.compile(rb"\n|\0[\0-\xff]{3}\n|[\x80-\xff]{1,4}[\0-\x7f]\n", re.DOTALL)
 """A first field of type message, perhaps after its length in one of the two usual encodings."""
+_FIRST_BYTES = 4096
 _TEXT_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".log", ".txt"})
 
 
@@ -57,12 +77,35 @@ def recognise(head: bytes, suffix: str) -> str | None:
     text = head.removeprefix(BOM).lstrip(b" \t\r\n")
     if not text:
         return "ledto"
+    layout = FileLayout("", head)
+    if layout.wrapper is not None:
+        return _recognise_records(layout.head, in_container=True) or "text"
+    if b"__REALTIME_TIMESTAMP" in head[:_FIRST_BYTES] and _recognise_records(head) == "journald":
+        return "journald"
     if text[:1] in b"{[" and (format_name := next((name for name, mark in _MARKS if mark.search(text)), None)):
         return format_name
     if _VECTOR.search(text):
         return "shiviz"
     is_text = suffix in _TEXT_SUFFIXES or not _is_binary(head)
-    return "otlp" if not is_text and _PROTOBUF.match(head) else None
+    if not is_text and _PROTOBUF.match(head):
+        return "otlp"
+    return _recognise_records(head)
+
+
+def _recognise_records(head: bytes, *, in_container: bool = False) -> str | None:
+    """Guess the record format of a file that can be read without a mapping; None if none fits."""
+    sniffed = sniff_records(head)
+    if sniffed is None:
+        return None
+    name, options = sniffed
+    if name in ("syslog", "journald"):
+        return name
+    records = decode_head(name, head, options)
+    names = {key for record in records if record is not None for key in record}
+    if has_native_fields(names):
+        return name
+    drafted = draft_usual(records, name, may_name_file=False, in_container=in_container and name in ("json", "logfmt"))
+    return None if drafted is None else name
 
 
 def _is_binary(head: bytes) -> bool:

@@ -1,4 +1,5 @@
 """Read values from records as a mapping says: from a field, from a template with several, or from a part of either.
+Several may be given, of which the first that the record has counts.
 
 A field is a path of keys with dots between them, ``data.host``. A number is an index of an array. A key with dots in it
 is in double quotes, ``data."host.name"``. A template has fields in braces, ``{src}:{port}``; other braces are doubled.
@@ -10,11 +11,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from ledto.sources.mapping.moments import ISO, TimeText
 from ledto.sources.regex.timed import TimedPattern
 from ledto.sources.rows import BadRecord
-from ledto.sources.times import INT64_LEAST, INT64_MOST, NANOSECONDS_IN, time_from_text
+from ledto.sources.times import INT64_LEAST, INT64_MOST, NANOSECONDS_IN
 
 Record = Mapping[str, tuple[Any, str, str]]
 """A record as `ledto.sources.json.strict.members` returns it: by key, the value, its text, and the key's text."""
@@ -22,6 +24,10 @@ Record = Mapping[str, tuple[Any, str, str]]
 TICK: Final = "tick"
 UNITS: Final = (*NANOSECONDS_IN, TICK)
 """The units of times as numbers."""
+AUTO: Final = "auto"
+"""In place of a unit: the size of a number tells it. Times since 1973 in seconds, milliseconds, microseconds and nanoseconds
+have sizes of their own."""
+_AUTO_BELOW: Final = ((10**11, "s"), (10**14, "ms"), (10**17, "us"))
 
 _KEY = re.compile(r'"([^"]*)"|([^."{}]+)')
 _BRACES = re.compile(r'\{\{|\}\}|\{((?:"[^"]*"|[^{}"])+)\}|[{}]')
@@ -53,45 +59,58 @@ class Field:
         return value
 
 
+Parts: TypeAlias = tuple[str | Field, ...]
+"""A field, or the literal texts and fields of a template."""
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """A value that a mapping reads from records. Errors call it `what`."""
 
     what: str
-    parts: tuple[str | Field, ...]
+    parts: Parts
     """A single field gives its value, of any type. All else gives text."""
     match: TimedPattern | None = None
     """An expression. What its first group matches, or the whole match, becomes the text."""
     optional: bool = False
     unit: str | None = None
+    others: tuple[Parts, ...] = ()
+    """Other parts, in case the record lacks a field of those before them, or has empty text there."""
+    time_text: TimeText = ISO
+    """How times are written as text."""
+
+    @property
+    def choices(self) -> tuple[Parts, ...]:
+        """Return all parts, of which the first that the record has count."""
+        return (self.parts, *self.others)
 
     @property
     def field(self) -> Field | None:
         """Return the field whose unchanged value this is; None if it is not one."""
-        only = self.parts[0] if len(self.parts) == 1 and self.match is None else None
-        return only if isinstance(only, Field) else None
+        return None if self.others or self.match is not None else only_field(self.parts)
 
     def of(self, record: Record) -> Any:
         """Return the value in a record; None for an optional one that is missing. Raises `BadRecord`."""
-        field = self.field
+        for parts in self.choices:
+            value = self._fill(parts, record)
+            if value is not None and not (self.others and value == ""):
+                return value if self.match is None else self._extract(self.match, self._to_text(value))
+        if self.optional:
+            return None
+        raise self._missing_error(record)
+
+    def _fill(self, parts: Parts, record: Record) -> Any:
+        """Return the value of a field, or the text of a template; None if a field is missing."""
+        field = only_field(parts)
         if field is not None:
-            value = field.value(record)
-            if value is None and not self.optional:
-                raise self._missing_error(field, record)
-            return value
+            return field.value(record)
         texts = []
-        for part in self.parts:
-            if isinstance(part, Field):
-                value = part.value(record)
-                if value is None:
-                    if self.optional:
-                        return None
-                    raise self._missing_error(part, record)
-                texts.append(self._to_text(value))
-            else:
-                texts.append(part)
-        text = "".join(texts)
-        return text if self.match is None else self._extract(self.match, text)
+        for part in parts:
+            value = part.value(record) if isinstance(part, Field) else part
+            if value is None:
+                return None
+            texts.append(self._to_text(value))
+        return "".join(texts)
 
     def text_of(self, record: Record, *, may_be_empty: bool = False) -> str | None:
         """Return the value in a record as text. Raises `BadRecord`."""
@@ -119,36 +138,48 @@ class Value:
         return value
 
     def as_time(self, value: Any, unit: str) -> int | None:
-        """Convert a result of `of` to a time in `unit`, from a number, also in text, or from ISO-8601 text.
+        """Convert a result of `of` to a time in `unit`, from a number, also in text, or from text.
 
         Cuts off finer parts. Raises `BadRecord`.
         """
         if value is None:
             return None
+        if self.time_text.format is not None and type(value) is int:
+            value = str(value)
         if isinstance(value, str):
-            if not _NUMBER_TEXT.fullmatch(value):
-                return time_from_text(value, unit)
+            if self.time_text.format is not None or not _NUMBER_TEXT.fullmatch(value):
+                return self.time_text.exact(value, unit)
             numerator, denominator = _parse_ratio(value)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             # The shortest text of a float is that of the log, up to 15 digits; its binary value is not.
             numerator, denominator = _parse_ratio(repr(value))
         else:
             raise BadRecord("bad-field", f"{self.what} is a number or ISO-8601 text, not {_show(value)}")
-        times, divisor = self.scale(unit)
+        times, divisor = self.scale(unit, numerator // denominator)
         time = numerator * times // (denominator * divisor)
         if not INT64_LEAST <= time <= INT64_MOST:
             raise BadRecord("bad-field", f"{self.what} is {_show(value)}, beyond 64 bits of {unit}")
         return time
 
-    def scale(self, unit: str) -> tuple[int, int]:
-        """Return the factor and the divisor that convert a time to `unit`."""
+    def scale(self, unit: str, number: int = 0) -> tuple[int, int]:
+        """Return the factor and the divisor that convert a time, given as this number, to `unit`."""
         if self.unit in (None, unit):
             return 1, 1
-        return NANOSECONDS_IN[str(self.unit)], NANOSECONDS_IN[unit]
+        own = str(self.unit)
+        if own == AUTO:
+            own = next((name for below, name in _AUTO_BELOW if abs(number) < below), "ns")
+        return NANOSECONDS_IN[own], NANOSECONDS_IN[unit]
 
-    def _missing_error(self, field: Field, record: Record) -> BadRecord:
+    def _missing_error(self, record: Record) -> BadRecord:
         present = ", ".join(key[:_SHOWN] for key in list(record)[:20]) or "nothing"
-        return BadRecord("missing-field", f"{self.what} needs the field {field.path}; the record has {present}")
+        missing = [self._missing_field(parts, record) for parts in self.choices]
+        return BadRecord(
+            "missing-field", f"{self.what} needs the field {' or '.join(missing)}; the record has {present}"
+        )
+
+    def _missing_field(self, parts: Parts, record: Record) -> str:
+        fields = [part for part in parts if isinstance(part, Field)]
+        return next((field.path for field in fields if field.value(record) is None), fields[0].path if fields else "")
 
     def _to_text(self, value: object) -> str:
         if isinstance(value, str):
@@ -173,6 +204,11 @@ class Value:
         return text
 
 
+def only_field(parts: Parts) -> Field | None:
+    """Return the field if these parts are one field and nothing else."""
+    return parts[0] if len(parts) == 1 and isinstance(parts[0], Field) else None
+
+
 def read_field(path: str) -> Field:
     """Parse the path of a field. Raises `ValueError`."""
     keys, at = [], 0
@@ -191,7 +227,7 @@ def read_field(path: str) -> Field:
         at += 1
 
 
-def read_parts(text: str) -> tuple[str | Field, ...]:
+def read_parts(text: str) -> Parts:
     """Parse a field, if the text has no braces, or the parts of a template. Raises `ValueError`."""
     if "{" not in text and "}" not in text:
         return (read_field(text),)

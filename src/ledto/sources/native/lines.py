@@ -43,12 +43,16 @@ class JsonLines:
 
         cells = Cells(piece, row)
         for block in blocks(piece):
-            if block.problem is None and self._is_scanned(len(block.data)):
-                from ledto.sources.native.scanned import scanned_batches
+            yield from self.block_batches(block, piece.file, cells)
 
-                yield from scanned_batches(block, piece.file, self.unit, cells)
-            else:
-                yield from batches(cells.rows(block))
+    def block_batches(self, block: LinesBlock, file: str, cells: Cells) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a block: one for each line that is not blank, or one that says what is wrong with the block."""
+        if block.problem is None and self._is_scanned(len(block.data)):
+            from ledto.sources.native.scanned import scanned_batches
+
+            yield from scanned_batches(block, file, self.unit, cells)
+        else:
+            yield from batches(cells.rows(block))
 
     def _is_scanned(self, block_bytes: int) -> bool:
         if self.compiled_from_bytes is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ledto.sources.contract import SourceError
+from ledto.sources.lines import BOM
 from ledto.sources.records.contract import Fields, Options, RecordFormat
 from ledto.sources.records.journald import Journald
 from ledto.sources.records.lines import JsonRecords, Logfmt, PlainText
@@ -16,6 +17,10 @@ RECORD_FORMATS: Final[dict[str, RecordFormat]] = {
     each.name: each for each in (Journald(), JsonRecords(), Syslog(), Logfmt(), TSV, CSV, Pattern(), PlainText())
 }
 """The formats by name, those first that are recognised most surely."""
+
+
+HEAD_BYTES: Final = 64 << 10
+"""How many decompressed bytes of a file are looked at to recognise it."""
 
 
 def record_format(name: str) -> RecordFormat:
@@ -34,16 +39,15 @@ def sniff_records(head: bytes) -> tuple[str, dict[str, Any]] | None:
 
 
 def decode_head(name: str, head: bytes, options: Options | None = None) -> list[Fields | None]:
-    """Decode the records of the beginning of a file, without a last line that may be cut off; None for bad ones.
+    """Decode the records of the first `HEAD_BYTES` of a file, or of all of it; None for bad ones.
 
     Raises `SourceError` for an unknown format or wrong options.
     """
     decoder = record_format(name).decoder(options or {}, head)
-    lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    places = range(1, len(lines))
+    lines = head.removeprefix(BOM).split(b"\n")
+    if len(head) >= HEAD_BYTES or not lines[-1]:
+        lines.pop()
     kept = [
-        (line, place)
-        for line, place in zip(lines[:-1], places, strict=True)
-        if decoder.takes_blank_lines or line.strip(b" \t\r")
+        (line, place) for place, line in enumerate(lines, start=1) if decoder.takes_blank_lines or line.strip(b" \t\r")
     ]
     return decoder.decode([line for line, _ in kept], [place for _, place in kept], is_last=True).records

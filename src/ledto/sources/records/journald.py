@@ -101,19 +101,20 @@ class _ExportDecoder:
                 at = line_end + 1
                 break
             name, is_text, value = line.partition(b"=")
-            after: int | None = line_end + 1
+            after = line_end + 1
             if _NAME.fullmatch(name) is None:
                 bad.append((at, line_end))
             elif is_text:
                 _put(entry, name, value)
             else:
-                after = self._after_bytes(line_end + 1, is_last=is_last)
-                if after is None:
+                value_end = self._after_bytes(line_end + 1, is_last=is_last)
+                if value_end is None:
                     return None
-                if after == line_end + 1:
+                if value_end == after:
                     bad.append((at, line_end))
                 else:
-                    _put(entry, name, data[line_end + 1 + _LENGTH_BYTES : after - 1])
+                    _put(entry, name, data[after + _LENGTH_BYTES : value_end - 1])
+                after = value_end
             at = after
         for bad_start, bad_end in bad:
             place = self._place + data.count(b"\n", start, bad_start)

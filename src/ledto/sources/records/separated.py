@@ -43,7 +43,8 @@ class Separated:
             return None
         width = len(rows[0])
         is_table = width > 1 and len({*rows[0]}) == width and all(_is_name(name) for name in rows[0])
-        return {"delimiter": delimiter} if is_table and all(len(row) == width for row in rows) else None
+        fitting = sum(len(row) == width for row in rows)
+        return {"delimiter": delimiter} if is_table and 5 * fitting >= 4 * len(rows) else None
 
     def decoder(self, options: Options, head: bytes) -> RecordDecoder:
         delimiter = options.get("delimiter") or self.delimiter or _likely_delimiter(whole_lines(head)[:1])
@@ -82,6 +83,8 @@ class _TableDecoder:
             places = [*(place for _, place in self._held), *places]
             self._held = []
         decoded = DecodedRecords()
+        if not lines:
+            return decoded
         texts = _texts(lines)
         if texts is not None:
             rows = self._read_plain(texts)
@@ -134,8 +137,10 @@ class _TableDecoder:
     ) -> None:
         first = 0
         while self._columns is None and first < len(rows):
-            if raws[first].strip(b" \t\r"):
+            if len(rows[first]) > 1:
                 self._columns = _column_names(rows[first])
+            elif raws[first].strip(b" \t\r"):
+                decoded.add_bad("no-header: the header of a table has two columns or more", places[first], raws[first])
             first += 1
         columns, width = self._columns or [], len(self._columns or [])
         for row, raw, place in zip(rows[first:], raws[first:], places[first:], strict=True):

@@ -19,12 +19,13 @@ from ledto.sources.times import INT64_LEAST, INT64_MOST
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})(\.[0-9]{1,40})?", re.ASCII)
 _WITH_EXPONENT = re.compile(r"-?[1-9](?:\.[0-9]{1,17})?e[+-][0-9]{2,3}", re.ASCII)
 _BOOLEANS: Final = {"true": True, "false": False}
-_FIRST: Final = frozenset("-0123456789tf")
+FIRST_OF_TYPED: Final = frozenset("-0123456789tf")
+"""The first characters of texts that may be numbers or truth values."""
 
 
 def typed(text: str) -> str | int | float | bool:
     """Return the number or truth value that a text means; the text itself if it means none."""
-    if text[:1] not in _FIRST or not text:
+    if text[:1] not in FIRST_OF_TYPED or not text:
         return text
     number = _NUMBER.fullmatch(text)
     if number is None:

@@ -17,7 +17,8 @@ from ledto.sources.inputs import PARQUET
 from ledto.sources.lines import count_line_ends
 from ledto.sources.native.lines import CELL_BYTES
 from ledto.sources.parquet import PARQUET_SUFFIXES
-from ledto.sources.registry import HEAD_BYTES, known_format, recognise
+from ledto.sources.records.formats import HEAD_BYTES
+from ledto.sources.registry import known_format, recognise
 from ledto.spark.stream.contract import StreamSourceError
 from ledto.spark.stream.files.journal import JournalEntry
 
@@ -158,7 +159,7 @@ def open_piece(payload: bytes) -> FileSlice:
             f"{name} has changed since it was seen ({then[0]} bytes then, {now[0]} now); put it back as it was, and "
             "let files appear whole: written under a name that begins with '.', then renamed"
         )
-    file = InputFile(name, location, piece["size_bytes"])
+    file = InputFile(name, location, piece["size_bytes"], piece["modified_ns"])
     return file.piece(start=piece["start"], stop=piece["stop"], lines_before=piece["lines_before"])
 
 
