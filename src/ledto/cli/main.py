@@ -19,6 +19,7 @@ HISTORY_VARIABLE: Final = "LEDTO_HISTORY"
 """The environment variable that names the history of commands which are given none."""
 COMMANDS: Final[Mapping[str, str]] = {
     "observe": "observe",
+    "map": "map",
     "serve": "serve",
     "report": "report",
     "export": "export",

@@ -177,7 +177,7 @@ def observe(
     from ledto.errors import LedtoError
     from ledto.history.deliver.files import TooManyTicks
     from ledto.history.store import StorageError
-    from ledto.sources.inputs import find_inputs
+    from ledto.sources.inputs import UnknownFormat, find_inputs
 
     started = time.monotonic()
     delivering = Delivering(tuple(policy or ["exact"]), delta=delta_length)
@@ -205,6 +205,12 @@ def observe(
     except EpsTooSmall as refused:
         say(refused, err=True)
         raise typer.Exit(2) from None
+    except UnknownFormat as unknown:
+        from ledto.cli.map import show_draft_for
+
+        say(unknown, err=True)
+        show_draft_for(unknown.file)
+        raise typer.Exit(1) from None
     except (LedtoError, StorageError) as failure:
         say(str(failure), err=True)
         raise typer.Exit(1) from None

@@ -24,6 +24,17 @@ _TEXT_BYTES_A_PACKED_BYTE = 12
 """How many bytes of text a byte of a compressed log, or of a Parquet file, commonly holds."""
 
 
+class UnknownFormat(SourceError):
+    """A file is of no format that is known. `file` is its name."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(
+            f"the format of {file} cannot be recognised; say which it is with --format, describe it with --mapping "
+            f"(`ledto map {file}` drafts one; docs/sources/mapping.md), or leave it out"
+        )
+        self.file = file
+
+
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """The files of a run, each with its format. Pickles, so that tasks can read them."""
@@ -130,10 +141,7 @@ def _recognise_one(file: InputFile, head: bytes, options: Mapping[str, Any]) -> 
     if file.suffix in known_format("ledto").suffixes and head.lstrip()[:1] not in (b"{", b"["):
         # The file is not even JSON. This format gives a row for each line, with what is wrong with it.
         return "ledto"
-    raise SourceError(
-        f"the format of {file.name} cannot be recognised; say which it is with --format, describe it with --mapping, "
-        "or leave it out"
-    )
+    raise UnknownFormat(file.name)
 
 
 def _make_sources(formats: Sequence[str], options: Mapping[str, Any]) -> dict[str, Source]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 from ledto.sources.rows import BadRecord
@@ -15,6 +16,11 @@ MOST_FIELDS: Final = 500
 MOST_VALUES: Final = 2_000
 """The most different values of a field that are counted."""
 
+FORMATS: Final = (
+    *("%d/%b/%Y:%H:%M:%S %z", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M:%S.%f", "%a, %d %b %Y %H:%M:%S %z"),
+    *("%a %b %d %H:%M:%S %Y", "%d.%m.%Y %H:%M:%S", "%d %b %Y %H:%M:%S"),
+)
+"""Ways to write a time that are not ISO 8601 and that mean one thing only."""
 _SECONDS = (946_684_800, 4_102_444_800)
 """The years 2000 to 2100: a number outside of them, in each unit, is no time of a log."""
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -96,7 +102,10 @@ def time_options(described: FieldProfile) -> dict[str, str] | None:
         low, high = (second * factor for second in _SECONDS)
         if described.share(lambda value, low=low, high=high: low <= as_number(value) < high) > 0.95:  # type: ignore[misc]
             return {"unit": unit}
-    return {} if described.share(_is_date) > 0.95 else None
+    if described.share(_is_date) > 0.95:
+        return {}
+    some = [value for value in list(described.values)[:50] if isinstance(value, str)]
+    return next(({"format": form} for form in FORMATS if some and all(_is_written(text, form) for text in some)), None)
 
 
 def as_number(value: Any) -> float:
@@ -106,6 +115,14 @@ def as_number(value: Any) -> float:
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,20}(\.[0-9]{1,20})?", value):
         return float(value)
     return -1.0
+
+
+def _is_written(text: str, form: str) -> bool:
+    try:
+        datetime.strptime(text, form)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_date(value: Any) -> bool:

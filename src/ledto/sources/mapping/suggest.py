@@ -124,21 +124,31 @@ def _align(lines: Sequence[DraftLine]) -> list[str]:
     return [f"{text:<{width}}  # {line.reason}" for text, line in zip(texts, lines, strict=True)]
 
 
-def suggest_mapping(records: Sequence[Mapping[str, Any]], *, format: str = "json", process: str = "") -> MappingDraft:
-    """Draft a mapping for decoded records of a record format. `process` is used if no field names one."""
-    return _Drafter(profile(records), len(records), format, process).draft()
+def suggest_mapping(
+    records: Sequence[Mapping[str, Any]],
+    *,
+    format: str = "json",
+    options: Mapping[str, Any] | None = None,
+    process: str = "",
+) -> MappingDraft:
+    """Draft a mapping for decoded records of a record format with these options.
+
+    `process` is used if no field names one.
+    """
+    known = [] if format == "json" else [DraftLine("format", _toml_text(format), "by its first lines")]
+    known += [DraftLine(key, _toml_text(value), "by its first lines") for key, value in (options or {}).items()]
+    return _Drafter(profile(records), len(records), process).draft(known)
 
 
 class _Drafter:
-    def __init__(self, profiles: dict[str, FieldProfile], count: int, format: str, process: str) -> None:
+    def __init__(self, profiles: dict[str, FieldProfile], count: int, process: str) -> None:
         self._profiles = profiles
         self._count = count
-        self._format = format
         self._process = process
         self._missing: list[str] = []
 
-    def draft(self) -> MappingDraft:
-        head = [] if self._format == "json" else [DraftLine("format", json.dumps(self._format), "by its first lines")]
+    def draft(self, known: Sequence[DraftLine]) -> MappingDraft:
+        head = list(known)
         spans = self._draft_spans()
         if spans is not None:
             return MappingDraft(tuple(head), (("[span]", tuple(spans)),), tuple(self._missing))
@@ -223,7 +233,9 @@ class _Drafter:
             field, reason = next(iter(by_values), None), "a guess by its values; "
         if field is not None:
             options = time_options(field) or {}
-            told = f"numbers in {options['unit']}" if "unit" in options else "dates"
+            told = (
+                f"numbers in {options['unit']}" if "unit" in options else f"dates {options.get('format', '')}".strip()
+            )
             quoted = {key: json.dumps(value) for key, value in options.items()}
             return [DraftLine("time", self._value(field, **quoted), f"{reason}{told}, {self._present(field)}")]
         number = self._find(NUMBERS, lambda field: field.share(lambda value: type(value) is int) > 0.99)
@@ -337,3 +349,12 @@ def _duration_unit(field: FieldProfile, start: Mapping[str, str]) -> tuple[str, 
 
 def _toml_key(path: str) -> str:
     return path if re.fullmatch(r"[A-Za-z0-9_-]+", path) else json.dumps(path, ensure_ascii=False)
+
+
+def _toml_text(value: object) -> str:
+    """Write a value: text as it is, in single quotes, if it can be."""
+    if not isinstance(value, str):
+        return json.dumps(value)
+    return (
+        f"'{value}'" if "'" not in value and ('"' in value or "\\" in value) else json.dumps(value, ensure_ascii=False)
+    )
