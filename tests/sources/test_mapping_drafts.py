@@ -140,6 +140,9 @@ def test_the_output_is_a_mapping_with_its_rows_as_comments(tmp_path: Path) -> No
 
 
 values = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
+nested = st.recursive(
+    values, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+)
 records = st.dictionaries(
     st.text(max_size=8) | st.sampled_from(["time", "service", "span_id", "trace_id", "parent", "kind", "message_id"]),
     st.recursive(

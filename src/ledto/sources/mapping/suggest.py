@@ -88,6 +88,8 @@ RECEIVES: Final = frozenset(
     {"receive", "received", "recv", "rcv", "in", "consume", "consumed", "deliver", "delivered", "incoming"}
 )
 
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
 
 @dataclass(frozen=True, slots=True)
 class DraftLine:
@@ -121,7 +123,8 @@ class MappingDraft:
 def _align(lines: Sequence[DraftLine]) -> list[str]:
     texts = [f"{line.key} = {line.value}" for line in lines]
     width = min(max(map(len, texts), default=0), 48)
-    return [f"{text:<{width}}  # {line.reason}" for text, line in zip(texts, lines, strict=True)]
+    reasons = [_CONTROLS.sub(" ", line.reason) for line in lines]
+    return [f"{text:<{width}}  # {reason}" for text, reason in zip(texts, reasons, strict=True)]
 
 
 def suggest_mapping(
@@ -179,9 +182,9 @@ class _Drafter:
         if field.count < self._count:
             options["optional"] = "true"
         if not options:
-            return json.dumps(field.path, ensure_ascii=False)
+            return _quote(field.path)
         written = ", ".join(f"{key} = {value}" for key, value in options.items())
-        return f"{{ from = {json.dumps(field.path, ensure_ascii=False)}, {written} }}"
+        return f"{{ from = {_quote(field.path)}, {written} }}"
 
     def _draft_process(self) -> list[DraftLine]:
         service = self._find(SERVICES, _names_processes, least_share=0.99)
@@ -190,7 +193,7 @@ class _Drafter:
             return [
                 DraftLine(
                     "process",
-                    json.dumps(f"{{{service.path}}}@{{{instance.path}}}", ensure_ascii=False),
+                    _quote(f"{{{service.path}}}@{{{instance.path}}}"),
                     f"{service.distinct} on {instance.distinct}: what runs on two machines is two processes",
                 ),
                 DraftLine("clock", self._value(instance), "processes of one machine share its clock"),
@@ -247,7 +250,7 @@ class _Drafter:
     def _draft_line(self) -> list[DraftLine]:
         trace, span = self._find(TRACES, _is_id), self._find(SPANS, _is_id)
         if trace is not None and span is not None and span.count > 0.5 * trace.count:
-            path = json.dumps(f"{{{trace.path}}}/{{{span.path}}}", ensure_ascii=False)
+            path = _quote(f"{{{trace.path}}}/{{{span.path}}}")
             least = min(trace.count, span.count)
             value = path if least >= self._count else f"{{ from = {path}, optional = true }}"
             return [DraftLine("line", value, "events of one span follow each other; other spans run beside it")]
@@ -282,7 +285,7 @@ class _Drafter:
                     "[[event]]",
                     (
                         DraftLine("when", f"{{ {_toml_key(direction.path)} = [{listed}] }}", f"the side that {key}"),
-                        DraftLine(key, json.dumps(message.path, ensure_ascii=False), "a send leads to its receive"),
+                        DraftLine(key, _quote(message.path), "a send leads to its receive"),
                     ),
                 )
             )
@@ -348,13 +351,16 @@ def _duration_unit(field: FieldProfile, start: Mapping[str, str]) -> tuple[str, 
 
 
 def _toml_key(path: str) -> str:
-    return path if re.fullmatch(r"[A-Za-z0-9_-]+", path) else json.dumps(path, ensure_ascii=False)
+    return path if re.fullmatch(r"[A-Za-z0-9_-]+", path) else _quote(path)
+
+
+def _quote(text: str) -> str:
+    """Write text as a basic string of TOML, which must not have a bare DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _toml_text(value: object) -> str:
     """Write a value: text as it is, in single quotes, if it can be."""
     if not isinstance(value, str):
         return json.dumps(value)
-    return (
-        f"'{value}'" if "'" not in value and ('"' in value or "\\" in value) else json.dumps(value, ensure_ascii=False)
-    )
+    return f"'{value}'" if "'" not in value and ('"' in value or "\\" in value) else _quote(value)
