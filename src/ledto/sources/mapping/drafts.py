@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
@@ -14,9 +14,9 @@ from ledto.sources.files import InputFile, find_files
 from ledto.sources.mapping.source import Mapped
 from ledto.sources.mapping.suggest import MappingDraft, suggest_mapping
 from ledto.sources.records.contract import Fields
-from ledto.sources.records.formats import RECORD_FORMATS, decode_head, sniff_records
+from ledto.sources.records.formats import HEAD_BYTES, RECORD_FORMATS, decode_head, sniff_records
 from ledto.sources.records.lines import whole_lines
-from ledto.sources.registry import HEAD_BYTES, recognise
+from ledto.sources.registry import recognise
 
 LOOKED_AT_BYTES: Final = 4 << 20
 """How many decompressed bytes of a file are looked at, at most."""
@@ -81,9 +81,7 @@ def draft_mapping(inputs: Sequence[str], *, rows: int = 10) -> DraftedMapping:
     if chosen is None:
         raise SourceError("there is no file to look at")
     read = [record for record in records if record is not None]
-    draft = suggest_mapping(
-        read, format=chosen[0], options=chosen[1], process=PurePosixPath(files[0].name).name.partition(".")[0]
-    )
+    draft = suggest_mapping(read, format=chosen[0], options=chosen[1])
     made = () if draft.missing else tuple(_preview(draft, files[0], heads[0], rows))
     return DraftedMapping(
         tuple(file.name for file in files), chosen[0], len(records), len(records) - len(read), draft, made
@@ -92,7 +90,7 @@ def draft_mapping(inputs: Sequence[str], *, rows: int = 10) -> DraftedMapping:
 
 def _find_format(file: InputFile, head: bytes) -> tuple[str, dict[str, Any]]:
     known = recognise(head[:HEAD_BYTES], file.suffix)
-    if known is not None and head.strip():
+    if known is not None and known not in RECORD_FORMATS and head.strip():
         raise SourceError(f"{file.name} needs no mapping, it is {known}: ledto observe {file.name} --to HISTORY")
     sniffed = sniff_records(head)
     if sniffed is not None:

@@ -1,7 +1,8 @@
 """Draft a mapping for records in nobody's format, from the names and values of their fields, with a reason for each line.
 
 Take the first thousands of records; give the text of a mapping that `ledto.sources.mapping.file` reads. A draft is a guess:
-its reasons say what it is not sure of, and `MappingDraft.missing` what it could not find.
+its reasons say what it is not sure of, and `MappingDraft.missing` what it could not find. So a person must look at it.
+`ledto.sources.mapping.usual` takes fewer names for granted, and is used without asking.
 """
 
 from __future__ import annotations
@@ -132,22 +133,17 @@ def suggest_mapping(
     *,
     format: str = "json",
     options: Mapping[str, Any] | None = None,
-    process: str = "",
 ) -> MappingDraft:
-    """Draft a mapping for decoded records of a record format with these options.
-
-    `process` is used if no field names one.
-    """
+    """Draft a mapping for decoded records of a record format with these options."""
     known = [] if format == "json" else [DraftLine("format", _toml_text(format), "by its first lines")]
     known += [DraftLine(key, _toml_text(value), "by its first lines") for key, value in (options or {}).items()]
-    return _Drafter(profile(records), len(records), process).draft(known)
+    return _Drafter(profile(records), len(records)).draft(known)
 
 
 class _Drafter:
-    def __init__(self, profiles: dict[str, FieldProfile], count: int, process: str) -> None:
+    def __init__(self, profiles: dict[str, FieldProfile], count: int) -> None:
         self._profiles = profiles
         self._count = count
-        self._process = process
         self._missing: list[str] = []
 
     def draft(self, known: Sequence[DraftLine]) -> MappingDraft:
@@ -205,11 +201,7 @@ class _Drafter:
         if guess is not None:
             reason = f"a guess: {self._present(guess)}, {guess.distinct}; it must tell what has a clock of its own"
             return [DraftLine("process", self._value(guess), reason)]
-        if self._process:
-            reason = "no field names a process: all of this file is taken for one"
-            return [DraftLine("process", f"{{ text = {json.dumps(self._process)} }}", reason)]
-        self._missing.append('process: no field looks like a service or a host. Write process = { text = "NAME" }')
-        return []
+        return [DraftLine("process", '"@file"', "no field names a process: each file is taken for one")]
 
     def _guess_process(self) -> FieldProfile | None:
         """Return a field in every record with few different values that are words."""
