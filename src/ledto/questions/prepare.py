@@ -171,7 +171,7 @@ class _QueryReadings(Readings):
         before = self.changes
         is_name = node.get("class") == "COLUMN_REF"
         self.visit(node)
-        if self.changes > before and not is_name and not node.get("alias") and None not in (start, length):
+        if self.changes > before and not is_name and not node.get("alias") and start is not None and length is not None:
             node["alias"] = self._text[start : start + length].decode(errors="replace")
 
     def find(self, parts: list[str]) -> Reference | None:
