@@ -244,6 +244,7 @@ def _segment(
             "skeleton_file": files.skeleton_file,
             "boundary_file": boundary_file,
             "ids_file": files.ids_file,
+            "words_file": files.words_file,
         }
     )
     return rows

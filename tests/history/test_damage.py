@@ -90,6 +90,7 @@ def asked_of(folder: Path) -> dict[str, Question]:
     events = list(History(folder).order())
     chosen = Random(1).sample(events, 4)
     first, second, last = chosen[0].id, chosen[1].id, events[-1].id
+    some_name = next(event.name for event in events if event.name)
     policies = [*History(folder).check().policies]
 
     def rows(history: Path, query: str) -> list[tuple[Any, ...]]:
@@ -112,6 +113,8 @@ def asked_of(folder: Path) -> dict[str, Question]:
         "why where": lambda history: (
             History(history).why(last, where="seq > 1 AND name <> 'x'", computation=events[-1].computation).to_json()
         ),
+        "find": lambda history: History(history).find(some_name, last=5).to_json(),
+        "find errors": lambda history: History(history).find(errors=True, first=3).to_json(),
         "relation": lambda history: History(history).relation(first, f"@{chosen[1].position}", computation=computation),
         "concurrent": lambda history: (
             History(history).concurrent(second, k=9, computation=chosen[1].computation).to_json()
@@ -202,8 +205,11 @@ def answer(question: Question, folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("make", [batch, traces, live])
-def test_damage_is_found_or_changes_nothing(make: Callable[[Path], None], tmp_path: Path) -> None:
+def test_damage_is_found_or_changes_nothing(
+    make: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A disk that lies would give an engineer wrong causes, and nobody would ever know."""
+    monkeypatch.setattr("ledto.history.write.SMALLEST_INDEXED", 1)
     random = Random(f"{make.__name__} {MUTATIONS}")
     folder = tmp_path / "history"
     make(folder)

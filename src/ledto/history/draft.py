@@ -29,7 +29,18 @@ from ledto.history.store import TEMPORARY, NoSpace, Store
 
 RUN_NAME = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
 """Names of the folders of runs. Folders of other names are never deleted."""
-KINDS = ("events-", "skeleton-", "boundary-", "ids-", "lines-", "quarantine-", "delivery-", "open-", TEMPORARY)
+KINDS = (
+    "events-",
+    "skeleton-",
+    "boundary-",
+    "ids-",
+    "lines-",
+    "words-",
+    "quarantine-",
+    "delivery-",
+    "open-",
+    TEMPORARY,
+)
 """How names of files begin that a commit deletes if nothing names them: repeated tasks left them."""
 
 

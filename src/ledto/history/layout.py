@@ -9,6 +9,7 @@
     HISTORY/runs/<run>/events-00000-<attempt>-<sum>.parquet  the events of segment 0, in history order
     HISTORY/runs/<run>/skeleton-00000-<attempt>-<sum>.parquet  the process of each event, and the earlier rows that caused it
     HISTORY/runs/<run>/ids-00000-<attempt>-<sum>.index       an index from the source's own ids to rows
+    HISTORY/runs/<run>/words-00000-<attempt>-<sum>.index     an index from words of names and attributes to row groups
     HISTORY/runs/<run>/lines-00000-<attempt>-<sum>.npz       which lines continue from earlier segments, and into later ones
     HISTORY/runs/<run>/boundary-00001-<attempt>-<sum>.npz    what the processes knew when the segment began; its positions
                                                              count from the start of the computation
@@ -122,13 +123,14 @@ SEGMENTS = pa.schema(
         pa.field("boundary_file", pa.string()),
         pa.field("ids_file", pa.string()),
         pa.field("lines_file", pa.string()),
+        pa.field("words_file", pa.string()),
     ]
 )
 """``1, 500000, 500000, [0, 1], [249000, 251000], [250100, 249900], [250101, 249901], ...``. The lists have an entry for each
 process of the segment: its code in `PROCESSES`, its events in the segment and before it, and the seq of its first event in
 the segment."""
 
-SEGMENT_FILES = ("events_file", "skeleton_file", "boundary_file", "ids_file", "lines_file")
+SEGMENT_FILES = ("events_file", "skeleton_file", "boundary_file", "ids_file", "lines_file", "words_file")
 """Columns of `SEGMENTS` that name files."""
 
 PROCESSES = pa.schema(

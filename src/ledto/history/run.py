@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,10 @@ from ledto.history.store import Store
 from ledto.history.tables import Longs, Processes, Segments, processes_from, segments_from
 from ledto.history.window.lines import LineEnds, Marks
 
+LARGE_GROUP_BYTES = 32 << 20
+"""A row group with more bytes of attributes is searched a few rows at a time, and not kept in memory."""
+SEARCHED_AT_ONCE = 64
+"""Rows of such a group that are in memory together."""
 CACHE_BYTES = 256 << 20
 """Memory for the cache. A row group of the skeleton takes about 1 MB."""
 
@@ -429,6 +433,21 @@ class Run(RunFiles):
         return self._files.get(
             name, lambda: self._guarded(name, lambda: SealedFile(self.store, self._path(name))), lambda _: 65_536
         )
+
+    def search_batches(self, number: int, group: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield the rows of one row group of a segment's events: in one table, or in several if attributes are long."""
+        name = self.segments.events_file[number]
+        if "attributes" not in columns or self.column_bytes(name, group, "attributes") <= LARGE_GROUP_BYTES:
+            yield self._event_group(number, group, columns)
+            return
+        rest = self._event_group(number, group, [column for column in columns if column != "attributes"] or ["kind"])
+        batches = self.table(name).iter_batches(
+            SEARCHED_AT_ONCE, row_groups=[group], columns=["attributes"], use_threads=False
+        )
+        first = 0
+        while (batch := self._guarded(name, lambda: next(batches, None))) is not None:
+            yield rest.slice(first, len(batch)).append_column("attributes", batch.column(0)).select(list(columns))
+            first += len(batch)
 
 
 def open_run(store: Store, *, cache_bytes: int = CACHE_BYTES) -> Run:

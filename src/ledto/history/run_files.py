@@ -21,6 +21,7 @@ from ledto.history.errors import HistoryReplaced
 from ledto.history.manifest import Manifest, read_manifest
 from ledto.history.sealed import SealedFile, damaged, missing
 from ledto.history.store import Store
+from ledto.history.word_index import WantedWord, groups_with
 
 Value = TypeVar("Value")
 
@@ -70,6 +71,37 @@ class RunFiles:
     def file_batches(self, name: str, *, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Read a Parquet file of the run in batches of up to `layout.EVENT_ROWS` rows."""
         yield from self.table(name).iter_batches(layout.EVENT_ROWS, columns=columns, use_threads=False)
+
+    def groups_with(self, name: str, words: Sequence[WantedWord]) -> list[int]:
+        """Look words up in an index of words: list the row groups that may have all of them (`groups_with`)."""
+
+        def read() -> list[int]:
+            # Not kept open: a search looks into the index of every segment.
+            file = SealedFile(self.store, self._path(name))
+            try:
+                return list(groups_with(file, words))
+            finally:
+                file.close()
+
+        return self._guarded(name, read)
+
+    def column_bytes(self, name: str, group: int, column: str) -> int:
+        """Read from a Parquet file's footer how many bytes a column has in a row group, before compression."""
+        stored = self._stored_column(name, group, column)
+        return 0 if stored is None else int(stored.total_uncompressed_size)
+
+    def bounds_of(self, name: str, group: int, column: str) -> tuple[int, int] | None:
+        """Read from a Parquet file's footer the smallest and the largest value of a row group; None if it has none."""
+        stored = self._stored_column(name, group, column)
+        statistics = None if stored is None else stored.statistics
+        if statistics is None or not statistics.has_min_max:
+            return None
+        return int(statistics.min), int(statistics.max)
+
+    def _stored_column(self, name: str, group: int, column: str) -> pq.ColumnChunkMetaData | None:
+        metadata = self.table(name).metadata.row_group(group)
+        columns = (metadata.column(place) for place in range(metadata.num_columns))
+        return next((stored for stored in columns if stored.path_in_schema == column), None)
 
     def place(self, name: str) -> str:
         """Give the path or URI of a file of the run."""

@@ -241,6 +241,7 @@ def segments_table(segments: Iterable[SegmentRow]) -> pa.Table:
                 "boundary_file": segment.boundary_file,
                 "ids_file": segment.files.ids_file,
                 "lines_file": segment.files.lines_file,
+                "words_file": segment.files.words_file,
             }
         )
         position += segment.rows

@@ -37,6 +37,7 @@ class Segments:
     boundary_file: list[str | None]
     ids_file: list[str | None]
     lines_file: list[str | None]
+    words_file: list[str | None]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -97,6 +98,7 @@ def segments_from(table: pa.Table) -> Segments:
         boundary_file=table["boundary_file"].to_pylist(),
         ids_file=table["ids_file"].to_pylist(),
         lines_file=table["lines_file"].to_pylist(),
+        words_file=table["words_file"].to_pylist(),
     )
     expected = np.concatenate(([0], np.cumsum(segments.rows)[:-1])) if len(table) else segments.first_position
     if not np.array_equal(segments.first_position, expected):
@@ -130,6 +132,10 @@ class Processes:
     def companions(self, code: int) -> Longs:
         """Find all processes of the same computation, this one included; give codes."""
         return np.flatnonzero(self.computation_number == self.computation_number[code])
+
+    def of_computation(self, name: str) -> Longs:
+        """Find the processes of a computation; give codes."""
+        return np.flatnonzero(pc.equal(self.computation, name).to_numpy(zero_copy_only=False))
 
     def called(self, name: str) -> Longs:
         """Find the processes of this name, those whose clock has it, and the instances of such a service; give codes.

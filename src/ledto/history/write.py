@@ -26,6 +26,7 @@ from ledto.history.ids import index_of_ids
 from ledto.history.sealed import write_sealed, write_sealed_table
 from ledto.history.store import Store
 from ledto.history.window.lines import LineEnds, SegmentLines
+from ledto.history.word_index import SMALLEST_INDEXED, index_of_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class SegmentFiles:
     """None if no event has an id of its source."""
     lines_file: str | None = None
     """None if no event is on a line."""
+    words_file: str | None = None
+    """None if the segment has no index of words: it is small, or the end of a live history, which is written anew."""
 
 
 def write_segment(
@@ -51,11 +54,13 @@ def write_segment(
     assumed: Longs | None = None,
     tied: Longs | None = None,
     lines: SegmentLines | None = None,
+    words: bool = True,
 ) -> SegmentFiles:
     """Write a segment's events and their skeleton, which have the same rows, in history order.
 
     `events` has the columns of `layout.EVENTS`, and then those of the source. By row: `assumed` is how many of its causes
     are only assumed, `tied` how many of these because of events at one time, and `lines` is what it follows in its process.
+    Without `words`, no index of words is written.
     """
     if len(events) != len(skeleton):
         raise ValueError(f"segment {number} has {len(events)} events and a skeleton of {len(skeleton)} rows")
@@ -79,7 +84,10 @@ def write_segment(
         index = index_of_ids(ids).astype("<u8", copy=False).tobytes()
         ids_file = write_sealed(store, run, _stem("ids", number, attempt), "index", index)
     lines_file = None if lines is None else _write_lines(store, run, number, lines, attempt=attempt)
-    return SegmentFiles(events_file, skeleton_file, ids_file, lines_file)
+    words_file = None
+    if words and len(events) >= SMALLEST_INDEXED:
+        words_file = write_sealed(store, run, _stem("words", number, attempt), "index", index_of_words(events))
+    return SegmentFiles(events_file, skeleton_file, ids_file, lines_file, words_file)
 
 
 def _write_lines(store: Store, run: str, number: int, lines: SegmentLines, *, attempt: str) -> str:

@@ -344,7 +344,7 @@ class LiveWriter:
             named = name_messages(chain.channels, chain.closed_processes, rows, come_until, self.terms, for_good=False)
             part = chain.peek(named.rows, self._find_sends)
             self._serial += 1
-            record = write_pending(self.store, self.run, part, self._serial)
+            record = write_pending(self.store, self.run, part, self._serial, closed=False)
             piece = _piece(part, record, select_reported(named.rows, part), final=False)
             self._tails[computation] = _SolvedTail(piece, rows, named.again_at, named.counts)
         return changed

@@ -73,8 +73,11 @@ class WrittenSegment:
         )
 
 
-def write_pending(store: Store, run: str, part: PendingSegment, number: int) -> WrittenSegment:
-    """Write the files of a segment, which gets this number; return what was written. Several threads may do so at once."""
+def write_pending(store: Store, run: str, part: PendingSegment, number: int, *, closed: bool = True) -> WrittenSegment:
+    """Write the files of a segment, which gets this number; return what was written. Several threads may do so at once.
+
+    One that is not `closed` is soon written anew, and gets no index of words.
+    """
     attempt = uuid4().hex[:12]
     files, boundary_file = SegmentFiles("", "", None), None
     if len(part.events):
@@ -88,6 +91,7 @@ def write_pending(store: Store, run: str, part: PendingSegment, number: int) -> 
             assumed=part.assumed,
             tied=part.tied,
             lines=part.lines,
+            words=closed,
         )
         if part.boundary.before.any():
             boundary_file = write_boundary(store, run, number, part.boundary, part.edge_doubt, attempt=attempt)

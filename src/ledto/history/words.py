@@ -1,0 +1,287 @@
+"""Split texts into words, and hash the words. A search and its index see the same words.
+
+A word is a run of letters and digits, of any script; case does not matter. ``ORDER FAILED: 48208`` has the words order,
+failed and 48208. A text of JSON has many values: each string, number, true, false and null in it, but no name of a member.
+Numbers are taken as they are spelled: 17.5 is the words 17 and 5.
+
+There are two ways to the same hashes: Python, for small logs, and a compiled loop over Arrow's buffers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, cast
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as kinds
+from numpy.typing import NDArray
+
+from ledto.kernels import kernel, part
+
+if TYPE_CHECKING:
+    from ledto.kernels import Kernel
+
+Hashes = NDArray[np.uint32]
+
+UNICODE: Final = tuple(int(number) for number in unicodedata.unidata_version.split("."))
+"""The version of Unicode that says what letters are. Others may know more of them."""
+FOLDED_CODES: Final = 0x20000
+"""Characters from here on are ideographs, all of them letters without case."""
+ASCII: Final = 0x80
+PLAIN_BYTES_A_SECOND: Final = 8e6
+"""How much text Python splits in a second."""
+SEEN: Final = 4_096
+"""How many words the compiled loop remembers, so that it does not give a frequent one each time."""
+QUOTE, BACKSLASH, COLON, SMALL_U = 34, 92, 58, 117
+FIRST_CRC, ALL_BITS = 0xFFFFFFFF, 0xFFFFFFFF
+_ESCAPE: Final = re.compile(rb"\\u")
+NO_WORD = 0
+"""What a character folds to that belongs to no word."""
+
+
+def fold(code: int) -> int:
+    """Fold the case of a character, given and returned as its number; `NO_WORD` for one that belongs to no word."""
+    if code >= FOLDED_CODES:
+        return code
+    character = chr(code)
+    if not character.isalnum():
+        return NO_WORD
+    # A word keeps its length: a character that folds to several, as the German sharp s does, is only put in lower case.
+    spellings = (character.casefold(), character.lower(), character)
+    return ord(next(spelling for spelling in spellings if len(spelling) == 1))
+
+
+class _FoldedText(dict[int, str]):
+    """For `str.translate`: by character its folded form, or a blank."""
+
+    def __missing__(self, code: int) -> str:
+        folded = self[code] = chr(fold(code) or ord(" "))
+        return folded
+
+
+_FOLDED_TEXT: Final = _FoldedText()
+
+
+def split_words(text: str) -> list[str]:
+    """List the words of a text that is no JSON, folded."""
+    return text.translate(_FOLDED_TEXT).split()
+
+
+def json_values(text: str) -> Iterator[str]:
+    """Yield the values in a text of JSON, as `split_words` takes them. A text that is no JSON is one value."""
+    try:
+        waiting: list[Any] = [
+            json.loads(
+                text, strict=False, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_values
+            )
+        ]
+    except (ValueError, RecursionError):
+        yield text
+        return
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += reversed(value)
+        elif isinstance(value, str):
+            yield value
+        else:
+            yield "null" if value is None else "true" if value else "false"
+
+
+def _values(members: list[tuple[str, Any]]) -> list[Any]:
+    return [value for _, value in members]
+
+
+def has_phrase(values: Iterable[str], phrase: Sequence[str]) -> bool:
+    """Tell whether the words of the phrase follow each other in one of the values."""
+    wanted = f" {' '.join(phrase)} "
+    return any(wanted in f" {' '.join(split_words(value))} " for value in values)
+
+
+def hash_words(words: Iterable[str]) -> Hashes:
+    """Hash words, as `split_words` gives them, to 32 bits each."""
+    return _mixed(np.fromiter((crc32(word.encode()) for word in words), np.uint32))
+
+
+def _mixed(sums: Hashes) -> Hashes:
+    """Spread checksums evenly: words that differ in a digit have checksums that differ in the same bits."""
+    mixed = sums ^ (sums >> np.uint32(16))
+    mixed *= np.uint32(0x85EBCA6B)
+    mixed ^= mixed >> np.uint32(13)
+    mixed *= np.uint32(0xC2B2AE35)
+    mixed ^= mixed >> np.uint32(16)
+    return mixed
+
+
+def hashes_in(texts: pa.Array, *, is_json: bool) -> Hashes:
+    """Hash all words of an array of texts; a word that occurs twice may be there twice, and null has none."""
+    if len(texts) == texts.null_count:
+        return np.empty(0, np.uint32)
+    whole = texts if kinds.is_large_string(texts.type) or kinds.is_string(texts.type) else texts.cast(pa.large_string())
+    _, offset_buffer, data_buffer = whole.buffers()
+    if data_buffer is None:
+        return np.empty(0, np.uint32)
+    offset_type = np.dtype(np.int64 if kinds.is_large_string(whole.type) else np.int32)
+    offsets = np.frombuffer(offset_buffer, offset_type, len(whole) + 1, whole.offset * offset_type.itemsize)
+    first, last = int(offsets[0]), int(offsets[-1])
+    if not cast("Kernel", _collect).count_and_decide((last - first) / PLAIN_BYTES_A_SECOND):
+        return _hashes_by_python(whole, is_json)
+    data = np.frombuffer(data_buffer, np.uint8)[first:last]
+    starts = offsets.astype(np.int64) - first
+    # A word takes a byte, and so does what is before the next one in the same text.
+    sums = np.empty((last - first + len(whole)) // 2 + 1, np.uint32)
+    seen = np.full(SEEN, -1, np.int64)
+    count = _collect(data, starts, is_json, _folding(data), seen, sums)
+    return _mixed(sums[:count])
+
+
+def _hashes_by_python(texts: pa.Array, is_json: bool) -> Hashes:
+    words: set[str] = set()
+    for text in texts.to_pylist():
+        if text is not None:
+            for value in json_values(text) if is_json else (text,):
+                words.update(split_words(value))
+    return hash_words(sorted(words))
+
+
+def _folding(data: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """Choose the table of folded characters that these bytes need; that of all characters takes a while to make."""
+    if len(data) and (int(data.max()) >= ASCII or _ESCAPE.search(data.data) is not None):
+        return _table(FOLDED_CODES)
+    return _table(ASCII)
+
+
+@cache
+def _table(codes: int) -> NDArray[np.int32]:
+    return np.fromiter(map(fold, range(codes)), np.int32, codes)
+
+
+def _crc_table() -> NDArray[np.int64]:
+    table = np.arange(256)
+    for _ in range(8):
+        table = np.where(table & 1, (table >> 1) ^ 0xEDB88320, table >> 1)
+    return table
+
+
+_CRC: Final = _crc_table()
+
+
+@part
+def _hexadecimal(data: Any, at: Any) -> Any:
+    """Read four hexadecimal digits."""
+    number = np.int64(0)
+    for place in range(at, at + 4):
+        digit = np.int64(data[place])
+        number = number * 16 + (digit - 48 if digit < 58 else (digit & 0xDF) - 55)
+    return number & 0xFFFF
+
+
+@part
+def _decode(data: Any, at: Any, stop: Any) -> tuple[Any, Any]:
+    r"""Decode an escape of JSON, or a character in UTF-8; return its number, and where the next one starts.
+
+    An escape such as ``\n``, and half of a surrogate pair, belong to no word: their number is 0.
+    """
+    first: Any = np.int64(data[at])
+    if first == BACKSLASH:
+        if at + 6 > stop or data[at + 1] != SMALL_U:
+            return np.int64(0), np.int64(at + 2)
+        code = _hexadecimal(data, at + 2)
+        at += 6
+        if code < 0xD800 or code >= 0xE000:
+            return np.int64(code), np.int64(at)
+        if code < 0xDC00 and at + 6 <= stop and data[at] == BACKSLASH and data[at + 1] == SMALL_U:
+            low = _hexadecimal(data, at + 2)
+            if 0xDC00 <= low < 0xE000:
+                return np.int64(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)), np.int64(at + 6)
+        return np.int64(0), np.int64(at)
+    more = 1 if first < 0xE0 else 2 if first < 0xF0 else 3
+    if at + more >= stop:
+        more = stop - at - 1
+    code = first & (0x3F >> more)
+    for place in range(at + 1, at + 1 + more):
+        code = (code << 6) | (np.int64(data[place]) & 0x3F)
+    return np.int64(code), np.int64(at + 1 + more)
+
+
+@part
+def _is_between_values(byte: int) -> bool:
+    """Tell whether a byte of JSON, outside of strings, belongs to no value: a blank, a comma, a colon, a bracket."""
+    return byte <= 32 or byte == 44 or byte == COLON or byte == 91 or byte == 93 or byte == 123 or byte == 125
+
+
+@part
+def _with_character(crc: Any, code: Any) -> Any:
+    """Add a character beyond ASCII, in UTF-8, to a checksum."""
+    if code < 0x800:
+        crc = _CRC[(crc ^ (0xC0 | (code >> 6))) & 0xFF] ^ (crc >> 8)
+    else:
+        if code < 0x10000:
+            crc = _CRC[(crc ^ (0xE0 | (code >> 12))) & 0xFF] ^ (crc >> 8)
+        else:
+            crc = _CRC[(crc ^ (0xF0 | (code >> 18))) & 0xFF] ^ (crc >> 8)
+            crc = _CRC[(crc ^ (0x80 | ((code >> 12) & 0x3F))) & 0xFF] ^ (crc >> 8)
+        crc = _CRC[(crc ^ (0x80 | ((code >> 6) & 0x3F))) & 0xFF] ^ (crc >> 8)
+    return _CRC[(crc ^ (0x80 | (code & 0x3F))) & 0xFF] ^ (crc >> 8)
+
+
+@kernel(
+    "int64(Array(uint8, 1, 'C', True), Array(int64, 1, 'C', True), boolean, Array(int32, 1, 'C', True), int64[::1], "
+    "uint32[::1])",
+    plain=False,
+)
+def _collect(data: Any, offsets: Any, is_json: bool, folding: Any, seen: Any, sums: Any) -> int:
+    """Write the CRC-32 of the words of all texts to `sums`; return how many. `seen` has the last ones, to leave them out."""
+    count = 0
+    for text in range(len(offsets) - 1):
+        at, stop = offsets[text], offsets[text + 1]
+        while at < stop:
+            begin, end, escaped = at, stop, False
+            if not is_json:
+                at = stop
+            elif data[at] == QUOTE:
+                end = at + 1
+                while end < stop and data[end] != QUOTE:
+                    end += 2 if data[end] == BACKSLASH else 1
+                end = min(end, stop)
+                begin, escaped, at = at + 1, True, end + 1
+                while at < stop and data[at] <= 32:
+                    at += 1
+                if at < stop and data[at] == COLON:
+                    continue  # It was the name of a member.
+            elif _is_between_values(data[at]):
+                at += 1
+                continue
+            else:
+                while at < stop and data[at] != QUOTE and not _is_between_values(data[at]):
+                    at += 1
+                end = at
+            crc: Any = np.int64(FIRST_CRC)
+            inside = False
+            while begin < end:
+                code: Any = np.int64(data[begin])
+                if code >= ASCII or (escaped and code == BACKSLASH):
+                    code, begin = _decode(data, begin, end)
+                else:
+                    begin += 1
+                if code < len(folding):
+                    code = np.int64(folding[code])
+                if code != NO_WORD:
+                    inside = True
+                    crc = _CRC[(crc ^ code) & 0xFF] ^ (crc >> 8) if code < ASCII else _with_character(crc, code)
+                    if begin < end:
+                        continue
+                if inside:
+                    crc ^= ALL_BITS
+                    if seen[crc & (SEEN - 1)] != crc:
+                        seen[crc & (SEEN - 1)] = crc
+                        sums[count] = crc
+                        count += 1
+                    crc, inside = np.int64(FIRST_CRC), False
+    return count
