@@ -16,6 +16,7 @@ QUESTIONS = [
     "Cut",
     "Event",
     "Explanation",
+    "Found",
     "History",
     "Impact",
     "MessageUnderWay",

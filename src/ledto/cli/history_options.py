@@ -15,6 +15,7 @@ from ledto.cli.render import ShownTimes
 from ledto.events.pandas import leave_pandas_out
 
 if TYPE_CHECKING:
+    from ledto.questions.event import Event
     from ledto.questions.history import History
 
 HistoryArgument = Annotated[
@@ -46,8 +47,14 @@ LocalOption = Annotated[
     bool, typer.Option("--local/--utc", help="Times of this machine's zone, or UTC.", show_default="utc")
 ]
 EventArgument = Annotated[
-    str, typer.Argument(help="An id of the source, PROCESS:SEQ, or @POSITION.", metavar="EVENT", show_default=False)
+    str,
+    typer.Argument(
+        help="An id of the source, PROCESS:SEQ, @POSITION, or a text as for ledto find.",
+        metavar="EVENT",
+        show_default=False,
+    ),
 ]
+LastOption = Annotated[bool, typer.Option("--last", help="Take the newest event, if several have the text.")]
 PossibleOption = Annotated[
     int, typer.Option("--possible", min=0, help="How many possible events to list; 0 hides them.", metavar="N")
 ]
@@ -69,21 +76,27 @@ def open_or_exit(path: str) -> Iterator[History]:
         yield ledto.open(path)
 
 
+def choose_event(history: History, event: str, *, last: bool, computation: str | None) -> str | Event:
+    """Read the newest event with a text, if that is asked for; else leave it to the question to find the event."""
+    return history.event(event, computation=computation, newest=True) if last else event
+
+
 @contextmanager
 def exit_on_failure() -> Iterator[None]:
     """End the command if the history or the question is at fault, with a sentence on stderr.
 
-    The exit code is 2 for a bad condition or policy, 1 for a history, and 0 if the reader of stdout has gone. A full disk
-    is the business of `exit_when_stdout_is_full`.
+    The exit code is 2 for a bad condition or policy, or a text that several events have, 1 for a history, and 0 if the
+    reader of stdout has gone. A full disk is the business of `exit_when_stdout_is_full`.
     """
     from ledto.history.errors import BadCondition, HistoryError, UnknownPolicy
     from ledto.history.store import StorageError
+    from ledto.questions.find import SeveralEvents
 
     leave_pandas_out()
     try:
         yield
         sys.stdout.flush()
-    except (BadCondition, UnknownPolicy) as refused:
+    except (BadCondition, UnknownPolicy, SeveralEvents) as refused:
         say(refused, err=True)
         raise typer.Exit(2) from None
     except (HistoryError, StorageError) as failure:

@@ -25,6 +25,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "export": "export",
     "simulate": "simulate",
     "reproduce": "reproduce",
+    "find": "find",
     "why": "questions",
     "impact": "questions",
     "relation": "questions",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ledto.cli.clocks import describe_clocks
+from ledto.cli.find import say_what_to_ask
 from ledto.cli.follow import TermsGiven, follow_source
 from ledto.cli.lengths import read_length, refuse_length
 from ledto.cli.on_spark import check_master, start_context
@@ -308,7 +309,6 @@ def _doubt_of_unit(last_time: int, unit: str) -> list[str]:
 def _print_summary(manifest: Manifest, to: str, seconds: float) -> None:
     import ledto
     from ledto.history.manifest import to_json
-    from ledto.questions.ids import worth_asking
 
     made = ledto.open(to)
     unit = manifest.unit
@@ -341,6 +341,4 @@ def _print_summary(manifest: Manifest, to: str, seconds: float) -> None:
         say(line)
     print_orders(to_json(manifest.wall_clock), to_json(manifest.policies), unit)
     say(f"{to} is ready after {seconds:.1f} s. Ask it: ledto why {shlex.quote(to)} EVENT")
-    for event in worth_asking(made.run):
-        comment = ", ".join(filter(None, (event.name, "error" if event.error else "")))
-        say(f"  ledto why {shlex.quote(to)} {shlex.quote(event.id)}" + (f"  # {comment}" if comment else ""))
+    say_what_to_ask(made.run, to)

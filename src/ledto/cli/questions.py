@@ -15,9 +15,11 @@ from ledto.cli.history_options import (
     HistoryArgument,
     JsonOption,
     KOption,
+    LastOption,
     LocalOption,
     PossibleOption,
     TimesOption,
+    choose_event,
     open_or_exit,
     show_search_progress,
 )
@@ -58,6 +60,7 @@ def why(
         list[str] | None, typer.Option(help="Only events of this name; may be repeated.", metavar="NAME")
     ] = None,
     answered: AnsweredOption = False,
+    last: LastOption = False,
     computation: ComputationOption = None,
     times: TimesOption = ShownTimes.WALL,
     local: LocalOption = False,
@@ -76,7 +79,7 @@ def why(
         show_search_progress(opened, filtered=bool(where or process or name)) as on_progress,
     ):
         answer = opened.why(
-            event,
+            choose_event(opened, event, last=last, computation=computation),
             k=k,
             possible=possible,
             where=where,
@@ -125,6 +128,7 @@ def impact(
     event: EventArgument,
     k: KOption = 25,
     possible: PossibleOption = 10,
+    last: LastOption = False,
     computation: ComputationOption = None,
     times: TimesOption = ShownTimes.WALL,
     local: LocalOption = False,
@@ -138,7 +142,8 @@ def impact(
     Example: ledto impact shop.history shop:42 -k 10
     """
     with open_or_exit(history) as opened:
-        answer = opened.impact(event, k=k, possible=possible, computation=computation)
+        asked = choose_event(opened, event, last=last, computation=computation)
+        answer = opened.impact(asked, k=k, possible=possible, computation=computation)
         if as_json:
             print_json(answer.to_json())
             return
@@ -164,6 +169,7 @@ def relation(
     first: EventArgument,
     second: EventArgument,
     answered: AnsweredOption = False,
+    last: LastOption = False,
     computation: ComputationOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -176,7 +182,8 @@ def relation(
     Example: ledto relation shop.history shop:42 cart:17
     """
     with open_or_exit(history) as opened:
-        answer = opened.related(first, second, answered=answered, computation=computation)
+        pair = [choose_event(opened, event, last=last, computation=computation) for event in (first, second)]
+        answer = opened.related(*pair, answered=answered, computation=computation)
         if as_json:
             print_json(answer.to_json())
             return
@@ -188,6 +195,7 @@ def explain(
     first: EventArgument,
     second: EventArgument,
     answered: AnsweredOption = False,
+    last: LastOption = False,
     computation: ComputationOption = None,
     times: TimesOption = ShownTimes.WALL,
     local: LocalOption = False,
@@ -200,7 +208,8 @@ def explain(
     Example: ledto explain shop.history cart:17 shop:42
     """
     with open_or_exit(history) as opened:
-        answer = opened.explain(first, second, answered=answered, computation=computation)
+        pair = [choose_event(opened, event, last=last, computation=computation) for event in (first, second)]
+        answer = opened.explain(*pair, answered=answered, computation=computation)
         if as_json:
             print_json(answer.to_json())
             return
@@ -214,6 +223,7 @@ def concurrent(
     history: HistoryArgument,
     event: EventArgument,
     k: KOption = 25,
+    last: LastOption = False,
     computation: ComputationOption = None,
     times: TimesOption = ShownTimes.WALL,
     local: LocalOption = False,
@@ -226,7 +236,8 @@ def concurrent(
     Example: ledto concurrent shop.history shop:42
     """
     with open_or_exit(history) as opened:
-        answer = opened.concurrent(event, k=k, computation=computation)
+        asked = choose_event(opened, event, last=last, computation=computation)
+        answer = opened.concurrent(asked, k=k, computation=computation)
         if as_json:
             print_json(answer.to_json())
             return

@@ -6,16 +6,19 @@ import asyncio
 import logging
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ledto.cli.find import say_what_to_ask
 from ledto.cli.follow import TermsGiven, agree_or_exit
 from ledto.cli.output import end_at_interrupt, print_json, say, say_lines
 from ledto.durations import NANOSECONDS, read_duration
 
 if TYPE_CHECKING:
+    from ledto.live import LiveHistory
     from ledto.service.serve import Running, ServicePlan
 
 DELIVERY, ACCESS, BROKER, LIMITS, WEBHOOKS = "Delivery", "Access", "Broker and stream", "Limits", "Webhooks"
@@ -244,13 +247,15 @@ def _serve(plan: ServicePlan, webhook_hosts: Sequence[str], *, webhook_private: 
             plan,
             live=live,
             routers=[questions_router(live, access), subscriptions_router(subscriptions, access)],
-            on_ready=lambda running: _announce(plan, running, as_json=as_json),
+            on_ready=lambda running: _announce(plan, running, live, as_json=as_json),
             on_ending=subscriptions.close_streams,
         )
     )
 
 
-def _announce(plan: ServicePlan, running: Running, *, as_json: bool) -> None:
+def _announce(plan: ServicePlan, running: Running, live: LiveHistory, *, as_json: bool) -> None:
+    from ledto.history.errors import HistoryError
+    from ledto.history.store import StorageError
     from ledto.service.http.app import is_loopback
 
     if as_json:
@@ -282,6 +287,8 @@ def _announce(plan: ServicePlan, running: Running, *, as_json: bool) -> None:
     ]
     for line in lines:
         say(line)
+    with suppress(HistoryError, StorageError):  # At the first start there is no history yet.
+        say_what_to_ask(live.current().run, str(plan.history))
     if plan.settings.certificate is None and not is_loopback(plan.settings.host):
         say("Without TLS, tokens and reports cross the network in the clear: see --tls-cert", err=True)
 

@@ -6,10 +6,10 @@
     >>> answer.causes[-1]    # doctest: +ELLIPSIS
     Event(id='cart:1', process='cart', seq=1, name='checkout', time=1700000000120000000, ...)
 
-There is one module for each question: `why`, `impact`, `concurrent`, `cut`, `relation`, `explain`, `order`, `clocks`,
-`sql`. `History` in `history` has a method for each, and answers `check`, `processes` and `quarantine` itself. The other
-modules are what questions share: `locate` and `ids` find the event that a name means, `where` reads conditions, `possible`,
-`missing` and `provable` are parts of answers. Names are imported when they are used: tasks that only write a
+There is one module for each question: `find`, `why`, `impact`, `concurrent`, `cut`, `relation`, `explain`, `order`,
+`clocks`, `sql`. `History` in `history` has a method for each, and answers `check`, `processes` and `quarantine` itself.
+The other modules are what questions share: `locate` and `ids` find the event that a name means, `where` reads conditions,
+`possible`, `missing` and `provable` are parts of answers. Names are imported when they are used: tasks that only write a
 history need no DuckDB.
 """
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ledto.questions.cut import Cut, MessageUnderWay
     from ledto.questions.event import Event
     from ledto.questions.explain import Explanation, Related
+    from ledto.questions.find import Found
     from ledto.questions.history import Check, History, Process, QuarantinedReport, open_history
     from ledto.questions.impact import Affected, Impact
     from ledto.questions.missing import Missing
@@ -37,6 +38,7 @@ __all__ = [
     "open_history",
     "History",
     "Event",
+    "Found",
     "Why",
     "Missing",
     "Possible",
@@ -69,6 +71,7 @@ _PLACES = {
         "Explanation",
         "Related",
     ),
+    "questions.find": ("Found",),
     "questions.history": (
         "QuarantinedReport",
         "Check",

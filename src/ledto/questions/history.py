@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,12 +28,15 @@ if TYPE_CHECKING:
     from ledto.questions.concurrent import Concurrent
     from ledto.questions.cut import Cut
     from ledto.questions.explain import Explanation, Related
+    from ledto.questions.find import Found, OnProgress
     from ledto.questions.impact import Impact
     from ledto.questions.provable import Provable
     from ledto.questions.relation import Numbered
 
 DEFAULT_K = 25
 """How many events an answer lists."""
+DEFAULT_FOUND = 20
+"""How many events `History.find` lists."""
 DEFAULT_POSSIBLE = 10
 """How many possible events an answer lists besides."""
 
@@ -113,10 +116,10 @@ class Check:
 class History:
     """A committed history. Threads may share it.
 
-    An event is named by the id that its source gave, as ``process:seq`` or as ``@position``, or given as an `Event` of
-    another answer. If several computations have events of that name, choose one with ``computation=``. Methods raise
-    subclasses of `HistoryError`: `EventNotFound`, `AmbiguousEvent`, `BadCondition`, and `HistoryReplaced` once a newer run
-    has replaced this one.
+    An event is named by the id that its source gave, as ``process:seq`` or as ``@position``, by a text that no other event
+    has, or given as an `Event` of another answer. If several computations have events of that name, choose one with
+    ``computation=``. Methods raise subclasses of `HistoryError`: `EventNotFound`, `AmbiguousEvent`, `BadCondition`, and
+    `HistoryReplaced` once a newer run has replaced this one.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, cache_bytes: int | None = None) -> None:
@@ -134,10 +137,43 @@ class History:
     def __repr__(self) -> str:
         return f"History({self.run.store.root!r}): {len(self)} events of {len(self.run.processes)} processes"
 
-    def event(self, event: Asked, *, computation: str | None = None) -> Event:
-        """Read the event of this name."""
-        (one,) = events_at(self.run, [locate(self.run, event, computation=computation)])
+    def event(self, event: Asked, *, computation: str | None = None, newest: bool = False) -> Event:
+        """Read the event of this name, or with this text; `newest` takes the newest of several with the text."""
+        (one,) = events_at(self.run, [locate(self.run, event, computation=computation, newest=newest)])
         return one
+
+    def find(
+        self,
+        text: str | Iterable[str] | None = None,
+        *,
+        where: str | None = None,
+        last: int = DEFAULT_FOUND,
+        first: int | None = None,
+        errors: bool = False,
+        processes: Iterable[str] | None = None,
+        since: int | str | None = None,
+        until: int | str | None = None,
+        computation: str | None = None,
+        on_progress: OnProgress = lambda _: None,
+    ) -> Found:
+        """Find the newest `last` events, or the `first` ones, that meet all that is given; the newest comes last.
+
+        `text`: words that follow each other in the name of the event or in the value of one attribute, whatever their case;
+        of several texts, the event has all. `errors`: only events that report a failure. `since` and `until` are wall times
+        as in `cut`, both included. `where` and `processes` are as in `why`. A condition alone may have to read everything:
+        `on_progress` gets the number of events passed, now and then, and ends the search by returning False.
+        """
+        from ledto.questions.find import Search, find, phrases_of
+
+        count = last if first is None else first
+        _check_k(count)
+        wanted = self._filter(where, processes, None)
+        if computation is not None:
+            codes = self._codes_of(computation)
+            wanted = replace(wanted, codes=codes if wanted.codes is None else np.intersect1d(codes, wanted.codes))
+        moments = [None if time is None else self._moment(time) for time in (since, until)]
+        search = Search(phrases_of(text), errors, moments[0], moments[1], wanted)
+        return find(self.run, search, count, oldest=first is not None, on_progress=on_progress)
 
     def why(
         self,
@@ -257,16 +293,23 @@ class History:
                     raise EventNotFound(f"{unknown}; for a cut at a time, give time={event!r:.60}") from None
                 raise
             return cut_at_event(self.run, position, k)
+        codes = np.arange(len(self.run.processes)) if computation is None else self._codes_of(computation)
+        return cut_at_time(self.run, self._moment(time), k, codes)
+
+    def _moment(self, time: int | str | None) -> int:
+        """Read a time that a caller gives."""
         moment = parse_time(time, self.unit) if isinstance(time, str) else time
         if moment is None:
             or_text = ", or a text such as 2026-01-31T12:00:00.5Z" if self.unit in PER_SECOND else ""
             raise ValueError(f"a time is a number of {self.unit}{or_text}, not {time!r:.60}")
-        codes = np.arange(len(self.run.processes))
-        if computation is not None:
-            codes = np.flatnonzero(pc.equal(self.run.processes.computation, computation).to_numpy(zero_copy_only=False))
-            if not len(codes):
-                raise EventNotFound(unknown_name(self.run, "computation", computation))
-        return cut_at_time(self.run, int(moment), k, codes)
+        return int(moment)
+
+    def _codes_of(self, computation: str) -> NDArray[np.int64]:
+        """Find the codes of a computation's processes. Raises `EventNotFound` if there is no such computation."""
+        codes = self.run.processes.of_computation(computation)
+        if not len(codes):
+            raise EventNotFound(unknown_name(self.run, "computation", computation))
+        return codes
 
     def order(self, *, policy: str | None = None) -> Iterator[Event]:
         """Yield all events in history order, or in the order in which a policy delivers them."""

@@ -21,8 +21,6 @@ FEW_ROWS = 1_000_000
 """How many events are searched for a line of any other name."""
 SHOWN = 5
 """How many events a message lists."""
-LOOKED_AT, MOST_GROUPS = 16_384, 16
-"""How many events are searched for errors at a time, and how many times."""
 MOST_LISTED = 1_000
 """How many events of a line are searched for those to list."""
 
@@ -81,24 +79,6 @@ def describe_choices(run: Run, asked: str, positions: Longs) -> str:
     several = f"{len(positions):,} event{'' if len(positions) == 1 else 's'}"
     listed = ", ".join(_named(event) for event in sorted(telling, key=lambda event: event.position))
     return f"{asked!r} is {what} of {several}: ask about one of these: {listed}"
-
-
-def worth_asking(run: Run) -> tuple[Event, ...]:
-    """Find up to `SHOWN` events to ask about, the newest first: the last errors, of different names, and the last event."""
-    if not run.events_total:
-        return ()
-    last = run.events_total - 1
-    failures: dict[str, int] = {}
-    for start in range(last - last % LOOKED_AT, max(-1, last - MOST_GROUPS * LOOKED_AT), -LOOKED_AT):
-        places = np.arange(start, min(start + LOOKED_AT, run.events_total))
-        rows = run.rows(places, ["error", "name"])
-        failed = np.flatnonzero(pc.fill_null(rows["error"], False).to_numpy(zero_copy_only=False))[::-1]
-        for row, name in zip(failed.tolist(), rows["name"].take(pa.array(failed)).to_pylist(), strict=True):
-            if len(failures) < SHOWN - 1:
-                failures.setdefault(name or "", start + row)
-        if len(failures) == SHOWN - 1:
-            break
-    return events_at(run, sorted({*failures.values(), last}, reverse=True))
 
 
 def _named(event: Event) -> str:

@@ -1,4 +1,4 @@
-"""Find the event that is asked about, by the id that its source gave, by ``process:seq``, or by its position.
+"""Find the event that is asked about, by the id that its source gave, by ``process:seq``, by its position, or by a text.
 
 Also convert between positions, rows of segments, and numbers within a process.
 """
@@ -20,14 +20,14 @@ SHOWN = 5
 """How many alternatives an error lists."""
 
 Asked = str | int | Event
-"""An id, ``process:seq`` or ``@position``; a position; or an event of an earlier answer."""
+"""An id, ``process:seq`` or ``@position``; a text; a position; or an event of an earlier answer."""
 
 
-def locate(run: Run, asked: Asked, *, computation: str | None = None) -> int:
-    """Find the position of an event.
+def locate(run: Run, asked: Asked, *, computation: str | None = None, newest: bool = False) -> int:
+    """Find the position of an event. What is no name of an event is searched as a text (`ledto.questions.find`).
 
     Raises `EventNotFound`, which lists similar names, and `AmbiguousEvent` if several events have the name and
-    `computation` does not decide.
+    `computation` does not decide, or if several have the text: `newest` takes the newest of these.
     """
     if isinstance(asked, Event):
         return _checked_position(run, asked.position)
@@ -47,7 +47,7 @@ def locate(run: Run, asked: Asked, *, computation: str | None = None) -> int:
     if len(positions) == 1:
         return positions[0]
     if not positions:
-        return _interpret(run, asked, computation)
+        return _interpret(run, asked, computation, newest)
     names = sorted({computation_at(run, position) for position in positions})
     if len(names) == 1:
         choices = ", ".join(f"@{position}" for position in positions[:SHOWN])
@@ -60,8 +60,8 @@ def locate(run: Run, asked: Asked, *, computation: str | None = None) -> int:
     )
 
 
-def _interpret(run: Run, asked: str, computation: str | None) -> int:
-    """Find an event by another reading of the name: another spelling, a span, a line. Raises as `locate` does."""
+def _interpret(run: Run, asked: str, computation: str | None, newest: bool) -> int:
+    """Find an event by another reading of the name: another spelling, a span, a line, a text. Raises as `locate` does."""
     from ledto.questions import ids as meanings
 
     for spelling, line in meanings.other_spellings(asked):
@@ -74,12 +74,24 @@ def _interpret(run: Run, asked: str, computation: str | None) -> int:
         if len(candidates) == 1 and (computation is None or computation_at(run, candidates[0]) == computation):
             return candidates[0]
     if computation is None and len(positions := meanings.on_line(run, asked)):
-        if len(positions) == 1:
-            return int(positions[0])
+        if len(positions) == 1 or newest:
+            return int(positions[-1])
         raise AmbiguousEvent(meanings.describe_choices(run, asked, positions))
     if run.manifest.ledger.quarantined and (reason := meanings.why_quarantined(run, asked, *_split(asked))):
         raise EventNotFound(f"the report of {asked!r} is quarantined: {reason}; see ledto quarantine")
+    if (position := _by_text(run, asked, computation, newest)) is not None:
+        return position
     raise EventNotFound(_not_found(run, asked, computation))
+
+
+def _by_text(run: Run, asked: str, computation: str | None, newest: bool) -> int | None:
+    """Find the event with a text; None if there is none. A process's name is no text, unless the newest is asked for."""
+    if not newest and len(run.processes.named(_split(asked)[0])):
+        return None
+    from ledto.questions.find import position_by_text
+
+    codes = None if computation is None else run.processes.of_computation(computation)
+    return position_by_text(run, asked, codes, newest=newest)
 
 
 def row_of(run: Run, position: int) -> tuple[int, int]:
@@ -221,6 +233,8 @@ def unknown_name(run: Run, what: str, name: str) -> str:
 
 def _not_found(run: Run, asked: str, computation: str | None) -> str:
     """Say why there is no such event, and what to ask for instead."""
+    from ledto.questions.find import similar_names
+
     where = "" if computation is None else f" of computation {computation!r}"
     name, seq = _split(asked)
     codes = run.processes.named(name)
@@ -246,7 +260,15 @@ def _not_found(run: Run, asked: str, computation: str | None) -> str:
         )
         return f"{name!r}{where} is a process: {which}"
     by_id = "an id of the source, or as " if run.manifest.has_ids else ""
-    return f"no event{where} goes by {asked!r}: name it by {by_id}PROCESS:SEQ; {unknown_name(run, 'process', name)}"
+    if seq is None and (names := similar_names(run, asked)):
+        return (
+            f"no event{where} goes by {asked!r}, or has that text: name it by {by_id}PROCESS:SEQ; there are such names of "
+            f"events as {', '.join(map(repr, names))}"
+        )
+    return (
+        f"no event{where} goes by {asked!r}, or has that text: name it by {by_id}PROCESS:SEQ; "
+        f"{unknown_name(run, 'process', name)}"
+    )
 
 
 def _numbered(low: int, high: int) -> str:
