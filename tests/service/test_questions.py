@@ -26,7 +26,7 @@ from ledto.events.keys import ANSWER
 from ledto.history import BadCondition, NoHistory
 from ledto.history.clocks.measure import add_clocks, measure_segment
 from ledto.history.clocks.tables import store_clocks
-from ledto.questions import Check, Concurrent, Cut, Explanation, History, Impact, Related, Why
+from ledto.questions import Check, Concurrent, Cut, Explanation, Found, History, Impact, Related, Why
 from ledto.questions.clocks import Clocks
 from ledto.service.http.limits import RequestRefused
 from ledto.service.questions import bounds as answer_bounds
@@ -94,6 +94,13 @@ def get(made: tuple[Path, list[Made]]) -> Iterator[Get]:
 
 
 QUESTIONS: list[tuple[str, list[str], dict[str, Any], Any]] = [
+    ("find", ["PAY", "--last", "3"], {"text": "PAY", "last": 3}, answers.FoundDocument),
+    (
+        "find",
+        ["--also", "pay", "--also", "a", "--where", "status > 2", "--process", "p1", "--first", "2", "--since", "5"],
+        {"text": ["pay", "a"], "where": "status > 2", "process": "p1", "first": 2, "since": "5"},
+        answers.FoundDocument,
+    ),
     ("why", ["p1:{a}", "-k", "3"], {"event": "p1:{a}", "k": 3}, answers.WhyDocument),
     (
         "why",
@@ -143,6 +150,7 @@ def test_http_answers_what_the_command_line_answers_and_what_openapi_says(
 @pytest.mark.parametrize(
     ("answer", "document"),
     [
+        (Found, answers.FoundDocument),
         (Why, answers.WhyDocument),
         (Impact, answers.ImpactDocument),
         (Related, answers.RelationDocument),
@@ -193,6 +201,13 @@ def test_every_page_of_the_order_is_a_part_of_the_command_line_s(made: tuple[Pat
         ("why", {"event": "@3", "where": " "}, 400, "bad-condition", "the condition is empty"),
         ("why", {"event": "@3", "k": 1_001}, 422, "bad-request", "k"),
         ("why", {}, 422, "bad-request", "event"),
+        ("why", {"event": "pay"}, 409, "ambiguous-event", "events have the text 'pay'"),
+        ("find", {"text": "?!"}, 400, "bad-condition", "no letter"),
+        ("find", {"text": "pay", "where": "random() > 1"}, 400, "bad-condition", "no function 'random'"),
+        ("find", {"since": "then"}, 400, "bad-time", "ISO 8601"),
+        ("find", {"until": str(2**70)}, 400, "bad-time", "64 bits"),
+        ("find", {"last": 1_001}, 422, "bad-request", "last"),
+        ("find", {"text": ["a"] * 11}, 422, "bad-request", "text"),
         ("cut", {}, 400, "bad-time", "either a time or an event"),
         ("cut", {"time": "2023-99"}, 400, "bad-time", "is not a time"),
         ("cut", {"time": str(2**70)}, 400, "bad-time", "64 bits"),
@@ -336,9 +351,10 @@ conditions = st.one_of(
         {},
         optional={
             **dict.fromkeys(
-                ("event", "first", "second", "computation", "time", "name", "process", "policy", "outcome"), names
+                ("event", "first", "second", "computation", "time", "name", "process", "policy", "outcome", "text"),
+                names,
             ),
-            **dict.fromkeys(("k", "skip", "limit"), numbers),
+            **dict.fromkeys(("k", "skip", "limit", "last", "since", "until", "errors"), numbers),
             "where": conditions,
         },
     ),
@@ -390,6 +406,8 @@ def test_answers_of_long_events_are_cut_and_say_so(
 ) -> None:
     """Four questions about large events would take all memory, and the collector with them."""
     monkeypatch.setattr(answer_bounds, "LARGE_GROUP_BYTES", group_bytes)
+    monkeypatch.setattr("ledto.history.run.LARGE_GROUP_BYTES", group_bytes)
+    monkeypatch.setattr("ledto.history.run.SEARCHED_AT_ONCE", 7)
     monkeypatch.setattr(answer_bounds, "READ_AT_ONCE", 7)
     events = draw(Random(2), "one", 3, 40)
     for number, event in enumerate(events):
@@ -405,6 +423,7 @@ def test_answers_of_long_events_are_cut_and_say_so(
         ("why", "causes", {"event": last, "k": 1_000}),
         ("impact", "effects", {"event": "@0", "k": 1_000}),
         ("concurrent", "events", {"event": "@20", "k": 1_000}),
+        ("find", "events", {"text": "s", "last": 1_000}),
         ("cut", "last_events", {"event": last}),
     ):
         answer = answered(f"/v1/history/{path}", **parameters)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from ledto.history import layout
-from ledto.history.run import Run
+from ledto.history.run import LARGE_GROUP_BYTES, Run
 from ledto.history.tables import Longs
 from ledto.questions.event import event_columns
 from ledto.questions.history import History
@@ -32,8 +32,6 @@ LATER_SHARE: Final = 64
 """A read may take 1/64 of the answer's bytes even if earlier reads have used them all."""
 READ_AT_ONCE: Final = 64
 """Rows that are read together to measure their texts."""
-LARGE_GROUP_BYTES: Final = 32 << 20
-"""A row group with more bytes of attributes is read a few rows at a time, and not kept in memory."""
 LONG_NAME: Final = 1_000
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 TRUNCATED: Final = "ledto.truncated"
@@ -135,9 +133,8 @@ class BoundedRun(Run):
 
     def _read(self, piece: _RowGroupEvents, columns: Sequence[str], receive: Callable[[pa.Table], None]) -> None:
         """Pass the rows of a piece to `receive`, a few at a time; never hold all long attributes in memory."""
-        large = self._guarded(
-            self.segments.events_file[piece.number], lambda: self._attributes_bytes(piece) > LARGE_GROUP_BYTES
-        )
+        name = self.segments.events_file[piece.number]
+        large = self.column_bytes(name, piece.group, "attributes") > LARGE_GROUP_BYTES
         if not large:
             table = self._event_group(piece.number, piece.group, columns)
             for start in range(0, len(piece.rows), READ_AT_ONCE):
@@ -146,9 +143,7 @@ class BoundedRun(Run):
             return
         others = [name for name in columns if name != "attributes"]
         rest = self._event_group(piece.number, piece.group, others).take(pa.array(piece.rows))
-        self._guarded(
-            self.segments.events_file[piece.number], lambda: self._stream(piece, rest, list(columns), receive)
-        )
+        self._guarded(name, lambda: self._stream(piece, rest, list(columns), receive))
 
     def _stream(
         self, piece: _RowGroupEvents, rest: pa.Table, columns: list[str], receive: Callable[[pa.Table], None]
@@ -167,12 +162,11 @@ class BoundedRun(Run):
             if end == len(piece.rows):
                 return
 
-    def _attributes_bytes(self, piece: _RowGroupEvents) -> int:
-        """Return the bytes of attributes of the whole row group, which its file states: they are stored unencoded."""
-        file = self._parquet(self.segments.events_file[piece.number])
-        group = file.metadata.row_group(piece.group)
-        columns = (group.column(index) for index in range(group.num_columns))
-        return next((column.total_uncompressed_size for column in columns if column.path_in_schema == "attributes"), 0)
+    def search_batches(self, number: int, group: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Read rows as `Run.search_batches` does; stop when the time is over."""
+        for batch in super().search_batches(number, group, columns):
+            self._check()
+            yield batch
 
     def _cut(self, rows: pa.Table, level: int) -> pa.Table:
         """Cut attributes and name to about `level` bytes in rows where they are longer; count those rows."""

@@ -131,6 +131,14 @@ class WhyDocument(AnsweredDocument):
     )
 
 
+class FoundDocument(AnsweredDocument):
+    """Events that were searched for."""
+
+    events: list[EventDocument] = Field(description="Those found, the newest last.")
+    more: bool = Field(description="Whether there are more, before these; with `first`, after these.")
+    interrupted: bool = Field(False, description="Whether the search was ended early; never over HTTP.")
+
+
 class AffectedDocument(Document):
     """A process that has effects of an event."""
 

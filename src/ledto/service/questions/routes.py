@@ -13,23 +13,22 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 
 import pyarrow.compute as pc
 from fastapi import APIRouter, Depends, FastAPI, Query, Response
-from pydantic import StringConstraints
-from starlette.types import Receive, Scope, Send
 
 from ledto.history.errors import EventNotFound
-from ledto.history.times import time_or_event
+from ledto.history.times import parse_time, time_or_event
 from ledto.questions.history import History, Process
 from ledto.questions.locate import unknown_name
 from ledto.questions.order import order_documents
 from ledto.service.http.limits import RequestRefused
 from ledto.service.questions.bounds import truncated_events
-from ledto.service.questions.conditions import MOST_CHARACTERS, ConditionLimits
+from ledto.service.questions.conditions import ConditionLimits
 from ledto.service.questions.documents import (
     CheckDocument,
     ClocksDocument,
     ConcurrentDocument,
     CutDocument,
     ExplanationDocument,
+    FoundDocument,
     ImpactDocument,
     OrderedDocument,
     ProcessDocument,
@@ -37,37 +36,35 @@ from ledto.service.questions.documents import (
     RelationDocument,
     WhyDocument,
 )
+from ledto.service.questions.parameters import (
+    LARGEST,
+    MOST_K,
+    MOST_NAMES,
+    MOST_ROWS,
+    AnsweredParameter,
+    ComputationParameter,
+    EventParameter,
+    FirstParameter,
+    KParameter,
+    LastParameter,
+    LimitParameter,
+    Name,
+    PossibleParameter,
+    ProcessParameter,
+    SinceParameter,
+    SkipParameter,
+    TextParameter,
+    UntilParameter,
+    WhereParameter,
+)
 from ledto.service.questions.pool import Asker, Deadline, HistorySource, QuestionLimits
 from ledto.service.questions.problems import PROBLEMS, AskingRoute
+from ledto.service.questions.responses import LongAnswer, json_text
 
 Value = TypeVar("Value")
-MOST_K: Final = 1_000
-MOST_POSSIBLE: Final = 100
-MOST_ROWS: Final = 10_000
-MOST_NAMES: Final = 100
-LARGEST: Final = 2**63 - 1
-SENT_AT_ONCE: Final = 64 << 10
 NEXT_HEADER: Final = "Ledto-Next"
 TRUNCATED_HEADER: Final = "Ledto-Truncated"
 """The number of events in the answer whose texts were cut."""
-
-Name = Annotated[str, StringConstraints(max_length=1_000)]
-EventParameter = Annotated[
-    Name, Query(description="An id that a source gave, PROCESS:SEQ, or @POSITION.", examples=["shop:42"], min_length=1)
-]
-ComputationParameter = Annotated[
-    Name | None, Query(description="Which computation, if several have such an event.", examples=[""])
-]
-AnsweredParameter = Annotated[
-    bool,
-    Query(
-        description="Whether an answer that is only assumed counts as recorded: a client's call ends after its server's."
-    ),
-]
-PossibleParameter = Annotated[int, Query(ge=0, le=MOST_POSSIBLE, description="How many possible events to list.")]
-KParameter = Annotated[int, Query(ge=0, le=MOST_K, description="How many events to list.")]
-SkipParameter = Annotated[int, Query(ge=0, le=LARGEST, description="How many rows to skip.")]
-LimitParameter = Annotated[int, Query(ge=0, le=MOST_ROWS, description="How many rows to return.")]
 
 
 class AccessChecks(Protocol):
@@ -83,39 +80,6 @@ class OpenAccess:
 
     def reader(self) -> None:
         """Let the request through."""
-
-
-class LongAnswer(Response):
-    """An answer that is sent in pieces, as fast as the client reads. `Asker.held_bytes` counts it until it is sent."""
-
-    def __init__(self, asker: Asker, text: str, headers: dict[str, str], media_type: str = "application/json") -> None:
-        super().__init__(text, headers=headers, media_type=media_type)
-        self._asker = asker
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response. The server disconnects a client that does not read."""
-        whole = memoryview(self.body)
-        self._asker.held_bytes += len(whole)
-        try:
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            for start in range(0, max(len(whole), 1), SENT_AT_ONCE):
-                piece = bytes(whole[start : start + SENT_AT_ONCE])
-                await send(
-                    {"type": "http.response.body", "body": piece, "more_body": start + SENT_AT_ONCE < len(whole)}
-                )
-        finally:
-            self._asker.held_bytes -= len(whole)
-
-
-def json_text(document: Any) -> str:
-    """Encode a document as the command line does, without white space."""
-    # An attribute may have half of a surrogate pair, which only an escape can express.
-    return json.dumps(document, ensure_ascii=True, separators=(",", ":"))
-
-
-def json_answer(document: Any, *, status: int = 200) -> Response:
-    """Make a response of a small document."""
-    return Response(json_text(document), status, media_type="application/json")
 
 
 def questions_router(
@@ -166,23 +130,48 @@ def questions_router(
 
         return await answer_text(ask, "application/json")
 
+    @router.get("/find", summary="Events with a text", responses=_answers(FoundDocument))
+    async def find(
+        text: TextParameter = None,
+        last: LastParameter = 20,
+        first: FirstParameter = None,
+        errors: Annotated[bool, Query(description="Only events that report a failure.")] = False,
+        process: ProcessParameter = None,
+        since: SinceParameter = None,
+        until: UntilParameter = None,
+        where: WhereParameter = None,
+        computation: ComputationParameter = None,
+    ) -> Response:
+        """List the newest events that meet everything that is asked for, the newest last.
+
+        An index finds texts. A condition alone looks at event after event, and may take too long.
+        """
+
+        def question(history: History, deadline: Deadline) -> Any:
+            if where is not None:
+                conditions.check(where)
+            return history.find(
+                text,
+                where=where,
+                last=last,
+                first=first,
+                errors=errors,
+                processes=process,
+                since=_bounded_time(history, since),
+                until=_bounded_time(history, until),
+                computation=computation,
+                on_progress=deadline.check,
+            )
+
+        return await answer(question)
+
     @router.get("/why", summary="What led to an event", responses=_answers(WhyDocument))
     async def why(
         event: EventParameter,
         k: KParameter = 25,
         possible: PossibleParameter = 10,
-        where: Annotated[
-            str | None,
-            Query(
-                max_length=MOST_CHARACTERS,
-                description="Only causes that meet this SQL condition over columns and attributes. It has comparisons and "
-                "simple functions.",
-                examples=["status >= 500 AND name LIKE 'order%'"],
-            ),
-        ] = None,
-        process: Annotated[
-            list[Name] | None, Query(max_length=MOST_NAMES, description="Only causes of these processes.")
-        ] = None,
+        where: WhereParameter = None,
+        process: ProcessParameter = None,
         name: Annotated[
             list[Name] | None, Query(max_length=MOST_NAMES, description="Only causes with these names.")
         ] = None,
@@ -375,6 +364,18 @@ def _cut(history: History, time: str | None, event: str | None, k: int, computat
     if moment is not None and count > MOST_ROWS:
         raise RequestRefused(400, "too-wide", f"a cut over HTTP has up to {MOST_ROWS:,} processes: name a computation")
     return history.cut(event_name, time=moment, k=k, computation=computation)
+
+
+def _bounded_time(history: History, time: str | None) -> int | None:
+    """Read a time; raise `RequestRefused` if it is none, or not one of 64 bits."""
+    if time is None:
+        return None
+    moment = parse_time(time, history.unit)
+    if moment is None or abs(moment) > LARGEST:
+        raise RequestRefused(
+            400, "bad-time", f"a time is a text in ISO 8601, or a whole number of {history.unit} of up to 64 bits"
+        )
+    return moment
 
 
 def _check_each(values: Iterator[Value], deadline: Deadline) -> Iterator[Value]:

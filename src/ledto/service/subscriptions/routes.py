@@ -12,7 +12,8 @@ from ledto.service.http.limits import RequestRefused
 from ledto.service.http.sse import EventStream
 from ledto.service.http.tokens import ANONYMOUS
 from ledto.service.questions.problems import PROBLEMS, AskingRoute, Problem
-from ledto.service.questions.routes import AccessChecks, OpenAccess, json_answer
+from ledto.service.questions.responses import json_answer
+from ledto.service.questions.routes import AccessChecks, OpenAccess
 from ledto.service.subscriptions.documents import (
     LARGEST,
     AnswerDocument,
