@@ -8,6 +8,7 @@ import time
 from benchmarks import (
     clocks,
     collector,
+    find,
     fuzzing,
     growth,
     killing,
@@ -47,6 +48,7 @@ BENCHMARKS = {
     "traces": traces.section,
     "start": start.section,
     "questions": questions.section,
+    "find": find.section,
     "growth": growth.section,
     "clocks": clocks.section,
     "otlp": otlp.section,
