@@ -240,7 +240,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def ask(*words: str, history: str) -> tuple[int, str]:
     """Run a command about a history."""
-    done = CliRunner(env={"COLUMNS": "200"}).invoke(cli, [*words, "--history", history])
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(cli, [words[0], history, *words[1:]])
     assert "Traceback" not in done.output
     return done.exit_code, done.output
 
@@ -262,7 +262,7 @@ def test_a_question_takes_a_text_for_an_event(shop: str) -> None:
     assert "pay:2 (ORDER FAILED: 48208)" in said
     code, said = ask("why", "--last", "order failed", history=shop)
     assert code == 0
-    assert "ORDER FAILED: 7" in said.splitlines()[-2]
+    assert any(line.startswith("* ") and "ORDER FAILED: 7" in line for line in said.splitlines())
     assert ask("relation", "--last", "checkout", "order failed", history=shop)[1].startswith("before: pay:1")
     assert ask("why", "--last", "pay:1", history=shop)[1] == ask("why", "pay:1", history=shop)[1]
     with pytest.raises(EventNotFound, match="'ORDER FAILED: 48208'"):
@@ -275,13 +275,13 @@ def test_the_command_lists_what_to_ask_next(shop: str) -> None:
     """A table without a way on leaves the user to guess the next command."""
     code, said = ask("find", "order", "--also", "48208", history=shop)
     lines = said.splitlines()
-    assert (code, len(lines)) == (0, 4)
-    assert "pay:2" in lines[2]
-    assert lines[-1] == f"Ask: ledto why pay:2 --history {shop}"
+    assert code == 0
+    assert [line.split()[-1] for line in lines if "ORDER" in line] == ["pay:2"]
+    assert lines[-1] == f"Ask: ledto why {shop} pay:2"
     code, said = ask("find", "--errors", history=shop)
     assert code == 0
     assert "error" in said
-    assert said.splitlines()[-1].startswith("Ask: ledto why pay:5 ")
+    assert said.splitlines()[-1].endswith("shop.history pay:5")
     code, said = ask("find", "--first", "2", "--json", history=shop)
     assert [event["id"] for event in json.loads(said)["events"]] == ["pay:1", "pay:2"]
     assert json.loads(said)["more"]
