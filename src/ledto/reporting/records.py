@@ -19,7 +19,8 @@ from ledto.clocks import Stamp
 NAME_CHARACTERS: Final = 1_000
 """The length of an event's name at most. Longer ones are cut."""
 ATTRIBUTES_BYTES: Final = 32 << 10
-"""The size of an event's attributes at most. Larger ones are replaced by ``{"ledto.cut_bytes": their size}``."""
+"""The size of an event's attributes at most. Of larger ones, the largest are left out, and ``ledto.cut_bytes`` has the size
+of all."""
 
 _MOST_DEPTH = 16
 _MOST_VALUES = 10_000
@@ -38,9 +39,24 @@ def name_json(name: object) -> str:
 
 def attributes_json(attributes: Mapping[str, Any]) -> str:
     """Write attributes as JSON text that the source accepts. Values that JSON cannot hold become their `str`."""
-    text = _encode(_Plain().convert(attributes, 0))
+    plain = _Plain().convert(attributes, 0)
+    text = _encode(plain)
     size = len(text.encode())
-    return text if size <= ATTRIBUTES_BYTES else f'{{"ledto.cut_bytes":{size}}}'
+    return text if size <= ATTRIBUTES_BYTES else _encode(_leave_out_largest(plain, size))
+
+
+def _leave_out_largest(plain: dict[str, Any], size: int) -> dict[str, Any]:
+    """Keep the smallest attributes, as many as fit: the level of a log record survives a long text beside it."""
+    note = {"ledto.cut_bytes": size}
+    room = ATTRIBUTES_BYTES - len(_encode(note))
+    sizes = {name: len(_encode({name: value}).encode()) for name, value in plain.items()}
+    kept = set()
+    for name in sorted(sizes, key=sizes.__getitem__):
+        room -= sizes[name]
+        if room < 0:
+            break
+        kept.add(name)
+    return {name: value for name, value in plain.items() if name in kept} | note
 
 
 def record_line(

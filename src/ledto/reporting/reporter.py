@@ -33,6 +33,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from ledto.clocks import Stamp
 from ledto.reporting import fork
+from ledto.reporting.environment import read_settings
 from ledto.reporting.headers import Message, extract, is_legal_key
 from ledto.reporting.lines import Line, ProcessLines, line_fields
 from ledto.reporting.post import Poster
@@ -71,9 +72,9 @@ class Reporter:
 
     def __init__(
         self,
-        process: str,
+        process: str | None = None,
         clock: Clock | Callable[[str], Clock] | None = None,
-        endpoint: str = "http://127.0.0.1:4318",
+        endpoint: str | None = None,
         *,
         token: str | None = None,
         computation: str = "",
@@ -92,6 +93,7 @@ class Reporter:
     ) -> None:
         """Start to report, and send the batches in the spool. Raises ValueError for arguments that cannot work.
 
+        `process`, `endpoint`, `token`: what is None is taken from the environment (`ledto.reporting.environment`).
         `clock`: a class or function that makes a clock for the name of a process; by default `LamportClock`, which never
         refuses a stamp. Or a clock: reports then have its process as it is, and you must give each start another one.
         `incarnation`: a word that no other start of the process has; random by default.
@@ -102,8 +104,9 @@ class Reporter:
             raise ValueError(f"queue_limit and batch are 1 or more, not {queue_limit} and {batch}")
         if computation and not is_legal_key(computation):
             raise ValueError(f"a computation is text of at most 275 bytes without NUL, not {computation!r:.60}")
-        self._name, self._computation, self._now = process, computation, now
-        self._endpoint, self._token, self._tls, self._timeout_s = endpoint, token, tls, timeout_s
+        settings = read_settings(process, endpoint, token)
+        self._name, self._computation, self._now = settings.process, computation, now
+        self._endpoint, self._token, self._tls, self._timeout_s = settings.endpoint, settings.token, tls, timeout_s
         self._spool, self._spool_limit_bytes = spool, spool_limit_bytes
         self._queue_limit, self._queue_limit_bytes = queue_limit, queue_limit_bytes
         self._pace = Pace(batch, linger_s, *retry_s)
@@ -111,9 +114,9 @@ class Reporter:
         self._current_elsewhere: Callable[[], str | None] | None = None
         self._make_clock = clock_maker(clock)
         if self._make_clock is None:
-            self._begin(name_of_clock(clock, process, incarnation), cast(Clock, clock))
+            self._begin(name_of_clock(clock, self._name, incarnation), cast(Clock, clock))
         else:
-            self._begin(full_name(process, incarnation), None)
+            self._begin(full_name(self._name, incarnation), None)
         if spool is not None:
             with self._lock:
                 self._get_sender()
