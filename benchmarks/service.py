@@ -62,7 +62,19 @@ class Service:
 def served(name: str, *options: str) -> Iterator[Service]:
     """``ledto serve`` with these options on a fresh history, ended and gone at the end."""
     history = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=folder())) / "history"
-    command = [sys.executable, "-m", "ledto.cli", "serve", "--to", str(history), "--port", "0", "--json", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "ledto.cli",
+        "serve",
+        "--to",
+        str(history),
+        "--port",
+        "0",
+        "--no-grpc",
+        "--json",
+        *options,
+    ]
     with (history.parent / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
     try:

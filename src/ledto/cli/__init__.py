@@ -17,8 +17,8 @@ from ledto.folders import NO_PLACE, keep_compiled_code
 
 EXTRAS = {"typer": "cli", "rich": "cli", "numpy": "spark", "numba": "spark", "pyspark": "spark"}
 EXTRAS |= {"pyarrow": "spark", "duckdb": "spark", "pandas": "spark", "msgspec": "spark"}
-EXTRAS |= {"matplotlib": "papers", "grpc": "papers"}
-EXTRAS |= {"fastapi": "serve", "uvicorn": "serve", "nats": "serve", "pydantic": "serve"}
+EXTRAS |= {"matplotlib": "papers"}
+EXTRAS |= dict.fromkeys(("fastapi", "uvicorn", "nats", "pydantic", "prometheus_client", "grpc", "google"), "serve")
 """By module that a command may miss: the extra that installs it."""
 OBJECTS_BEFORE_COLLECTING = 50_000
 """New objects after which Python looks for garbage. Its default, 700, costs a question a seventh of its time: imports make

@@ -35,6 +35,8 @@ class ServedDocument(_Document, frozen=True, kw_only=True):
     """Where `ledto serve` listens, when it is ready."""
 
     http: str
+    grpc: str | None
+    """None if gRPC is turned off."""
     broker: str
     history: str
     broker_pid: int | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,19 +29,45 @@ _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 def serve(
     history: Annotated[
         str,
-        typer.Option("--to", help="The history to write and to answer from: a folder, made if missing.", metavar="DIR"),
+        typer.Option(
+            "--to",
+            envvar="LEDTO_HISTORY",
+            help="The history to write and to answer from: a folder, made if missing.",
+            metavar="DIR",
+        ),
     ],
     host: Annotated[
-        str, typer.Option(help="Where to listen; beyond loopback, tokens are needed.", metavar="HOST")
+        str,
+        typer.Option(envvar="LEDTO_HOST", help="Where to listen; beyond loopback, tokens are needed.", metavar="HOST"),
     ] = "127.0.0.1",
     port: Annotated[
         int,
-        typer.Option(min=0, max=65_535, help="4318 is that of OTLP over HTTP; 0 takes a free one.", metavar="PORT"),
+        typer.Option(
+            min=0,
+            max=65_535,
+            envvar="LEDTO_PORT",
+            help="4318 is that of OTLP over HTTP; 0 takes a free one.",
+            metavar="PORT",
+        ),
     ] = 4318,
+    grpc_port: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=65_535,
+            envvar="LEDTO_GRPC_PORT",
+            help="4317 is that of OTLP over gRPC; 0 turns gRPC off.",
+            metavar="PORT",
+        ),
+    ] = 4317,
+    no_grpc: Annotated[
+        bool, typer.Option("--no-grpc", envvar="LEDTO_NO_GRPC", help="Offer HTTP only, as --grpc-port 0 does.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON when ready.")] = False,
     policy: Annotated[
         list[str] | None,
         typer.Option(
+            envvar="LEDTO_POLICY",
             help="As for ledto observe; subscribers get the order of the first.",
             show_default="exact",
             metavar="NAME",
@@ -51,18 +77,27 @@ def serve(
     eps: Annotated[
         str | None,
         typer.Option(
-            help="How far clocks differ at most.", show_default="50ms", metavar="TIME", rich_help_panel=DELIVERY
+            envvar="LEDTO_EPS",
+            help="How far clocks differ at most.",
+            show_default="50ms",
+            metavar="TIME",
+            rich_help_panel=DELIVERY,
         ),
     ] = None,
     delta: Annotated[
         str | None,
         typer.Option(
-            help="How long a report takes at most.", show_default="2s", metavar="TIME", rich_help_panel=DELIVERY
+            envvar="LEDTO_DELTA",
+            help="How long a report takes at most.",
+            show_default="2s",
+            metavar="TIME",
+            rich_help_panel=DELIVERY,
         ),
     ] = None,
     tokens: Annotated[
         Path | None,
         typer.Option(
+            envvar="LEDTO_TOKENS",
             help="A file with a line 'writer NAME TOKEN' or 'reader NAME TOKEN' for each caller.",
             metavar="FILE",
             rich_help_panel=ACCESS,
@@ -70,15 +105,24 @@ def serve(
     ] = None,
     tls_cert: Annotated[
         Path | None,
-        typer.Option(help="A certificate, with its chain, in PEM.", metavar="FILE", rich_help_panel=ACCESS),
+        typer.Option(
+            envvar="LEDTO_TLS_CERT",
+            help="A certificate, with its chain, in PEM.",
+            metavar="FILE",
+            rich_help_panel=ACCESS,
+        ),
     ] = None,
     tls_key: Annotated[
-        Path | None, typer.Option(help="The certificate's key, in PEM.", metavar="FILE", rich_help_panel=ACCESS)
+        Path | None,
+        typer.Option(
+            envvar="LEDTO_TLS_KEY", help="The certificate's key, in PEM.", metavar="FILE", rich_help_panel=ACCESS
+        ),
     ] = None,
     open_to_all: Annotated[
         bool,
         typer.Option(
             "--open-to-all",
+            envvar="LEDTO_OPEN_TO_ALL",
             help="Listen beyond loopback without tokens: anybody may send and ask.",
             rich_help_panel=ACCESS,
         ),
@@ -125,7 +169,10 @@ def serve(
     retention_bytes: Annotated[
         str,
         typer.Option(
-            help="Most bytes that the broker holds; then senders have to wait.", metavar="SIZE", rich_help_panel=LIMITS
+            envvar="LEDTO_RETENTION_BYTES",
+            help="Most bytes that the broker holds; then senders have to wait.",
+            metavar="SIZE",
+            rich_help_panel=LIMITS,
         ),
     ] = "8g",
     retention_age: Annotated[
@@ -155,7 +202,7 @@ def serve(
         ),
     ] = False,
 ) -> None:
-    """Collect reports over HTTP, and answer questions, live.
+    """Collect reports over HTTP and gRPC, and answer questions, live.
 
     Reports are delivered in causal order. Applications send OTLP to /v1/traces and /v1/logs, or reports to
     /v1/reports. A report that was answered with 200 is on disk. Ctrl-C finishes open requests and ends all
@@ -167,7 +214,7 @@ def serve(
     # Nothing has to be cleaned up yet, and compiled code crashes if it is interrupted while it is loaded.
     with end_at_interrupt():
         from ledto.errors import LedtoError
-        from ledto.service.broker.nats_server import Retention
+        from ledto.service.broker.nats_server import Retention, find_server_program
         from ledto.service.http.app import HttpSettings
         from ledto.service.http.limits import Limits
         from ledto.service.http.tokens import Access, read_tokens
@@ -198,6 +245,7 @@ def serve(
             settings=HttpSettings(
                 host=host,
                 port=port,
+                grpc_port=None if no_grpc else grpc_port or None,
                 access=Access() if tokens is None else read_tokens(tokens),
                 limits=_make_limits(Limits, max_body, max_reports),
                 certificate=tls_cert,
@@ -212,9 +260,10 @@ def serve(
             stream=not no_stream,
             stream_options=[] if no_stream else _make_stream_options(history, policy, eps=eps, delta=delta),
         )
-        if not no_stream:
-            # Without Java, the stream would end and be started again and again.
-            find_java()
+        searches: list[Callable[[], object]] = [] if broker is not None else [find_server_program]
+        # Without Java, the stream would end and be started again and again.
+        searches += [] if no_stream else [find_java]
+        _check_found(searches)
         _serve(plan, webhook_host or [], webhook_private=webhook_private, as_json=as_json)
     except LedtoError as failure:
         say_lines(failure, err=True)
@@ -263,6 +312,7 @@ def _announce(plan: ServicePlan, running: Running, live: LiveHistory, *, as_json
 
         document = ServedDocument(
             http=running.http,
+            grpc=running.grpc,
             broker=running.broker,
             history=str(plan.history),
             broker_pid=running.broker_pid,
@@ -280,6 +330,7 @@ def _announce(plan: ServicePlan, running: Running, live: LiveHistory, *, as_json
         access = "everybody who reaches it"
     lines = [
         f"Collecting  {running.http}/v1/traces  /v1/logs  /v1/reports   for {access}",
+        f"gRPC        {'off' if running.grpc is None else f'{running.grpc}   OTLP, for the same callers'}",
         f"Broker      {running.broker}   in {kept}",
         f"Stream      {stream}",
         f"History     {plan.history}   Ask: ledto why {plan.history} EVENT",
@@ -291,6 +342,21 @@ def _announce(plan: ServicePlan, running: Running, live: LiveHistory, *, as_json
         say_what_to_ask(live.current().run, str(plan.history))
     if plan.settings.certificate is None and not is_loopback(plan.settings.host):
         say("Without TLS, tokens and reports cross the network in the clear: see --tls-cert", err=True)
+
+
+def _check_found(searches: Sequence[Callable[[], object]]) -> None:
+    """Look for all programs that are needed. Raises `ServiceError`, which says of all that are missing what to do."""
+    from ledto.errors import LedtoError
+    from ledto.service.http.app import ServiceError
+
+    missing = []
+    for find in searches:
+        try:
+            find()
+        except LedtoError as fault:
+            missing.append(str(fault))
+    if missing:
+        raise ServiceError("\n".join(missing))
 
 
 def _make_limits(limits: Any, max_body: str, max_reports: int) -> Any:

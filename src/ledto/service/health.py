@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
@@ -39,7 +39,7 @@ class StreamStatus(Protocol):
 class HealthWatch:
     """Checks the broker and the stream on request. Belongs to one event loop.
 
-    `expects_stream` says whether a stream reads the broker.
+    `expects_stream` says whether a stream reads the broker; `grpc_is_up` is None if there is no gRPC.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class HealthWatch:
         *,
         expects_stream: bool,
         stream_problem: Callable[[], str | None] = lambda: None,
+        grpc_is_up: Callable[[], Awaitable[bool]] | None = None,
         elapsed_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._publisher = publisher
@@ -62,6 +63,7 @@ class HealthWatch:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="watching")
         self._checking: asyncio.Task[tuple[bool, dict[str, str]]] | None = None
         self._stream_problem = stream_problem
+        self._grpc_is_up = grpc_is_up
         self._elapsed_s = elapsed_s
         self._first_version: int | None = None
         self._version: int | None = None
@@ -94,9 +96,12 @@ class HealthWatch:
         if not room:
             states["disk"] = "full"
         alive = True
+        if self._grpc_is_up is not None:
+            alive = await self._grpc_is_up()
+            states["grpc"] = "ready" if alive else "down"
         if self._expects_stream:
             states["stream"] = await self._check_stream(can_advance=reached and room)
-            alive = states["stream"] not in ("stalled", "failing")
+            alive = alive and states["stream"] not in ("stalled", "failing")
             if (problem := self._stream_problem()) is not None:
                 states["reason"] = problem
         return reached and room and alive, states

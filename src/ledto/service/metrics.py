@@ -23,11 +23,12 @@ from ledto.history.manifest import Stream
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 
 _COUNTERS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
-    "requests": ("Requests answered, by path and status.", ("path", "status")),
+    "requests": ("Requests answered, by path and status; for gRPC, by method and code.", ("path", "status")),
     "refused": ("Requests refused, by reason; their reports may be stored or not.", ("reason",)),
     "reports": ("Reports stored, unreadable ones included.", ()),
     "quarantined": ("Reports stored that could not be read.", ()),
     "body_bytes": ("Bytes of bodies received, before decompression.", ()),
+    "metrics_requests_dropped": ("Requests with metrics, which are answered and not kept.", ()),
     "errors": ("Answers with status 500.", ()),
 }
 """By the middle of the name ``ledto_collector_NAME_total``: the help text and the labels."""

@@ -1,4 +1,4 @@
-"""Run ``ledto serve``: start broker, collector and stream in order, and end them in order."""
+"""Run ``ledto serve``: start broker, collector (HTTP and gRPC) and stream in order, and end them in order."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fastapi import APIRouter
 
+from ledto.errors import LedtoError
 from ledto.service.broker.nats_server import (
     FOLDER,
     STREAM,
@@ -24,10 +25,14 @@ from ledto.service.broker.nats_server import (
     without_secrets,
 )
 from ledto.service.broker.publisher import Publisher
+from ledto.service.collector.collector import Collector
 from ledto.service.health import StreamStatus
 from ledto.service.http.app import HttpServer, HttpSettings, ServiceError, make_app
 from ledto.service.metrics import Metrics
 from ledto.service.supervisor import Command, Supervised
+
+if TYPE_CHECKING:
+    from ledto.service.collector.grpc_server import GrpcServer
 
 log = logging.getLogger("ledto.service")
 
@@ -64,6 +69,8 @@ class Running:
     """The addresses and process ids of a running service. Nothing here is secret."""
 
     http: str
+    grpc: str | None
+    """None without gRPC."""
     broker: str
     broker_pid: int | None
     stream_pid: int | None
@@ -103,20 +110,30 @@ async def serve(
             subject=f"{plan.stream_name}.reports",
             has_room=own_broker.has_room if own_broker is not None else lambda: True,
             on_published=metrics.published,
+            any_waits=lambda: live is not None and _any_waits(live, publisher),
         )
         stream: Supervised | None = None
+        collector = Collector(publisher, plan.settings.limits, metrics)
+        grpc_server: GrpcServer | None = None
+
+        async def grpc_is_up() -> bool:
+            return grpc_server is not None and await grpc_server.is_up()
+
         app = make_app(
             plan.settings,
             publisher=publisher,
+            collector=collector,
             metrics=metrics,
             live=live,
             routers=routers,
             stream_problem=lambda: stream.problem if stream is not None else None,
+            grpc_is_up=None if plan.settings.grpc_port is None else grpc_is_up,
         )
         # Listen first: a port that is in use should fail before anything runs.
         server = HttpServer(app, plan.settings)
         metrics.add_gauge("ledto_collector_connections", "Connections that are open.", lambda: server.connections.count)
         ending.callback(server.close)
+        grpc_server = _make_grpc_server(plan.settings, collector)
         if own_broker is not None:
             await own_broker.start()
             ending.push_async_callback(own_broker.stop)
@@ -129,15 +146,40 @@ async def serve(
         if plan.stream:
             stream = stream_child(plan, url)
             ending.push_async_callback(stream.stop)
+        collector.load_compiled()
+        ending.callback(collector.close)
+        if grpc_server is not None:
+            await grpc_server.start()
+            ending.push_async_callback(grpc_server.stop)
 
         async def begin() -> None:
             # Reports are accepted meanwhile: a stream that an earlier service left may take a while to end.
             if stream is not None:
                 await stream.start()
             pids = (own_broker.pid if own_broker is not None else None, stream.pid if stream is not None else None)
-            on_ready(Running(server.url, f"{without_secrets(url())}/{plan.stream_name}", *pids))
+            grpc_url = grpc_server.url if grpc_server is not None else None
+            on_ready(Running(server.url, grpc_url, f"{without_secrets(url())}/{plan.stream_name}", *pids))
 
         await _run(server, begin, on_ending, end_requested)
+
+
+def _make_grpc_server(settings: HttpSettings, collector: Collector) -> GrpcServer | None:
+    """Bind the port of gRPC; None if it is turned off. Raises `ServiceError`."""
+    if settings.grpc_port is None:
+        return None
+    # Without gRPC, nothing of it is loaded.
+    from ledto.service.collector.grpc_server import GrpcServer
+
+    return GrpcServer(collector, settings, settings.grpc_port)
+
+
+def _any_waits(live: StreamStatus, publisher: Publisher) -> bool:
+    """Return whether the stream has reports that wait for delivery; if that cannot be known, whether any came."""
+    try:
+        state = live.state()
+    except (LedtoError, OSError, ValueError):
+        state = None
+    return publisher.first_report_s is not None if state is None else state.counts.waiting > 0
 
 
 def _make_own_broker(plan: ServicePlan) -> OwnBroker:

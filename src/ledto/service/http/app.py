@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from fastapi import APIRouter, FastAPI
 
 from ledto.errors import LedtoError
 from ledto.service.broker.publisher import Publisher
-from ledto.service.collector.routes import Collector, collector_router
+from ledto.service.collector.collector import Collector
+from ledto.service.collector.routes import collector_router
 from ledto.service.health import HealthWatch, StreamStatus, watching_router
 from ledto.service.http.connections import HttpConnection, OpenConnections, most_connections
 from ledto.service.http.limits import Limits, RequestRefused
@@ -38,6 +39,8 @@ class HttpSettings:
 
     host: str = "127.0.0.1"
     port: int = 4318
+    grpc_port: int | None = None
+    """The port for OTLP over gRPC, on the same host; 0 takes a free one, None offers no gRPC."""
     access: Access = field(default_factory=Access)
     limits: Limits = field(default_factory=Limits)
     certificate: Path | None = None
@@ -61,30 +64,24 @@ def make_app(
     settings: HttpSettings,
     *,
     publisher: Publisher,
+    collector: Collector,
     metrics: Metrics,
     live: StreamStatus | None = None,
     routers: Sequence[APIRouter] = (),
     stream_problem: Callable[[], str | None] = lambda: None,
+    grpc_is_up: Callable[[], Awaitable[bool]] | None = None,
 ) -> FastAPI:
     """Make the application: collector, health, metrics, and the `routers` of questions and subscriptions.
 
     Routers raise `RequestRefused` to refuse a request, and check tokens with `settings.access`. The caller starts and
-    closes the publisher.
+    closes the publisher and the collector. `grpc_is_up` is None if there is no gRPC.
     """
-    collector = Collector(publisher, settings.access, settings.limits, metrics)
-
-    @contextlib.asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        collector.load_compiled()
-        yield
-        collector.close()
-
-    app = FastAPI(title="ledto", docs_url=None, redoc_url=None, lifespan=lifespan)
+    app = FastAPI(title="ledto", docs_url=None, redoc_url=None)
     app.add_exception_handler(RequestRefused, answer_refusal)
     # On loopback without tokens, only the header Host distinguishes an application from a web page in a browser.
     hosts = _LOOPBACK_NAMES if settings.access.is_open and not settings.open_to_all else None
     app.add_middleware(Guard, metrics=metrics, hosts=hosts)
-    app.include_router(collector_router(collector))
+    app.include_router(collector_router(collector, settings.access))
     watch = HealthWatch(
         publisher,
         metrics,
@@ -92,6 +89,7 @@ def make_app(
         live,
         expects_stream=settings.expects_stream,
         stream_problem=stream_problem,
+        grpc_is_up=grpc_is_up,
     )
     app.include_router(watching_router(watch, settings.access))
     for router in routers:
@@ -109,7 +107,8 @@ class HttpServer(uvicorn.Server):
     def __init__(self, app: FastAPI, settings: HttpSettings) -> None:
         self._socket = _listen(settings)
         self.settings = settings
-        self.connections = OpenConnections(settings.limits, most_connections(settings.limits))
+        servers = 1 if settings.grpc_port is None else 2
+        self.connections = OpenConnections(settings.limits, most_connections(settings.limits, servers=servers))
         connections = self.connections
 
         class ServerConnection(HttpConnection):
@@ -147,8 +146,7 @@ class HttpServer(uvicorn.Server):
     def url(self) -> str:
         """The address that it listens on."""
         host, port = self._socket.getsockname()[:2]
-        bracketed = f"[{host}]" if ":" in host else host
-        return f"{'https' if self.settings.certificate else 'http'}://{bracketed}:{port}"
+        return f"{'https' if self.settings.certificate else 'http'}://{show_address(host)}:{port}"
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -193,18 +191,39 @@ def is_loopback(host: str) -> bool:
 def _listen(settings: HttpSettings) -> socket.socket:
     """Open a listening socket. Raises `ServiceError`."""
     settings.check()
+    listening = _bind(settings.host, settings.port, option="--port")
+    listening.listen(_BACKLOG)
+    return listening
+
+
+def free_address(host: str, port: int, *, option: str) -> str:
+    """Return the address of a host on which the port is free. Raises `ServiceError`, which names the `option`."""
+    with contextlib.closing(_bind(host, port, option=option)) as bound:
+        return str(bound.getsockname()[0])
+
+
+def _bind(host: str, port: int, *, option: str) -> socket.socket:
     try:
-        family, kind, _, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         # Asyncio sets TCP_NODELAY only on sockets that name their protocol; without it, each answer takes 40 ms more.
-        listening = socket.socket(family, kind, socket.IPPROTO_TCP)
+        bound = socket.socket(family, kind, socket.IPPROTO_TCP)
         try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(address)
-            listening.listen(_BACKLOG)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
         except OSError:
-            listening.close()
+            bound.close()
             raise
     except (OSError, OverflowError) as fault:
         why = getattr(fault, "strerror", None) or type(fault).__name__
-        raise ServiceError(f"cannot listen on {settings.host}:{settings.port}: {why}; choose another --port") from None
-    return listening
+        raise cannot_listen(host, port, why, option=option) from None
+    return bound
+
+
+def cannot_listen(host: str, port: int, why: str, *, option: str) -> ServiceError:
+    """Make the error for a port that cannot be used; `option` is what chooses another one."""
+    return ServiceError(f"cannot listen on {host}:{port}: {why}; choose another {option}")
+
+
+def show_address(host: str) -> str:
+    """Write an address as URLs have it."""
+    return f"[{host}]" if ":" in host else host

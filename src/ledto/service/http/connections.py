@@ -85,8 +85,8 @@ class OpenConnections:
         return False
 
 
-def most_connections(limits: Limits) -> int:
-    """Return how many connections to keep: the limit, or fewer if open files do not allow it.
+def most_connections(limits: Limits, *, servers: int = 1) -> int:
+    """Return how many connections each of the servers may keep: the limit, or fewer if open files do not allow it.
 
     Sets this process's soft limit of open files as high as the system allows.
     """
@@ -98,7 +98,7 @@ def most_connections(limits: Limits) -> int:
             soft = possible
     if soft == resource.RLIM_INFINITY:
         return limits.connections
-    return max(1, min(limits.connections, soft - SPARE - OTHER_FILES))
+    return max(1, min(limits.connections, (soft - SPARE - OTHER_FILES) // servers))
 
 
 class HealthOnly:

@@ -46,6 +46,8 @@ class Limits:
     header_bytes: int = 32 << 10
     read_s: float = 30.0
     """The longest time in which a body must arrive."""
+    give_way_s: float = 2.0
+    """How long a body may come by gRPC, if all slots for reading are in use and others wait."""
     discard_s: float = 5.0
     """The longest time to read the rest of a refused body, so that its sender sees the answer."""
     requests_in_flight: int = 128

@@ -37,6 +37,14 @@ async def answer_refusal(request: Request, refusal: Exception) -> Response:
     )
 
 
+def unexpected_failure(fault: Exception, metrics: Metrics) -> RequestRefused:
+    """Count and log an exception that nobody expected; return the answer, with an id that the log has, too."""
+    error_id = uuid.uuid4().hex[:12]
+    metrics.count("errors")
+    log.error("unexpected %s while answering, id %s", type(fault).__name__, error_id)
+    return RequestRefused(500, "error", f"the service failed; its log says more under the id {error_id}")
+
+
 class Guard:
     """ASGI middleware that refuses unknown hosts, and answers unexpected exceptions with an id that the log has, too.
 
@@ -68,16 +76,9 @@ class Guard:
         try:
             await self._app(scope, receive, send_noting_start)
         except Exception as fault:
-            error_id = uuid.uuid4().hex[:12]
-            self._metrics.count("errors")
-            log.error("unexpected %s while answering, id %s", type(fault).__name__, error_id)
+            refusal = unexpected_failure(fault, self._metrics)
             if not started:
-                content = {
-                    "reason": "error",
-                    "message": f"the service failed; its log says more under the id {error_id}",
-                }
-                response = Response(json.dumps(content).encode(), 500, media_type="application/json")
-                await response(scope, receive, send)
+                await (await answer_refusal(Request(scope), refusal))(scope, receive, send)
 
 
 def _host(scope: Scope) -> str:

@@ -59,16 +59,20 @@ class Access:
 
     def writer(self, request: Request) -> str:
         """Return the name of the caller, who sends reports. Raises `RequestRefused`. A FastAPI dependency."""
-        return self._check(request, "writer")
+        return self.writer_with(_authorization(request))
+
+    def writer_with(self, authorization: str) -> str:
+        """Return the name of the caller who sends reports with this header. Raises `RequestRefused`."""
+        return self._check(authorization, "writer")
 
     def reader(self, request: Request) -> str:
         """Return the name of the caller, who asks or subscribes. Raises `RequestRefused`. A FastAPI dependency."""
-        return self._check(request, "reader")
+        return self._check(_authorization(request), "reader")
 
-    def _check(self, request: Request, role: Role) -> str:
+    def _check(self, authorization: str, role: Role) -> str:
         if self.entries is None:
             return ANONYMOUS
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise RequestRefused(401, "no-token", "this needs the header Authorization: Bearer TOKEN")
         digest = hashlib.sha256(token.strip().encode()).digest()
@@ -79,6 +83,10 @@ class Access:
             if entry.role == role:
                 return entry.name
         raise RequestRefused(403, "wrong-role", f"this token is not one of a {role}")
+
+
+def _authorization(request: Request) -> str:
+    return request.headers.get("authorization", "")
 
 
 def read_tokens(path: Path) -> Access:
