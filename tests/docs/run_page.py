@@ -35,6 +35,8 @@ FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\w*)")
 PATH = [str(Path(sys.executable).parent)]
 """Where commands are looked for first."""
 NOT_RUN = re.compile(r"^ *<!-- not run\b(?P<reason>.*)-->\s*$")
+ON_SPARK = re.compile(r"^ *<!-- on Spark\b.*-->\s*$")
+"""A mark of blocks that need Java, on a page whose others do not: they are left out with ``--inline``."""
 
 
 INLINE = """#!/bin/sh
@@ -59,12 +61,13 @@ class Block:
     follows: int
     """How many lines of prose stand between the block before and this one."""
     not_run: bool
+    on_spark: bool
 
 
 def blocks(page: str) -> Iterator[Block]:
     """The page's fenced blocks, in order."""
     lines = iter(enumerate(page.splitlines(), start=1))
-    prose, not_run = 1, False
+    prose, not_run, on_spark = 1, False, False
     for number, line in lines:
         if opening := FENCE.match(line):
             closing = re.compile(rf"^ *{opening['ticks']}`*\s*$")
@@ -76,14 +79,16 @@ def blocks(page: str) -> Iterator[Block]:
             else:
                 raise PageError(f"line {number}: this block is never closed")
             text = textwrap.dedent("\n".join(body))
-            yield Block(opening["language"], text, number + 1, prose, not_run)
-            prose, not_run = 0, False
+            yield Block(opening["language"], text, number + 1, prose, not_run, on_spark)
+            prose, not_run, on_spark = 0, False, False
         elif mark := NOT_RUN.match(line):
             if not mark["reason"].strip(": "):
                 raise PageError(f"line {number}: say why: <!-- not run: reason -->")
             not_run = True
+        elif ON_SPARK.match(line):
+            on_spark = True
         elif line.strip():
-            prose, not_run = prose + 1, False
+            prose, not_run, on_spark = prose + 1, False, False
 
 
 def make_targets() -> set[str]:
@@ -150,13 +155,13 @@ def compare(shown: str, printed: str) -> None:
         raise PageError(f"the page shows\n{shown.rstrip()}\nand the example prints\n{printed.rstrip()}")
 
 
-def run_page(page: Path) -> int:
-    """Run every example; returns how many ran."""
+def run_page(page: Path, *, inline: bool = False) -> int:
+    """Run every example, without those on Spark if `inline`; returns how many ran."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     printed: str | None = None
     ran = 0
     for block in blocks(page.read_text()):
-        language = None if block.not_run else block.language
+        language = None if block.not_run or (inline and block.on_spark) else block.language
         try:
             if language == "text" and printed is not None and block.follows == 0:
                 compare(block.body, printed)
@@ -198,6 +203,6 @@ if __name__ == "__main__":
     given = arguments.parse_args()
     try:
         with inline_engine() if given.inline else contextlib.nullcontext():
-            print(f"{run_page(given.page)} examples ran")
+            print(f"{run_page(given.page, inline=given.inline)} examples ran")
     except PageError as error:
         sys.exit(str(error))

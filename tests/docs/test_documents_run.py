@@ -27,8 +27,9 @@ PAGES = [
 
 ON_SPARK = {"follow.md", "reproduce.md", "serve.md", "subscribe.md"}
 """Pages that start Spark or the service, which no engine can do for them."""
-AS_WRITTEN = ON_SPARK | {"observe.md", "sources.md"}
-"""Those, and two that stand for all pages on which ``ledto observe`` takes the engine that a reader gets."""
+AS_WRITTEN = ON_SPARK | {"README.md", "observe.md", "sources.md"}
+"""Those, one that has such a part, and two that stand for all pages on which ``ledto observe`` takes the engine that a
+reader gets."""
 COMMAND = re.compile(
     r"""(?:\$\ )?(?:[A-Z_]+=\S+\ )*ledto\ (?P<arguments>(?:[^'"\\|&;<>()]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")*)""",
     re.VERBOSE,
@@ -111,6 +112,7 @@ PYTHON = "```python\n{}\n```\n"
         ("x\n" + PYTHON.format("\n1 / 0"), "line 4"),
         ("<!-- not run: it fails -->\n" + PYTHON.format("1 / 0"), None),
         ("<!-- not run: it fails -->\nprose\n" + PYTHON.format("1 / 0"), "ZeroDivisionError"),
+        ("<!-- on Spark: it starts it -->\n" + PYTHON.format("1 / 0"), "ZeroDivisionError"),
         ("<!-- not run -->\n" + PYTHON.format("1 / 0"), "line 1: say why"),
         ("- item\n  ```python\n  if True:\n      print(1)\n  ```\n  ```text\n  1\n  ```\n", None),
         ("```python\n1\n", "line 1: this block is never closed"),

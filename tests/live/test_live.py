@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from ledto.events.schema import REPORTS
 from ledto.history.deliver.files import agree_terms, deliver_on
 from ledto.history.deliver.rows import Blocks, survey_segment
-from ledto.live import LiveHistory, LiveWriter, OtherTerms
+from ledto.history.manifest import Manifest, read_manifest
+from ledto.history.store import Store
+from ledto.live import LiveHistory, LiveWriter, OtherTerms, reader
 from ledto.questions import History
 from ledto.questions.standing import Standing
 from tests.history.computations import observe_cut, past_of, relations_of, told_of
@@ -263,3 +265,28 @@ def test_a_receive_lacks_its_send_until_nothing_can_come_between(tmp_path: Path)
 def _reports(rows: list[dict[str, object]]) -> pa.Table:
     given = [{"computation": "", "arrival": row["time"], **row} for row in rows]
     return pa.Table.from_pylist(given, REPORTS)
+
+
+def test_a_reader_sees_every_commit_and_reads_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A subscriber would wait for a commit that was made; or five looks a second would keep a core warm for nothing."""
+    reads = 0
+
+    def counting(store: Store) -> Manifest:
+        nonlocal reads
+        reads += 1
+        return read_manifest(store)
+
+    monkeypatch.setattr(reader, "read_manifest", counting)
+    _, table = kind_stream(Random(1), loss=0.0)
+    live = LiveHistory(tmp_path / "h")
+    assert (live.version, live.state(), live.last_delivery()) == (0, None, 0)
+    with LiveWriter(str(tmp_path / "h"), terms()) as writer:
+        for number in range(3):
+            rows = table.slice(10 * number, 10)
+            assert writer.step(rows, now=rows["arrival"][-1].as_py())
+            reads = 0
+            for _ in range(5):
+                assert live.version == writer.version == live.current().run.manifest.version[1]
+                assert (state := live.state()) is not None
+                assert state.version == writer.version
+            assert reads == 1

@@ -13,12 +13,17 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from nats.aio.client import Client
 
+from ledto.errors import LedtoError
+from ledto.history.manifest import Stream
+from ledto.service.broker import publisher
 from ledto.service.broker.nats_server import BrokerError, Retention, broker_url, without_secrets
 from ledto.service.http.app import HttpSettings
 from ledto.service.http.limits import Limits
 from ledto.service.serve import ServicePlan, stream_command
+from tests.history.manifests import stream
 from tests.service.collector_stage import Stage, served, until
 
 LINES = "application/x-ndjson"
@@ -164,8 +169,50 @@ def spans() -> bytes:
 def test_heartbeats_tell_that_time_goes_on(tmp_path: Path) -> None:
     """Reports that wait for others would wait for ever when all applications fall silent."""
     with served(tmp_path / "h") as stage:
-        until(lambda: b"\nledto_broker_messages 2" in stage.get("/metrics").body)
-        assert stage.stored() == []
+        assert stage.post("/v1/reports", b'{"process":"p","seq":1}', LINES).status == 200
+        until(lambda: b"\nledto_broker_messages 3" in stage.get("/metrics").body)
+        assert len(stage.stored()) == 1
+
+
+class Waiting:
+    """A history of which so many reports wait for delivery."""
+
+    waiting = 0
+    asked = 0
+
+    def state(self) -> Stream | None:
+        self.asked += 1
+        if self.waiting < 0:
+            raise LedtoError("torn")
+        found = stream(version=1)
+        return replace(found, counts=replace(found.counts, waiting=self.waiting))
+
+
+def test_without_anything_that_waits_there_are_no_heartbeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each heartbeat is a micro-batch of Spark: a service that nobody uses would keep a core busy."""
+    monkeypatch.setattr(publisher, "HEARTBEAT_S", 0.01)
+    monkeypatch.setattr(publisher, "QUIET_AFTER_S", 0.0)
+    live = Waiting()
+    with served(tmp_path / "h", live=live) as stage:
+
+        def messages() -> bytes:
+            body = stage.get("/metrics").body
+            return next(line for line in body.splitlines() if line.startswith(b"ledto_broker_messages "))
+
+        def beats_go_on() -> bool:
+            """Whether heartbeats come while the stream is asked a few more times."""
+            asked, before = live.asked, messages()
+            until(lambda: live.asked > asked + 20)
+            return messages() != before
+
+        assert not beats_go_on(), "a new service"
+        live.waiting = 1
+        until(beats_go_on)
+        live.waiting = 0
+        assert stage.post("/v1/reports", b'{"process":"p","seq":1}', LINES).status == 200
+        until(lambda: not beats_go_on())
+        live.waiting = -1
+        until(beats_go_on)
 
 
 def test_the_token_stays_in_files_of_its_owner_and_one_service_has_a_history(tmp_path: Path) -> None:

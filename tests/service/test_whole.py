@@ -29,6 +29,11 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield running
 
 
+def test_a_new_service_is_ready_before_the_first_report(service: Service) -> None:
+    """No probe would let traffic to a new service: the first report would wait for itself."""
+    assert service.ask("GET", "/readyz") == (200, {"broker": "ready", "stream": "idle"})
+
+
 def test_a_subscriber_is_told_what_led_to_the_failure_and_wall_clocks_are_wrong(service: Service) -> None:
     """What the service is for: the answer holds all causes and no bystander, though every clock is off by seconds."""
     client, receiver = Client(service.port), Receiver(lambda _: None)

@@ -101,6 +101,13 @@ class Store:
         with self._files.open_input_file(self._path(name)) as file:
             return bytes(file.read())
 
+    def signature(self, name: str) -> tuple[int, ...] | None:
+        """Return a value that changes when a file is replaced; None if only reading it can tell. Raises `OSError`."""
+        if not self.is_local:
+            return None
+        found = os.stat(self._path(name))
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
     def open(self, name: str) -> pa.NativeFile:
         """Open a file to read at any offset, as Parquet readers do. Raises `FileNotFoundError`."""
         # Not mapped into memory: reading a mapped file that was cut would kill the process.

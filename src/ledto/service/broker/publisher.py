@@ -27,6 +27,11 @@ from ledto.service.http.limits import RETRY_AFTER_S, Limits, RequestRefused, too
 log = logging.getLogger("ledto.service")
 
 HEARTBEAT_S: Final = 1.0
+"""Seconds between heartbeats while reports wait in the stream: it then learns in time that time has passed."""
+QUIET_HEARTBEAT_S: Final = 60.0
+"""Seconds between heartbeats while nothing waits. Each is work for the stream, but they find a broker that hangs."""
+QUIET_AFTER_S: Final = 15.0
+"""Seconds after the last report before the stream is asked whether anything waits."""
 _HEADERS_BYTES: Final = 4 << 10
 _MOST_BYTES: Final = 64 << 20
 """The largest payload that NATS allows; a broker may allow less."""
@@ -53,7 +58,9 @@ class Publisher:
         subject: str = SUBJECT,
         has_room: Callable[[], bool] = lambda: True,
         on_published: Callable[[float], None] = lambda seconds: None,
+        any_waits: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`any_waits` says whether the stream has reports that wait for time to pass; a thread calls it."""
         self._url = url
         self._retention = retention
         self._limits = limits
@@ -61,12 +68,14 @@ class Publisher:
         self._subject = subject
         self._has_room = has_room
         self._on_published = on_published
+        self._any_waits = any_waits
         self._context: JetStreamContext | None = None
         self._client: Client | None = None
         self._lost = asyncio.Event()
         self._ready = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._last_publish_s = 0.0
+        self._last_report_s = 0.0
         self._failing_since_s: float | None = None
         self.first_report_s: float | None = None
         """When the first report since the start was stored, by the monotonic clock; None before."""
@@ -92,6 +101,7 @@ class Publisher:
 
     async def start(self) -> None:
         """Start to connect and to send heartbeats; do not wait for the connection."""
+        self._last_publish_s = time.monotonic()
         self._tasks = [asyncio.create_task(self._keep_connected()), asyncio.create_task(self._beat())]
 
     async def wait_ready(self, timeout_s: float) -> None:
@@ -117,7 +127,8 @@ class Publisher:
         await self._publish_timed(messages)
         if self.first_report_s is None:
             self.first_report_s = started
-        self._on_published(time.monotonic() - started)
+        self._last_report_s = time.monotonic()
+        self._on_published(self._last_report_s - started)
 
     async def _publish_timed(self, messages: Sequence[BrokerMessage]) -> None:
         """Publish, and note when that last succeeded or began to fail."""
@@ -248,13 +259,23 @@ class Publisher:
     async def _beat(self) -> None:
         """Send an empty message while no reports come: the stream learns from it that time has passed."""
         while True:
+            pause_s = HEARTBEAT_S if await self._time_matters() else QUIET_HEARTBEAT_S
             idle_s = time.monotonic() - self._last_publish_s
-            if idle_s >= HEARTBEAT_S and self._context is not None:
+            if idle_s >= pause_s and self._context is not None:
                 # If the broker is full or down, the next heartbeat is soon enough.
                 with suppress(RequestRefused):
                     await self._publish_timed([BrokerMessage(b"")])
                 idle_s = 0.0
-            await asyncio.sleep(max(HEARTBEAT_S - idle_s, 0.05))
+            # A report may come at any moment, and time matters then.
+            await asyncio.sleep(min(max(pause_s - idle_s, 0.05), HEARTBEAT_S))
+
+    async def _time_matters(self) -> bool:
+        """Return whether a report may wait for time to pass, or the broker may have to be replaced."""
+        if self._failing_since_s is not None:
+            return True
+        if self.first_report_s is not None and time.monotonic() - self._last_report_s < QUIET_AFTER_S:
+            return True
+        return await asyncio.to_thread(self._any_waits)
 
 
 def _not_stored(fault: nats.js.errors.APIError) -> RequestRefused:
