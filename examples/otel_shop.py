@@ -1,4 +1,4 @@
-"""Three services under OpenTelemetry, one change of a limit, one failure: ``python examples/otel_shop.py FOLDER``.
+"""Three services under OpenTelemetry, one change of a limit, one failure: ``python examples/otel_shop.py FOLDER_OR_URL``.
 
 A gateway (``oweb``) hands orders to ``oorders``, which asks ``opay`` for the money: three operating-system processes with
 the unchanged OpenTelemetry SDK and instrumentation of FastAPI, httpx and logging. They know nothing of ledto.
@@ -7,8 +7,8 @@ Twenty orders are paid, all at once. Then an operator lowers the limit of ``opay
 Small orders are still paid, but one of 120 is refused, while all services are busy with other requests. The change and the
 refusal are two traces that only share the memory of ``opay``.
 
-What the services export, requests of OTLP with spans and logs, is files below FOLDER. The last line printed is the id of
-the trace that failed.
+What the services export, requests of OTLP with spans and logs, is files below a folder, or goes to a collector such as
+``ledto serve``, at http://127.0.0.1:4318. The last line printed is the id of the trace that failed.
 """
 
 from __future__ import annotations
@@ -231,7 +231,13 @@ async def use(address: dict[str, str]) -> Truth:
 
 def play(folder: Path) -> Truth:
     """Run the services and their clients; what they export is the files ``*.otlp`` of the folder."""
-    with files_of_exports(folder) as collector, running(collector) as address:
+    with files_of_exports(folder) as collector:
+        return play_to(collector)
+
+
+def play_to(collector: str) -> Truth:
+    """Run the services and their clients; what they export goes to this address."""
+    with running(collector) as address:
         return asyncio.run(use(address))
 
 
@@ -239,4 +245,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "--serve":
         serve(sys.argv[2], int(sys.argv[3]), sys.argv[4])
     else:
-        print(play(Path(sys.argv[1])).failed_trace)  # noqa: T201
+        target = sys.argv[1]
+        truth = play_to(target) if target.startswith("http") else play(Path(target))
+        print(truth.failed_trace)  # noqa: T201
