@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ledto.extras import name_missing_extra
 from ledto.folders import keep_compiled_code
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ __version__ = "0.1.0"
 keep_compiled_code()
 
 
+@name_missing_extra()
 def open(path: str | os.PathLike[str]) -> History:
-    """Open the history at a path or URI. Needs ``ledto[spark]``.
+    """Open the history at a path or URI. Needs ``ledto[ask]``.
 
     Raises `ledto.history.NoHistory` where there is none. Nothing heavy is loaded before this is called.
     """
@@ -31,6 +33,7 @@ def open(path: str | os.PathLike[str]) -> History:
     return open_history(path)
 
 
+@name_missing_extra()
 def observe(
     inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     to: str | os.PathLike[str],
@@ -42,12 +45,12 @@ def observe(
     policies: str | Sequence[str] = ("exact",),
     **options: Any,
 ) -> History:
-    """Turn logs into the history at `to`, and open it; needs ``ledto[spark]``.
+    """Turn logs into the history at `to`, and open it.
 
     `engine` is ``inline``, which runs in this process and keeps all reports in memory, or ``spark``: the session that is
-    running, or one of its own on this machine. `eps` is in the unit, or a text such as ``"20ms"``. Other `options` are
-    those of the formats, such as ``mapping`` and ``regex``. Raises `ledto.errors.LedtoError`s that say what to
-    do.
+    running, or one of its own on this machine. The first needs ``ledto[ask]``, and for some formats ``ledto[formats]``; the
+    other needs ``ledto[spark]``. `eps` is in the unit, or a text such as ``"20ms"``. Other `options` are those of the
+    formats, such as ``mapping`` and ``regex``. Raises `ledto.errors.LedtoError`s that say what to do.
     """
     from ledto.batch.observe import Delivering, RunSettings
     from ledto.batch.observe import observe as observe_with

@@ -13,13 +13,9 @@ import atexit
 import gc
 import sys
 
+from ledto.extras import MissingExtra, name_missing_extra
 from ledto.folders import NO_PLACE, keep_compiled_code
 
-EXTRAS = {"typer": "cli", "rich": "cli", "numpy": "spark", "numba": "spark", "pyspark": "spark"}
-EXTRAS |= {"pyarrow": "spark", "duckdb": "spark", "pandas": "spark", "msgspec": "spark"}
-EXTRAS |= {"matplotlib": "papers"}
-EXTRAS |= dict.fromkeys(("fastapi", "uvicorn", "nats", "pydantic", "prometheus_client", "grpc", "google"), "serve")
-"""By module that a command may miss: the extra that installs it."""
 OBJECTS_BEFORE_COLLECTING = 50_000
 """New objects after which Python looks for garbage. Its default, 700, costs a question a seventh of its time: imports make
 100,000 objects that stay."""
@@ -40,14 +36,12 @@ def app() -> None:
         sys.stderr.write(f"{NO_PLACE}\n")
         sys.exit(1)
     try:
-        from ledto.cli.main import cli
-        from ledto.cli.output import exit_when_stdout_is_full, guard_streams
+        with name_missing_extra():
+            from ledto.cli.main import cli
+            from ledto.cli.output import exit_when_stdout_is_full, guard_streams
 
-        with guard_streams(), exit_when_stdout_is_full():
-            cli()
-    except ModuleNotFoundError as missing:
-        extra = EXTRAS.get((missing.name or "").partition(".")[0])
-        if extra is None:
-            raise
-        sys.stderr.write(f"This command needs {missing.name}: pip install 'ledto[{extra}]'\n")
+            with guard_streams(), exit_when_stdout_is_full():
+                cli()
+    except MissingExtra as missing:
+        sys.stderr.write(f"This command cannot run: {missing}\n")
         sys.exit(2)

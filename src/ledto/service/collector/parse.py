@@ -19,8 +19,8 @@ from ledto.sources.contract import FileSlice, Source
 from ledto.sources.lines import BOM
 from ledto.sources.native.lines import JsonLines
 from ledto.sources.otlp import Otlp
-from ledto.sources.otlp.framing import shape_of
-from ledto.sources.otlp.protobuf_walk import TooManyParts, WireLimits
+from ledto.sources.otlp.framing import WireLimits, shape_of
+from ledto.sources.otlp.protobuf_walk import TooManyParts
 
 log = logging.getLogger("ledto.service")
 

@@ -16,7 +16,8 @@ from fastapi import APIRouter, Depends, FastAPI, Query, Response
 
 from ledto.history.errors import EventNotFound
 from ledto.history.times import parse_time, time_or_event
-from ledto.questions.history import History, Process
+from ledto.questions.check import Process
+from ledto.questions.history import History
 from ledto.questions.locate import unknown_name
 from ledto.questions.order import order_documents
 from ledto.service.http.limits import RequestRefused

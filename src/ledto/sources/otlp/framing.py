@@ -1,10 +1,14 @@
-"""Recognise the shape of an OTLP file from its first bytes. The answer is the same for every piece of a file."""
+"""Recognise the shape of an OTLP file from its first bytes. The answer is the same for every piece of a file.
+
+Also the limits of requests in protobuf. This module does without the packages that decode it.
+"""
 
 from __future__ import annotations
 
 import re
 from contextlib import closing
-from typing import Literal
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from ledto.sources.contract import FileSlice, TornStream
 from ledto.sources.json.extent import Unfit, value_end
@@ -22,6 +26,19 @@ _FIRST_BYTE_LIMIT = 4
 """The first of the 4 bytes of a length is less: no request has 64 MB."""
 _MALFORMED = -1
 """In place of a number that is no varint of at most 5 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireLimits:
+    """Limits for an untrusted request. Files have none."""
+
+    record_bytes: int = LINE_LIMIT_BYTES
+    """A longer record is quarantined without being decoded."""
+    parts: int = 1 << 62
+    """The number of resources, scopes and records together, at most."""
+
+
+NO_LIMITS: Final = WireLimits()
 
 
 def shape_of(piece: FileSlice) -> Shape:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from ledto.sources.contract import ByteStream, FileSlice, TornStream
 from ledto.sources.lines import LINE_LIMIT_BYTES
+from ledto.sources.otlp.framing import NO_LIMITS, WireLimits
 from ledto.sources.otlp.protobuf import FIXED32, FIXED64, LENGTH, VARINT, WireRowsOf, wire_resource
 from ledto.sources.otlp.records import Resource, Resources
 from ledto.sources.rows import bad_row, values_of
@@ -39,19 +39,6 @@ class WireDamage(Exception):
     def __init__(self, code: str, detail: str, offset: int) -> None:
         super().__init__(f"{code}: at byte {offset}: {detail}")
         self.offset = offset
-
-
-@dataclass(frozen=True, slots=True)
-class WireLimits:
-    """Limits for an untrusted request. Files have none."""
-
-    record_bytes: int = LINE_LIMIT_BYTES
-    """A longer record is quarantined without being decoded."""
-    parts: int = 1 << 62
-    """The number of resources, scopes and records together, at most."""
-
-
-NO_LIMITS: Final = WireLimits()
 
 
 class TooManyParts(Exception):

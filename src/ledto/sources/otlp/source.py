@@ -12,11 +12,9 @@ import pyarrow as pa
 from ledto.sources.contract import FileSlice, Records
 from ledto.sources.json.typed import NOT_TAKEN
 from ledto.sources.lines import BOM, LINE_LIMIT_BYTES, LinesBlock, blocks
-from ledto.sources.otlp.framing import shape_of
+from ledto.sources.otlp.framing import NO_LIMITS, WireLimits, shape_of
 from ledto.sources.otlp.json_typed import RecordArray, quick_request
 from ledto.sources.otlp.json_walk import RequestCursor, array_rows, exact_rows, json_resource, json_rows, read_line
-from ledto.sources.otlp.protobuf import exact_wire_rows, wire_rows
-from ledto.sources.otlp.protobuf_walk import NO_LIMITS, WireCursor, WireLimits
 from ledto.sources.otlp.records import Resource, Resources
 from ledto.sources.rows import bad_row, values_of
 from ledto.sources.spans.spans import SpansOrRows, span_batches
@@ -53,6 +51,10 @@ class Otlp:
                 with closing(RequestCursor(piece, Resources(json_resource), rows_of=rows_of)) as text:
                     yield from span_batches(text.read(), piece.file)
             else:
+                # JSON needs no package that decodes protobuf.
+                from ledto.sources.otlp.protobuf import exact_wire_rows, wire_rows
+                from ledto.sources.otlp.protobuf_walk import WireCursor
+
                 rows_of_wire = exact_wire_rows if self.exact else wire_rows
                 with closing(WireCursor(piece, rows_of=rows_of_wire, limits=self.limits)) as wire:
                     yield from span_batches(wire.read(shape), piece.file)

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
-import regex  # type: ignore[import-untyped]
-
 from ledto.sources.contract import SourceError
 
 LINE_SECONDS: Final = 1.0
@@ -27,7 +25,6 @@ _LEAST_SECONDS = 1e-3
 
 _ESCAPE_OR_GROUP = re.compile(r"\\k<(\w+)>|\\.|\(\?<(?![=!])", re.DOTALL)
 _FLAGS = re.MULTILINE | re.ASCII
-_GUARDED_FLAGS = regex.MULTILINE | regex.ASCII | regex.VERSION0
 _CLASS = r"\[(?:\\.|[^\]\\])(?:\\.|[^\]\\])*\]"
 _LEADING_RUN = re.compile(
     rf"(?P<group>\((?:\?P<\w+>|\?:|(?!\?)))?(?P<one>\.|\\[SswWdD]|{_CLASS})[*+](?![*+{{])", re.DOTALL
@@ -116,6 +113,13 @@ class Expression:
         return {"timeout": LINE_SECONDS + characters * CHARACTER_SECONDS}
 
 
+def load_regex() -> Any:
+    """Import the package ``regex``, which only expressions of users need; needs ``ledto[formats]``."""
+    import regex  # type: ignore[import-untyped]
+
+    return regex
+
+
 def compile_javascript(
     expression: str, *, what: str, needs: Iterable[str] = (), is_trusted: bool = False
 ) -> Expression:
@@ -127,6 +131,7 @@ def compile_javascript(
     Raises `SourceError`, whose message begins with `what` the expression is.
     """
     translated = _ESCAPE_OR_GROUP.sub(_translate, expression)
+    engine: Any = re if is_trusted else load_regex()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
@@ -135,9 +140,10 @@ def compile_javascript(
             further: Any = re.compile(guard + translated, _FLAGS) if guard else pattern
             if not is_trusted:
                 same_in_regex = escape_for_regex(translated)
-                pattern = regex.compile(same_in_regex, _GUARDED_FLAGS)
-                further = regex.compile(guard + same_in_regex, _GUARDED_FLAGS) if guard else pattern
-    except (re.error, regex.error, OverflowError, RecursionError) as error:
+                flags = engine.MULTILINE | engine.ASCII | engine.VERSION0
+                pattern = engine.compile(same_in_regex, flags)
+                further = engine.compile(guard + same_in_regex, flags) if guard else pattern
+    except (re.error, engine.error, OverflowError, RecursionError) as error:
         raise SourceError(f"{what} is no regular expression: {error}: {expression!r:.200}") from None
     missing = [name for name in needs if name not in pattern.groupindex]
     if missing:

@@ -11,11 +11,9 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import regex  # type: ignore[import-untyped]
-
 from ledto.sources.contract import SourceError
 from ledto.sources.regex import javascript
-from ledto.sources.regex.javascript import escape_for_regex
+from ledto.sources.regex.javascript import escape_for_regex, load_regex
 from ledto.sources.rows import BadRecord
 
 MOST_SLOW_TEXTS: Final = 5
@@ -73,6 +71,7 @@ class TimedPattern:
 
 def compile_timed(expression: str) -> TimedPattern:
     """Compile an expression of Python's ``re``. Raises `ValueError` if it is malformed."""
+    regex = load_regex()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)

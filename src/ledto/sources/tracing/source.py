@@ -22,7 +22,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 
@@ -30,7 +30,6 @@ from ledto.clocks.json_fields import read_integer
 from ledto.clocks.wire import check_name
 from ledto.errors import StampError
 from ledto.events.schema import LOCAL, RECEIVE, SEND
-from ledto.interop.govector import GoVectorMessage
 from ledto.sources.contract import FileSlice, Records
 from ledto.sources.json.strict import members
 from ledto.sources.lines import LINE_LIMIT_BYTES, blocks
@@ -39,6 +38,9 @@ from ledto.sources.rows import BadRecord, Batches, Row, bad_row
 from ledto.sources.times import INT64_MOST
 from ledto.sources.tracing.typed import COLUMNS, MOST_TRACE, RECEIVED, SENT, quick_values
 from ledto.sources.vectors import ClockGrowth, stamp_key
+
+if TYPE_CHECKING:
+    from ledto.interop.govector import GoVectorMessage
 
 FIELDS: Final = ("TracerIdentity", "TraceID", "Tag", "Body", "VectorClock")
 """The members of a line, in any order. It has no others."""
@@ -214,6 +216,8 @@ def _decode_token(body: Member, tag: str) -> GoVectorMessage:
         raw = base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError) as error:
         raise BadRecord("bad-token", f"Token is not base64: {error}") from None
+    from ledto.interop.govector import GoVectorMessage  # Needs msgpack, which no other format does.
+
     try:
         return GoVectorMessage.from_bytes(raw, max_bytes=LINE_LIMIT_BYTES)
     except StampError as error:
