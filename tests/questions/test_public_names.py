@@ -11,6 +11,7 @@ import ledto.questions
 
 QUESTIONS = [
     "Affected",
+    "Answer",
     "Check",
     "Concurrent",
     "Cut",
@@ -22,10 +23,14 @@ QUESTIONS = [
     "MessageUnderWay",
     "Missing",
     "Numbered",
+    "Order",
     "PathStep",
     "Possible",
     "Process",
+    "ProcessList",
     "QuarantinedReport",
+    "QuarantinedReports",
+    "QueryResult",
     "RELATIONS",
     "Related",
     "Standing",
@@ -37,6 +42,7 @@ QUESTIONS = [
 HISTORY = [
     "AmbiguousEvent",
     "BadCondition",
+    "BadQuery",
     "DamagedHistory",
     "Draft",
     "EventNotFound",

@@ -17,7 +17,7 @@ from ledto.durations import show_duration
 from ledto.history.times import ShortTimes
 
 if TYPE_CHECKING:
-    from ledto.questions.history import Process
+    from ledto.questions.check import Process
 
 MOST_LISTED = 200
 """The most processes of several computations that are listed one by one."""

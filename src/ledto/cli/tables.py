@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -86,16 +84,12 @@ def _lines(history: History, policy: str | None) -> Iterator[bytes]:
 def _plain(table: pa.Table, *, as_text: bool) -> pa.Table:
     """Decode dictionaries and complete ids. With `as_text`, encode lists and structures as JSON, for CSV."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    if {"id", "process", "seq"} <= {*table.column_names}:
-        process, seq = table["process"].cast(pa.string()), table["seq"].cast(pa.string())
-        ids = pc.coalesce(table["id"], pc.binary_join_element_wise(process, seq, ":"))
-        table = table.set_column(table.column_names.index("id"), "id", ids)
+    from ledto.questions.order import plain_table
+
+    table = plain_table(table)
     columns: list[pa.ChunkedArray] = []
     for column in table.columns:
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
         if as_text and pa.types.is_nested(column.type):
             column = pa.chunked_array(
                 [[None if value is None else json.dumps(value, default=str) for value in column.to_pylist()]],
@@ -124,6 +118,7 @@ def sql(
 
     from ledto.history.store import NoSpace
     from ledto.questions.prepare import hint_for, prepare
+    from ledto.questions.query import json_value
     from ledto.questions.sql import DIALECTS, connect, views, views_in
 
     if dialect not in DIALECTS:
@@ -154,7 +149,7 @@ def sql(
             raise typer.Exit(2) from None
         if as_json:
             keys = _different_names(columns)
-            print_json([_json_value(dict(zip(keys, row, strict=True))) for row in rows], default=str)
+            print_json([json_value(dict(zip(keys, row, strict=True))) for row in rows])
             return
         print_rows(columns, rows[:MOST_SHOWN])
         if len(rows) > MOST_SHOWN:
@@ -171,17 +166,3 @@ def _different_names(columns: list[str]) -> list[str]:
             name = f"{column}_{number}"
         names[name] = None
     return [*names]
-
-
-def _json_value(value: object) -> object:
-    """Replace what JSON lacks: NaN and infinities by None, bytes by their text in base64, keys by their text."""
-    match value:
-        case float() if not math.isfinite(value):
-            return None
-        case bytes():
-            return base64.b64encode(value).decode()
-        case dict():
-            return {str(key): _json_value(part) for key, part in value.items()}
-        case list() | tuple():
-            return [_json_value(part) for part in value]
-    return value

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ledto.history.errors import (
         AmbiguousEvent,
         BadCondition,
+        BadQuery,
         DamagedHistory,
         EventNotFound,
         HistoryError,
@@ -44,6 +45,7 @@ __all__ = [
     "EventNotFound",
     "AmbiguousEvent",
     "BadCondition",
+    "BadQuery",
     "UnknownPolicy",
 ]
 
@@ -52,6 +54,7 @@ _MODULES = {
     "history.errors": (
         "AmbiguousEvent",
         "BadCondition",
+        "BadQuery",
         "DamagedHistory",
         "EventNotFound",
         "HistoryError",

@@ -41,5 +41,9 @@ class BadCondition(HistoryError):
     """The condition is not SQL, or names columns that do not exist."""
 
 
+class BadQuery(HistoryError):
+    """A query that DuckDB refuses."""
+
+
 class UnknownPolicy(HistoryError):
     """The history has no deliveries under this policy."""

@@ -107,6 +107,13 @@ class RunFiles:
         """Give the path or URI of a file of the run."""
         return self.store.place(self._path(name))
 
+    def require_current(self) -> None:
+        """Raise `HistoryReplaced` if a newer run was committed since this one was opened. For files that are gone."""
+        if self._manifest is not None and read_manifest(self.store).version != self._manifest.version:
+            raise HistoryReplaced(
+                f"the history at {self.store} was replaced by a newer one while it was open: open it again"
+            ) from None
+
     def _path(self, name: str) -> str:
         return f"{layout.run_folder(self.name)}/{name}"
 
@@ -125,10 +132,7 @@ class RunFiles:
             with self._reading:
                 return read()
         except FileNotFoundError:
-            if self._manifest is not None and read_manifest(self.store).version != self._manifest.version:
-                raise HistoryReplaced(
-                    f"the history at {self.store} was replaced by a newer one while it was open: open it again"
-                ) from None
+            self.require_current()
             raise missing(self.place(name)) from None
         except (pa.ArrowException, zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, OSError) as fault:
             raise damaged(self.place(name), f"it cannot be read ({fault})") from fault

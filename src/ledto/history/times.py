@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ISO = re.compile(
     r"(?P<whole>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?)(?:\.(?P<fraction>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?"
 )
@@ -26,8 +27,22 @@ def parse_time(text: str, unit: str) -> int | None:
     except ValueError:
         return None
     fraction = int((match["fraction"] or "0").ljust(9, "0"))
-    seconds = round((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
+    seconds = round((moment - EPOCH).total_seconds())
     return seconds * per_second + fraction * per_second // 10**9
+
+
+def to_datetime(time: int | None, unit: str) -> datetime | None:
+    """Turn a time into a datetime in UTC, down to the microsecond.
+
+    None without a time, for a unit that is no part of a second, such as a tick, and outside the years 1 to 9999.
+    """
+    per_second = PER_SECOND.get(unit)
+    if time is None or per_second is None:
+        return None
+    try:
+        return EPOCH + timedelta(microseconds=time * 10**6 // per_second)
+    except OverflowError:
+        return None
 
 
 def format_time(time: int | None, unit: str, *, digits: int | None = None) -> str:

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import pyarrow as pa
 
 from ledto.history.clocks.tables import read_clocks
 from ledto.history.errors import HistoryError
 from ledto.history.run import Run
+from ledto.questions.answer import Answer, count
 from ledto.skew.offsets import BROKEN, ERRATIC, STEPS, ClockEstimate
 from ledto.skew.same_clocks import SameClocks
+
+CLOCK_FIELDS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("name", "verdict", "reference")),
+        *((name, pa.int64()) for name in ("offset", "low", "high")),
+        *((name, pa.float64()) for name in ("drift_ppm", "drift_low_ppm", "drift_high_ppm")),
+        *((name, pa.int64()) for name in ("sent", "received", "peers", "resolution", "events")),
+        ("broken", pa.bool_()),
+        ("confidence", pa.string()),
+    ]
+)
+"""The columns of a table of clocks: what `ClockReport.to_json` has, without its lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +47,7 @@ class ClockReport:
         it = self.estimate
         if not it.peers:
             return "cannot be known: no messages with other clocks"
-        seen = f"{_count(it.received, 'message')} in, {it.sent:,} out, {_count(it.peers, 'peer')}"
+        seen = f"{count(it.received, 'message')} in, {it.sent:,} out, {count(it.peers, 'peer')}"
         if it.name == it.reference:
             return f"all offsets count from it: {seen}"
         if it.verdict in (STEPS, ERRATIC):
@@ -48,8 +64,8 @@ class ClockReport:
         return {**asdict(self.estimate), "events": self.events, "broken": self.broken, "confidence": self.confidence}
 
 
-@dataclass(frozen=True, slots=True)
-class Clocks:
+@dataclass(frozen=True, slots=True, repr=False)
+class Clocks(Answer):
     """The answer of `History.clocks`: the clocks of a history, and the bounds for eps that follow from them."""
 
     clocks: tuple[ClockReport, ...]
@@ -69,6 +85,8 @@ class Clocks:
     """The same for the time from an event to the arrival of its report, and how many arrived ``before_event``."""
     same: tuple[SameClocks, ...] = ()
     """Sets of clocks that may be one and the same clock, the largest first."""
+    unit: str = "ns"
+    """The unit of offsets and delays."""
 
     @property
     def broken(self) -> tuple[ClockReport, ...]:
@@ -89,6 +107,19 @@ class Clocks:
             "same": [asdict(clocks) for clocks in self.same],
         }
 
+    def to_arrow(self) -> pa.Table:
+        """Make an Arrow table with a row for each clock: the columns of `CLOCK_FIELDS`."""
+        return pa.Table.from_pylist([clock.to_json() for clock in self.clocks], CLOCK_FIELDS)
+
+    def summary(self) -> str:
+        names = ", ".join(clock.estimate.name for clock in self.broken[:3])
+        more = ", ..." if len(self.broken) > 3 else ""
+        return f"{count(len(self.clocks), 'clock')}, {f'broken: {names}{more}' if self.broken else 'none broken'}"
+
+    def notes(self) -> Sequence[str]:
+        unknown = self.eps.get("unbounded", 0)
+        return [f"{count(unknown, 'clock')} cannot be bounded."] if unknown else []
+
 
 def clocks_of(run: Run) -> Clocks:
     """Read the clocks of a run; raise `HistoryError` if it was made without them."""
@@ -104,8 +135,5 @@ def clocks_of(run: Run) -> Clocks:
         summary.message_delays,
         summary.report_delays,
         tuple(SameClocks(clocks.names, clocks.apart, clocks.by_answers) for clocks in summary.same),
+        run.manifest.unit,
     )
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"

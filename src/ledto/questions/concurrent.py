@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from ledto.causality.sweeps import FutureSweep, PastSweep
 from ledto.history.run import Run
 from ledto.history.tables import Longs
+from ledto.questions.answer import ASKED, CONCURRENT, EventAnswer, count, name_event
 from ledto.questions.event import Event, events_at
 from ledto.questions.impact import future
 from ledto.questions.locate import code_at, row_of
@@ -18,8 +19,8 @@ from ledto.questions.missing import are_tainted, first_tainted, is_tainted
 from ledto.questions.parts import SegmentRows, parts_from, parts_until, past_vector_at
 
 
-@dataclass(frozen=True, slots=True)
-class Concurrent:
+@dataclass(frozen=True, slots=True, repr=False)
+class Concurrent(EventAnswer):
     """The answer of `History.concurrent`."""
 
     event: Event
@@ -47,6 +48,21 @@ class Concurrent:
             "unknown": self.unknown,
             "numbered": self.numbered,
         }
+
+    def listed(self) -> Sequence[tuple[str, Event]]:
+        """List the event itself, and the concurrent ones."""
+        return ((ASKED, self.event), *((CONCURRENT, event) for event in self.events))
+
+    def summary(self) -> str:
+        unknown = f", {self.unknown:,} unknown" if self.unknown else ""
+        return f"{name_event(self.event)}: {count(self.total, 'concurrent event')}{unknown}"
+
+    def notes(self) -> Sequence[str]:
+        return (
+            *(["There are more: these are the nearest."] if self.more else ()),
+            *([f"Of {self.unknown:,} more it is not known, because reports are missing."] if self.unknown else ()),
+            *([] if self.numbered else ["This holds only if no report was lost: not all events have numbers."]),
+        )
 
 
 def concurrent(run: Run, position: int, k: int) -> Concurrent:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +14,14 @@ from ledto.events.keys import ANSWER
 from ledto.history import layout
 from ledto.history.run import Run
 from ledto.history.tables import Longs
+from ledto.questions.answer import LAST, RECEIVED, SENT, EventAnswer, count, name_event
 from ledto.questions.event import Event, events_at
 from ledto.questions.locate import row_of
 from ledto.questions.parts import past_vector_at
 from ledto.questions.relation import positions_of
+
+if TYPE_CHECKING:
+    from ledto.questions.path import ListedEdge
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,8 @@ class MessageUnderWay:
         return {**document, "assumed": True} if self.assumed else document
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+@dataclass(frozen=True, slots=True, repr=False)
+class Cut(EventAnswer):
     """The answer of `History.cut`: a set of events that contains everything that may have led to any of them."""
 
     event: Event | None
@@ -72,6 +76,28 @@ class Cut:
             "in_flight": [message.to_json() for message in self.in_flight],
             "in_flight_total": self.in_flight_total,
         }
+
+    def listed(self) -> Sequence[tuple[str, Event]]:
+        """List the last event of each process, then both ends of each message under way. Some may be listed twice."""
+        ends = (((SENT, message.sent), (RECEIVED, message.received)) for message in self.in_flight)
+        return (*((LAST, event) for event in self.last_events), *(end for both in ends for end in both))
+
+    def steps_between(self) -> Sequence[ListedEdge]:
+        from ledto.questions.path import ANSWERED, MESSAGE, ListedEdge
+
+        return tuple(
+            ListedEdge(message.sent.position, message.received.position, ANSWERED if message.assumed else MESSAGE)
+            for message in self.in_flight
+        )
+
+    def summary(self) -> str:
+        at = f"time {self.time}" if self.event is None else name_event(self.event)
+        inside = f"{count(self.total, 'event')} of {count(len(self.last_events), 'process')}"
+        return f"{at}: {inside}, {count(self.in_flight_total, 'message')} under way"
+
+    def notes(self) -> Sequence[str]:
+        more = self.in_flight_total - len(self.in_flight)
+        return [f"{count(more, 'more message')} under way {'is' if more == 1 else 'are'} not listed."] if more else []
 
 
 def cut_at_event(run: Run, position: int, k: int) -> Cut:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from ledto.history.run import Run
 from ledto.history.tables import Longs
+from ledto.history.times import to_datetime
 
 ALWAYS = ("id", "process", "seq", "name", "time")
 """Keys that the JSON of every event has, null or not."""
@@ -28,7 +30,7 @@ COLUMNS = (
 """The stored columns that every history has and an `Event` is made of."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Event:
     """An event of a history."""
 
@@ -69,6 +71,11 @@ class Event:
     """Where the report came from."""
     place: int | None = None
     """The line or row of that file."""
+    unit: str = field(default="ns", compare=False)
+    """The unit of its times, which is that of its history."""
+
+    def __repr__(self) -> str:
+        return f"Event({', '.join(f'{name}={getattr(self, name)!r}' for name in ALWAYS)})"
 
     @property
     def message(self) -> str | None:
@@ -79,6 +86,21 @@ class Event:
     def corrected_time(self) -> int | None:
         """The wall time, moved as little as causality demands."""
         return None if self.time is None else self.time + (self.correction or 0)
+
+    @property
+    def datetime(self) -> dt.datetime | None:
+        """`time` in UTC, down to the microsecond; None if there is none, or it is in ticks or outside years 1 to 9999."""
+        return to_datetime(self.time, self.unit)
+
+    @property
+    def corrected_datetime(self) -> dt.datetime | None:
+        """`corrected_time`, as `datetime` gives `time`."""
+        return to_datetime(self.corrected_time, self.unit)
+
+    @property
+    def causal_datetime(self) -> dt.datetime | None:
+        """`causal_time`, as `datetime` gives `time`."""
+        return to_datetime(self.causal_time, self.unit)
 
     def to_json(self) -> dict[str, Any]:
         """Make the JSON object that `--json` prints. Keys that are not in `ALWAYS` are left out if they say nothing."""
@@ -119,7 +141,7 @@ def event_columns(run: Run) -> list[str]:
 
 def events_from(run: Run, columns: dict[str, list[Any]], positions: Longs) -> tuple[Event, ...]:
     """Make events from lists of the columns of `event_columns`."""
-    natives = run.manifest.native_columns
+    natives, unit = run.manifest.native_columns, run.manifest.unit
     only = run.processes.computation_of(0) if "computation" not in columns else ""
     return tuple(
         Event(
@@ -142,6 +164,7 @@ def events_from(run: Run, columns: dict[str, list[Any]], positions: Longs) -> tu
             missing=tuple(columns["missing"][row] or ()),
             file=columns["file"][row],
             place=columns["place"][row],
+            unit=unit,
         )
         for row, position in enumerate(positions.tolist())
     )

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from ledto.history.run import Run
+from ledto.questions.answer import ASKED, CAUSE, POSSIBLE, Answer, ShownEvents, count, name_event
 from ledto.questions.event import Event, events_at
 from ledto.questions.missing import Missing, missing_in_past
-from ledto.questions.path import ANSWERED, PathStep, path
+from ledto.questions.path import ANSWERED, ListedEdge, PathStep, path
 from ledto.questions.relation import relation
 from ledto.questions.standing import Standing
 
+RELATED_FIELDS = pa.schema(
+    [
+        ("first", pa.string()),
+        ("second", pa.string()),
+        ("relation", pa.string()),
+        ("direction", pa.string()),
+        ("numbered", pa.bool_()),
+    ]
+)
+"""The columns of a relation, which has one row; events by id."""
+STEP_FIELDS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("kind", "known")),
+        *((f"{end}_{name}", pa.string()) for end in ("cause", "effect") for name in ("id", "process", "name")),
+        *((f"{end}_{name}", pa.int64()) for end in ("cause", "effect") for name in ("time", "position")),
+        ("message", pa.string()),
+        ("apart", pa.int64()),
+    ]
+)
+"""The columns of the steps of an explanation."""
 
-@dataclass(frozen=True, slots=True)
-class Related:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Related(Answer):
     """The answer of `History.related`."""
 
     first: Event
@@ -51,8 +76,28 @@ class Related:
             document["missing"] = [gap.to_json() for gap in self.missing]
         return document
 
+    def to_arrow(self) -> pa.Table:
+        """Make an Arrow table with one row: the columns of `RELATED_FIELDS`."""
+        row = {"first": self.first.id, "second": self.second.id, "relation": self.relation.value}
+        direction = None if self.direction is None else self.direction.value
+        return pa.Table.from_pylist([{**row, "direction": direction, "numbered": self.numbered}], RELATED_FIELDS)
 
-@dataclass(frozen=True, slots=True)
+    def summary(self) -> str:
+        return f"{name_event(self.first)} {self.relation.value} {name_event(self.second)}"
+
+    def notes(self) -> Sequence[str]:
+        doubtful = self.relation is Standing.CONCURRENT and not self.numbered
+        return (
+            *(f"Missing: {gap.words}." for gap in self.missing),
+            *(["This holds only if no report was lost: not all events have numbers."] if doubtful else ()),
+        )
+
+    def shown_events(self, most: int) -> ShownEvents | None:
+        events = {self.first.position: (self.relation.value, self.first), self.second.position: (ASKED, self.second)}
+        return ShownEvents([events[position] for position in sorted(events)], len(events))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation(Related):
     """The answer of `History.explain`."""
 
@@ -62,6 +107,33 @@ class Explanation(Related):
     def to_json(self) -> dict[str, Any]:
         """Make the JSON object that `--json` prints."""
         return {**Related.to_json(self), "steps": [step.to_json() for step in self.steps]}
+
+    def to_arrow(self) -> pa.Table:
+        """Make an Arrow table with a row for each step: the columns of `STEP_FIELDS`."""
+        rows = [
+            {"kind": step.kind, "known": step.known, "message": step.message, "apart": step.apart}
+            | {
+                f"{end}_{name}": getattr(event, name)
+                for end, event in (("cause", step.cause), ("effect", step.effect))
+                for name in ("id", "process", "name", "time", "position")
+            }
+            for step in self.steps
+        ]
+        return pa.Table.from_pylist(rows, STEP_FIELDS)
+
+    def summary(self) -> str:
+        guesses = sum(not step.recorded for step in self.steps)
+        how = f", {guesses:,} not recorded" if guesses else ""
+        return f"{Related.summary(self)}: {count(len(self.steps), 'step')}{how}"
+
+    def shown_events(self, most: int) -> ShownEvents | None:
+        if not self.steps:
+            return Related.shown_events(self, most)
+        path = [self.steps[0].cause, *(step.effect for step in self.steps)]
+        edges = [ListedEdge(step.cause.position, step.effect.position, step.kind) for step in self.steps]
+        role = CAUSE if all(step.recorded for step in self.steps) else POSSIBLE
+        events = [*((role, event) for event in path[:-1]), (ASKED, path[-1])]
+        return ShownEvents(events[-most:], len(events), edges)
 
 
 def related(run: Run, first: int, second: int, *, answered: bool = False) -> Related:

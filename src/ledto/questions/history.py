@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
+from ledto.extras import name_missing_extra
 from ledto.history.errors import EventNotFound
 from ledto.history.manifest import to_json
 from ledto.history.run import Run, open_run
@@ -24,13 +26,16 @@ from ledto.questions.why import Filter, Why, why
 
 # Methods import the other questions themselves: one question need not wait for the modules of all.
 if TYPE_CHECKING:
+    from ledto.questions.check import Check, ProcessList, QuarantinedReports
     from ledto.questions.clocks import Clocks
     from ledto.questions.concurrent import Concurrent
     from ledto.questions.cut import Cut
     from ledto.questions.explain import Explanation, Related
     from ledto.questions.find import Found, OnProgress
     from ledto.questions.impact import Impact
+    from ledto.questions.order import Order
     from ledto.questions.provable import Provable
+    from ledto.questions.query import QueryResult, SqlDatabase
     from ledto.questions.relation import Numbered
 
 DEFAULT_K = 25
@@ -39,78 +44,6 @@ DEFAULT_FOUND = 20
 """How many events `History.find` lists."""
 DEFAULT_POSSIBLE = 10
 """How many possible events an answer lists besides."""
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A process of the history."""
-
-    code: int
-    """Its number, as in `Numbered.process`."""
-    computation: str
-    process: str
-    clock_name: str | None
-    """The clock that its times were read from, if that is not its own."""
-    events: int
-    first_time: int | None
-    last_time: int | None
-    dense_seq: bool
-    """Whether no number is missing between its first event and its last."""
-    messages: int = 0
-    """How many of its events send or receive a message."""
-    first_hole: int | None = None
-    """The number of its first event right before which a report is missing."""
-    first_tainted: int | None = None
-    """The number of its first event with a report missing in its past: from there on nothing is provably concurrent."""
-    first_gone: int | None = None
-    """The number of its first event that may come after a quarantined or late report."""
-    gone_why: str | None = None
-    """Why that report is quarantined, or ``late``."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Make the JSON object that `--json` prints."""
-        return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class QuarantinedReport:
-    """A report that is counted and not used."""
-
-    outcome: str
-    """``quarantined`` or ``duplicate``."""
-    reason: str | None
-    """A code and a detail, such as ``not-json: ...``."""
-    computation: str | None
-    process: str | None
-    file: str | None
-    place: int | None
-    text: str | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Make the JSON object that `--json` prints."""
-        return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """The answer of `History.check`: what was counted when the history was made."""
-
-    events: int
-    ledger: dict[str, Any]
-    """The number of reports, and what was done with them."""
-    wall_clock: dict[str, Any]
-    """How the order by wall time contradicts causal order."""
-    policies: dict[str, Any]
-    """The same, and the delays, for each delivery policy."""
-    channels: dict[str, int]
-    """How sends and receives without keys were matched along channels."""
-    provable: Provable
-    """For how many events it can be proved what cannot have led to them."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Make the JSON object that `--json` prints."""
-        values = {name: getattr(self, name) for name in Check.__slots__}
-        return {**values, "provable": self.provable.to_json()}
 
 
 class History:
@@ -136,6 +69,12 @@ class History:
 
     def __repr__(self) -> str:
         return f"History({self.run.store.root!r}): {len(self)} events of {len(self.run.processes)} processes"
+
+    def _repr_html_(self) -> str:
+        """Summarize the history for a notebook."""
+        from ledto.web.notebook import draw_history
+
+        return draw_history(self)
 
     def event(self, event: Asked, *, computation: str | None = None, newest: bool = False) -> Event:
         """Read the event of this name, or with this text; `newest` takes the newest of several with the text."""
@@ -311,11 +250,11 @@ class History:
             raise EventNotFound(unknown_name(self.run, "computation", computation))
         return codes
 
-    def order(self, *, policy: str | None = None) -> Iterator[Event]:
-        """Yield all events in history order, or in the order in which a policy delivers them."""
-        from ledto.questions.order import order_events
+    def order(self, *, policy: str | None = None) -> Order:
+        """List all events in history order, or in the order in which a policy delivers them."""
+        from ledto.questions.order import Order
 
-        return order_events(self.run, policy=policy)
+        return Order(self.run, policy=policy)
 
     def order_tables(self, *, policy: str | None = None) -> Iterator[pa.Table]:
         """Do as `order`; yield Arrow tables of some thousand rows, with the stored columns and ``position``."""
@@ -323,12 +262,31 @@ class History:
 
         return order_tables(self.run, policy=policy, columns=self.run.event_schema().names)
 
-    def processes(self) -> tuple[Process, ...]:
+    def sql(self, query: str) -> QueryResult:
+        """Ask in SQL, on DuckDB: the views are those of `ledto.questions.sql`. Needs ``ledto[sql]``.
+
+        The files behind the views that a query names are verified once. Tables that a query makes are kept in memory, for
+        later queries of this `History`. Raises `BadQuery` for what DuckDB refuses. HAZARD: like any SQL of DuckDB, a query
+        may read and write files of this machine.
+        """
+        return self._database.ask(query)
+
+    @cached_property
+    def _database(self) -> SqlDatabase:
+        with name_missing_extra():
+            from ledto.questions.query import SqlDatabase
+        return SqlDatabase(self.run)
+
+    def processes(self) -> ProcessList:
         """List all processes, by code."""
-        return tuple(Process(**row) for row in self.run.processes.table.to_pylist())
+        from ledto.questions.check import Process, ProcessList
+
+        return ProcessList(Process(**row) for row in self.run.processes.table.to_pylist())
 
     def check(self) -> Check:
         """Account for all reports, and say what wall-clock order and each policy get wrong."""
+        from ledto.questions.check import Check
+
         manifest = self.run.manifest
         policies = {name: to_json(policy) for name, policy in manifest.policies.items()}
         for policy in policies.values():
@@ -348,13 +306,11 @@ class History:
 
         return clocks_of(self.run)
 
-    def quarantine(self, *, outcome: str | None = "quarantined") -> Iterator[QuarantinedReport]:
-        """Yield quarantined reports with the reasons; with `outcome` None, duplicates as well."""
-        for name in self.run.manifest.quarantine_files:
-            for batch in self.run.file_batches(name):
-                for row in batch.to_pylist():
-                    if outcome is None or row["outcome"] == outcome:
-                        yield QuarantinedReport(**row)
+    def quarantine(self, *, outcome: str | None = "quarantined") -> QuarantinedReports:
+        """List quarantined reports with the reasons; with `outcome` None, duplicates as well."""
+        from ledto.questions.check import QuarantinedReports
+
+        return QuarantinedReports(self.run, outcome)
 
     def _filter(self, where: str | None, processes: Iterable[str] | None, names: Iterable[str] | None) -> Filter:
         codes = None
@@ -365,7 +321,8 @@ class History:
             codes = np.unique(np.concatenate([np.empty(0, np.int64), *(of_name for _, of_name in asked)]))
         condition = None
         if where is not None:
-            from ledto.questions.where import Condition  # DuckDB takes a while to load.
+            with name_missing_extra():
+                from ledto.questions.where import Condition  # DuckDB takes a while to load.
 
             condition = Condition(where, self.run.event_schema(), self.run.manifest.attributes)
         wanted = None if names is None else pa.array(list(names), pa.string())

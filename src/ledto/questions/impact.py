@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from ledto.causality.paths import UNREACHED
 from ledto.causality.sweeps import FutureSweep
 from ledto.history.run import Run
 from ledto.history.tables import Longs
+from ledto.questions.answer import ASKED, EFFECT, POSSIBLE, EventAnswer, count, name_event
 from ledto.questions.event import Event, events_at
 from ledto.questions.locate import code_at, indices_at, row_of
 from ledto.questions.parts import parts_from
@@ -33,8 +35,8 @@ class Affected:
         return {"process": self.process, "events": self.events}
 
 
-@dataclass(frozen=True, slots=True)
-class Impact:
+@dataclass(frozen=True, slots=True, repr=False)
+class Impact(EventAnswer):
     """The answer of `History.impact`."""
 
     event: Event
@@ -62,6 +64,24 @@ class Impact:
             "possible": [event.to_json() for event in self.possible],
             "more_possible": self.more_possible,
         }
+
+    def listed(self) -> Sequence[tuple[str, Event]]:
+        """List the event itself, the effects, and the possible effects."""
+        return (
+            (ASKED, self.event),
+            *((EFFECT, event) for event in self.effects),
+            *((POSSIBLE, event) for event in self.possible),
+        )
+
+    def summary(self) -> str:
+        reached = f"{count(self.total, 'effect')} in {count(len(self.processes), 'process')}"
+        return f"{name_event(self.event)}: {reached}, possible ones included"
+
+    def notes(self) -> Sequence[str]:
+        return (
+            *(["There may be more recorded effects than those listed."] if self.more else ()),
+            *(["There may be more possible effects than those listed."] if self.more_possible else ()),
+        )
 
 
 def future(run: Run, position: int) -> tuple[Longs, Longs]:

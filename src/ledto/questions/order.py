@@ -3,22 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ledto.history import layout
 from ledto.history.errors import UnknownPolicy
 from ledto.history.run import Run
 from ledto.history.tables import Longs
+from ledto.questions.answer import FOUND, Answer, ShownEvents, count, with_datetime
 from ledto.questions.event import Event, event_columns, events_from
 
 DELIVERY_KEY = ("at", "lead", "tie")
 """Columns that order deliveries; those of equal keys are ordered by position."""
 NEVER = int(np.iinfo(np.int64).max)
 """Sorts events without a time of delivery last: a policy cannot place them."""
+
+
+class Order(Answer):
+    """The answer of `History.order`: all events. Iterating reads them a few thousand at a time, from the first each time."""
+
+    __slots__ = ("_policy", "_run")
+
+    def __init__(self, run: Run, *, policy: str | None) -> None:
+        if policy is not None:
+            delivery_files(run, policy)  # Raises `UnknownPolicy`.
+        self._run = run
+        self._policy = policy
+
+    def __len__(self) -> int:
+        return self._run.events_total
+
+    def __iter__(self) -> Iterator[Event]:
+        return order_events(self._run, policy=self._policy)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """List the JSON objects that `--format jsonl` prints."""
+        return list(order_documents(self._run, policy=self._policy))
+
+    def to_arrow(self) -> pa.Table:
+        """Make an Arrow table of all events, in memory: the stored columns, ``position`` and ``datetime``.
+
+        Under a policy it also has ``at``, ``waited`` and ``late``. `History.order_tables` gives the same in pieces.
+        """
+        return self._table(order_tables(self._run, policy=self._policy, columns=self._run.event_schema().names))
+
+    def _table(self, tables: Iterator[pa.Table]) -> pa.Table:
+        parts = [plain_table(table) for table in tables]
+        if not parts:
+            parts = [_with_position(self._run.event_schema().empty_table(), np.empty(0, np.int64))]
+        return with_datetime(pa.concat_tables(parts, promote_options="permissive"), self._run.manifest.unit)
+
+    def summary(self) -> str:
+        by = "causes before effects" if self._policy is None else f"as {self._policy} delivers them"
+        return f"{count(len(self), 'event')}, {by}"
+
+    def shown_events(self, most: int) -> ShownEvents | None:
+        # Drawn as a policy delivers them, causes could come below their effects.
+        return None if self._policy else ShownEvents([(FOUND, event) for event in islice(self, most)], len(self))
+
+    def shown_rows(self, most: int) -> tuple[pa.Table, int | None]:
+        tables = order_tables(self._run, policy=self._policy, columns=self._run.event_schema().names)
+        return self._table(islice(tables, 1)).slice(0, most), len(self)
+
+
+def plain_table(table: pa.Table) -> pa.Table:
+    """Decode dictionaries, and complete ids: an event whose source gave none is called ``process:seq``."""
+    columns = [
+        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for column in table.columns
+    ]
+    table = pa.table(columns, names=table.column_names)
+    if not {"id", "process", "seq"} <= {*table.column_names}:
+        return table
+    by_number = pc.binary_join_element_wise(table["process"], table["seq"].cast(pa.string()), ":")
+    return table.set_column(table.column_names.index("id"), "id", pc.coalesce(table["id"], by_number))
 
 
 def order_tables(run: Run, *, policy: str | None, columns: list[str], skip: int = 0) -> Iterator[pa.Table]:

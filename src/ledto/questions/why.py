@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from ledto.history import layout
 from ledto.history.recorded import by_groups, distinct_pairs, recorded_past
 from ledto.history.run import Run
 from ledto.history.tables import Longs
+from ledto.questions.answer import ASKED, CAUSE, POSSIBLE, EventAnswer, count, name_event
 from ledto.questions.event import Event, events_at
 from ledto.questions.locate import code_at, index_at, row_of
 from ledto.questions.missing import Missing, is_tainted, missing_in_past, silent_beside
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from ledto.questions.possible import Possible
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
+@dataclass(frozen=True, slots=True, repr=False)
+class Why(EventAnswer):
     """The answer of `History.why`."""
 
     event: Event
@@ -60,6 +61,30 @@ class Why:
             "more_possible": self.more_possible,
             "edges": [edge.to_json() for edge in self.edges],
         }
+
+    def listed(self) -> Sequence[tuple[str, Event]]:
+        """List the causes, the event itself, and the possible causes."""
+        return (
+            *((CAUSE, event) for event in self.causes),
+            (ASKED, self.event),
+            *((POSSIBLE, possible.event) for possible in self.possible),
+        )
+
+    def steps_between(self) -> Sequence[ListedEdge]:
+        return self.edges
+
+    def summary(self) -> str:
+        causes = f"{'the last ' if self.more else ''}{count(len(self.causes), 'cause')}"
+        possible = f", {len(self.possible):,} possible" if self.possible else ""
+        whole = "complete" if self.numbered else "complete as far as is known"
+        return f"{name_event(self.event)}: {causes}{possible}, {whole if self.complete else 'not complete'}"
+
+    def notes(self) -> Sequence[str]:
+        further = (
+            *(["There are more causes before these."] if self.more else ()),
+            *(["There may be more possible causes."] if self.possible and self.more_possible else ()),
+        )
+        return (*further, *(f"Missing: {gap.words}." for gap in self.missing))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ _UNSHOWABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u206
 """Control characters, characters that change the direction of text, and what UTF-8 or XML cannot express."""
 
 
-STYLE = """
+_COLOURS = """
 :root {
   color-scheme: light dark;
   --ground: #fcfcfa; --panel: #ffffff; --ink: #1d2328; --muted: #5d6872; --rule: #d9dde0;
@@ -24,6 +24,8 @@ STYLE = """
     --line: #8794a0; --past: #79b4f2; --focus: #ff8a80; --backwards: #ffb057; --hover: #242c33;
   }
 }
+"""
+_PAGE = """
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 76rem; padding: 1.5rem 1.25rem 4rem; background: var(--ground); color: var(--ink);
   font: 15px/1.5 system-ui, sans-serif; }
@@ -34,6 +36,8 @@ p { max-width: 46rem; margin: .4rem 0; }
 code { font-family: ui-monospace, monospace; font-size: .93em; overflow-wrap: anywhere; }
 a { color: var(--past); }
 :focus-visible { outline: 3px solid var(--past); outline-offset: 2px; }
+"""
+_PARTS = """
 .scroll { overflow-x: auto; background: var(--panel); border: 1px solid var(--rule); border-radius: 6px; padding: .5rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--muted); padding: .25rem .5rem .5rem; }
@@ -82,6 +86,21 @@ a.event:focus-visible .dot { stroke: var(--ink); stroke-width: 3; }
 .offset.after { fill: var(--backwards); font-weight: 700; }
 @media print { body { max-width: none; } .scroll { overflow: visible; border: 0; } }
 """
+STYLE = _COLOURS + _PAGE + _PARTS
+"""The style sheet of a page of its own."""
+_RULE = re.compile(r"(?P<query>@[^{]*\{)|(?P<selectors>[^{};@]+)\{")
+
+
+def style_within(selector: str) -> str:
+    """Give the style sheet for a part of somebody else's page: no rule applies outside the elements of the selector."""
+
+    def limit(rule: re.Match[str]) -> str:
+        if rule["query"]:
+            return rule[0]
+        names = (name.strip() for name in rule["selectors"].split(","))
+        return "\n" + ", ".join(selector if name == ":root" else f"{selector} {name}" for name in names) + " {"
+
+    return _RULE.sub(limit, _COLOURS + _PARTS)
 
 
 def escape(text: str) -> str:
