@@ -164,7 +164,7 @@ def test_sql_answers_as_the_command_does(history: History) -> None:
         "FROM events GROUP BY process ORDER BY process"
     )
     place = str(history.run.store)
-    command = [sys.executable, "-m", "ledto.cli", "sql", query, "--history", place, "--json"]
+    command = [sys.executable, "-m", "ledto.cli", "sql", place, query, "--json"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     answer = history.sql(query)
     assert answer.to_json() == json.loads(printed)

@@ -8,11 +8,11 @@
     >>> answer.causes[-1]
     Event(id='cart:1', process='cart', seq=1, name='checkout', time=1700000000120000000)
 
-There is one module for each question: `find`, `why`, `impact`, `concurrent`, `cut`, `relation`, `explain`, `order`, `clocks`,
-`check` (with processes and quarantined reports), and `query`, which asks the views of `sql`. `History` in `history` has a
-method for each. The other modules are what questions share: `answer` is the base of all answers, `locate` and `ids` find the
-event that a name means, `where` reads conditions, `possible`, `missing` and `provable` are parts of answers. Names are
-imported when they are used: tasks that only write a history need no DuckDB.
+There is one module for each question: `find`, `why`, `impact`, `concurrent`, `cut`, `relation`, `explain`, `order`,
+`clocks`, `check` (with processes and quarantined reports), and `query`, which asks the views of `sql`. `History` in
+`history` has a method for each. The other modules are what questions share: `answer` is the base of all answers, `locate`
+and `ids` find the event that a name means, `where` reads conditions, `possible`, `missing` and `provable` are parts of
+answers. Names are imported when they are used: tasks that only write a history need no DuckDB.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from ledto.history.run import Run
 from ledto.history.tables import Longs
 from ledto.history.word_index import FAILURE, WantedWord
 from ledto.history.words import has_phrase, json_values, split_words
+from ledto.questions.answer import FOUND, EventAnswer, count
 from ledto.questions.event import Event, events_at
 from ledto.questions.why import Filter
 
@@ -54,8 +55,8 @@ class SeveralEvents(AmbiguousEvent):
         """The newest of them, the newest last."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+@dataclass(frozen=True, slots=True, repr=False)
+class Found(EventAnswer):
     """The answer of `History.find`: a sequence of events."""
 
     events: tuple[Event, ...]
@@ -78,6 +79,19 @@ class Found:
         """Make the JSON object that `--json` prints."""
         interrupted = {"interrupted": True} if self.interrupted else {}
         return {"events": [event.to_json() for event in self.events], "more": self.more, **interrupted}
+
+    def listed(self) -> Sequence[tuple[str, Event]]:
+        """List the events, each with its role."""
+        return [(FOUND, event) for event in self.events]
+
+    def summary(self) -> str:
+        return count(len(self.events), "event") + (", and there are more" if self.more else "")
+
+    def notes(self) -> Sequence[str]:
+        return (
+            *(["The search was interrupted: there may be more."] if self.interrupted else ()),
+            *(["There are more than these."] if self.more and not self.interrupted else ()),
+        )
 
 
 @dataclass(frozen=True, slots=True)

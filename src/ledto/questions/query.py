@@ -14,6 +14,7 @@ import pyarrow as pa
 from ledto.history.errors import BadQuery, DamagedHistory
 from ledto.history.run import Run
 from ledto.questions.answer import Answer, count
+from ledto.questions.prepare import hint_for, prepare
 from ledto.questions.sql import views_in, views_of
 
 MOST_NAMED = 8
@@ -74,19 +75,21 @@ class SqlDatabase:
         self._making = Lock()
 
     def ask(self, query: str) -> QueryResult:
-        """Run a query; raise `BadQuery` with DuckDB's words if it is refused."""
+        """Run a query, read as `ledto sql` reads it; raise `BadQuery` with DuckDB's words if it is refused."""
         try:
-            if not duckdb.extract_statements(query):
+            prepared = prepare(query, self._run)
+            if not duckdb.extract_statements(prepared):
                 raise BadQuery("the query is empty: write one, such as SELECT * FROM events")
-            self._make_views(query)
+            self._make_views(prepared)
             with self._connection.cursor() as cursor:
-                relation = cursor.sql(query)
+                relation = cursor.sql(prepared)
                 return QueryResult(pa.table({}) if relation is None else _table_of(relation))
         except (duckdb.IOException, DamagedHistory):
             self._run.require_current()
             raise
         except duckdb.Error as refused:
-            raise BadQuery(str(refused)) from None
+            hint = hint_for(refused, self._run)
+            raise BadQuery(f"{refused}\n{hint}" if hint else str(refused)) from None
 
     def _make_views(self, query: str) -> None:
         """Make the views that a query names, and that are not there yet. Verifies the files behind them."""
