@@ -159,6 +159,14 @@ def test_order_writes_every_event(form: str, ask: Ask, made: tuple[Path, list[Ma
         (["cut"], 2, "TIME or an --event"),
         (["cut", "1", "--event", "p0:1"], 2, "one of them"),
         (["sql", "SELECT nothing FROM events"], 2, "nothing"),
+        (["sql", "SELECT stauts FROM events"], 2, "did you mean status?"),
+        (["sql", 'SELECT * FROM events WHERE name = "order failed"'], 2, "write it in single quotes: 'order failed'"),
+        (["sql", "SELECT FROM WHERE"], 2, "reserved words, in double quotes"),
+        (
+            ["sql", "SELECT * FROM events WHERE status >= '4'"],
+            2,
+            "status is a number: compare it with 4, without quotes",
+        ),
         (["sql", ""], 2, "the query is empty"),
         (["sql", " ; -- nothing"], 2, "the query is empty"),
         (["sql", "--dialect", "oracle"], 2, "duckdb or spark"),
@@ -187,6 +195,13 @@ def test_sql_prints_json_that_every_parser_reads(ask: Ask) -> None:
     printed = ask("sql", f"SELECT {', '.join(f'{value} AS {name}' for name, value in values.items())}", "--json")
     (row,) = json.loads(printed, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
     assert row == {"x": None, "y": None, "inside": {"a": [None, 1.5]}, "blob": "/wBh", "map": {"2026-01-31": 1}}
+
+
+def test_sql_keeps_columns_of_one_name_apart(ask: Ask) -> None:
+    """A comparison of two counts would show one of them, and nobody would know which."""
+    query = "SELECT 1 AS a, 2 AS a, 3 AS a_2, 4 AS a, max(status), max(status) FROM events"
+    (row,) = ask("sql", query, json_too=True)
+    assert row == {"a": 1, "a_3": 2, "a_2": 3, "a_4": 4, "max(status)": 9, "max(status)_2": 9}
 
 
 def test_a_pipe_is_written_to_and_not_replaced(ask: Ask, tmp_path: Path) -> None:

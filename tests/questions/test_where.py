@@ -78,6 +78,7 @@ def test_a_condition_is_met_by_the_events_that_meet_it(condition: str, made: tup
     [
         ("stauts >= 500", "there is no column 'stauts' (did you mean status?); there are \"a b\", arrival, "),
         ('name = "order failed"', "write it in single quotes: 'order failed'"),
+        ("\"a b\" >= '4'", "a b is a number: compare it with 4, without quotes"),
         ("'a b' > 5 and", "names with spaces or signs, and reserved words, in double quotes"),
         ("status >=", "is not SQL"),
         ("1 = 1; DROP TABLE stored", "not SQL"),

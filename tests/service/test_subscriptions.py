@@ -506,6 +506,28 @@ def test_an_attribute_that_no_event_has_had_is_warned_of_until_one_comes(tmp_pat
         assert later["statsu >= 5"] is not None
 
 
+def test_a_subscription_keeps_its_meaning_when_attributes_get_other_types(tmp_path: Path) -> None:
+    """The one odd value that makes a column text must not make 40 come before 5 for whoever is subscribed."""
+    events = drawn(3, 20)
+    for number, event in enumerate(events):
+        status: Any = number if number < 10 else (str(number), "unknown", number + 0.5, True)[number % 4]
+        event.attributes = {"http": {"status": status}} if number % 2 else {"http.status": status, "order": number}
+    live = StagedLive(tmp_path, events)
+    live.commit(10)
+    with serving(live, tmp_path / "subscriptions") as client:
+        made = client.subscribe(where="http.status >= 5 AND http.status < 17", **{"from": "start"})
+        ordered = client.subscribe(where="order = 4 OR order >= 14", **{"from": "start"})
+        assert made["warning"] is ordered["warning"] is None
+        assert live.current().run.manifest.attributes["http.status"] == "integer"
+        live.commit(20)
+        assert live.current().run.manifest.attributes["http.status"] == "text"
+        expected = [number + 1 for number in (5, 6, 7, 8, 9, 10, 12, 14, 16)]
+        found = client.answers(made["events_url"], len(expected))
+        assert [each["number"] for each in found] == expected
+        found = client.answers(ordered["events_url"], 4)
+        assert [each["number"] for each in found] == [5, 15, 17, 19]
+
+
 def test_errors_can_be_subscribed_to(tmp_path: Path) -> None:
     """Whoever waits for failures need not know how each program spells them."""
     events = drawn(4, 12)
