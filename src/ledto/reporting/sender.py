@@ -324,7 +324,8 @@ class Sender:
         if self._spool is not None:
             self._spool.close()
         if lost:
-            log.warning("%d reports were lost: the service did not take them in time, and no spool keeps them", lost)
+            were = "report was" if lost == 1 else "reports were"
+            log.warning("%d %s lost: the service did not take them in time, and no spool keeps them", lost, were)
         with self._changed:
             self.lost += lost
             self._settled = self._accepted - lost
