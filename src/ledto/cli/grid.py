@@ -112,7 +112,7 @@ class Grid:
                 place = [*self.columns].index(name)
                 for widths in (natural, least, wanted):
                     del widths[place]
-        return _shrink(natural, wanted if _needed(wanted) <= room else least, room)
+        return _shrink(_shrink(natural, wanted, room), least, room)
 
 
 def screen_width() -> int:

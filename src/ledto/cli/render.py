@@ -27,8 +27,7 @@ LEGEND = {ASKED: "the event asked about", ERROR: "error", POSSIBLE: "possible: n
 SHRINK = ("computation", "process", "line", "name", "message", "by", "through")
 """Columns of events whose texts may be shortened."""
 WANTED = {"name": 20, "message": 12, "by": 16, "through": 24}
-"""How many characters of them say something. The line and the message are left out rather than shortened to less."""
-OPTIONAL = ("line", "message")
+"""How many characters of them say something. Columns of `_list_optional` are left out rather than shortened to less."""
 
 
 class ShownTimes(StrEnum):
@@ -94,7 +93,7 @@ def print_events(
         "message" if steps is None else "by",
         "id",
     ]
-    grid = Grid(columns, SHRINK, right=["correction"], wanted=WANTED, optional=OPTIONAL)
+    grid = Grid(columns, SHRINK, right=["correction"], wanted=WANTED, optional=_list_optional(rows))
     date = ""
     for event, step, mark in zip(rows, taken, marks, strict=True):
         time = times.of(event)
@@ -129,6 +128,12 @@ def _marks(event: Event, asked: Event | None, step: PathStep | None, times: Show
     )
 
 
+def _list_optional(events: Sequence[Event]) -> tuple[str, ...]:
+    """List the columns that a narrow screen can do without: first the process, if all ids begin with it."""
+    in_ids = all(event.id.startswith(f"{event.process}:") for event in events)
+    return ("process", "line", "message") if in_ids else ("line", "message")
+
+
 def _describe_exchange(event: Event) -> str:
     """Say whether the event sends or receives, and what."""
     return " ".join(filter(None, ("" if event.kind == "local" else event.kind, describe_message(event))))
@@ -154,7 +159,9 @@ def print_possible(
     short = ShortTimes(map(times.of, events), unit, local=local)
     marks = [ERROR if event.error else "" for event in events]
     has_marks = [""] if any(marks) else []
-    grid = Grid([*has_marks, "time", "process", "name", "through", "id"], SHRINK, wanted=WANTED)
+    grid = Grid(
+        [*has_marks, "time", "process", "name", "through", "id"], SHRINK, wanted=WANTED, optional=_list_optional(events)
+    )
     if short.heading:
         grid.add_line(short.heading)
     for cause, mark in zip(possible, marks, strict=True):
