@@ -7,7 +7,7 @@ import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -55,18 +55,36 @@ def observe(
     format: Annotated[
         str | None,
         typer.Option(
-            help="ledto, otlp, jaeger, zipkin, shiviz, tracing or mapped.", metavar="NAME", show_default="found"
+            help="ledto, otlp, jaeger, zipkin, shiviz, tracing; csv, tsv, json, logfmt, syslog, journald, regex, text; "
+            "mapped.",
+            metavar="NAME",
+            show_default="found",
         ),
     ] = None,
     mapping: Annotated[
         str | None,
-        typer.Option(help="mapped: a TOML file, or falcon.", metavar="FILE"),
+        typer.Option(help="A TOML file that says what fields mean; ledto map drafts one.", metavar="FILE"),
     ] = None,
     regex: Annotated[
-        str | None, typer.Option(help="shiviz: an event, with groups host, clock, event.", metavar="TEXT")
+        str | None,
+        typer.Option(
+            help="shiviz: an event, with groups host, clock, event. regex: a line, by groups.", metavar="TEXT"
+        ),
     ] = None,
     delimiter: Annotated[
-        str | None, typer.Option(help="shiviz: what separates executions; group trace names them.", metavar="TEXT")
+        str | None,
+        typer.Option(
+            help="shiviz: what separates executions; group trace names them. csv: what separates values.",
+            metavar="TEXT",
+        ),
+    ] = None,
+    zone: Annotated[
+        str | None,
+        typer.Option(help="Time zone of text without one, as Europe/Berlin.", metavar="NAME", show_default="UTC"),
+    ] = None,
+    year: Annotated[
+        int | None,
+        typer.Option(help="syslog: of lines without one.", metavar="YEAR", show_default="by the file's age"),
     ] = None,
     unit: Annotated[str, typer.Option(help="Of plain numbers: ns, us, ms, s or tick.", metavar="UNIT")] = "ns",
     policy: Annotated[
@@ -151,7 +169,7 @@ def observe(
     if epoch_rows < 1_000:
         raise typer.BadParameter(f"1000 or more, not {epoch_rows}", param_hint="--epoch-rows")
     eps_length, delta_length = read_length("eps", eps, unit), read_length("delta", delta, unit)
-    options = {"regex": regex, "delimiter": delimiter, "mapping": mapping}
+    options: dict[str, Any] = {"regex": regex, "delimiter": delimiter, "mapping": mapping, "zone": zone, "year": year}
     options |= {"unit": unit} if unit != "ns" else {}
     most = {"processes": most_processes, "computations": most_computations}
     limits = {name: value for name, value in most.items() if value is not None}
@@ -189,6 +207,8 @@ def observe(
     settings = RunSettings(unit, eps_length, epoch_rows, delivering)
     try:
         files = find_inputs(inputs, format=format, options=options)
+        for note in files.notes:
+            say(f"Note: {note}", err=True)
         with (
             quiet_interrupts(),
             _show_stages(console(stderr=True)) as on_stage,

@@ -11,8 +11,8 @@ from ledto.sources.contract import Source, SourceError
 from ledto.sources.files import InputFile, find_files
 from ledto.sources.mapping.source import Mapped
 from ledto.sources.parquet import PARQUET_SUFFIXES
-from ledto.sources.records.formats import HEAD_BYTES, RECORD_FORMATS
-from ledto.sources.registry import SOURCES, SPAN_FORMATS, format_options, known_format, recognise, source
+from ledto.sources.records.formats import RECORD_FORMATS
+from ledto.sources.registry import HEAD_BYTES, SOURCES, SPAN_FORMATS, format_options, known_format, recognise, source
 
 PARQUET: Final = "parquet"
 """The format's name of Parquet files, which no text source reads."""

@@ -26,6 +26,7 @@ from ledto.sources.mapping.usual import draft_usual
 from ledto.sources.native.converted import has_native_fields
 from ledto.sources.native.lines import JsonLines
 from ledto.sources.otlp import Otlp
+from ledto.sources.records.formats import HEAD_BYTES as RECORDS_HEAD_BYTES
 from ledto.sources.records.formats import decode_head, sniff_records
 from ledto.sources.shiviz.source import ShiViz
 from ledto.sources.tracing.source import Tracing
@@ -52,6 +53,9 @@ SOURCES: Final[dict[str, type[Source]]] = {
 
 SPAN_FORMATS: Final = frozenset({"otlp", "jaeger", "zipkin"})
 """Formats of traces. Their rows are parts of spans, with times in nanoseconds."""
+
+HEAD_BYTES: Final = RECORDS_HEAD_BYTES
+"""How many decompressed bytes of a file are read to recognise it."""
 
 _MARKS: Final = (
     ("otlp", re.compile(rb'"(?:resource|scope)_?(?:spans|logs)"', re.IGNORECASE)),

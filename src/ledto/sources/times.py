@@ -18,7 +18,7 @@ INT64_MOST: Final = (1 << 63) - 1
 _ISO = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?\s?(?:([Zz])|([+-])(\d\d):?(\d\d)?)?", re.ASCII
 )
-_FRACTION = re.compile(r"(?:[.,](\d{1,9}))?[Zz]?", re.ASCII)
+_POWERS = tuple(10 ** (9 - digits) for digits in range(10))
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _SHOWN = 60
 
@@ -53,7 +53,7 @@ def time_from_text(text: str, unit: str) -> int:
 
 def quick_time(text: str, unit: str) -> int | None:
     """Parse a usual time: in UTC, within 64 bits of nanoseconds. None for others: use `time_from_text`."""
-    second, fraction = _parse_second(text[:19]), _parse_fraction(text[19:])
+    second, fraction = _parse_second(text[:19]), _parse_fraction(text)
     if second is None or fraction is None or unit not in NANOSECONDS_IN:
         return None
     return (second + fraction) // NANOSECONDS_IN[unit]
@@ -69,8 +69,11 @@ def _parse_second(text: str) -> int | None:
     return time if time is None or time <= INT64_MOST - NANOSECONDS_IN["s"] else None
 
 
-@lru_cache(maxsize=10_000)
 def _parse_fraction(text: str) -> int | None:
-    """Parse the fraction of a second and a Z into nanoseconds; None if it is unusual."""
-    match = _FRACTION.fullmatch(text)
-    return None if match is None else int((match[1] or "").ljust(9, "0"))
+    """Parse the fraction of a second and a Z, after the second, into nanoseconds; None if it is unusual."""
+    digits = text[20:-1] if text[-1:] in ("Z", "z") else text[20:]
+    if not digits:
+        return 0 if text[19:] in ("", "Z", "z") else None
+    if text[19] not in ".," or len(digits) > 9 or not (digits.isdigit() and digits.isascii()):
+        return None
+    return int(digits) * _POWERS[len(digits)]

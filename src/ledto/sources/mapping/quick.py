@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -249,7 +249,7 @@ class _QuickAttributes:
 
     def __init__(self, rule: MappingRule) -> None:
         self._used = rule.used
-        self._choosers = [_make_chooser(choices) for choices in rule.used_choices]
+        self._choosers = [_Chooser(choices) for choices in rule.used_choices]
         severity = rule.columns.get(SEVERITY)
         self._severity: tuple[Value, Any] | None = None
         if severity is not None and not is_own_severity(severity):
@@ -273,9 +273,8 @@ class _QuickAttributes:
             for name in self._used:
                 for members in left:
                     members.pop(name, None)
-        for choose in self._choosers:
-            for record, members in zip(records, left, strict=True):
-                members.pop(choose(record), None)
+        for chooser in self._choosers:
+            chooser.remove_chosen(records, left)
         if self._severity is not None:
             self._add_severity(*self._severity, records, left, unread)
         return [text if text != "{}" else None for text in written(left)]
@@ -292,22 +291,33 @@ class _QuickAttributes:
                 unread.add(number)
 
 
-def _make_chooser(choices: tuple[Parts, ...]) -> Callable[[Object], Any]:
-    """Make a function that returns what `ledto.sources.mapping.rules.chosen_key` does."""
-    tests = []
-    for parts in choices:
-        fields = [part for part in parts if isinstance(part, Field)]
-        only = only_field(parts)
-        tests.append((fields, only.keys[0] if only is not None and len(only.keys) == 1 else None, len(parts) == 1))
+class _Chooser:
+    """Tell which of several fields became a column, as `ledto.sources.mapping.rules.chosen_key` does."""
 
-    def choose(record: Object) -> Any:
-        for fields, key, is_single in tests:
-            values = [field.within(record.get(field.keys[0])) for field in fields]
-            if None not in values and not (is_single and values == [""]):
-                return key
-        return None
+    def __init__(self, choices: tuple[Parts, ...]) -> None:
+        self._tests = []
+        for parts in choices:
+            readers = [make_field_reader(part) for part in parts if isinstance(part, Field)]
+            only = only_field(parts)
+            key = only.keys[0] if only is not None and len(only.keys) == 1 else None
+            self._tests.append((readers, key, len(parts) == 1))
 
-    return choose
+    def remove_chosen(self, records: list[Object], members: list[dict[str, Any]]) -> None:
+        """Remove the member that became a column from each record's members."""
+        for readers, key, is_single in self._tests:
+            columns = [read(records) for read in readers]
+            is_here = [
+                None not in values and not (is_single and values == ("",)) for values in zip(*columns, strict=True)
+            ]
+            if key is not None:
+                for is_chosen, left in zip(is_here, members, strict=True):
+                    if is_chosen:
+                        left.pop(key, None)
+            if all(is_here):
+                return
+            pairs = zip(records, members, is_here, strict=True)
+            remaining = [(record, left) for record, left, is_chosen in pairs if not is_chosen]
+            records, members = [record for record, _ in remaining], [left for _, left in remaining]
 
 
 class _QuickSpan:

@@ -26,7 +26,7 @@ from ledto.sources.native.lines import Cells, JsonLines, line_row
 from ledto.sources.record_fields import FIELD_TYPES, FieldType
 from ledto.sources.records.contract import Options, RecordFormat
 from ledto.sources.records.formats import decode_head
-from ledto.sources.records.typed_text import as_json
+from ledto.sources.records.typed_text import FIRST_OF_TYPED, as_json
 from ledto.sources.rows import excerpt
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ _MAY_BE_JSON: Final = frozenset(
 """Fields whose text may be a list or an object of JSON."""
 _IDS: Final = ("trace_id", "traceId", "trace.id", "span_id", "spanId", "span.id", "request_id", "requestId")
 _TEXT_FIELDS: Final = _AS_TEXT | {*_IDS}
+_FIRST: Final = FIRST_OF_TYPED | {"[", "{"}
 _encoder = msgspec.json.Encoder()
 _check_json = msgspec.json.Decoder(Raw).decode
 _NOT_READ = b"0"
@@ -103,7 +104,10 @@ class NativeRecords:
 
 
 def _as_values(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: _as_value(name, value) if type(value) is str else value for name, value in fields.items()}
+    return {
+        name: value if type(value) is not str or value[:1] not in _FIRST else _as_value(name, value)
+        for name, value in fields.items()
+    }
 
 
 def _as_value(name: str, text: str) -> Any:

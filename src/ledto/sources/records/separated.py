@@ -143,7 +143,19 @@ class _TableDecoder:
                 decoded.add_bad("no-header: the header of a table has two columns or more", places[first], raws[first])
             first += 1
         columns, width = self._columns or [], len(self._columns or [])
-        for row, raw, place in zip(rows[first:], raws[first:], places[first:], strict=True):
+        if first:
+            rows, raws, places = rows[first:], raws[first:], places[first:]
+        if {*map(len, rows)} == {width}:
+            decoded.places += places
+            decoded.raws += raws
+            decoded.records += [
+                dict(zip(columns, row, strict=True))
+                if "" not in row
+                else {name: value for name, value in zip(columns, row, strict=True) if value}
+                for row in rows
+            ]
+            return
+        for row, raw, place in zip(rows, raws, places, strict=True):
             if len(row) != width:
                 if not raw.strip(b" \t\r"):
                     continue

@@ -18,6 +18,9 @@ from ledto.sources.times import INT64_LEAST, INT64_MOST
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})(\.[0-9]{1,40})?", re.ASCII)
 _WITH_EXPONENT = re.compile(r"-?[1-9](?:\.[0-9]{1,17})?e[+-][0-9]{2,3}", re.ASCII)
+_LAST_OF_TYPED: Final = frozenset("0123456789e")
+_SURELY_64_BITS = 18
+"""So many decimal digits fit into 64 bits, whichever they are."""
 _BOOLEANS: Final = {"true": True, "false": False}
 FIRST_OF_TYPED: Final = frozenset("-0123456789tf")
 """The first characters of texts that may be numbers or truth values."""
@@ -40,5 +43,9 @@ def typed(text: str) -> str | int | float | bool:
 
 def as_json(text: str) -> Any:
     """Return a value that msgspec writes as the JSON of this text: a number in its own spelling, a truth value, or text."""
+    if text.isdigit() and len(text) <= _SURELY_64_BITS and text.isascii():
+        return int(text) if text[0] != "0" or len(text) == 1 else text
+    if text[-1:] not in _LAST_OF_TYPED:
+        return text
     value = typed(text)
     return Raw(text.encode()) if isinstance(value, float) else value

@@ -17,8 +17,7 @@ from ledto.sources.inputs import PARQUET
 from ledto.sources.lines import count_line_ends
 from ledto.sources.native.lines import CELL_BYTES
 from ledto.sources.parquet import PARQUET_SUFFIXES
-from ledto.sources.records.formats import HEAD_BYTES
-from ledto.sources.registry import known_format, recognise
+from ledto.sources.registry import HEAD_BYTES, known_format, recognise
 from ledto.spark.stream.contract import StreamSourceError
 from ledto.spark.stream.files.journal import JournalEntry
 
