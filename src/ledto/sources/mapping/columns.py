@@ -30,7 +30,24 @@ def make_field_reader(field: Field) -> Callable[[list[Object]], list[Any]]:
     first, within = field.keys[0], field.within
     if len(field.keys) == 1:
         return lambda records: [record.get(first) for record in records]
-    return lambda records: [within(record.get(first)) for record in records]
+    if not field.dotted:
+        return lambda records: [within(record.get(first)) for record in records]
+    others = field.first_keys()[1:]
+
+    def values(records: list[Object]) -> list[Any]:
+        # Most logs write a field in one way.
+        column = [record.get(others[-1][1]) for record in records]
+        if None not in column:
+            return column
+        column = [within(record[first]) if first in record else None for record in records]
+        for used, key in others:
+            if None not in column:
+                break
+            pairs = zip(column, records, strict=True)
+            column = [within(record[key], used) if own is None and key in record else own for own, record in pairs]
+        return column
+
+    return values
 
 
 def make_value_column(value: Value) -> Column:

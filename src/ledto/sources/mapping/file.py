@@ -43,7 +43,7 @@ COLUMNS_OF_A_RECORD: Final = (
 DEFAULT_FORMAT: Final = "json"
 """The format of records if neither the mapping nor an option says it."""
 
-_TOP_KEYS = (*COLUMNS_OF_A_RECORD, "format", "zone", "type", "event", "default", "span")
+_TOP_KEYS = (*COLUMNS_OF_A_RECORD, "format", "records", "dotted", "zone", "type", "event", "default", "span")
 _EVENT_KEYS = (*COLUMNS_OF_A_RECORD, "kind", "sends", "receives", "channel", "bytes")
 _RULE_KEYS = (*_EVENT_KEYS, "skip", "also", "span")
 _SPAN_NEEDED = ("trace", "span", "start")
@@ -97,9 +97,15 @@ class _MappingReader:
         self._type: Value | None = None
         self._format = format
         self._zone = zone
+        self._dotted = False
 
     def mapping(self, content: Mapping[str, Any]) -> LogMapping:
         named, options = self._read_format(content)
+        holder, self._dotted = content.get("records"), content.get("dotted", False)
+        if holder is not None and (not isinstance(holder, str) or not holder or self._format != DEFAULT_FORMAT):
+            self._refuse("records", "is the member of JSON documents that holds a list of records, as text")
+        if not isinstance(self._dotted, bool):
+            self._refuse("dotted", f"is true or false, not {self._dotted!r}")
         if "zone" in content:
             self._zone = content["zone"]
         self._read_time_text({}, "zone")
@@ -119,7 +125,7 @@ class _MappingReader:
             default = {"span": content["span"]}
         rules.append(self._read_rule(default, "default", common))
         self._check_repeated(content)
-        return LogMapping(tuple(rules), named, options)
+        return LogMapping(tuple(rules), named, options, holder)
 
     def _read_format(self, content: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
         """Return the format that the mapping names, and its options; None if it names none."""
@@ -261,7 +267,8 @@ class _MappingReader:
             self._refuse(f"{where}, bytes", "counts the bytes of a message in a channel; there is no channel")
         if kind == SEND and not (sends or channel):
             self._refuse(where, "is a send: say what it sends, or in which channel")
-        if kind == RECEIVE and not (receives or channel):
+        # A receive that only sends is a request of somebody who does not report.
+        if kind == RECEIVE and not (receives or channel or sends):
             self._refuse(where, "is a receive: say what it receives, or from which channel")
         if kind == LOCAL and (sends or receives):
             self._refuse(f"{where}, kind", "is local, and local events have no message")
@@ -353,7 +360,7 @@ class _MappingReader:
 
     def _read_parts(self, text: str, where: str) -> Parts:
         try:
-            return read_parts(text)
+            return read_parts(text, dotted=self._dotted)
         except ValueError as error:
             self._refuse(where, str(error))
 

@@ -99,7 +99,7 @@ class FileLayout:
         reader = _ChunkReader(self, form.decoder(options, self.head), form, names_file=names_file)
         for block in blocks(piece):
             if block.problem is not None:
-                yield _bad_chunk(block.first_line, block.problem, block.data)
+                yield bad_chunk(block.first_line, block.problem, block.data)
                 continue
             for first_line, data in parts(block):
                 yield from reader.read(data.removesuffix(b"\n").split(b"\n"), first_line)
@@ -120,7 +120,7 @@ class _ChunkReader:
         if sum(map(len, lines)) > LINE_LIMIT_BYTES:
             for line, place in zip(lines, places, strict=True):
                 if len(line) > LINE_LIMIT_BYTES:
-                    yield _bad_chunk(place, TOO_LONG, line)
+                    yield bad_chunk(place, TOO_LONG, line)
             kept = [(line, place) for line, place in zip(lines, places, strict=True) if len(line) <= LINE_LIMIT_BYTES]
             lines, places = [line for line, _ in kept], [place for _, place in kept]
         yield from self._unwrapped(lines, places, is_last=False)
@@ -136,7 +136,7 @@ class _ChunkReader:
                 [line for line, _ in kept], [place for _, place in kept], is_last=is_last
             )
             for place, problem, line in unwrapped.bad:
-                yield _bad_chunk(place, problem, line)
+                yield bad_chunk(place, problem, line)
             lines, places = unwrapped.lines, unwrapped.places
             self._containers |= unwrapped.containers
         if not self._decoder.takes_blank_lines:
@@ -187,5 +187,6 @@ def _add_fields(record: Fields, added: Fields) -> None:
     record.update(added)
 
 
-def _bad_chunk(place: int, problem: str, raw: bytes) -> RecordsChunk:
+def bad_chunk(place: int, problem: str, raw: bytes) -> RecordsChunk:
+    """Make a chunk of one record that cannot be read."""
     return RecordsChunk([None], None, (), [raw], [place], {0: problem})

@@ -196,6 +196,8 @@ class LogMapping:
     """The name of the record format; None if the mapping does not say."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The options of the record format."""
+    holder: str | None = None
+    """The member of JSON documents that holds a list of records; None if files are JSON lines."""
 
     @property
     def has_channels(self) -> bool:

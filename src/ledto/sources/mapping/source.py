@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 
 from ledto.sources.contract import FileSlice, Records, SourceError
+from ledto.sources.mapping.documents import document_chunks, holds_documents
 from ledto.sources.mapping.file import DEFAULT_FORMAT, load_mapping, read_mapping
 from ledto.sources.mapping.moments import read_zone
 from ledto.sources.mapping.quick import QuickMapping, QuickRecords
@@ -103,6 +104,8 @@ class Mapped:
     @property
     def records(self) -> Records:
         """Return whether each line is one record with one row."""
+        if self.rules is not None and self.rules.holder is not None:
+            return "anywhere"
         has_one_row = self.rules is not None and self.rules.has_one_row_a_record
         return "lines" if self.form is None and self.splittable and has_one_row else "in lines"
 
@@ -142,7 +145,9 @@ class Mapped:
     def read(self, piece: FileSlice) -> Iterator[pa.RecordBatch]:
         layout = FileLayout(piece.file, read_head(piece))
         form, options = self.record_format, self.format_options(piece.modified_ns)
-        if layout.is_whole(form, options):
+        holder = None if self.rules is None or layout.wrapper is not None else self.rules.holder
+        in_documents = holder is not None and holds_documents(layout.head, holder)
+        if in_documents or layout.is_whole(form, options):
             if piece.start or piece.stop == 0:
                 return
             piece = replace(piece, stop=None)
@@ -151,7 +156,10 @@ class Mapped:
             yield from native.batches(chunks, piece.file, layout.wrapper is not None)
             return
         applied = self._applied(layout, form, options)
-        chunks = layout.chunks(piece, form, options, names_file=applied.mapping.uses_file)
+        if in_documents:
+            chunks = document_chunks(piece, str(holder), layout.head)
+        else:
+            chunks = layout.chunks(piece, form, options, names_file=applied.mapping.uses_file)
         yield from applied.batches(chunks, piece.file)
 
     def drafted(self, head: bytes, file: str = "") -> str | None:

@@ -41,22 +41,43 @@ class Field:
 
     path: str
     keys: tuple[str, ...]
+    dotted: bool = False
+    """Whether several keys of the path may be written as one, with dots between them."""
 
     def value(self, record: Record) -> Any:
         """Return the field's value; None if it is missing or null."""
-        member = record.get(self.keys[0])
-        return None if member is None else self.within(member[0])
+        for used, key in self.first_keys():
+            member = record.get(key)
+            value = None if member is None else self.within(member[0], used)
+            if value is not None:
+                return value
+        return None
 
-    def within(self, value: Any) -> Any:
-        """Follow the path from the value of its first key; None if the field is missing."""
-        for key in self.keys[1:]:
+    def first_keys(self) -> list[tuple[int, str]]:
+        """Return what a record may have as the first key, each with the number of keys of the path in it."""
+        counts = range(1, len(self.keys) + 1) if self.dotted else (1,)
+        return [(count, ".".join(self.keys[:count])) for count in counts]
+
+    def within(self, value: Any, used: int = 1) -> Any:
+        """Follow the path from the value of its first key, which is made of `used` keys; None if the field is missing."""
+        for at in range(used, len(self.keys)):
+            key = self.keys[at]
             if isinstance(value, dict):
+                if self.dotted:
+                    return self._within_dotted(value, at)
                 value = value.get(key)
             elif isinstance(value, list) and key.isascii() and key.isdigit() and len(key) < 10:
                 value = value[int(key)] if int(key) < len(value) else None
             else:
                 return None
         return value
+
+    def _within_dotted(self, value: dict[str, Any], at: int) -> Any:
+        for end in range(at + 1, len(self.keys) + 1):
+            found = value.get(".".join(self.keys[at:end]))
+            if found is not None and (found := self.within(found, end)) is not None:
+                return found
+        return None
 
 
 Parts: TypeAlias = tuple[str | Field, ...]
@@ -209,7 +230,7 @@ def only_field(parts: Parts) -> Field | None:
     return parts[0] if len(parts) == 1 and isinstance(parts[0], Field) else None
 
 
-def read_field(path: str) -> Field:
+def read_field(path: str, *, dotted: bool = False) -> Field:
     """Parse the path of a field. Raises `ValueError`."""
     keys, at = [], 0
     while True:
@@ -221,23 +242,26 @@ def read_field(path: str) -> Field:
         keys.append(key[1] if key[2] is None else key[2])
         at = key.end()
         if at == len(path):
-            return Field(path, tuple(keys))
+            return Field(path, tuple(keys), dotted and len(keys) > 1)
         if path[at] != ".":
             raise ValueError(f"{path!r} is no field: expected a dot, found {path[at:]!r}")
         at += 1
 
 
-def read_parts(text: str) -> Parts:
-    """Parse a field, if the text has no braces, or the parts of a template. Raises `ValueError`."""
+def read_parts(text: str, *, dotted: bool = False) -> Parts:
+    """Parse a field, if the text has no braces, or the parts of a template. Raises `ValueError`.
+
+    `dotted`: several keys of a path may be written as one, with dots between them.
+    """
     if "{" not in text and "}" not in text:
-        return (read_field(text),)
+        return (read_field(text, dotted=dotted),)
     parts: list[str | Field] = []
     at, literal = 0, ""
     for mark in _BRACES.finditer(text):
         literal += text[at : mark.start()]
         at = mark.end()
         if mark[1] is not None:
-            parts += [literal, read_field(mark[1])] if literal else [read_field(mark[1])]
+            parts += [*([literal] if literal else []), read_field(mark[1], dotted=dotted)]
             literal = ""
         elif len(mark[0]) == 2:
             literal += mark[0][0]
