@@ -71,6 +71,7 @@ def test_the_examples_of_a_docstring_run(module: str, folder: Path, reporter: Re
         ("ledto.sources.tracing.source", "tracing"),
         ("ledto.sources.jaeger.source", "jaeger"),
         ("ledto.sources.zipkin.source", "zipkin"),
+        ("ledto.sources.xray", "xray"),
     ],
 )
 def test_the_literal_record_of_a_format_is_one(module: str, format: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ledto.sources.records.formats import HEAD_BYTES
 from ledto.sources.registry import recognise
+from tests.sources.reading import SAMPLES
 
 OTLP = b'{\n  "resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": [{"spans": [{"traceId": "5b8e"}]}]}]}'
 
@@ -31,9 +33,41 @@ OTLP = b'{\n  "resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": [
         (b'{"traceId":"1","spanId":"2","operationName":"GET"}', ".json", None),
         (b'[2013-05-24 12:00:00] INFO started\na {"a":1}\n', ".log", "shiviz"),
         (b'{"resourceMetrics":[]}', ".json", None),
+        (b'{"@timestamp":"2024-05-01T12:00:00Z","message":"a"}', ".log", None),
+        (b'{"trace_id":"1-5f84c7a1-e7d1852db8c4fd35d88bf49a","id":"7d","start_time":1.5}', ".jsonl", "xray"),
+        (
+            rb'{"Traces":[{"Segments":[{"Document":"{\"trace_id\":\"1-5f84c7a1-e7d1852db8c4fd35d88bf49a\",\"start_time\":1}"}]}]}',
+            ".json",
+            "xray",
+        ),
+        (b'{"process":"a","seq":1,"ecs.version":"1","@timestamp":"t"}', ".jsonl", "ledto"),
+        (b'{"process":"a","time":1,"rule":"r","priority":"p","output_fields":{}}', ".jsonl", "ledto"),
         (b"\x00\xff{]\nnothing\n", ".jsonl", None),
     ],
 )
 def test_a_file_is_known_by_its_first_bytes(head: bytes, suffix: str, expected: str | None) -> None:
     """A trace that is taken for something else is a thousand bad records, or a history of nothing."""
     assert recognise(head, suffix) == expected
+
+
+SAMPLE_FORMATS = {
+    "xray.json": "xray",
+    "xray.jsonl": "xray",
+    "jaeger.json": "jaeger",
+    "zipkin.json": "zipkin",
+    "otlp.json": "otlp",
+    "otlp.jsonl": "otlp",
+    "otlp.pb": "otlp",
+    "shop.jsonl": "ledto",
+    "lines.jsonl": "ledto",
+    "shop.log": "shiviz",
+    "tracing.log": "tracing",
+    "threads.log": None,
+}
+
+
+@pytest.mark.parametrize(("sample", "expected"), SAMPLE_FORMATS.items())
+def test_samples_of_all_formats_are_told_apart(sample: str, expected: str | None) -> None:
+    """A new format must not take the files of another."""
+    file = SAMPLES / sample
+    assert recognise(file.read_bytes()[:HEAD_BYTES], file.suffix) == expected

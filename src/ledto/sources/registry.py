@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from ledto.sources.contract import Source, SourceError
 from ledto.sources.jaeger.source import Jaeger
 from ledto.sources.lines import BOM
@@ -30,6 +32,7 @@ from ledto.sources.records.formats import HEAD_BYTES as RECORDS_HEAD_BYTES
 from ledto.sources.records.formats import decode_head, sniff_records
 from ledto.sources.shiviz.source import ShiViz
 from ledto.sources.tracing.source import Tracing
+from ledto.sources.xray.source import XRay
 from ledto.sources.zipkin.source import Zipkin
 
 SOURCES: Final[dict[str, type[Source]]] = {
@@ -37,6 +40,7 @@ SOURCES: Final[dict[str, type[Source]]] = {
     "otlp": Otlp,
     "jaeger": Jaeger,
     "zipkin": Zipkin,
+    "xray": XRay,
     "shiviz": ShiViz,
     "tracing": Tracing,
     "mapped": Mapped,
@@ -51,20 +55,24 @@ SOURCES: Final[dict[str, type[Source]]] = {
 }
 """The class of each format by name. Its keyword arguments are the options of the format."""
 
-SPAN_FORMATS: Final = frozenset({"otlp", "jaeger", "zipkin"})
+SPAN_FORMATS: Final = frozenset({"otlp", "jaeger", "zipkin", "xray"})
 """Formats of traces. Their rows are parts of spans, with times in nanoseconds."""
 
 HEAD_BYTES: Final = RECORDS_HEAD_BYTES
 """How many decompressed bytes of a file are read to recognise it."""
 
+_TRACE_OF_XRAY = re.compile(rb'\\?"trace_id\\?"\s*:\s*\\?"1-[0-9a-fA-F]{8}-[0-9a-fA-F]{24}')
+"""As a segment has it, or, with backslashes, a segment that is a text in an answer of X-Ray."""
 _MARKS: Final = (
-    ("otlp", re.compile(rb'"(?:resource|scope)_?(?:spans|logs)"', re.IGNORECASE)),
-    ("tracing", re.compile(rb'"TracerIdentity"')),
-    ("jaeger", re.compile(rb'"traceID"')),
-    ("zipkin", re.compile(rb'"traceId"\s*:.*"id"\s*:|"id"\s*:.*"traceId"\s*:', re.DOTALL)),
-    ("ledto", re.compile(rb'"process"')),
+    ("otlp", (re.compile(rb'"(?:resource|scope)_?(?:spans|logs)"', re.IGNORECASE),)),
+    ("tracing", (re.compile(rb'"TracerIdentity"'),)),
+    ("xray", (_TRACE_OF_XRAY, re.compile(rb'"start_time\\?"\s*:'))),
+    ("jaeger", (re.compile(rb'"traceID"'),)),
+    ("zipkin", (re.compile(rb'"traceId"\s*:.*"id"\s*:|"id"\s*:.*"traceId"\s*:', re.DOTALL),)),
+    ("ledto", (re.compile(rb'"process"'),)),
 )
 """Text that the JSON of each format always has, the most specific first."""
+_first_object = msgspec.json.Decoder(dict[str, Any]).decode
 _VECTOR = re.compile(rb"^\S+ \{[^\n]*\}[ \t\r]*$", re.MULTILINE)
 """A line of a log for ShiViz with a host and a clock, as most programs write it."""
 _PROTOBUF = re.compile(rb"\n|\0[\0-\xff]{3}\n|[\x80-\xff]{1,4}[\0-\x7f]\n", re.DOTALL)
@@ -81,12 +89,14 @@ def recognise(head: bytes, suffix: str) -> str | None:
     text = head.removeprefix(BOM).lstrip(b" \t\r\n")
     if not text:
         return "ledto"
+    if _begins_with_event(text):
+        return "ledto"
     layout = FileLayout("", head)
     if layout.wrapper is not None:
         return _recognise_records(layout.head, in_container=True) or "text"
     if b"__REALTIME_TIMESTAMP" in head[:_FIRST_BYTES] and _recognise_records(head) == "journald":
         return "journald"
-    if text[:1] in b"{[" and (format_name := next((name for name, mark in _MARKS if mark.search(text)), None)):
+    if text[:1] in b"{[" and (format_name := next((name for name, marks in _MARKS if _all_in(marks, text)), None)):
         return format_name
     if _VECTOR.search(text):
         return "shiviz"
@@ -110,6 +120,22 @@ def _recognise_records(head: bytes, *, in_container: bool = False) -> str | None
         return name
     drafted = draft_usual(records, name, may_name_file=False, in_container=in_container and name in ("json", "logfmt"))
     return None if drafted is None else name
+
+
+def _all_in(marks: tuple[re.Pattern[bytes], ...], text: bytes) -> bool:
+    return all(mark.search(text) for mark in marks)
+
+
+def _begins_with_event(text: bytes) -> bool:
+    """Return whether the first line is a record of ledto's own: it names a process, and a number or a time.
+
+    Its attributes may be those of any other format.
+    """
+    try:
+        record = _first_object(text.partition(b"\n")[0])
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return False
+    return isinstance(record.get("process"), str) and ("seq" in record or "time" in record)
 
 
 def _is_binary(head: bytes) -> bool:
