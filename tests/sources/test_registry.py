@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from ledto.sources.inputs import find_inputs
 from ledto.sources.records.formats import HEAD_BYTES
 from ledto.sources.registry import recognise
 from tests.sources.reading import SAMPLES
@@ -33,7 +36,22 @@ OTLP = b'{\n  "resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": [
         (b'{"traceId":"1","spanId":"2","operationName":"GET"}', ".json", None),
         (b'[2013-05-24 12:00:00] INFO started\na {"a":1}\n', ".log", "shiviz"),
         (b'{"resourceMetrics":[]}', ".json", None),
+        (b'{"@timestamp":"2024-05-01T12:00:00Z","ecs.version":"1.2.0","message":"a"}', ".log", "ecs"),
+        (b'{"@timestamp":"2024-05-01T12:00:00Z","ecs":{"version":"8"},"process":{"pid":5}}', ".json", "ecs"),
         (b'{"@timestamp":"2024-05-01T12:00:00Z","message":"a"}', ".log", None),
+        (b'{"insertId":"a","logName":"projects/p/logs/l","timestamp":"2024-05-01T12:00:00Z"}', ".json", "gcp"),
+        (b'[\n  {\n    "insertId": "a",\n    "logName": "projects/p/logs/l"\n  }\n]', ".json", "gcp"),
+        (
+            b'{"logName":"projects/p/logs/l","jsonPayload":{"rule":"r","priority":"p","output_fields":{}}}',
+            ".json",
+            "gcp",
+        ),
+        (b'{"Records":[{"eventVersion":"1.08","eventSource":"s3.amazonaws.com"}]}', ".json", "cloudtrail"),
+        (b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"a"}', ".log", "k8s-audit"),
+        (b'{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":[{"auditID":"a"}]}', ".json", "k8s-audit"),
+        (b'{"apiVersion":"audit.k8s.io/v1","auditID":"a","requestObject":{"traceID":"1"}}', ".log", "k8s-audit"),
+        (b'{"process_exec":{"process":{"exec_id":"a","pid":1}},"time":"2024-05-01T12:00:00Z"}', ".log", "tetragon"),
+        (b'{"output":"o","output_fields":{},"priority":"Notice","rule":"r","time":"t"}', ".log", "falco"),
         (b'{"trace_id":"1-5f84c7a1-e7d1852db8c4fd35d88bf49a","id":"7d","start_time":1.5}', ".jsonl", "xray"),
         (
             rb'{"Traces":[{"Segments":[{"Document":"{\"trace_id\":\"1-5f84c7a1-e7d1852db8c4fd35d88bf49a\",\"start_time\":1}"}]}]}',
@@ -51,6 +69,12 @@ def test_a_file_is_known_by_its_first_bytes(head: bytes, suffix: str, expected: 
 
 
 SAMPLE_FORMATS = {
+    "ecs.jsonl": "ecs",
+    "gcp.jsonl": "gcp",
+    "cloudtrail.json": "cloudtrail",
+    "k8s-audit.jsonl": "k8s-audit",
+    "tetragon.jsonl": "tetragon",
+    "falco.jsonl": "falco",
     "xray.json": "xray",
     "xray.jsonl": "xray",
     "jaeger.json": "jaeger",
@@ -71,3 +95,14 @@ def test_samples_of_all_formats_are_told_apart(sample: str, expected: str | None
     """A new format must not take the files of another."""
     file = SAMPLES / sample
     assert recognise(file.read_bytes()[:HEAD_BYTES], file.suffix) == expected
+
+
+def test_a_mapping_of_ones_own_goes_before_one_that_is_recognised(tmp_path: Path) -> None:
+    """Otherwise nobody could read such a log in another way."""
+    mapping = tmp_path / "mine.toml"
+    mapping.write_text('process = "rule"\ntime = "time"\n')
+    options = {"mapping": str(mapping)}
+    assert find_inputs([str(SAMPLES / "falco.jsonl")], options=options).formats == ("mapped",)
+    recognised = find_inputs([str(SAMPLES / "falco.jsonl")])
+    assert recognised.formats == ("falco",)
+    assert recognised.notes == ("falco is read by the mapping falco that comes with ledto",)

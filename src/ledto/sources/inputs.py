@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ledto.sources.contract import Source, SourceError
 from ledto.sources.files import InputFile, find_files
+from ledto.sources.mapping.builtin import BUILT_IN
 from ledto.sources.mapping.source import Mapped
 from ledto.sources.parquet import PARQUET_SUFFIXES
 from ledto.sources.records.formats import RECORD_FORMATS
@@ -134,7 +135,7 @@ def _recognise_one(file: InputFile, head: bytes, options: Mapping[str, Any]) -> 
     likely = recognise(head, file.suffix)
     if (likely in (None, "shiviz") or likely in RECORD_FORMATS) and ("regex" in options or "delimiter" in options):
         return "shiviz"
-    if "mapping" in options and (likely is None or likely in RECORD_FORMATS):
+    if "mapping" in options and (likely is None or likely in RECORD_FORMATS or likely in BUILT_IN):
         return "mapped"
     if likely is not None:
         return likely

@@ -12,6 +12,7 @@ import msgspec
 from ledto.sources.contract import Source, SourceError
 from ledto.sources.jaeger.source import Jaeger
 from ledto.sources.lines import BOM
+from ledto.sources.mapping.builtin import BUILT_IN
 from ledto.sources.mapping.reading import FileLayout
 from ledto.sources.mapping.source import (
     CsvTable,
@@ -41,6 +42,7 @@ SOURCES: Final[dict[str, type[Source]]] = {
     "jaeger": Jaeger,
     "zipkin": Zipkin,
     "xray": XRay,
+    **BUILT_IN,
     "shiviz": ShiViz,
     "tracing": Tracing,
     "mapped": Mapped,
@@ -61,17 +63,33 @@ SPAN_FORMATS: Final = frozenset({"otlp", "jaeger", "zipkin", "xray"})
 HEAD_BYTES: Final = RECORDS_HEAD_BYTES
 """How many decompressed bytes of a file are read to recognise it."""
 
+
+def _key(name: bytes, value: bytes = rb"") -> re.Pattern[bytes]:
+    """Make an expression for a key of JSON, and for how its value begins."""
+    return re.compile(rb'"' + name + rb'"\s*:\s*' + value)
+
+
 _TRACE_OF_XRAY = re.compile(rb'\\?"trace_id\\?"\s*:\s*\\?"1-[0-9a-fA-F]{8}-[0-9a-fA-F]{24}')
 """As a segment has it, or, with backslashes, a segment that is a text in an answer of X-Ray."""
 _MARKS: Final = (
     ("otlp", (re.compile(rb'"(?:resource|scope)_?(?:spans|logs)"', re.IGNORECASE),)),
     ("tracing", (re.compile(rb'"TracerIdentity"'),)),
     ("xray", (_TRACE_OF_XRAY, re.compile(rb'"start_time\\?"\s*:'))),
+    ("gcp", (_key(rb"logName", rb'"(?:projects|organizations|folders|billingAccounts)/'),)),
+    ("ecs", (_key(rb"@timestamp"), re.compile(rb'"ecs\.version"\s*:|"ecs"\s*:\s*\{\s*"version"\s*:'))),
+    ("cloudtrail", (_key(rb"eventVersion", rb'"'), _key(rb"eventSource", rb'"'))),
+    ("k8s-audit", (_key(rb"apiVersion", rb'"audit\.k8s\.io/'), _key(rb"auditID", rb'"'))),
+    (
+        "tetragon",
+        (_key(rb"process_(?:exec|exit|kprobe|tracepoint|uprobe|lsm|loader)", rb"\{"), _key(rb"exec_id", rb'"')),
+    ),
+    ("falco", (_key(rb"output_fields", rb"\{"), _key(rb"rule", rb'"'), _key(rb"priority", rb'"'))),
     ("jaeger", (re.compile(rb'"traceID"'),)),
     ("zipkin", (re.compile(rb'"traceId"\s*:.*"id"\s*:|"id"\s*:.*"traceId"\s*:', re.DOTALL),)),
     ("ledto", (re.compile(rb'"process"'),)),
 )
-"""Text that the JSON of each format always has, the most specific first."""
+"""Text that the JSON of each format always has, the most specific first. What encloses comes before what it may enclose:
+a log entry of Google Cloud may hold a record of another format."""
 _first_object = msgspec.json.Decoder(dict[str, Any]).decode
 _VECTOR = re.compile(rb"^\S+ \{[^\n]*\}[ \t\r]*$", re.MULTILINE)
 """A line of a log for ShiViz with a host and a clock, as most programs write it."""
