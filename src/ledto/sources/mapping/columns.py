@@ -6,17 +6,17 @@ one by one. A record that it cannot convert stays *unread*: the exact reader rea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 from ledto.sources.json.objects import Object
-from ledto.sources.mapping.values import AUTO, Field, Parts, Value, only_field
+from ledto.sources.mapping.values import AUTO, Field, Parts, Value, member_of, only_field
 from ledto.sources.regex.timed import TimedPattern
 from ledto.sources.rows import BadRecord
 from ledto.sources.times import INT64_LEAST, INT64_MOST
 
-Column: TypeAlias = Callable[[list[Object], set[int]], list[Any]]
+Column: TypeAlias = Callable[["RecordList", set[int]], list[Any]]
 """A function that returns the values of a column for some records, and adds the numbers of unread ones to the set."""
 
 _NUMBERS_AND_TEXT = {str, int, float}
@@ -25,26 +25,40 @@ _MOST_DIGITS = 18
 _MOST_REMEMBERED_CHARACTERS = 200
 
 
-def make_field_reader(field: Field) -> Callable[[list[Object]], list[Any]]:
-    """Make a function that returns the field's values, as `Field.value` does."""
-    first, within = field.keys[0], field.within
-    if len(field.keys) == 1:
-        return lambda records: [record.get(first) for record in records]
-    if not field.dotted:
-        return lambda records: [within(record.get(first)) for record in records]
-    others = field.first_keys()[1:]
+class RecordList(list[Object]):
+    """Some records. It remembers the columns of objects within them: several fields of a mapping are in one object."""
 
-    def values(records: list[Object]) -> list[Any]:
-        # Most logs write a field in one way.
-        column = [record.get(others[-1][1]) for record in records]
-        if None not in column:
-            return column
-        column = [within(record[first]) if first in record else None for record in records]
-        for used, key in others:
+    def __init__(self, records: Iterable[Object]) -> None:
+        super().__init__(records)
+        self._columns: dict[tuple[str, ...], list[Any]] = {}
+
+    def column(self, keys: tuple[str, ...]) -> list[Any]:
+        """Return what `ledto.sources.mapping.values.follow` returns for each record."""
+        if len(keys) == 1:
+            first = keys[0]
+            return [record.get(first) for record in self]
+        objects, key = self._objects(keys[:-1]), keys[-1]
+        return [value.get(key) if type(value) is dict else member_of(value, key) for value in objects]
+
+    def _objects(self, keys: tuple[str, ...]) -> list[Any]:
+        if keys not in self._columns:
+            self._columns[keys] = self.column(keys)
+        return self._columns[keys]
+
+
+def make_field_reader(field: Field) -> Callable[[RecordList], list[Any]]:
+    """Make a function that returns the field's values, as `Field.value` does."""
+    first, *others = field.forms
+    if not others:
+        return lambda records: records.column(first)
+
+    def values(records: RecordList) -> list[Any]:
+        column = records.column(first)
+        for form in others:
             if None not in column:
                 break
-            pairs = zip(column, records, strict=True)
-            column = [within(record[key], used) if own is None and key in record else own for own, record in pairs]
+            further = records.column(form)
+            column = [new if own is None else own for own, new in zip(column, further, strict=True)]
         return column
 
     return values
@@ -57,12 +71,11 @@ def make_value_column(value: Value) -> Column:
     if not others and match is None:
         return first
 
-    def values(records: list[Object], unread: set[int]) -> list[Any]:
+    def values(records: RecordList, unread: set[int]) -> list[Any]:
         filled = first(records, unread)
         for other in others:
             if None in filled or "" in filled:
-                further = other(records, unread)
-                filled = [new if own is None or own == "" else own for own, new in zip(filled, further, strict=True)]
+                filled = _fill_gaps(filled, other, records, unread)
         if others and "" in filled:
             filled = [None if text == "" else text for text in filled]
         if match is None:
@@ -72,6 +85,20 @@ def make_value_column(value: Value) -> Column:
         )
 
     return values
+
+
+def _fill_gaps(filled: list[Any], other: Column, records: RecordList, unread: set[int]) -> list[Any]:
+    """Fill missing and empty values from another column, which is read only for them."""
+    gaps = [number for number, value in enumerate(filled) if value is None or value == ""]
+    if len(gaps) == len(filled):
+        return other(records, unread)
+    unread_gaps: set[int] = set()
+    further = other(RecordList(records[number] for number in gaps), unread_gaps)
+    unread.update(gaps[number] for number in unread_gaps)
+    filled = list(filled)
+    for number, value in zip(gaps, further, strict=True):
+        filled[number] = value
+    return filled
 
 
 def _as_texts(value: Value, filled: list[Any], unread: set[int]) -> list[Any]:
@@ -87,7 +114,7 @@ def _make_parts_column(parts: Parts) -> Column:
         return lambda records, unread: fields[0](records)
     template = "".join("%s" if isinstance(part, Field) else part.replace("%", "%%") for part in parts)
 
-    def values(records: list[Object], unread: set[int]) -> list[Any]:
+    def values(records: RecordList, unread: set[int]) -> list[Any]:
         columns = [field(records) for field in fields]
         if not fields:
             return [template % ()] * len(records)
@@ -115,10 +142,12 @@ def make_text_column(value: Value, *, may_be_empty: bool) -> Column:
     """Make a column of texts."""
     read = make_value_column(value)
     convert = partial(convert_needed, value, partial(value.as_text, may_be_empty=may_be_empty))
+    usual_types = {str, type(None)} if value.optional else {str}
 
-    def texts(records: list[Object], unread: set[int]) -> list[Any]:
+    def texts(records: RecordList, unread: set[int]) -> list[Any]:
         values = read(records, unread)
-        if {*map(type, values)} == {str} and (may_be_empty or "" not in values):
+        types = {*map(type, values)}
+        if types <= usual_types and (may_be_empty or "" not in values):
             return values
         return convert_each(convert, values, unread)
 
@@ -130,7 +159,7 @@ def make_integer_column(value: Value, least: int) -> Column:
     read = make_value_column(value)
     convert = partial(convert_needed, value, partial(value.as_integer, least=least))
 
-    def integers(records: list[Object], unread: set[int]) -> list[Any]:
+    def integers(records: RecordList, unread: set[int]) -> list[Any]:
         values = read(records, unread)
         is_usual = {*map(type, values)} == {int} and min(values) >= least
         return values if is_usual else convert_each(convert, values, unread)
@@ -152,7 +181,7 @@ def make_time_column(value: Value, unit: str) -> Column:
     has_format = value.time_text.format is not None
     convert = partial(convert_needed, value, partial(value.as_time, unit=unit))
 
-    def in_unit(records: list[Object], unread: set[int]) -> list[Any]:
+    def in_unit(records: RecordList, unread: set[int]) -> list[Any]:
         values = read(records, unread)
         types = {*map(type, values)}
         if types == {str}:

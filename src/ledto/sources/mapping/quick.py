@@ -10,6 +10,8 @@ from typing import Any
 from ledto.events.schema import LOCAL
 from ledto.sources.json.objects import Object, Texts, written
 from ledto.sources.mapping.columns import (
+    Column,
+    RecordList,
     convert_each,
     convert_needed,
     make_field_reader,
@@ -19,10 +21,11 @@ from ledto.sources.mapping.columns import (
     make_time_column,
     make_value_column,
 )
-from ledto.sources.mapping.rules import SEVERITY, LogMapping, MappingRule, is_own_severity
+from ledto.sources.mapping.rules import SEVERITY, LogMapping, MappingRule, RuleCondition, is_own_severity
 from ledto.sources.mapping.spans import SpanRule, has_failed, span_kind
 from ledto.sources.mapping.values import Field, Parts, Value, only_field
 from ledto.sources.records.typed_text import FIRST_OF_TYPED, as_json
+from ledto.sources.regex.timed import TimedPattern
 from ledto.sources.rows import MOST_CAUSES, BadRecord, RowColumns, received
 from ledto.sources.spans.fields import SPAN_DIGITS, TRACE_DIGITS, UNNAMED
 from ledto.sources.times import INT64_LEAST
@@ -56,15 +59,8 @@ class QuickMapping:
             elif rule.skip is None:
                 self._rules[number] = _QuickRule(rule, unit)
         conditions = [condition for rule in mapping.rules for condition in rule.conditions]
-        fields = {
-            part
-            for condition in conditions
-            for parts in condition.value.choices
-            for part in parts
-            if isinstance(part, Field)
-        }
-        self._condition_fields = [make_field_reader(field) for field in sorted(fields, key=lambda field: field.path)]
-        self._rule_by_values: dict[tuple[Any, ...], int | None] = {}
+        self._facts = _make_fact_columns(conditions)
+        self._rule_by_facts: dict[tuple[Any, ...], int | None] = {}
 
     def add(self, given: QuickRecords, columns: RowColumns) -> list[tuple[int, ...] | None]:
         """Add rows of these records; return the numbers of each record's rows, or None for an unread one."""
@@ -72,7 +68,7 @@ class QuickMapping:
         for rule, of_rule in self._records_by_rule(given.records).items():
             if rule not in self._rules:
                 continue
-            records = [given.records[number] for number in of_rule]
+            records = RecordList(given.records[number] for number in of_rule)
             texts = None if given.texts is None else [given.texts[number] for number in of_rule]
             places = [given.places[number] for number in of_rule]
             unread: set[int] = set()
@@ -92,7 +88,7 @@ class QuickMapping:
         for rule, of_rule in self._records_by_rule(given.records).items():
             if rule not in self._spans:
                 continue
-            records = [given.records[number] for number in of_rule]
+            records = RecordList(given.records[number] for number in of_rule)
             texts = None if given.texts is None else [given.texts[number] for number in of_rule]
             spans = self._spans[rule].values(records, texts, [given.places[number] for number in of_rule])
             for number, span in zip(of_rule, spans, strict=True):
@@ -102,7 +98,7 @@ class QuickMapping:
     def _records_by_rule(self, records: list[Any]) -> dict[int | None, list[int]]:
         """Return the numbers of the records of each rule."""
         decoded = [number for number, record in enumerate(records) if record is not None]
-        rules = self._choose_rules(records if len(decoded) == len(records) else [records[number] for number in decoded])
+        rules = self._choose_rules(RecordList(records[number] for number in decoded))
         by_rule: dict[int | None, list[int]] = {}
         for number, rule in zip(decoded, rules, strict=True):
             if rule in by_rule:
@@ -111,21 +107,25 @@ class QuickMapping:
                 by_rule[rule] = [number]
         return by_rule
 
-    def _choose_rules(self, records: list[Object]) -> Sequence[int | None]:
+    def _choose_rules(self, records: RecordList) -> Sequence[int | None]:
         """Return the number of each record's rule; None for an unread record."""
-        if not self._condition_fields:
+        if not self._facts:
             return [0] * len(records)
-        columns = [values(records) for values in self._condition_fields]
+        unread: set[int] = set()
+        columns = [facts(records, unread) for facts in self._facts]
         if not all({*map(type, column)} <= _EQUAL_ONLY_IF_SAME for column in columns):
             return [self._rule_for(record) for record in records]
-        rule_of = self._rule_by_values
+        rule_of = self._rule_by_facts
         if len(rule_of) > _MOST_REMEMBERED:
             rule_of.clear()
         keys = list(zip(*columns, strict=True))
         for number, key in enumerate(keys):
             if key not in rule_of:
                 rule_of[key] = self._rule_for(records[number])
-        return [rule_of[key] for key in keys]
+        rules = [rule_of[key] for key in keys]
+        for number in unread:
+            rules[number] = self._rule_for(records[number])
+        return rules
 
     def _rule_for(self, record: Object) -> int | None:
         try:
@@ -135,13 +135,46 @@ class QuickMapping:
         return next(number for number, candidate in enumerate(self._mapping.rules) if candidate is rule)
 
 
+def _make_fact_columns(conditions: Sequence[RuleCondition]) -> list[Column]:
+    """Make columns of values that decide which conditions hold, each with few different values if that can be.
+
+    A condition on the presence of a value needs only that, and one on the text of a template only whether it matches.
+    """
+    columns: dict[Any, Column] = {}
+    fields: set[Field] = set()
+    for condition in conditions:
+        value = condition.value
+        read = make_value_column(value)
+        if condition.present is not None:
+            columns[value.choices, value.match, "present"] = partial(_are_present, read)
+        elif condition.match is not None and value.field is None:
+            columns[value.choices, value.match, condition.match] = partial(_do_match, read, condition.match)
+        else:
+            fields.update(part for parts in value.choices for part in parts if isinstance(part, Field))
+    readers = [make_field_reader(field) for field in sorted(fields, key=lambda field: field.path)]
+    return [*columns.values(), *(partial(_plain, reader) for reader in readers)]
+
+
+def _plain(reader: Callable[[RecordList], list[Any]], records: RecordList, unread: set[int]) -> list[Any]:
+    return reader(records)
+
+
+def _are_present(read: Column, records: RecordList, unread: set[int]) -> list[Any]:
+    # Numbers, not truth values: True equals 1, and types that may be equal must not be mixed in a key.
+    return [int(value is not None) for value in read(records, unread)]
+
+
+def _do_match(read: Column, match: TimedPattern, records: RecordList, unread: set[int]) -> list[Any]:
+    return convert_each(lambda text: int(type(text) is str and match.occurs_in(text)), read(records, unread), unread)
+
+
 class _QuickRule:
     """A rule that is applied to usual records."""
 
     def __init__(self, rule: MappingRule, unit: str) -> None:
         self._events = [_QuickEvent(part, unit) for part in (rule, *rule.also)]
 
-    def columns(self, records: list[Object], texts: list[Texts] | None, unread: set[int]) -> list[dict[str, list[Any]]]:
+    def columns(self, records: RecordList, texts: list[Texts] | None, unread: set[int]) -> list[dict[str, list[Any]]]:
         """Return the columns of the first events of these records, then of their second ones, and so on."""
         last = len(self._events) - 1
         return [
@@ -173,7 +206,7 @@ class _QuickEvent:
         self._receives = [make_value_column(value) for value in rule.receives]
         self._attributes = _QuickAttributes(rule)
 
-    def columns(self, records: list[Object], texts: list[Texts] | None, unread: set[int]) -> dict[str, list[Any]]:
+    def columns(self, records: RecordList, texts: list[Texts] | None, unread: set[int]) -> dict[str, list[Any]]:
         """Return the columns of these records. Changes `texts`."""
         made = {name: column(records, unread) for name, column in self._columns.items()}
         if "computation" not in made:
@@ -213,11 +246,13 @@ class _QuickEvent:
         # The message is optional, and some record has none.
         return [LOCAL if keys.count(None) == len(keys) else kind for keys in zip(*messages, strict=True)]
 
-    def _read_received(self, records: list[Object], unread: set[int]) -> tuple[list[Any], list[Any]]:
+    def _read_received(self, records: RecordList, unread: set[int]) -> tuple[list[Any], list[Any]]:
         """Return the columns ``receives`` and ``receives_more``."""
         columns = [values(records, unread) for values in self._receives]
-        if len(columns) == 1 and {*map(type, columns[0])} == {str} and "" not in columns[0]:
-            return columns[0], [None] * len(records)
+        if len(columns) == 1 and "" not in columns[0]:
+            usual = {str, type(None)} if self._rule.receives[0].optional else {str}
+            if {*map(type, columns[0])} <= usual:
+                return columns[0], [None] * len(records)
         keys_of_values = [
             convert_each(partial(convert_needed, value, value.as_texts), column, unread)
             for value, column in zip(self._rule.receives, columns, strict=True)
@@ -255,7 +290,7 @@ class _QuickAttributes:
         if severity is not None and not is_own_severity(severity):
             self._severity = severity, make_value_column(severity)
 
-    def write(self, records: list[Object], texts: list[Texts] | None, unread: set[int]) -> list[str | None]:
+    def write(self, records: RecordList, texts: list[Texts] | None, unread: set[int]) -> list[str | None]:
         """Return the attributes of these records. Removes members from `texts`."""
         left: list[dict[str, Any]]
         if texts is None:
@@ -280,7 +315,7 @@ class _QuickAttributes:
         return [text if text != "{}" else None for text in written(left)]
 
     def _add_severity(
-        self, value: Value, read: Any, records: list[Object], left: list[dict[str, Any]], unread: set[int]
+        self, value: Value, read: Any, records: RecordList, left: list[dict[str, Any]], unread: set[int]
     ) -> None:
         grades = read(records, unread)
         for number, (grade, members) in enumerate(zip(grades, left, strict=True)):
@@ -338,9 +373,7 @@ class _QuickSpan:
         }
         self._attributes = _QuickAttributes(rule)
 
-    def values(
-        self, records: list[Object], texts: list[Texts] | None, places: list[int]
-    ) -> list[tuple[Any, ...] | None]:
+    def values(self, records: RecordList, texts: list[Texts] | None, places: list[int]) -> list[tuple[Any, ...] | None]:
         """Return the values of each record's span, in the order of the fields of `Span`; None for unread records."""
         unread: set[int] = set()
         columns = {name: read(records, unread) for name, read in (self._texts | self._times).items()}

@@ -8,7 +8,7 @@ is in double quotes, ``data."host.name"``. A template has fields in braces, ``{s
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
@@ -41,43 +41,36 @@ class Field:
 
     path: str
     keys: tuple[str, ...]
-    dotted: bool = False
-    """Whether several keys of the path may be written as one, with dots between them."""
+    forms: tuple[tuple[str, ...], ...]
+    """The keys to follow, in all ways in which records may write the path; the first that a record has counts."""
 
     def value(self, record: Record) -> Any:
         """Return the field's value; None if it is missing or null."""
-        for used, key in self.first_keys():
-            member = record.get(key)
-            value = None if member is None else self.within(member[0], used)
-            if value is not None:
+        for first, *rest in self.forms:
+            member = record.get(first)
+            if member is not None and (value := follow(member[0], rest)) is not None:
                 return value
         return None
 
-    def first_keys(self) -> list[tuple[int, str]]:
-        """Return what a record may have as the first key, each with the number of keys of the path in it."""
-        counts = range(1, len(self.keys) + 1) if self.dotted else (1,)
-        return [(count, ".".join(self.keys[:count])) for count in counts]
+    def within(self, value: Any) -> Any:
+        """Follow the path from the value of its first key; None if the field is missing."""
+        return follow(value, self.keys[1:])
 
-    def within(self, value: Any, used: int = 1) -> Any:
-        """Follow the path from the value of its first key, which is made of `used` keys; None if the field is missing."""
-        for at in range(used, len(self.keys)):
-            key = self.keys[at]
-            if isinstance(value, dict):
-                if self.dotted:
-                    return self._within_dotted(value, at)
-                value = value.get(key)
-            elif isinstance(value, list) and key.isascii() and key.isdigit() and len(key) < 10:
-                value = value[int(key)] if int(key) < len(value) else None
-            else:
-                return None
-        return value
 
-    def _within_dotted(self, value: dict[str, Any], at: int) -> Any:
-        for end in range(at + 1, len(self.keys) + 1):
-            found = value.get(".".join(self.keys[at:end]))
-            if found is not None and (found := self.within(found, end)) is not None:
-                return found
-        return None
+def follow(value: Any, keys: Sequence[str]) -> Any:
+    """Follow a path of keys into a value; None if it leads nowhere."""
+    for key in keys:
+        value = member_of(value, key)
+    return value
+
+
+def member_of(value: Any, key: str) -> Any:
+    """Return the member of an object, or the element of an array with that index; None if there is none."""
+    if isinstance(value, dict):
+        return value.get(key)
+    if isinstance(value, list) and key.isascii() and key.isdigit() and len(key) < 10:
+        return value[int(key)] if int(key) < len(value) else None
+    return None
 
 
 Parts: TypeAlias = tuple[str | Field, ...]
@@ -242,10 +235,20 @@ def read_field(path: str, *, dotted: bool = False) -> Field:
         keys.append(key[1] if key[2] is None else key[2])
         at = key.end()
         if at == len(path):
-            return Field(path, tuple(keys), dotted and len(keys) > 1)
+            return Field(path, tuple(keys), tuple(_joined(keys)) if dotted else (tuple(keys),))
         if path[at] != ".":
             raise ValueError(f"{path!r} is no field: expected a dot, found {path[at:]!r}")
         at += 1
+
+
+def _joined(keys: list[str]) -> Iterator[tuple[str, ...]]:
+    """Yield all ways to join neighbouring keys by dots: all of them first, and at last none."""
+    for count in range(len(keys), 0, -1):
+        first = ".".join(keys[:count])
+        if count == len(keys):
+            yield (first,)
+        else:
+            yield from ((first, *rest) for rest in _joined(keys[count:]))
 
 
 def read_parts(text: str, *, dotted: bool = False) -> Parts:
