@@ -30,7 +30,7 @@ from ledto.sources.native.converted import has_native_fields
 from ledto.sources.native.lines import JsonLines
 from ledto.sources.otlp import Otlp
 from ledto.sources.records.formats import HEAD_BYTES as RECORDS_HEAD_BYTES
-from ledto.sources.records.formats import decode_head, sniff_records
+from ledto.sources.records.formats import decode_head, field_names, sniff_records
 from ledto.sources.shiviz.source import ShiViz
 from ledto.sources.tracing.source import Tracing
 from ledto.sources.xray.source import XRay
@@ -132,10 +132,9 @@ def _recognise_records(head: bytes, *, in_container: bool = False) -> str | None
     name, options = sniffed
     if name in ("syslog", "journald"):
         return name
-    records = decode_head(name, head, options)
-    names = {key for record in records if record is not None for key in record}
-    if has_native_fields(names):
+    if has_native_fields(field_names(name, head, options)):
         return name
+    records = decode_head(name, head, options)
     drafted = draft_usual(records, name, may_name_file=False, in_container=in_container and name in ("json", "logfmt"))
     return None if drafted is None else name
 

@@ -86,7 +86,8 @@ class FileLayout:
         if self.wrapper is not None:
             lines = head.split(b"\n")[:-1]
             unwrapped = Unwrapper(self.wrapper, file).unwrap(lines, range(len(lines)), is_last=True)
-            self.head = b"".join(line + b"\n" for line in unwrapped.lines)
+            wrapped = zip(unwrapped.lines, unwrapped.places, strict=True)
+            self.head = b"".join(line + b"\n" for line, place in wrapped if place in unwrapped.containers)
 
     def is_whole(self, form: RecordFormat, options: Options) -> bool:
         """Return whether the file must be read in one piece."""
@@ -135,10 +136,18 @@ class _ChunkReader:
             unwrapped = self._unwrapper.unwrap(
                 [line for line, _ in kept], [place for _, place in kept], is_last=is_last
             )
-            for place, problem, line in unwrapped.bad:
-                yield bad_chunk(place, problem, line)
-            lines, places = unwrapped.lines, unwrapped.places
             self._containers |= unwrapped.containers
+            bad = [n for n, place in enumerate(unwrapped.places) if place not in unwrapped.containers]
+            start = 0
+            for number in bad:
+                # Rows are in the order in which lines end, so that it does not matter which are read at once.
+                yield from self._decoded(unwrapped.lines[start:number], unwrapped.places[start:number], is_last=False)
+                yield bad_chunk(unwrapped.places[number], self._unwrapper.problem, unwrapped.lines[number])
+                start = number + 1
+            lines, places = unwrapped.lines[start:], unwrapped.places[start:]
+        yield from self._decoded(lines, places, is_last=is_last)
+
+    def _decoded(self, lines: list[bytes], places: Sequence[int], *, is_last: bool) -> Iterator[RecordsChunk]:
         if not self._decoder.takes_blank_lines:
             # Not bytes.isspace(): it accepts form feeds, which are no blanks in JSON.
             kept_places = [place for line, place in zip(lines, places, strict=True) if line.strip(b" \t\r")]

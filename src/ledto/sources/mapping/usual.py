@@ -56,12 +56,13 @@ def draft_usual(
 ) -> str | None:
     """Draft a mapping, in TOML; None if most records have no usual field for the time, or for the process.
 
-    With `may_name_file`, the name of the file is the process of records that do not name one. `in_container` needs
-    neither: lines of a container have both.
+    With `may_name_file`, the name of the file is the process of records that do not name one. With `in_container`, few
+    records need to have them: lines of a container have both.
     """
     looked_at = [record for record in records if record is not None][:_MOST_LOOKED_AT]
-    times = [path for path in TIMES if _is_in_most(looked_at, path, _is_time)][:1]
-    processes = _processes(looked_at)
+    least = 0.0 if in_container else 0.5
+    times = [path for path in TIMES if _has_share(looked_at, path, _is_time, least)][:1]
+    processes = _processes(looked_at, least)
     if in_container:
         times, may_name_file = times or ["container.time"], True
     if not looked_at or not times or not (may_name_file or processes):
@@ -78,8 +79,8 @@ def draft_usual(
     return "\n".join(wanted) + "\n"
 
 
-def _processes(records: list[Fields]) -> list[str]:
-    """Return where the name of a process comes from, the best first: none unless most records have one."""
+def _processes(records: list[Fields], least: float) -> list[str]:
+    """Return where the name of a process comes from, the best first: none unless a greater share of records has one."""
     found = {
         sort: [path for path in paths if _is_in_some(records, path)]
         for sort, paths in (("service", SERVICES), ("host", HOSTS), ("logger", LOGGERS))
@@ -88,7 +89,8 @@ def _processes(records: list[Fields]) -> list[str]:
     both = [f"{_braced(services[0])}@{_braced(hosts[0])}"] if services and hosts else []
     loggers = found["logger"][:1] if not services and not hosts else []
     chosen = [*both, *services, *hosts, *loggers]
-    return chosen if any(_is_in_most(records, path, _is_name) for path in (*services, *hosts, *loggers)) else []
+    has_one = any(_has_share(records, path, _is_name, least) for path in (*services, *hosts, *loggers))
+    return chosen if has_one else []
 
 
 def _braced(path: str) -> str:
@@ -100,9 +102,9 @@ def _table(paths: Sequence[str], further: str = "") -> str:
     return f"{{ from = {source}{', ' + further if further else ''} }}"
 
 
-def _is_in_most(records: Sequence[Fields], path: str, fits: Callable[[Any], bool]) -> bool:
+def _has_share(records: Sequence[Fields], path: str, fits: Callable[[Any], bool], least: float) -> bool:
     values = [_value(record, path) for record in records]
-    return 5 * sum(value is not None and fits(value) for value in values) >= 4 * max(len(values), 1)
+    return sum(value is not None and fits(value) for value in values) > least * len(values)
 
 
 def _is_in_some(records: Sequence[Fields], path: str) -> bool:

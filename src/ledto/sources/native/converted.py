@@ -25,7 +25,7 @@ from ledto.sources.lines import LinesBlock
 from ledto.sources.native.lines import Cells, JsonLines, line_row
 from ledto.sources.record_fields import FIELD_TYPES, FieldType
 from ledto.sources.records.contract import Options, RecordFormat
-from ledto.sources.records.formats import decode_head
+from ledto.sources.records.formats import field_names
 from ledto.sources.records.typed_text import FIRST_OF_TYPED, as_json
 from ledto.sources.rows import excerpt
 
@@ -68,9 +68,7 @@ class NativeRecords:
         """Make a reader for files that begin like this; None if their fields have other names."""
         if form.name not in ("csv", "tsv", "json", "logfmt"):
             return None
-        records = decode_head(form.name, head, options)
-        names = {name for record in records if record is not None for name in record}
-        return NativeRecords(unit) if has_native_fields(names) else None
+        return NativeRecords(unit) if has_native_fields(field_names(form.name, head, options)) else None
 
     def batches(self, chunks: Iterator[RecordsChunk], file: str, is_container: bool) -> Iterator[pa.RecordBatch]:
         """Yield the rows of records. Lines of a container may lack a process and a time: it has both."""

@@ -81,14 +81,12 @@ def container_of(file: str) -> dict[str, str]:
 
 @dataclass(slots=True)
 class UnwrappedLines:
-    """Lines of a container, with their places in the file, and lines that are not wrapped."""
+    """Lines of a container, with their places in the file, in the order in which they end."""
 
     lines: list[bytes] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     containers: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """By place: who wrote the line, on which stream, and when."""
-    bad: list[tuple[int, str, bytes]] = field(default_factory=list)
-    """Place, problem and text of lines that cannot be read."""
+    """By place: who wrote the line, on which stream, and when. A line that is not wrapped has none."""
 
 
 class Unwrapper:
@@ -98,7 +96,8 @@ class Unwrapper:
         self._read = _read_cri if wrapper == CRI else _read_docker
         self._container = container_of(file)
         self._open: dict[str, tuple[int, _When, list[bytes]]] = {}
-        self._what = f"not-{wrapper}: the line is not as others in this file are"
+        self.problem = f"not-{wrapper}: the line is not as others in this file are"
+        """What is wrong with a line that is not wrapped."""
 
     def unwrap(self, lines: Sequence[bytes], places: Sequence[int], *, is_last: bool) -> UnwrappedLines:
         """Take the next lines of a file; return those that are complete. With `is_last`, return the others as well."""
@@ -106,7 +105,8 @@ class Unwrapper:
         for line, place in zip(lines, places, strict=True):
             parts = self._read(line)
             if parts is None:
-                found.bad.append((place, self._what, line))
+                found.lines.append(line)
+                found.places.append(place)
                 continue
             when, stream, is_whole, text = parts
             begun = self._open.get(stream)

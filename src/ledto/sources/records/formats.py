@@ -10,7 +10,7 @@ from ledto.sources.records.contract import Fields, Options, RecordFormat
 from ledto.sources.records.journald import Journald
 from ledto.sources.records.lines import JsonRecords, Logfmt, PlainText
 from ledto.sources.records.pattern import Pattern
-from ledto.sources.records.separated import CSV, TSV
+from ledto.sources.records.separated import CSV, TSV, Separated, column_names
 from ledto.sources.records.syslog import Syslog
 
 RECORD_FORMATS: Final[dict[str, RecordFormat]] = {
@@ -36,6 +36,14 @@ def sniff_records(head: bytes) -> tuple[str, dict[str, Any]] | None:
         if (options := form.sniff(head)) is not None:
             return name, options
     return None
+
+
+def field_names(name: str, head: bytes, options: Options | None = None) -> set[str]:
+    """Return the names of the fields of a file that begins like this; of a table, those of all columns."""
+    form = record_format(name)
+    if isinstance(form, Separated):
+        return {*column_names(form, options or {}, head)}
+    return {key for record in decode_head(name, head, options) if record is not None for key in record}
 
 
 def decode_head(name: str, head: bytes, options: Options | None = None) -> list[Fields | None]:

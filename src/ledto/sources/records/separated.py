@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ledto.sources.contract import SourceError
+from ledto.sources.lines import BOM
 from ledto.sources.records.contract import DecodedRecords, Options, RecordDecoder
 from ledto.sources.records.lines import whole_lines
 
@@ -54,6 +55,15 @@ class Separated:
         return _TableDecoder(delimiter, None if columns is None else list(columns))
 
 
+def column_names(form: Separated, options: Options, head: bytes) -> list[str]:
+    """Return the names of the columns of a file that begins like this; none without a header."""
+    decoder = form.decoder(options, head)
+    assert isinstance(decoder, _TableDecoder)
+    lines = head.removeprefix(BOM).split(b"\n")
+    decoder.decode(lines, range(1, len(lines) + 1), is_last=True)
+    return decoder.columns or []
+
+
 CSV: Final = Separated("csv", (".csv",), None)
 TSV: Final = Separated("tsv", (".tsv", ".tab"), "\t")
 
@@ -74,7 +84,7 @@ class _TableDecoder:
 
     def __init__(self, delimiter: str, columns: list[str] | None) -> None:
         self._delimiter = delimiter
-        self._columns = columns
+        self.columns = columns
         self._held: list[tuple[bytes, int]] = []
 
     def decode(self, lines: Sequence[bytes], places: Sequence[int], *, is_last: bool) -> DecodedRecords:
@@ -136,13 +146,13 @@ class _TableDecoder:
         self, rows: list[list[str]], raws: Sequence[bytes], places: Sequence[int], decoded: DecodedRecords
     ) -> None:
         first = 0
-        while self._columns is None and first < len(rows):
+        while self.columns is None and first < len(rows):
             if len(rows[first]) > 1:
-                self._columns = _column_names(rows[first])
+                self.columns = _column_names(rows[first])
             elif raws[first].strip(b" \t\r"):
                 decoded.add_bad("no-header: the header of a table has two columns or more", places[first], raws[first])
             first += 1
-        columns, width = self._columns or [], len(self._columns or [])
+        columns, width = self.columns or [], len(self.columns or [])
         if first:
             rows, raws, places = rows[first:], raws[first:], places[first:]
         if {*map(len, rows)} == {width}:
