@@ -453,7 +453,8 @@ def test_what_is_assumed_is_said_and_a_file_says_its_year(tmp_path: Path) -> Non
     assert inputs.formats == ("logfmt", "syslog")
     assert any('process = { from = ["{service}@{host}"' in note and "pay.log" in note for note in inputs.notes)
     assert any(
-        "lines without a year are taken as of the last before the file was written" in note for note in inputs.notes
+        "lines without a year are taken as of the last year before the file was written" in note
+        for note in inputs.notes
     )
     file = InputFile(str(syslog), str(syslog), 31, modified_ns=NOON)
     (batch,) = SyslogLog().read(file.piece())

@@ -18,7 +18,7 @@ INT64_MOST: Final = (1 << 63) - 1
 _ISO = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?\s?(?:([Zz])|([+-])(\d\d):?(\d\d)?)?", re.ASCII
 )
-_POWERS = tuple(10 ** (9 - digits) for digits in range(10))
+_POWERS: Final[tuple[int, ...]] = tuple(10 ** (9 - digits) for digits in range(10))
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _SHOWN = 60
 

@@ -122,7 +122,7 @@ class Mapped:
         if self.rules is None and form in DEFAULT_MAPPINGS:
             said.append(f"{form} is read by the mapping {form} that comes with ledto")
         if form == "syslog":
-            year = "the last before the file was written" if self.year is None else str(self.year)
+            year = "the last year before the file was written" if self.year is None else str(self.year)
             said.append(f"lines without a year are taken as of {year}, and without an offset as {self.zone or 'UTC'}")
         return "; ".join(said) or None
 

@@ -56,7 +56,9 @@ class Pattern:
 def compile_pattern(pattern: object) -> TimedPattern:
     """Compile a pattern with named groups, written as in Python or as in JavaScript. Raises `SourceError`."""
     if not isinstance(pattern, str) or not pattern:
-        raise SourceError("the format regex needs a pattern: an expression with named groups, (?<time>...)")
+        raise SourceError(
+            "the format regex needs a pattern with named groups, (?<time>...): give it in the mapping, or with --regex"
+        )
     try:
         compiled = compile_timed(_GROUP.sub("(?P<", pattern))
     except ValueError as error:
