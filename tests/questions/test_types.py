@@ -245,7 +245,7 @@ def test_conditions_queries_and_subscriptions_find_the_same_events(seed: int, tm
 
     lists = ", ".join(f"list(position ORDER BY position) FILTER (WHERE {each})" for each in conditions)
     with connect(tmp_path) as sql:
-        (by_query,) = sql.execute(prepare(f"SELECT {lists} FROM events", history.run)).fetchall()
+        (by_query,) = sql.execute(prepare(f"SELECT {lists} FROM events", history.run, sql)).fetchall()
     rows = pa.Table.from_pylist([{"attributes": json.dumps(event.attributes)} for event in written], DELIVERED)
     for (condition, truth), listed in zip(conditions.items(), by_query, strict=True):
         expected = [event.position for event in written if truth(event.attributes or {}) is True]
@@ -300,7 +300,7 @@ def test_names_of_any_kind_can_be_asked_for(tmp_path: Path) -> None:
             assert [event.position for event in history.order() if name in event.attributes] == [position]
             asked = Condition(condition, history.run.event_schema(), history.run.manifest.attributes)
             assert asked.test(history.run.rows(range(len(written)), asked.columns)).nonzero()[0].tolist() == [position]
-            query = prepare(f"SELECT position FROM events WHERE {condition}", history.run)
+            query = prepare(f"SELECT position FROM events WHERE {condition}", history.run, sql)
             assert sql.execute(query).fetchall() == [(position,)], name
     with pytest.raises(BadCondition, match="there is no column"):
         history.why("@1", where='"nul\0name" = 1')
@@ -328,18 +328,18 @@ def test_joins_and_groups_keep_the_meaning_of_sql(tmp_path: Path) -> None:
     }
     with connect(tmp_path) as sql:
         for query, expected in queries.items():
-            assert sql.execute(prepare(query, run)).fetchall() == expected, query
-        assert [column[0] for column in sql.execute(prepare("SELECT status >= 5 FROM events", run)).description] == [
-            "status >= 5"
-        ]
+            assert sql.execute(prepare(query, run, sql)).fetchall() == expected, query
+        assert [
+            column[0] for column in sql.execute(prepare("SELECT status >= 5 FROM events", run, sql)).description
+        ] == ["status >= 5"]
         with pytest.raises(BadCondition, match="order is a number: compare it with 3, without quotes"):
-            prepare("SELECT * FROM events WHERE order >= '3'", run)
+            prepare("SELECT * FROM events WHERE order >= '3'", run, sql)
         for unchanged in ("PIVOT events ON kind USING count(*)", "SELECT order FROM", "SELECT 1"):
-            assert prepare(unchanged, run) == unchanged
+            assert prepare(unchanged, run, sql) == unchanged
         with pytest.raises(duckdb.BinderException, match="Ambiguous"):
-            sql.execute(prepare("SELECT * FROM causes JOIN events ON effect = position", run))
+            sql.execute(prepare("SELECT * FROM causes JOIN events ON effect = position", run, sql))
         with pytest.raises(duckdb.BinderException, match="stauts"):
-            sql.execute(prepare("SELECT stauts FROM events", run))
+            sql.execute(prepare("SELECT stauts FROM events", run, sql))
 
 
 def test_errors_stay_short_with_ten_thousand_attributes() -> None:

@@ -119,7 +119,7 @@ def sql(
     from ledto.history.store import NoSpace
     from ledto.questions.prepare import hint_for, prepare
     from ledto.questions.query import json_value
-    from ledto.questions.sql import DIALECTS, connect, views, views_in
+    from ledto.questions.sql import DIALECTS, views, views_in
 
     if dialect not in DIALECTS:
         raise typer.BadParameter(f"{' or '.join(DIALECTS)}, not {dialect!r}", param_hint="--dialect")
@@ -130,13 +130,14 @@ def sql(
             open_stdout_for_data().write(f"{views(history, dialect=dialect)}\n".encode())
             return
         try:
-            prepared = prepare(query, opened.run)
-            if not duckdb.extract_statements(prepared):
-                raise typer.BadParameter(
-                    "the query is empty: write one, such as 'SELECT * FROM events', or leave it out to see the views",
-                    param_hint="QUERY",
-                )
-            with connect(history, only=views_in(prepared)) as connection:
+            with duckdb.connect() as connection:
+                prepared = prepare(query, opened.run, connection)
+                if not duckdb.extract_statements(prepared):
+                    raise typer.BadParameter(
+                        "the query is empty: write one, such as 'SELECT * FROM events', or leave it out to see the views",
+                        param_hint="QUERY",
+                    )
+                connection.execute(views(history, only=views_in(prepared)))
                 result = connection.execute(prepared)
                 columns = [column[0] for column in result.description or ()]
                 rows = result.fetchall() if as_json else result.fetchmany(MOST_SHOWN + 1)

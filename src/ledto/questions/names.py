@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from ledto.history.attribute_types import BOOLEAN, INTEGER, NUMBER, TEXT, merge_types, paths
 
@@ -115,6 +114,8 @@ class Names:
 
     def describe_unknown(self, parts: list[str]) -> str:
         """Say that there is no such name, which names are similar, and how to write texts and names."""
+        from difflib import get_close_matches  # Few need it.
+
         name = ".".join(parts)
         known = sorted({*self.columns, *(self.attributes or ())})
         by_lowered = {candidate.lower(): candidate for candidate in known}

@@ -20,32 +20,31 @@ from ledto.history.run import Run
 from ledto.questions.names import HOW_TO_QUOTE, Attribute, Names, quote_name
 from ledto.questions.readings import Readings, Reference
 from ledto.questions.sql import names_of
-from ledto.questions.syntax import Node, NotParsed, closed_connection, parse_queries, write_queries
+from ledto.questions.syntax import Node, NotParsed, parse_queries, write_queries
 
 _NO_COLUMN = re.compile(r'Referenced (?:column|table) "((?:[^"]|"")+)" (?:was )?not found')
 
 
-def prepare(text: str, run: Run) -> str:
+def prepare(text: str, run: Run, connection: duckdb.DuckDBPyConnection) -> str:
     """Write a query so that DuckDB reads names and attributes by our rules. What is not a SELECT stays as it is.
 
-    Raises `BadCondition` if a number is ordered among texts.
+    Any connection will do: it only parses. Raises `BadCondition` if a number is ordered among texts.
     """
     names = names_of(run)
-    with closed_connection() as connection:
-        try:
-            text, statements = parse_queries(connection, text, names.is_name)
-        except NotParsed:
-            # DuckDB's own error shows the place.
-            return text
-        readings = _QueryReadings(names, text, hidden=_defines_events(statements))
-        try:
-            for statement in statements:
-                readings.visit_query(statement["node"])
-        except RecursionError:
-            return text
-        if not readings.changes:
-            return text
-        prepared = write_queries(connection, statements)
+    try:
+        text, statements = parse_queries(connection, text, names.is_name)
+    except NotParsed:
+        # DuckDB's own error shows the place.
+        return text
+    readings = _QueryReadings(names, text, hidden=_defines_events(statements))
+    try:
+        for statement in statements:
+            readings.visit_query(statement["node"])
+    except RecursionError:
+        return text
+    if not readings.changes:
+        return text
+    prepared = write_queries(connection, statements)
     for name, sql in readings.sql.items():
         prepared = prepared.replace(quote_name(name), f"({sql})")
     return prepared

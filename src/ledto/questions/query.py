@@ -77,7 +77,8 @@ class SqlDatabase:
     def ask(self, query: str) -> QueryResult:
         """Run a query, read as `ledto sql` reads it; raise `BadQuery` with DuckDB's words if it is refused."""
         try:
-            prepared = prepare(query, self._run)
+            with self._connection.cursor() as cursor:
+                prepared = prepare(query, self._run, cursor)
             if not duckdb.extract_statements(prepared):
                 raise BadQuery("the query is empty: write one, such as SELECT * FROM events")
             self._make_views(prepared)

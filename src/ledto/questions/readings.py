@@ -12,7 +12,6 @@ Expressions are trees of `ledto.questions.syntax`.
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from copy import deepcopy
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ OWN, EXACT = "own", "exact"
 
 COMPARISONS = frozenset({"COMPARISON", "BETWEEN"})
 MEMBERSHIP = frozenset({"COMPARE_IN", "COMPARE_NOT_IN"})
-ORDERED = re.compile(r"COMPARE_(?:LESS|GREATER|BETWEEN)")
+ORDERED = ("COMPARE_LESS", "COMPARE_GREATER", "COMPARE_BETWEEN")
 FIRST_INEXACT = 1 << 53
 """The first whole number whose successor no floating-point number can hold."""
 
@@ -206,7 +205,7 @@ class Readings(ABC):
         if way == OWN and natures and {*natures} == {ATTRIBUTE}:
             self._compare_attributes(node, operands)
             return
-        if way == TEXT and ORDERED.match(node["type"]):
+        if way == TEXT and node["type"].startswith(ORDERED):
             self._refuse_quoted_numbers(operands)
         if way == NUMBER and self._needs_exact(operands):
             for operand in operands:
