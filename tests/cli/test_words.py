@@ -334,3 +334,24 @@ def test_one_is_one(run: Run, tmp_path: Path) -> None:
     assert "1 tick " in said
     assert "1 effect in 1 process\n" in said
     assert not re.findall(r"(?<![\d,.])1 (?!ns|process\b)[a-z]+s\b", said)
+
+
+def test_eps_is_never_enough_and_too_little_at_once(run: Run, tmp_path: Path) -> None:
+    """Clocks that differ by 950 ns "at least", and an eps of 900 ns that fits: who reads both believes neither."""
+    history, said = observed(
+        tmp_path,
+        lines_of(
+            {"process": "a", "time": 1000, "sends": "m"},
+            {"process": "b", "time": 100, "receives": "m"},
+            {"process": "b", "time": 200, "sends": "n"},
+            {"process": "c", "time": 150, "receives": "n"},
+        ),
+    )
+    for told in (said, run("clocks", history)):
+        (line,) = (line for line in told.splitlines() if "clocks differ by" in line)
+        differ = re.match(r" *clocks differ by (\d+) ns at least; how much at most cannot be known", line)
+        assert differ is not None
+        assert 900 < int(differ[1]) <= 950
+        assert line.endswith(
+            "For the order, eps 900 ns was enough: no event is more than 900 ns before one of its causes"
+        )

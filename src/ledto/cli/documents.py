@@ -11,7 +11,7 @@ from ledto.history.manifest import Manifest, PolicySummary, WallClockSummary
 from ledto.questions.provable import Provable
 
 
-class _Document(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Printed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A JSON object that has no other keys. One that is unset is left out."""
 
     def to_json(self) -> dict[str, Any]:
@@ -31,7 +31,7 @@ class ObservedDocument(Manifest, frozen=True, kw_only=True):
     """How long it took."""
 
 
-class ServedDocument(_Document, frozen=True, kw_only=True):
+class ServedDocument(_Printed, frozen=True, kw_only=True):
     """Where `ledto serve` listens, when it is ready."""
 
     http: str
@@ -43,7 +43,7 @@ class ServedDocument(_Document, frozen=True, kw_only=True):
     stream_pid: int | None
 
 
-class ExportedDocument(_Document, frozen=True, kw_only=True):
+class ExportedDocument(_Printed, frozen=True, kw_only=True):
     """What `ledto export` wrote."""
 
     file: str | UnsetType = UNSET
@@ -61,7 +61,7 @@ class ExportedDocument(_Document, frozen=True, kw_only=True):
     delimiter: str | UnsetType = UNSET
 
 
-class ReportedDocument(_Document, frozen=True, kw_only=True):
+class ReportedDocument(_Printed, frozen=True, kw_only=True):
     """The page that `ledto report` wrote."""
 
     file: str
@@ -75,7 +75,7 @@ class ReportedDocument(_Document, frozen=True, kw_only=True):
     """How many causes have a later wall time than the event."""
 
 
-class SimulatedViolations(_Document, frozen=True, kw_only=True):
+class SimulatedViolations(_Printed, frozen=True, kw_only=True):
     """Violations of causal order; docs/reproduce.md defines them. None: of a single run."""
 
     average_pct: float | None
@@ -83,7 +83,7 @@ class SimulatedViolations(_Document, frozen=True, kw_only=True):
     pairs: float | None
 
 
-class SimulatedDelays(_Document, frozen=True, kw_only=True):
+class SimulatedDelays(_Printed, frozen=True, kw_only=True):
     """Ticks from arrival to delivery."""
 
     p50: float | None
@@ -92,7 +92,7 @@ class SimulatedDelays(_Document, frozen=True, kw_only=True):
     max: float | None
 
 
-class SimulatedMeasures(_Document, frozen=True, kw_only=True):
+class SimulatedMeasures(_Printed, frozen=True, kw_only=True):
     """What the runs of a simulation gave."""
 
     messages: float | None
@@ -117,7 +117,7 @@ PolicyDocument = msgspec.defstruct(
 """The deliveries under one policy, as in a manifest, without its files."""
 
 
-class RedeliveredDocument(_Document, frozen=True, kw_only=True):
+class RedeliveredDocument(_Printed, frozen=True, kw_only=True):
     """A history that was delivered again."""
 
     history: str
@@ -125,7 +125,7 @@ class RedeliveredDocument(_Document, frozen=True, kw_only=True):
     policies: dict[str, PolicyDocument]  # type: ignore[valid-type]
 
 
-class ReproducedChapter(_Document, frozen=True, kw_only=True):
+class ReproducedChapter(_Printed, frozen=True, kw_only=True):
     """How many statements of a paper were met."""
 
     title: str
@@ -133,7 +133,7 @@ class ReproducedChapter(_Document, frozen=True, kw_only=True):
     statements: int
 
 
-class ReproducedDocument(_Document, frozen=True, kw_only=True):
+class ReproducedDocument(_Printed, frozen=True, kw_only=True):
     """What `ledto reproduce` found and wrote."""
 
     report: str
