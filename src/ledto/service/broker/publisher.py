@@ -101,7 +101,6 @@ class Publisher:
 
     async def start(self) -> None:
         """Start to connect and to send heartbeats; do not wait for the connection."""
-        self._last_publish_s = time.monotonic()
         self._tasks = [asyncio.create_task(self._keep_connected()), asyncio.create_task(self._beat())]
 
     async def wait_ready(self, timeout_s: float) -> None:
@@ -257,7 +256,10 @@ class Publisher:
                     await client.close()
 
     async def _beat(self) -> None:
-        """Send an empty message while no reports come: the stream learns from it that time has passed."""
+        """Send an empty message while no reports come: the stream learns from it that time has passed.
+
+        The first is sent at once. The stream then loads what it needs before the first report comes.
+        """
         while True:
             pause_s = HEARTBEAT_S if await self._time_matters() else QUIET_HEARTBEAT_S
             idle_s = time.monotonic() - self._last_publish_s
