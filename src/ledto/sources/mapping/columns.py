@@ -34,11 +34,16 @@ class RecordList(list[Object]):
 
     def column(self, keys: tuple[str, ...]) -> list[Any]:
         """Return what `ledto.sources.mapping.values.follow` returns for each record."""
-        if len(keys) == 1:
+        if len(keys) == 1 or not self:
             first = keys[0]
             return [record.get(first) for record in self]
         objects, key = self._objects(keys[:-1]), keys[-1]
-        return [value.get(key) if type(value) is dict else member_of(value, key) for value in objects]
+        if objects[0] is None and objects.count(None) == len(objects):
+            return objects
+        return [
+            value.get(key) if type(value) is dict else None if value is None else member_of(value, key)
+            for value in objects
+        ]
 
     def _objects(self, keys: tuple[str, ...]) -> list[Any]:
         if keys not in self._columns:
@@ -46,7 +51,11 @@ class RecordList(list[Object]):
         return self._columns[keys]
 
 
-def make_field_reader(field: Field) -> Callable[[RecordList], list[Any]]:
+FieldReader: TypeAlias = Callable[[RecordList], list[Any]]
+"""A function that returns the values of a field."""
+
+
+def make_field_reader(field: Field) -> FieldReader:
     """Make a function that returns the field's values, as `Field.value` does."""
     first, *others = field.forms
     if not others:

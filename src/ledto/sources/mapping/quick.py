@@ -11,6 +11,7 @@ from ledto.events.schema import LOCAL
 from ledto.sources.json.objects import Object, Texts, written
 from ledto.sources.mapping.columns import (
     Column,
+    FieldReader,
     RecordList,
     convert_each,
     convert_needed,
@@ -155,7 +156,7 @@ def _make_fact_columns(conditions: Sequence[RuleCondition]) -> list[Column]:
     return [*columns.values(), *(partial(_plain, reader) for reader in readers)]
 
 
-def _plain(reader: Callable[[RecordList], list[Any]], records: RecordList, unread: set[int]) -> list[Any]:
+def _plain(reader: FieldReader, records: RecordList, unread: set[int]) -> list[Any]:
     return reader(records)
 
 
@@ -336,14 +337,18 @@ class _Chooser:
             only = only_field(parts)
             key = only.keys[0] if only is not None and len(only.keys) == 1 else None
             self._tests.append((readers, key, len(parts) == 1))
+        # What comes after the last field that could be removed need not be looked at.
+        while self._tests and self._tests[-1][1] is None:
+            self._tests.pop()
 
-    def remove_chosen(self, records: list[Object], members: list[dict[str, Any]]) -> None:
+    def remove_chosen(self, records: RecordList, members: list[dict[str, Any]]) -> None:
         """Remove the member that became a column from each record's members."""
         for readers, key, is_single in self._tests:
             columns = [read(records) for read in readers]
+            # A template without fields is there in every record.
             is_here = [
                 None not in values and not (is_single and values == ("",)) for values in zip(*columns, strict=True)
-            ]
+            ] or [True] * len(records)
             if key is not None:
                 for is_chosen, left in zip(is_here, members, strict=True):
                     if is_chosen:
@@ -352,7 +357,7 @@ class _Chooser:
                 return
             pairs = zip(records, members, is_here, strict=True)
             remaining = [(record, left) for record, left, is_chosen in pairs if not is_chosen]
-            records, members = [record for record, _ in remaining], [left for _, left in remaining]
+            records, members = RecordList(record for record, _ in remaining), [left for _, left in remaining]
 
 
 class _QuickSpan:

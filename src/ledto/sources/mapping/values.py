@@ -52,10 +52,6 @@ class Field:
                 return value
         return None
 
-    def within(self, value: Any) -> Any:
-        """Follow the path from the value of its first key; None if the field is missing."""
-        return follow(value, self.keys[1:])
-
 
 def follow(value: Any, keys: Sequence[str]) -> Any:
     """Follow a path of keys into a value; None if it leads nowhere."""
