@@ -12,7 +12,7 @@ import pyarrow as pa
 from ledto.history import layout
 from ledto.history.errors import DamagedHistory
 from ledto.history.manifest import read_manifest
-from ledto.history.sealed import SealedFile, damaged, missing, read_sealed_table
+from ledto.history.sealed import SealedFile, missing, read_sealed_table, unreadable
 from ledto.history.store import Store
 
 CHECKERS = 4
@@ -68,7 +68,7 @@ def _check(store: Store, path: str) -> int | str:
     except DamagedHistory as fault:
         return str(fault)
     except (OSError, pa.ArrowException) as fault:
-        return str(damaged(store.place(path), f"it cannot be read ({fault})"))
+        return str(unreadable(store.place(path), fault))
     try:
         file.verify()
         return file.size()

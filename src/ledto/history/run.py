@@ -31,7 +31,7 @@ from ledto.history.line_fronts import rows_not_started
 from ledto.history.manifest import Manifest, read_manifest
 from ledto.history.open_ends import CERTAIN, TIED
 from ledto.history.run_files import RunFiles
-from ledto.history.sealed import SealedFile, damaged, missing, read_sealed, read_sealed_table
+from ledto.history.sealed import SealedFile, missing, read_sealed, read_sealed_table, unreadable
 from ledto.history.store import Store
 from ledto.history.tables import Longs, Processes, Segments, processes_from, segments_from
 from ledto.history.window.lines import LineEnds, Marks
@@ -464,7 +464,7 @@ def open_run(store: Store, *, cache_bytes: int = CACHE_BYTES) -> Run:
                 return open_run(store, cache_bytes=cache_bytes)
             raise missing(place) from None
         except (pa.ArrowException, OSError) as fault:
-            raise damaged(place, f"it cannot be read ({fault})") from fault
+            raise unreadable(place, fault) from fault
     try:
         run = Run(store, manifest, segments_from(tables[0]), processes_from(tables[1]), cache_bytes=cache_bytes)
     except (ValueError, KeyError) as fault:

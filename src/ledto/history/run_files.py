@@ -6,6 +6,8 @@ recently used entries go first.
 
 from __future__ import annotations
 
+import resource
+import sys
 import zipfile
 import zlib
 from collections import OrderedDict
@@ -19,7 +21,7 @@ import pyarrow.parquet as pq
 from ledto.history import layout
 from ledto.history.errors import HistoryReplaced
 from ledto.history.manifest import Manifest, read_manifest
-from ledto.history.sealed import SealedFile, damaged, missing
+from ledto.history.sealed import SealedFile, missing, unreadable
 from ledto.history.store import Store
 from ledto.history.word_index import WantedWord, groups_with
 
@@ -27,6 +29,8 @@ Value = TypeVar("Value")
 
 OPEN_FILES_BYTES = 64 << 20
 """Memory for files that are kept open."""
+SHARE_OF_OPEN_FILES = 8
+"""The part of the files that this process may open, as 1 in so many, that is kept open for one run."""
 FOOTER_BYTES_A_COLUMN = 400
 """About how much memory a footer takes for one column of one row group."""
 
@@ -41,7 +45,7 @@ class RunFiles:
         """The run's name, which is also that of its folder."""
         self._manifest = None if isinstance(run, str) else run
         self._cache = Cache(cache_bytes)
-        self._files = Cache(OPEN_FILES_BYTES)
+        self._files = Cache(OPEN_FILES_BYTES, most=most_open_files())
         # Parquet readers do not promise that threads may share them.
         self._reading = RLock()
 
@@ -135,16 +139,24 @@ class RunFiles:
             self.require_current()
             raise missing(self.place(name)) from None
         except (pa.ArrowException, zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, OSError) as fault:
-            raise damaged(self.place(name), f"it cannot be read ({fault})") from fault
+            raise unreadable(self.place(name), fault) from fault
+
+
+def most_open_files() -> int:
+    """Return how many files may be kept open for one run. A process may have opened several runs."""
+    return max(8, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // SHARE_OF_OPEN_FILES)
 
 
 class Cache:
-    """A cache of values by key, bounded in bytes. Threads may share it; two that miss a key at once may both read it."""
+    """A cache of values by key, bounded in bytes and, with `most`, in entries. Threads may share it; two that miss a key at
+    once may both read it.
+    """
 
-    __slots__ = ("_entries", "_lock", "bytes", "limit_bytes")
+    __slots__ = ("_entries", "_lock", "bytes", "limit_bytes", "most")
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, *, most: int = sys.maxsize) -> None:
         self.limit_bytes = limit_bytes
+        self.most = most
         self.bytes = 0
         self._entries: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
         self._lock = Lock()
@@ -161,7 +173,7 @@ class Cache:
             if key not in self._entries and needed <= self.limit_bytes:
                 self._entries[key] = value, needed
                 self.bytes += needed
-                while self.bytes > self.limit_bytes:
+                while self.bytes > self.limit_bytes or len(self._entries) > self.most:
                     _, (_, freed) = self._entries.popitem(last=False)
                     self.bytes -= freed
         return value

@@ -22,7 +22,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Sequence
-from errno import ENOENT
+from errno import EACCES, EMFILE, ENFILE, ENOENT, EPERM
 from typing import Any, Literal
 from zlib import crc32
 
@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 
 from ledto.history import layout
 from ledto.history.errors import DamagedHistory
-from ledto.history.store import Store
+from ledto.history.store import StorageError, Store
 
 BLOCK_BYTES = 8_192
 """Bytes that one checksum covers. A question reads some kilobytes of a column, and checks only the blocks around them."""
@@ -227,6 +227,16 @@ def damaged(place: str, what: str) -> DamagedHistory:
     return DamagedHistory(
         f"{place} is damaged: {what}. Restore the file from a copy, or make the history again with ledto observe"
     )
+
+
+def unreadable(place: str, fault: Exception) -> DamagedHistory | StorageError:
+    """Make the error about a file that cannot be read. It is not damaged if the system did not let us open it."""
+    code = fault.errno if isinstance(fault, OSError) else None
+    if code in (EMFILE, ENFILE):
+        return StorageError(f"{place} cannot be opened: too many files are open. Allow more of them: ulimit -n 4096")
+    if code in (EACCES, EPERM):
+        return StorageError(f"{place} cannot be read: {os.strerror(code)}. Run this as a user who may read the history")
+    return damaged(place, f"it cannot be read ({fault})")
 
 
 def missing(place: str) -> DamagedHistory:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ledto.errors import LedtoError
 from ledto.history import layout
 from ledto.history.manifest import LogFile, LogFiles, Manifest
-from ledto.history.sealed import damaged, read_sealed_table, write_sealed_table
+from ledto.history.sealed import read_sealed_table, unreadable, write_sealed_table
 from ledto.history.store import Store
 
 MERGED_AT = 32
@@ -121,4 +121,4 @@ def _read(store: Store, run: str, name: str) -> pa.Table:
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as fault:
-        raise damaged(store.place(path), f"it cannot be read ({fault})") from fault
+        raise unreadable(store.place(path), fault) from fault
