@@ -14,12 +14,16 @@ from pathlib import Path
 import pytest
 
 from ledto.history.manifest import Stream
+from ledto.live import LiveHistory
 from ledto.service import supervisor
 from ledto.service.broker import nats_server as broker
 from ledto.service.broker.nats_server import Retention
 from ledto.service.health import STALLED_S, HealthWatch
 from ledto.service.http.limits import InFlight, Limits
+from ledto.service.http.tokens import Access
 from ledto.service.metrics import Metrics
+from ledto.service.subscriptions.routes import subscriptions_router
+from ledto.service.subscriptions.service import Subscriptions
 from ledto.service.supervisor import Command, Supervised
 from tests.history.manifests import stream
 from tests.service.collector_stage import served, until
@@ -146,6 +150,22 @@ def test_a_disk_that_is_full_indeed(tmp_path: Path, free_bytes: int) -> None:
             until(lambda: stage.get("/readyz").status == 200)
             until(lambda: stage.post("/v1/reports", b'{"process":"p","seq":3}', LINES).status == 200)
             assert {1, 3} <= {*stage.rows()["seq"].to_pylist()}
+
+
+def test_a_subscription_on_a_full_disk_is_to_be_tried_again(tmp_path: Path) -> None:
+    """The subscriber got 500, as for a fault of the program, and did not come back."""
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        subscriptions = Subscriptions(LiveHistory(str(tmp_path / "h")), disk / "subscriptions")
+        with served(tmp_path / "h", routers=(subscriptions_router(subscriptions, Access()),)) as stage:
+            fill(disk / "filler")
+            wanted = b'{"where": "name = \'refused\'", "k": 5}'
+            refused = stage.post("/v1/subscriptions", wanted, "application/json")
+            assert (refused.status, refused.document["reason"]) == (503, "disk-full")
+            assert refused.headers["retry-after"]
+            assert b'ledto_collector_refused_total{reason="disk-full"} 1.0' in stage.get("/metrics").body
+            assert stage.get("/v1/subscriptions").document == []
+            (disk / "filler").unlink()
+            assert stage.post("/v1/subscriptions", wanted, "application/json").status == 201
 
 
 def supervised(folder: Path, program: str) -> Supervised:

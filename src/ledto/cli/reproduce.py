@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ledto.cli.on_spark import check_master, start_context
-from ledto.cli.output import INTERRUPTED, console, print_json, quiet_interrupts, say
+from ledto.cli.output import INTERRUPTED, console, explain_write_failure, print_json, quiet_interrupts, say
 from ledto.cli.words import format_count
 
 if TYPE_CHECKING:
@@ -80,6 +80,9 @@ def reproduce(
     except KeyboardInterrupt:
         say(f"Interrupted: nothing was written to {to}", err=True)
         raise typer.Exit(INTERRUPTED) from None
+    except OSError as failure:
+        say(explain_write_failure(to, failure), err=True)
+        raise typer.Exit(1) from None
     from ledto.cli.documents import ReproducedChapter, ReproducedDocument
 
     found = {

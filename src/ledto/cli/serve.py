@@ -14,7 +14,7 @@ import typer
 
 from ledto.cli.find import say_what_to_ask
 from ledto.cli.follow import TermsGiven, agree_or_exit
-from ledto.cli.output import end_at_interrupt, print_json, say, say_lines
+from ledto.cli.output import end_at_interrupt, explain_write_failure, print_json, say, say_lines
 from ledto.durations import NANOSECONDS, read_duration
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ def _serve(plan: ServicePlan, webhook_hosts: Sequence[str], *, webhook_private: 
         hosts = WebhookHosts(webhook_hosts, private=webhook_private)
         subscriptions = Subscriptions(live, plan.history / "broker" / "subscriptions", webhook_hosts=hosts)
     except OSError as failure:
-        raise ServiceError(f"{plan.history} cannot be made or written to: {failure.strerror or failure}") from None
+        raise ServiceError(explain_write_failure(plan.history, failure)) from None
     access = plan.settings.access
     asyncio.run(
         serve(

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Final
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from ledto.errors import LedtoError
+from ledto.errors import LedtoError, explain_full_disk, is_full
 from ledto.extras import explain_missing
 from ledto.service.supervisor import Command, Supervised
 
@@ -112,6 +112,8 @@ class OwnBroker:
             await self._child.start()
         except OSError as fault:
             self._release_lock()
+            if is_full(fault):
+                raise BrokerError(explain_full_disk(self._folder)) from None
             raise BrokerError(f"the broker cannot be started: {fault.strerror or type(fault).__name__}") from None
 
     async def stop(self) -> None:

@@ -11,7 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ledto.service.http.limits import RequestRefused
+from ledto.errors import is_full
+from ledto.service.http.limits import RETRY_AFTER_S, RequestRefused
 from ledto.service.metrics import Metrics
 
 log = logging.getLogger("ledto.service")
@@ -46,7 +47,9 @@ def unexpected_failure(fault: Exception, metrics: Metrics) -> RequestRefused:
 
 
 class Guard:
-    """ASGI middleware that refuses unknown hosts, and answers unexpected exceptions with an id that the log has, too.
+    """ASGI middleware that refuses unknown hosts and answers exceptions.
+
+    The answer is 503 if the disk is full, and else 500 with an id that the log has, too.
 
     `hosts` are the allowed values of the header Host, without a port; None allows all. A web page can make a browser call
     loopback under the page's own host name, but it cannot change the header that shows this name.
@@ -76,7 +79,14 @@ class Guard:
         try:
             await self._app(scope, receive, send_noting_start)
         except Exception as fault:
-            refusal = unexpected_failure(fault, self._metrics)
+            if is_full(fault):
+                self._metrics.count("refused", reason="disk-full")
+                log.warning("the disk is full")
+                refusal = RequestRefused(
+                    503, "disk-full", "the disk is full; send this again later", retry_after_s=RETRY_AFTER_S
+                )
+            else:
+                refusal = unexpected_failure(fault, self._metrics)
             if not started:
                 await (await answer_refusal(Request(scope), refusal))(scope, receive, send)
 
