@@ -74,10 +74,13 @@ def why(
 
     Example: ledto why shop.history shop:42 --where "status >= 500"
     """
+    from ledto.questions.trace_link import read_trace_link
+
     with (
         open_or_exit(history) as opened,
         show_search_progress(opened, filtered=bool(where or process or name)) as on_progress,
     ):
+        trace_link = read_trace_link()
         answer = opened.why(
             choose_event(opened, event, last=last, computation=computation),
             k=k,
@@ -106,6 +109,8 @@ def why(
                 say(f"and perhaps more: --possible {4 * possible} looks further back")
         print_missing(answer.missing)
         say(describe_completeness(answer))
+        if trace_link is not None and (address := trace_link.fill(answer.event.line)) is not None:
+            say(f"its trace: {address}")
 
 
 def _explain_empty(history: History, event: Event, names: Sequence[str]) -> str:

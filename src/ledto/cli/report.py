@@ -45,13 +45,15 @@ def report(
 
     Example: ledto report shop.history shop:42 --to incident.html
     """
+    from ledto.questions.trace_link import read_trace_link
     from ledto.web.gather import gather
     from ledto.web.report import write_page
 
     with open_or_exit(history) as opened:
+        trace_link = read_trace_link()
         incident = gather(opened, event, last=k, where=where, beside=beside, computation=computation)
     with replace_file(to) as file:
-        file.write(write_page(incident).encode())
+        file.write(write_page(incident, trace_link).encode())
     after = incident.count_after_by_wall_clock()
     if as_json:
         from ledto.cli.documents import ReportedDocument

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ledto.questions import Event, Standing
+from ledto.questions.trace_link import TraceLink
 from ledto.web.diagram import (
     BYSTANDER,
     FOCUS,
@@ -40,8 +41,8 @@ BYSTANDER_TEXTS = {
 }
 
 
-def write_page(incident: Incident) -> str:
-    """Write the whole HTML file."""
+def write_page(incident: Incident, trace_link: TraceLink | None = None) -> str:
+    """Write the whole HTML file. With `trace_link`, ids of events that are part of a trace link to it."""
     title = f"What led to: {incident.event.name or incident.event.id}"
     return "\n".join(
         [
@@ -55,10 +56,10 @@ def write_page(incident: Incident) -> str:
             f"<code>{escape(incident.history)}</code></p>",
             *_write_summary(incident),
             *_write_diagram(incident),
-            *_write_causes(incident),
-            *_write_possible(incident),
+            *_write_causes(incident, trace_link),
+            *_write_possible(incident, trace_link),
             *_write_missing(incident),
-            *_write_bystanders(incident),
+            *_write_bystanders(incident, trace_link),
             *_write_orderings(incident),
             *_write_ledger(incident.ledger),
             "</main>\n</body>\n</html>\n",
@@ -185,20 +186,18 @@ def _write_legend() -> str:
     )
 
 
-def _write_causes(incident: Incident) -> list[str]:
+def _write_causes(incident: Incident, trace_link: TraceLink | None) -> list[str]:
     rows = [(event, PAST) for event in incident.past] + [(incident.event, FOCUS)]
-    return [
-        "<h2>The causes, oldest first</h2>",
-        _write_events(rows, incident, 1, "In causal order. The wall clocks decide neither what is listed nor where."),
-    ]
+    caption = "In causal order. The wall clocks decide neither what is listed nor where."
+    return ["<h2>The causes, oldest first</h2>", _write_events(rows, incident, 1, caption, trace_link)]
 
 
-def _write_possible(incident: Incident) -> list[str]:
+def _write_possible(incident: Incident, trace_link: TraceLink | None) -> list[str]:
     if not incident.possible:
         return []
     rows = [(event, POSSIBLE) for event in incident.possible]
     caption = "These share a process with a cause, or an answer is assumed."
-    return ["<h2>Also possible</h2>", _write_events(rows, incident, len(incident.past) + 2, caption)]
+    return ["<h2>Also possible</h2>", _write_events(rows, incident, len(incident.past) + 2, caption, trace_link)]
 
 
 def _write_missing(incident: Incident) -> list[str]:
@@ -206,18 +205,20 @@ def _write_missing(incident: Incident) -> list[str]:
     return ["<h2>Known to be missing</h2>", f"<ul>{''.join(items)}</ul>"] if items else []
 
 
-def _write_bystanders(incident: Incident) -> list[str]:
+def _write_bystanders(incident: Incident, trace_link: TraceLink | None) -> list[str]:
     if not incident.bystanders:
         return []
     rows = [(event, BYSTANDER) for event in incident.bystanders]
     first = len(incident.past) + len(incident.possible) + 2
     return [
         "<h2>Shortly before by wall clock, and nothing leads from there</h2>",
-        _write_events(rows, incident, first, "No chain of messages leads from these to the event."),
+        _write_events(rows, incident, first, "No chain of messages leads from these to the event.", trace_link),
     ]
 
 
-def _write_events(rows: Sequence[tuple[Event, str]], incident: Incident, first: int, caption: str) -> str:
+def _write_events(
+    rows: Sequence[tuple[Event, str]], incident: Incident, first: int, caption: str, trace_link: TraceLink | None
+) -> str:
     """Write a table of events with their roles; `first` is the number of its first row on the page."""
     focus = incident.event.time
     corrected = any(event.correction for event, _ in rows)
@@ -230,7 +231,7 @@ def _write_events(rows: Sequence[tuple[Event, str]], incident: Incident, first: 
         correction = f'<td class="number">{_format_correction(event, incident.unit)}</td>' if corrected else ""
         body.append(
             f'<tr id="event-{number}" class="{role}"><td class="number">{number}</td><th scope="row">'
-            f"<code>{escape(event.id)}</code></th><td>{escape(label(event))}</td>"
+            f"{_write_id(event, trace_link)}</th><td>{escape(label(event))}</td>"
             f'<td class="time">{escape(format_wall_time(event.time, incident.unit))}</td>{correction}'
             f'<td class="number{" after" if after else ""}">'
             f"{'' if offset is None else escape(format_signed_duration(offset, incident.unit))}</td><td>{mark}</td>"
@@ -240,6 +241,13 @@ def _write_events(rows: Sequence[tuple[Event, str]], incident: Incident, first: 
     if corrected:
         columns.insert(4, "corrected by")
     return _write_table(caption, columns, body, numbers={columns.index("relative"), *([4] if corrected else [])})
+
+
+def _write_id(event: Event, trace_link: TraceLink | None) -> str:
+    """Write the event's id, as a link to its trace if there is one."""
+    text = f"<code>{escape(event.id)}</code>"
+    address = None if trace_link is None else trace_link.fill(event.line)
+    return text if address is None else f'<a href="{escape(address)}" rel="noreferrer">{text}</a>'
 
 
 def _relation_word(event: Event, role: str, incident: Incident) -> str:
