@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ledto.extras import name_missing_extra
-from ledto.folders import keep_compiled_code
 
 if TYPE_CHECKING:
     import os
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from ledto.questions.history import History
 
 __version__ = "0.1.0"
-
-keep_compiled_code()
 
 
 @name_missing_extra()

@@ -13,13 +13,6 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-NUMBA_CACHE = "NUMBA_CACHE_DIR"
-PACKAGE = Path(__file__).parent
-NO_PLACE = (
-    "ledto compiles parts of itself and finds no place to keep them: neither its own folder, nor the home, nor the "
-    "folder of temporary files can be written. Set TMPDIR to a folder that can"
-)
-
 
 def temporary_folder(prefix: str, *, within: str | os.PathLike[str] | None = None) -> Path:
     """Make a folder of mode 0700; it is deleted when this process ends.
@@ -60,23 +53,6 @@ def can_write(folder: Path) -> bool:
     while not os.path.exists(folder) and folder.parent != folder:
         folder = folder.parent
     return os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
-
-
-def keep_compiled_code() -> bool:
-    """Let numba keep compiled code among the temporary files, where neither the package nor the home can be written.
-
-    Without a place to keep it, numba does not load: False if there is none. Takes effect if numba is not loaded yet;
-    processes that are started from here inherit it.
-    """
-    given = os.environ.get(NUMBA_CACHE)
-    places = [*([Path(given)] if given else []), PACKAGE, home_cache() / "numba"]
-    if any(map(can_write, places)):
-        return True
-    try:
-        os.environ[NUMBA_CACHE] = str(lasting_folder("ledto-compiled"))
-    except OSError:
-        return False
-    return True
 
 
 def home_cache(environ: Mapping[str, str] = os.environ) -> Path:

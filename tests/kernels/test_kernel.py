@@ -179,8 +179,12 @@ def test_code_is_compiled_where_nothing_can_be_kept(tmp_path: Path) -> None:
     """In a container with a read-only file system the command is slower, and does not end in a trace-back."""
     blocked = tmp_path / "file"
     blocked.write_text("")
+    no_temporary_files = "import tempfile; tempfile._candidate_tempdir_list = lambda: []\n"
     code = f"{TINY}\nfrom ledto.kernels.compiled import cache_folder; print(order, cache_folder())"
-    assert _run(code, LEDTO_KERNELS="compiled", NUMBA_CACHE_DIR=str(blocked / "below")) == "[1, 2, 0] None"
+    given = {"LEDTO_KERNELS": "compiled", "NUMBA_CACHE_DIR": str(blocked / "below")}
+    assert _run(no_temporary_files + code, **given) == "[1, 2, 0] None"
+    private = tmp_path / f"ledto-compiled-{os.getuid()}" / "kernels"
+    assert _run(code, TMPDIR=str(tmp_path), **given) == f"[1, 2, 0] {private}", "the next process finds it there"
 
 
 def test_what_is_kept_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

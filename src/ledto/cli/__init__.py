@@ -14,7 +14,6 @@ import gc
 import sys
 
 from ledto.extras import MissingExtra, name_missing_extra
-from ledto.folders import NO_PLACE, keep_compiled_code
 
 OBJECTS_BEFORE_COLLECTING = 50_000
 """New objects after which Python looks for garbage. Its default, 700, costs a question a seventh of its time: imports make
@@ -28,13 +27,9 @@ def _end_quickly() -> None:
 
 
 def app() -> None:
-    """Run the command line. Exit with 2 and name the extra if a dependency is missing; with 1 if no folder can be
-    written, or stdout is full."""
+    """Run the command line. Exit with 2 and name the extra if a dependency is missing; with 1 if stdout is full."""
     gc.set_threshold(OBJECTS_BEFORE_COLLECTING)
     atexit.register(_end_quickly)
-    if not keep_compiled_code():
-        sys.stderr.write(f"{NO_PLACE}\n")
-        sys.exit(1)
     try:
         with name_missing_extra():
             from ledto.cli.main import cli

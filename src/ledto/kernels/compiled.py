@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import inspect
 import os
-import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +20,8 @@ from types import FunctionType
 from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
+
+from ledto.folders import lasting_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
 Signature = str | Callable[[Any], Any]
@@ -138,20 +140,13 @@ def cache_folder() -> Path | None:
 def _candidates() -> Iterator[Path]:
     # Code that checks bounds is different, and numba would not notice.
     name = "kernels-checked" if os.environ.get("NUMBA_BOUNDSCHECK", "0") not in ("", "0") else "kernels"
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    if chosen:
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         yield Path(chosen) / name
-        return
-    yield Path(__file__).parent / "__pycache__" / name
-    try:
-        private = Path(tempfile.gettempdir()) / f"ledto-{os.getuid()}"
-        private.mkdir(mode=0o700, exist_ok=True)
-        status = private.lstat()
-    except OSError:
-        return
+    else:
+        yield Path(__file__).parent / "__pycache__" / name
     # Compiled code is loaded and run: nobody else may be able to write there.
-    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
-        yield private / name
+    with suppress(OSError):
+        yield lasting_folder("ledto-compiled") / name
 
 
 def _is_writable(folder: Path) -> bool:

@@ -25,11 +25,13 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection
+from functools import cache
 from typing import ClassVar
 
 import duckdb
 import numpy as np
 
+from ledto.folders import temporary_folder
 from ledto.history import layout
 from ledto.history.attribute_types import BOOLEAN, INTEGER, NUMBER, TEXT
 from ledto.history.damage import require_intact
@@ -50,11 +52,23 @@ VIEWS = ("events", "causes", "deliveries", "quarantine", "processes")
 def connect(path: str | os.PathLike[str], *, only: Collection[str] = VIEWS) -> duckdb.DuckDBPyConnection:
     """Connect to an in-memory DuckDB that has the views of the history at a path or URI, or only some of them.
 
-    Reads and verifies the files behind these views first.
+    Reads and verifies the files behind these views first. What does not fit into memory goes below TMPDIR.
     """
-    connection = duckdb.connect()
+    connection = duckdb.connect(config={"temp_directory": _overflow_folder()})
     connection.execute(views(path, only=only))
     return connection
+
+
+@cache
+def _overflow_folder() -> str:
+    """Make a private folder for what does not fit into memory; empty, which means none, where nothing can be written.
+
+    DuckDB would use a folder below the current one, which everybody could read, or which cannot be made.
+    """
+    try:
+        return str(temporary_folder("ledto-sql"))
+    except OSError:
+        return ""
 
 
 def views(path: str | os.PathLike[str], *, dialect: str = "duckdb", only: Collection[str] = VIEWS) -> str:
