@@ -322,6 +322,22 @@ def test_a_mapping_names_the_line_of_a_record(
     assert exact.get("line") == expected
 
 
+def test_one_rule_for_all_records_tells_sends_from_receives(tmp_path: Path) -> None:
+    """A log with one field for each side needs one rule; its sends must not be shown as receives."""
+    mapping = """
+process = "p"
+seq = "q"
+[default]
+sends = { from = "out", optional = true }
+receives = { from = "in", optional = true }
+"""
+    lines = [{"p": "a", "q": 1, "out": "m"}, {"p": "b", "q": 1, "in": "m"}, {"p": "b", "q": 2}]
+    lines.append({"p": "b", "q": 3, "in": "n", "out": "m2"})
+    for exact in (False, True):
+        made = rows(mapped(tmp_path, mapping, exact=exact), "\n".join(map(json.dumps, lines)))
+        assert [row["kind"] for row in made] == ["send", "receive", "local", "receive"]
+
+
 ALL_SORTS = """
 process = "p"
 line = { from = "{l}", optional = true }

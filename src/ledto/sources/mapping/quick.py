@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ledto.events.schema import LOCAL
 from ledto.sources.json.objects import Object, Texts, written
 from ledto.sources.mapping.columns import (
     Column,
@@ -240,12 +239,12 @@ class _QuickEvent:
         return made
 
     def _choose_kinds(self, made: dict[str, list[Any]], count: int) -> list[str]:
-        kind = self._rule.kind
-        messages = [made[name] for name in ("sends", "receives", "channel_key") if name in made]
-        if kind == LOCAL or any(None not in column for column in messages):
-            return [kind] * count
-        # The message is optional, and some record has none.
-        return [LOCAL if keys.count(None) == len(keys) else kind for keys in zip(*messages, strict=True)]
+        columns = [made.get(name) for name in ("sends", "receives", "channel_key")]
+        present = [column for column in columns if column is not None]
+        if not present or (len(present) == 1 and None not in present[0]):
+            return [self._rule.kind] * count
+        keys = [[None] * count if column is None else column for column in columns]
+        return list(map(self._rule.kind_of, *keys))
 
     def _read_received(self, records: RecordList, unread: set[int]) -> tuple[list[Any], list[Any]]:
         """Return the columns ``receives`` and ``receives_more``."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ledto.events.schema import LOCAL
+from ledto.events.schema import LOCAL, RECEIVE, SEND
 from ledto.sources.mapping.spans import SpanRule
 from ledto.sources.mapping.values import TICK, Field, Parts, Record, Value, only_field, read_parts
 from ledto.sources.records.typed_text import as_json, typed
@@ -132,11 +132,17 @@ class MappingRule:
             raise BadRecord("no-order", f"{self.label} needs a time or a seq")
         if row.line_parent is not None and row.line is None:
             raise BadRecord("bad-field", f"{self.label} names what started a line: give line as well")
-        if row.kind != LOCAL and row.sends is None and row.receives is None and row.channel_key is None:
-            # The message is optional, and this record has none.
-            row.kind = LOCAL
+        row.kind = self.kind_of(row.sends, row.receives, row.channel_key)
         row.attributes = self.write_attributes(record)
         return row
+
+    def kind_of(self, sends: str | None, receives: str | None, channel_key: str | None) -> str:
+        """Return the kind of an event with these messages, some of which may be optional and missing."""
+        if sends is None and receives is None and channel_key is None:
+            return LOCAL
+        if self.kind == RECEIVE and self.receives and receives is None and sends is not None:
+            return SEND
+        return self.kind
 
     def text(self, name: str, record: Record, *, may_be_empty: bool = False) -> str | None:
         """Return the text of a column; None if the rule has no such column. Raises `BadRecord`."""
