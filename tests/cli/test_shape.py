@@ -17,7 +17,7 @@ from ledto import __version__
 from ledto.cli.main import COMMANDS, cli
 from ledto.cli.schema import make_schemas
 
-READ_NO_HISTORY = {"observe", "serve", "simulate", "reproduce", "schema"}
+READ_NO_HISTORY = {"observe", "map", "serve", "simulate", "reproduce", "schema"}
 """Commands that make a history, or need none. `simulate` takes one, which may be left out."""
 LOG = """
 {"process": "web", "seq": 1, "time": 1700000000000000000, "arrival": 1700000000010000000, "sends": "m1", "name": "checkout"}
@@ -80,6 +80,8 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
 @pytest.mark.parametrize(
     "command",
     [
+        "find {h}",
+        "map {log}",
         "why {h} web:2",
         "why {h} web:2 --where 'status > 1' --times corrected",
         "impact {h} web:1",
@@ -111,7 +113,9 @@ def test_what_a_command_prints_is_what_its_schema_says(
     """A program that is made from the schema would fail on an answer, or never read a part of it."""
     import shlex
 
-    words = shlex.split(command.format(h=observed[0], to=tmp_path / "file"))
+    log = tmp_path / "app.log"
+    log.write_text("".join(f"2026-01-31 12:00:0{at} ERROR pay.cards - declined\n" for at in range(9)))
+    words = shlex.split(command.format(h=observed[0], to=tmp_path / "file", log=log))
     done = CliRunner().invoke(cli, [*words, "--json"])
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines() if words[0] == "order" else [done.stdout]

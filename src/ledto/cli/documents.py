@@ -31,6 +31,24 @@ class ObservedDocument(Manifest, frozen=True, kw_only=True):
     """How long it took."""
 
 
+class MappedDocument(_Printed, frozen=True, kw_only=True):
+    """The mapping that `ledto map` drafted."""
+
+    files: list[str]
+    format: str
+    """The format of the records."""
+    records: int
+    """How many records were looked at."""
+    unread: int
+    """How many of them could not be read."""
+    missing: list[str]
+    """What was not found; empty if the mapping can be used as it is."""
+    mapping: str
+    """The mapping, in TOML."""
+    rows: list[dict[str, Any]]
+    """The first rows that it makes, without columns that are null."""
+
+
 class ServedDocument(_Printed, frozen=True, kw_only=True):
     """Where `ledto serve` listens, when it is ready."""
 

@@ -23,7 +23,7 @@ MOST_SHOWN = 40
 
 
 def map(
-    files: Annotated[list[str], typer.Argument(help="Files, folders or patterns, of one format.", metavar="FILE...")],
+    files: Annotated[list[str], typer.Argument(help="Files, folders or patterns, of one format.", metavar="FILE")],
     to: Annotated[
         Path | None, typer.Option("--to", help="Write the mapping to this file.", metavar="FILE", show_default=False)
     ] = None,
@@ -49,7 +49,18 @@ def map(
         with replace_file(to) as file:
             file.write(toml.encode())
     if as_json:
-        print_json(_as_json(drafted, toml))
+        from ledto.cli.documents import MappedDocument
+
+        document = MappedDocument(
+            files=list(drafted.files),
+            format=drafted.format,
+            records=drafted.records,
+            unread=drafted.unread,
+            missing=list(drafted.draft.missing),
+            mapping=toml,
+            rows=list(drafted.rows),
+        )
+        print_json(document.to_json())
     else:
         show_draft(drafted, to)
     if drafted.draft.missing:
@@ -107,15 +118,3 @@ def _shorten(text: str) -> str:
 
 def _show_time(row: dict[str, Any]) -> str:
     return format_time(row.get("time"), "ns")
-
-
-def _as_json(drafted: DraftedMapping, toml: str) -> dict[str, Any]:
-    return {
-        "files": list(drafted.files),
-        "format": drafted.format,
-        "records": drafted.records,
-        "unread": drafted.unread,
-        "missing": list(drafted.draft.missing),
-        "mapping": toml,
-        "rows": list(drafted.rows),
-    }

@@ -53,6 +53,7 @@ def make_schemas() -> Mapping[str, dict[str, Any]]:
             made_at_once=_describe_struct(printed.ObservedDocument),
             follow={**_describe_struct(Stream | None), "description": f"With --follow. {LINES}"},
         ),
+        "map": _describe_struct(printed.MappedDocument),
         "serve": _describe_struct(printed.ServedDocument),
         "report": _describe_struct(printed.ReportedDocument),
         "export": _describe_struct(printed.ExportedDocument),
@@ -60,6 +61,7 @@ def make_schemas() -> Mapping[str, dict[str, Any]]:
             messages=_describe_struct(printed.SimulatedDocument), history=_describe_struct(printed.RedeliveredDocument)
         ),
         "reproduce": _describe_struct(printed.ReproducedDocument),
+        "find": describe(answers.FoundDocument),
         "why": describe(answers.WhyDocument),
         "impact": describe(answers.ImpactDocument),
         "relation": describe(answers.RelationDocument),

@@ -38,7 +38,12 @@ def serve(
     ],
     host: Annotated[
         str,
-        typer.Option(envvar="LEDTO_HOST", help="Where to listen; beyond loopback, tokens are needed.", metavar="HOST"),
+        typer.Option(
+            envvar="LEDTO_HOST",
+            show_envvar=False,
+            help="Where to listen; beyond loopback, tokens are needed.",
+            metavar="HOST",
+        ),
     ] = "127.0.0.1",
     port: Annotated[
         int,
@@ -46,6 +51,7 @@ def serve(
             min=0,
             max=65_535,
             envvar="LEDTO_PORT",
+            show_envvar=False,
             help="4318 is that of OTLP over HTTP; 0 takes a free one.",
             metavar="PORT",
         ),
@@ -56,18 +62,23 @@ def serve(
             min=0,
             max=65_535,
             envvar="LEDTO_GRPC_PORT",
+            show_envvar=False,
             help="4317 is that of OTLP over gRPC; 0 turns gRPC off.",
             metavar="PORT",
         ),
     ] = 4317,
     no_grpc: Annotated[
-        bool, typer.Option("--no-grpc", envvar="LEDTO_NO_GRPC", help="Offer HTTP only, as --grpc-port 0 does.")
+        bool,
+        typer.Option(
+            "--no-grpc", envvar="LEDTO_NO_GRPC", show_envvar=False, help="Offer HTTP only, as --grpc-port 0 does."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON when ready.")] = False,
     policy: Annotated[
         list[str] | None,
         typer.Option(
             envvar="LEDTO_POLICY",
+            show_envvar=False,
             help="As for ledto observe; subscribers get the order of the first.",
             show_default="exact",
             metavar="NAME",
@@ -78,6 +89,7 @@ def serve(
         str | None,
         typer.Option(
             envvar="LEDTO_EPS",
+            show_envvar=False,
             help="How far clocks differ at most.",
             show_default="50ms",
             metavar="TIME",
@@ -88,6 +100,7 @@ def serve(
         str | None,
         typer.Option(
             envvar="LEDTO_DELTA",
+            show_envvar=False,
             help="How long a report takes at most.",
             show_default="2s",
             metavar="TIME",
@@ -98,6 +111,7 @@ def serve(
         Path | None,
         typer.Option(
             envvar="LEDTO_TOKENS",
+            show_envvar=False,
             help="A file with a line 'writer NAME TOKEN' or 'reader NAME TOKEN' for each caller.",
             metavar="FILE",
             rich_help_panel=ACCESS,
@@ -107,6 +121,7 @@ def serve(
         Path | None,
         typer.Option(
             envvar="LEDTO_TLS_CERT",
+            show_envvar=False,
             help="A certificate, with its chain, in PEM.",
             metavar="FILE",
             rich_help_panel=ACCESS,
@@ -115,7 +130,11 @@ def serve(
     tls_key: Annotated[
         Path | None,
         typer.Option(
-            envvar="LEDTO_TLS_KEY", help="The certificate's key, in PEM.", metavar="FILE", rich_help_panel=ACCESS
+            envvar="LEDTO_TLS_KEY",
+            show_envvar=False,
+            help="The certificate's key, in PEM.",
+            metavar="FILE",
+            rich_help_panel=ACCESS,
         ),
     ] = None,
     open_to_all: Annotated[
@@ -123,6 +142,7 @@ def serve(
         typer.Option(
             "--open-to-all",
             envvar="LEDTO_OPEN_TO_ALL",
+            show_envvar=False,
             help="Listen beyond loopback without tokens: anybody may send and ask.",
             rich_help_panel=ACCESS,
         ),
@@ -131,6 +151,7 @@ def serve(
         str | None,
         typer.Option(
             envvar="LEDTO_BROKER",
+            show_envvar=False,
             help="An existing NATS server with JetStream: nats://[TOKEN@]HOST:PORT.",
             show_default="one of our own, in the history's folder",
             show_envvar=True,
@@ -170,6 +191,7 @@ def serve(
         str,
         typer.Option(
             envvar="LEDTO_RETENTION_BYTES",
+            show_envvar=False,
             help="Most bytes that the broker holds; then senders have to wait.",
             metavar="SIZE",
             rich_help_panel=LIMITS,
@@ -206,7 +228,7 @@ def serve(
 
     Reports are delivered in causal order. Applications send OTLP to /v1/traces and /v1/logs, or reports to
     /v1/reports. A report that was answered with 200 is on disk. Ctrl-C finishes open requests and ends all
-    processes.
+    processes. Most options are also read from the environment, as LEDTO_PORT.
 
     ledto serve --to shop.history
     ledto serve --to h --host 0.0.0.0 --tokens tokens --tls-cert cert.pem --tls-key key.pem
