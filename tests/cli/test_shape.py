@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +13,15 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from rich.cells import cell_len
+from rich.console import Console
 from typer.testing import CliRunner
 
 from ledto import __version__
+from ledto.cli.grid import Grid
 from ledto.cli.main import COMMANDS, cli
 from ledto.cli.schema import make_schemas
+from ledto.history.times import ShortTimes
 
 READ_NO_HISTORY = {"observe", "map", "serve", "simulate", "reproduce", "schema"}
 """Commands that make a history, or need none. `simulate` takes one, which may be left out."""
@@ -111,8 +117,6 @@ def test_what_a_command_prints_is_what_its_schema_says(
     command: str, observed: tuple[Path, Any], tmp_path: Path
 ) -> None:
     """A program that is made from the schema would fail on an answer, or never read a part of it."""
-    import shlex
-
     log = tmp_path / "app.log"
     log.write_text("".join(f"2026-01-31 12:00:0{at} ERROR pay.cards - declined\n" for at in range(9)))
     words = shlex.split(command.format(h=observed[0], to=tmp_path / "file", log=log))
@@ -158,3 +162,40 @@ def test_rows_fit_80_columns_and_ids_are_whole(tmp_path: Path) -> None:
     assert "* the event asked about; ! error" in shown
     wide = CliRunner(env={"COLUMNS": "400"}).invoke(cli, ["why", to, long]).output
     assert names[0].strip() in wide, "COLUMNS asks for more"
+
+
+def test_a_narrow_terminal_gets_whole_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal wraps a long line and copies it whole; what we wrap is copied with blanks and line ends in it."""
+    shown = io.StringIO()
+    terminal = Console(file=shown, force_terminal=True, color_system=None, width=40)
+    monkeypatch.setattr("ledto.cli.grid.console", lambda: terminal)
+    grid = Grid(["name", "id"], shrink=["name"])
+    grid.add(["checkout " * 20, "f" * 60])
+    grid.add(["[red]日本日本日本日本日本日本日本日本日本", "web:1"], style="bold")
+    grid.print()
+    _, _, long, short = shown.getvalue().splitlines()
+    assert long.endswith(f"…  {'f' * 60}")
+    assert cell_len(short) <= 40
+    assert short.startswith("[red]日本")
+    assert short.endswith("  web:1")
+
+
+@pytest.mark.parametrize(
+    ("times", "unit", "heading", "shown"),
+    [
+        ([0, 20_000_000], "ns", "1970-01-01 UTC", ["00:00:00.000", "00:00:00.020"]),
+        ([0, 20_000], "ns", "1970-01-01 UTC", ["00:00:00.000000", "00:00:00.000020"]),
+        ([7, 8], "ns", "1970-01-01 UTC", ["00:00:00.000000007", "00:00:00.000000008"]),
+        ([5, 5, None], "ns", "1970-01-01 UTC", ["00:00:00.000", "00:00:00.000", ""]),
+        ([-1, 86_400_000], "ms", "UTC", ["1969-12-31 23:59:59.999", "1970-01-02 00:00:00.000"]),
+        ([3], "s", "1970-01-01 UTC", ["00:00:03"]),
+        ([3, 10**40], "tick", "", ["3", str(10**40)]),
+    ],
+)
+def test_times_are_as_long_as_it_takes_to_tell_them_apart(
+    times: list[int | None], unit: str, heading: str, shown: list[str]
+) -> None:
+    """Two events that seem simultaneous are not; and nine digits of each take the place of its name."""
+    short = ShortTimes(times, unit)
+    assert short.heading == heading
+    assert [short.show(time) for time in times] == shown

@@ -154,7 +154,6 @@ def serve(
             show_envvar=False,
             help="An existing NATS server with JetStream: nats://[TOKEN@]HOST:PORT.",
             show_default="one of our own, in the history's folder",
-            show_envvar=True,
             metavar="URL",
             rich_help_panel=BROKER,
         ),
