@@ -6,11 +6,12 @@ one by one. A record that it cannot convert stays *unread*: the exact reader rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 from ledto.sources.json.objects import Object
+from ledto.sources.mapping.rules import RuleCondition
 from ledto.sources.mapping.values import AUTO, Field, Parts, Value, member_of, only_field
 from ledto.sources.regex.timed import TimedPattern
 from ledto.sources.rows import BadRecord
@@ -145,6 +146,39 @@ def _make_matcher(pattern: TimedPattern) -> Callable[[str], str | None]:
     """Make a function that extracts what the pattern matches. It remembers short texts, which often come again."""
     remembered = lru_cache(maxsize=_MOST_REMEMBERED)(pattern.extract)
     return lambda text: (remembered if len(text) <= _MOST_REMEMBERED_CHARACTERS else pattern.extract)(text)
+
+
+def make_fact_columns(conditions: Sequence[RuleCondition]) -> list[Column]:
+    """Make columns of values that decide which conditions hold, each with few different values if that can be.
+
+    A condition on the presence of a value needs only that, and one on the text of a template only whether it matches.
+    """
+    columns: dict[Any, Column] = {}
+    fields: set[Field] = set()
+    for condition in conditions:
+        value = condition.value
+        read = make_value_column(value)
+        if condition.present is not None:
+            columns[value.choices, value.match, "present"] = partial(_are_present, read)
+        elif condition.match is not None and value.field is None:
+            columns[value.choices, value.match, condition.match] = partial(_do_match, read, condition.match)
+        else:
+            fields.update(part for parts in value.choices for part in parts if isinstance(part, Field))
+    readers = [make_field_reader(field) for field in sorted(fields, key=lambda field: field.path)]
+    return [*columns.values(), *(partial(_plain, reader) for reader in readers)]
+
+
+def _plain(reader: FieldReader, records: RecordList, unread: set[int]) -> list[Any]:
+    return reader(records)
+
+
+def _are_present(read: Column, records: RecordList, unread: set[int]) -> list[Any]:
+    # Numbers, not truth values: True equals 1, and types that may be equal must not be mixed in a key.
+    return [int(value is not None) for value in read(records, unread)]
+
+
+def _do_match(read: Column, match: TimedPattern, records: RecordList, unread: set[int]) -> list[Any]:
+    return convert_each(lambda text: int(type(text) is str and match.occurs_in(text)), read(records, unread), unread)
 
 
 def make_text_column(value: Value, *, may_be_empty: bool) -> Column:

@@ -9,11 +9,10 @@ from typing import Any
 
 from ledto.sources.json.objects import Object, Texts, written
 from ledto.sources.mapping.columns import (
-    Column,
-    FieldReader,
     RecordList,
     convert_each,
     convert_needed,
+    make_fact_columns,
     make_field_reader,
     make_integer_column,
     make_text_column,
@@ -21,11 +20,10 @@ from ledto.sources.mapping.columns import (
     make_time_column,
     make_value_column,
 )
-from ledto.sources.mapping.rules import SEVERITY, LogMapping, MappingRule, RuleCondition, is_own_severity
+from ledto.sources.mapping.rules import SEVERITY, LogMapping, MappingRule, is_own_severity
 from ledto.sources.mapping.spans import SpanRule, has_failed, span_kind
 from ledto.sources.mapping.values import Field, Parts, Value, only_field
 from ledto.sources.records.typed_text import FIRST_OF_TYPED, as_json
-from ledto.sources.regex.timed import TimedPattern
 from ledto.sources.rows import MOST_CAUSES, BadRecord, RowColumns, received
 from ledto.sources.spans.fields import SPAN_DIGITS, TRACE_DIGITS, UNNAMED
 from ledto.sources.times import INT64_LEAST
@@ -59,7 +57,7 @@ class QuickMapping:
             elif rule.skip is None:
                 self._rules[number] = _QuickRule(rule, unit)
         conditions = [condition for rule in mapping.rules for condition in rule.conditions]
-        self._facts = _make_fact_columns(conditions)
+        self._facts = make_fact_columns(conditions)
         self._rule_by_facts: dict[tuple[Any, ...], int | None] = {}
 
     def add(self, given: QuickRecords, columns: RowColumns) -> list[tuple[int, ...] | None]:
@@ -133,39 +131,6 @@ class QuickMapping:
         except BadRecord:
             return None
         return next(number for number, candidate in enumerate(self._mapping.rules) if candidate is rule)
-
-
-def _make_fact_columns(conditions: Sequence[RuleCondition]) -> list[Column]:
-    """Make columns of values that decide which conditions hold, each with few different values if that can be.
-
-    A condition on the presence of a value needs only that, and one on the text of a template only whether it matches.
-    """
-    columns: dict[Any, Column] = {}
-    fields: set[Field] = set()
-    for condition in conditions:
-        value = condition.value
-        read = make_value_column(value)
-        if condition.present is not None:
-            columns[value.choices, value.match, "present"] = partial(_are_present, read)
-        elif condition.match is not None and value.field is None:
-            columns[value.choices, value.match, condition.match] = partial(_do_match, read, condition.match)
-        else:
-            fields.update(part for parts in value.choices for part in parts if isinstance(part, Field))
-    readers = [make_field_reader(field) for field in sorted(fields, key=lambda field: field.path)]
-    return [*columns.values(), *(partial(_plain, reader) for reader in readers)]
-
-
-def _plain(reader: FieldReader, records: RecordList, unread: set[int]) -> list[Any]:
-    return reader(records)
-
-
-def _are_present(read: Column, records: RecordList, unread: set[int]) -> list[Any]:
-    # Numbers, not truth values: True equals 1, and types that may be equal must not be mixed in a key.
-    return [int(value is not None) for value in read(records, unread)]
-
-
-def _do_match(read: Column, match: TimedPattern, records: RecordList, unread: set[int]) -> list[Any]:
-    return convert_each(lambda text: int(type(text) is str and match.occurs_in(text)), read(records, unread), unread)
 
 
 class _QuickRule:
