@@ -70,11 +70,13 @@ def column_texts(name: str, column: pa.Array) -> tuple[pa.Array, bool]:
     if pa.types.is_dictionary(column.type):
         used = pc.unique(column.indices.drop_null())
         column = column.dictionary.take(used)
-    if name in ("name", "attributes"):
-        return column, name == "attributes"
+    if name == "attributes":
+        return column, True
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return column, False
     from ledto.sources.parquet.json_text import json_text  # Only Parquet files have columns of their own.
 
-    return json_text(column), True
+    return json_text(pc.unique(column) if pa.types.is_primitive(column.type) else column), True
 
 
 def index_of_words(events: pa.Table) -> bytes:

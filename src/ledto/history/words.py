@@ -15,7 +15,6 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -36,10 +35,12 @@ FOLDED_CODES: Final = 0x20000
 ASCII: Final = 0x80
 PLAIN_BYTES_A_SECOND: Final = 8e6
 """How much text Python splits in a second."""
-SEEN: Final = 4_096
+SEEN_BITS: Final = 12
+SEEN: Final = 1 << SEEN_BITS
 """How many words the compiled loop remembers, so that it does not give a frequent one each time."""
-QUOTE, BACKSLASH, COLON, SMALL_U = 34, 92, 58, 117
-FIRST_CRC, ALL_BITS = 0xFFFFFFFF, 0xFFFFFFFF
+QUOTE, COMMA, COLON, OPEN_ARRAY, BACKSLASH, CLOSE_ARRAY, SMALL_U, OPEN_OBJECT, CLOSE_OBJECT = b'",:[\\]u{}'
+_START, _FACTOR, _LAST_FACTOR, _ALL_BITS = 0xCBF29CE484222325, 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, (1 << 64) - 1
+"""Of the hash: what it begins with, and odd numbers to multiply with, whose bits are spread evenly."""
 _ESCAPE: Final = re.compile(rb"\\u")
 NO_WORD = 0
 """What a character folds to that belongs to no word."""
@@ -105,18 +106,16 @@ def has_phrase(values: Iterable[str], phrase: Sequence[str]) -> bool:
 
 
 def hash_words(words: Iterable[str]) -> Hashes:
-    """Hash words, as `split_words` gives them, to 32 bits each."""
-    return _mixed(np.fromiter((crc32(word.encode()) for word in words), np.uint32))
+    """Hash words, as `split_words` gives them, to 32 bits each: eight bytes of UTF-8 at a time."""
+    return np.fromiter(map(_hash, words), np.uint32)
 
 
-def _mixed(sums: Hashes) -> Hashes:
-    """Spread checksums evenly: words that differ in a digit have checksums that differ in the same bits."""
-    mixed = sums ^ (sums >> np.uint32(16))
-    mixed *= np.uint32(0x85EBCA6B)
-    mixed ^= mixed >> np.uint32(13)
-    mixed *= np.uint32(0xC2B2AE35)
-    mixed ^= mixed >> np.uint32(16)
-    return mixed
+def _hash(word: str) -> int:
+    data, value = word.encode(), _START
+    for at in range(0, len(data), 8):
+        value = ((value ^ int.from_bytes(data[at : at + 8], "big")) * _FACTOR) & _ALL_BITS
+        value ^= value >> 32
+    return ((value * _LAST_FACTOR) & _ALL_BITS) >> 32
 
 
 def hashes_in(texts: pa.Array, *, is_json: bool) -> Hashes:
@@ -135,10 +134,12 @@ def hashes_in(texts: pa.Array, *, is_json: bool) -> Hashes:
     data = np.frombuffer(data_buffer, np.uint8)[first:last]
     starts = offsets.astype(np.int64) - first
     # A word takes a byte, and so does what is before the next one in the same text.
-    sums = np.empty((last - first + len(whole)) // 2 + 1, np.uint32)
-    seen = np.full(SEEN, -1, np.int64)
-    count = _collect(data, starts, is_json, _folding(data), seen, sums)
-    return _mixed(sums[:count])
+    hashes = np.empty((last - first + len(whole)) // 2 + 1, np.uint32)
+    # A hash is kept at the place that its upper bits say: no hash is equal to what these places have at first.
+    seen = np.zeros(SEEN, np.uint64)
+    seen[0] = _ALL_BITS
+    count = _collect(data, starts, is_json, _folding(data), seen, hashes)
+    return hashes[:count]
 
 
 def _hashes_by_python(texts: pa.Array, is_json: bool) -> Hashes:
@@ -160,16 +161,6 @@ def _folding(data: NDArray[np.uint8]) -> NDArray[np.int32]:
 @cache
 def _table(codes: int) -> NDArray[np.int32]:
     return np.fromiter(map(fold, range(codes)), np.int32, codes)
-
-
-def _crc_table() -> NDArray[np.int64]:
-    table = np.arange(256)
-    for _ in range(8):
-        table = np.where(table & 1, (table >> 1) ^ 0xEDB88320, table >> 1)
-    return table
-
-
-_CRC: Final = _crc_table()
 
 
 @part
@@ -213,75 +204,111 @@ def _decode(data: Any, at: Any, stop: Any) -> tuple[Any, Any]:
 @part
 def _is_between_values(byte: int) -> bool:
     """Tell whether a byte of JSON, outside of strings, belongs to no value: a blank, a comma, a colon, a bracket."""
-    return byte <= 32 or byte == 44 or byte == COLON or byte == 91 or byte == 93 or byte == 123 or byte == 125
+    return byte <= 32 or byte in (COMMA, COLON, OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT)
 
 
 @part
-def _with_character(crc: Any, code: Any) -> Any:
-    """Add a character beyond ASCII, in UTF-8, to a checksum."""
+def _encode(code: Any) -> tuple[Any, Any]:
+    """Encode a character beyond ASCII in UTF-8: give its bytes as one number, and how many they are."""
+    last = 0x80 | (code & 0x3F)
     if code < 0x800:
-        crc = _CRC[(crc ^ (0xC0 | (code >> 6))) & 0xFF] ^ (crc >> 8)
-    else:
-        if code < 0x10000:
-            crc = _CRC[(crc ^ (0xE0 | (code >> 12))) & 0xFF] ^ (crc >> 8)
-        else:
-            crc = _CRC[(crc ^ (0xF0 | (code >> 18))) & 0xFF] ^ (crc >> 8)
-            crc = _CRC[(crc ^ (0x80 | ((code >> 12) & 0x3F))) & 0xFF] ^ (crc >> 8)
-        crc = _CRC[(crc ^ (0x80 | ((code >> 6) & 0x3F))) & 0xFF] ^ (crc >> 8)
-    return _CRC[(crc ^ (0x80 | (code & 0x3F))) & 0xFF] ^ (crc >> 8)
+        return ((0xC0 | (code >> 6)) << 8) | last, 2
+    last |= (0x80 | ((code >> 6) & 0x3F)) << 8
+    if code < 0x10000:
+        return ((0xE0 | (code >> 12)) << 16) | last, 3
+    return ((0xF0 | (code >> 18)) << 24) | ((0x80 | ((code >> 12) & 0x3F)) << 16) | last, 4
 
 
 @kernel(
-    "int64(Array(uint8, 1, 'C', True), Array(int64, 1, 'C', True), boolean, Array(int32, 1, 'C', True), int64[::1], "
+    "int64(Array(uint8, 1, 'C', True), Array(int64, 1, 'C', True), boolean, Array(int32, 1, 'C', True), uint64[::1], "
     "uint32[::1])",
     plain=False,
 )
-def _collect(data: Any, offsets: Any, is_json: bool, folding: Any, seen: Any, sums: Any) -> int:
-    """Write the CRC-32 of the words of all texts to `sums`; return how many. `seen` has the last ones, to leave them out."""
+def _collect(data: Any, offsets: Any, is_json: bool, folding: Any, seen: Any, hashes: Any) -> int:
+    """Write the hashes of the words of all texts to `hashes`; return how many. Leave out those in `seen`, the last ones."""
     count = 0
+    eight, half, no_bytes = np.uint64(8), np.uint64(32), np.uint64(0)
+    start, factor, last_factor = np.uint64(_START), np.uint64(_FACTOR), np.uint64(_LAST_FACTOR)
     for text in range(len(offsets) - 1):
         at, stop = offsets[text], offsets[text + 1]
+        # A bit for each open bracket, the innermost last: whether it is that of an object. Of more than 64, the outermost
+        # are forgotten, and names of members are taken for values there.
+        objects, expects_name = np.uint64(0), False
         while at < stop:
-            begin, end, escaped = at, stop, False
+            begin, end, in_string = at, stop, False
             if not is_json:
                 at = stop
             elif data[at] == QUOTE:
-                end = at + 1
-                while end < stop and data[end] != QUOTE:
-                    end += 2 if data[end] == BACKSLASH else 1
-                end = min(end, stop)
-                begin, escaped, at = at + 1, True, end + 1
-                while at < stop and data[at] <= 32:
+                at += 1
+                begin, in_string = at, True
+                if expects_name and objects & np.uint64(1):
+                    while at < stop and data[at] != QUOTE:
+                        at += 2 if data[at] == BACKSLASH else 1
                     at += 1
-                if at < stop and data[at] == COLON:
-                    continue  # It was the name of a member.
+                    continue
             elif _is_between_values(data[at]):
+                if data[at] == OPEN_OBJECT or data[at] == OPEN_ARRAY:
+                    objects = (objects << np.uint64(1)) | np.uint64(data[at] == OPEN_OBJECT)
+                    expects_name = True
+                elif data[at] == CLOSE_OBJECT or data[at] == CLOSE_ARRAY:
+                    objects >>= np.uint64(1)
+                elif data[at] == COMMA or data[at] == COLON:
+                    expects_name = data[at] == COMMA
                 at += 1
                 continue
             else:
                 while at < stop and data[at] != QUOTE and not _is_between_values(data[at]):
                     at += 1
                 end = at
-            crc: Any = np.int64(FIRST_CRC)
-            inside = False
-            while begin < end:
-                code: Any = np.int64(data[begin])
-                if code >= ASCII or (escaped and code == BACKSLASH):
-                    code, begin = _decode(data, begin, end)
+            # Up to eight bytes of a word wait in `pending`; `value` is the hash of those before.
+            value, pending, waiting, inside = start, no_bytes, 0, False
+            while begin <= end:
+                code: Any = np.int64(0)
+                if begin < end:
+                    code = np.int64(data[begin])
+                    if code < ASCII and folding[code] != NO_WORD:
+                        pending = (pending << eight) | np.uint64(folding[code])
+                        waiting += 1
+                        begin += 1
+                        inside = True
+                        if waiting == 8:
+                            value = (value ^ pending) * factor
+                            value ^= value >> half
+                            pending, waiting = no_bytes, 0
+                        continue
+                    if in_string and code == QUOTE:
+                        end = begin
+                        continue
+                    if code >= ASCII or (in_string and code == BACKSLASH):
+                        code, begin = _decode(data, begin, end)
+                        begin = min(begin, end)
+                        if code < len(folding):
+                            code = np.int64(folding[code])
+                    else:
+                        code = np.int64(NO_WORD)
+                        begin += 1
                 else:
                     begin += 1
-                if code < len(folding):
-                    code = np.int64(folding[code])
                 if code != NO_WORD:
                     inside = True
-                    crc = _CRC[(crc ^ code) & 0xFF] ^ (crc >> 8) if code < ASCII else _with_character(crc, code)
-                    if begin < end:
-                        continue
-                if inside:
-                    crc ^= ALL_BITS
-                    if seen[crc & (SEEN - 1)] != crc:
-                        seen[crc & (SEEN - 1)] = crc
-                        sums[count] = crc
+                    encoded, size = (code, 1) if code < ASCII else _encode(code)
+                    for place in range(size - 1, -1, -1):
+                        pending = (pending << eight) | np.uint64((encoded >> (8 * place)) & 0xFF)
+                        waiting += 1
+                        if waiting == 8:
+                            value = (value ^ pending) * factor
+                            value ^= value >> half
+                            pending, waiting = no_bytes, 0
+                elif inside:
+                    if waiting:
+                        value = (value ^ pending) * factor
+                        value ^= value >> half
+                    value *= last_factor
+                    if seen[value >> np.uint64(64 - SEEN_BITS)] != value:
+                        seen[value >> np.uint64(64 - SEEN_BITS)] = value
+                        hashes[count] = value >> half
                         count += 1
-                    crc, inside = np.int64(FIRST_CRC), False
+                    value, pending, waiting, inside = start, no_bytes, 0, False
+            if in_string:
+                at = end + 1
     return count

@@ -342,8 +342,8 @@ def _values(name: str, column: pa.ChunkedArray, row: int) -> Iterator[str]:
         return
     from ledto.history.word_index import column_texts
 
-    texts, _ = column_texts(name, column.slice(row, 1).chunk(0))
-    yield from json_values(texts[0].as_py())
+    texts, is_json = column_texts(name, column.slice(row, 1).chunk(0))
+    yield from json_values(texts[0].as_py()) if is_json else (texts[0].as_py(),)
 
 
 def where_found(event: Event, phrases: Sequence[Sequence[str]]) -> tuple[str, ...]:
