@@ -23,7 +23,7 @@ test-all: $(READY) ## run all tests: those, and the slow ones (kills, a cluster,
 # Tests that together call every kernel, in both ways each time; the run fails if one is left out.
 BOUNDS := tests/causality tests/delivery tests/measures tests/skew tests/simulation tests/kernels tests/papers/test_cell.py \
   tests/sources/test_native_lines.py tests/sources/test_scanner_bounds.py tests/history/deliver/test_segment.py \
-  tests/history/window/test_solve.py $(addprefix tests/questions/test_, locate.py model.py questions.py)
+  tests/history/test_words.py tests/history/window/test_solve.py $(addprefix tests/questions/test_, locate.py model.py questions.py)
 
 test-bounds: $(READY) ## run what calls compiled code with checks of bounds, and compare it with plain Python
 	@LEDTO_KERNELS=both NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/bounds $(PY) -m pytest -n 2 --dist loadfile \

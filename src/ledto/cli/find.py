@@ -35,7 +35,7 @@ def find(
         str | None,
         typer.Argument(
             help="Words that follow each other in the name or an attribute; case does not matter.",
-            metavar="[TEXT]",
+            metavar="TEXT",
             show_default=False,
         ),
     ] = None,
