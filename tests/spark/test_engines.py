@@ -73,6 +73,7 @@ def test_both_engines_leave_the_same_bytes(spark: SparkSession, tmp_path: Path, 
     observe(spark, inputs, tmp_path / "at once", epoch_rows=150, delivering=POLICIES, at_once_bytes=1 << 30)
     expected = contents(tmp_path / "inline")
     assert expected[0]["segments"] > 4
+    assert any(name.startswith("words-") for name in expected[1])
     assert expected[2]
     assert contents(tmp_path / "spark") == expected
     assert contents(tmp_path / "at once") == expected

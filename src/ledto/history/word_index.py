@@ -26,7 +26,7 @@ from ledto.history import layout
 from ledto.history.ids import Index
 from ledto.history.words import UNICODE, Hashes, hash_words, hashes_in
 
-SMALLEST_INDEXED = 1_024
+SMALLEST_INDEXED = 128
 """Segments with fewer events have no index: reading them takes no longer."""
 MOST_BLOCKS = 64
 COMMON_BLOCKS = 6
